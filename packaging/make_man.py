@@ -17,20 +17,20 @@ from edgeopt.version import __version__
 
 PROGRAMS = {"edgeopt": "edgeopt.cli.main", "edgeopt-agent": "edgeopt_agent.main"}
 
-# edgeopt/errors.py has the errors that leave with these.
+# edgeopt/errors.py has the errors with these codes.
 EXIT_STATUS = (
     ("0", "Success."),
-    ("1", "An error in the program itself, or a process that it measured crashed."),
+    ("1", "An error in the program itself, or a crash of a measured process."),
     ("2", "Wrong usage."),
-    ("3", "A file that was given cannot be used, or the agent refuses the request."),
-    ("4", "What was asked for cannot be met, such as a limit."),
+    ("3", "A file cannot be used, or the agent refuses the request."),
+    ("4", "A requirement cannot be met, such as a limit."),
     ("5", "A runtime, a device or an optional dependency is missing."),
-    ("6", "A check failed: the result is not as exact, as fast or as fresh as it must be, or was refused."),
+    ("6", "A check failed: the result is not accurate, fast or recent enough, or was refused."),
     ("130, 143", "Ended by Ctrl-C or SIGTERM."),
 )
 FILES = {
     "edgeopt": (
-        ("~/.cache/edgeopt", "What searches keep to be quick the next time; EDGEOPT_CACHE names another folder."),
+        ("~/.cache/edgeopt", "The search cache; EDGEOPT_CACHE sets another folder."),
         ("~/.config/edgeopt/agents.json", "Tokens and fingerprints of paired agents."),
     ),
     "edgeopt-agent": (

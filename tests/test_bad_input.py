@@ -181,8 +181,8 @@ def not_a_model(bundle):
 # What was done to a bundle, and what must be said of it.
 BUNDLES = {
     "missing": (shutil.rmtree, "no bundle at"),
-    "a changed model": (damaged("model/conv.onnx"), "model/conv.onnx is not what was written"),
-    "a changed deployment": (damaged("deployment.toml"), "deployment.toml is not what was written"),
+    "a changed model": (damaged("model/conv.onnx"), "model/conv.onnx was changed"),
+    "a changed deployment": (damaged("deployment.toml"), "deployment.toml was changed"),
     "a changed manifest": (damaged("manifest.json"), "manifest"),
     "no manifest": (without("manifest.json"), "no manifest.json"),
     "no deployment": (without("deployment.toml"), "deployment.toml is missing"),

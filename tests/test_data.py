@@ -98,7 +98,7 @@ def test_values_are_brought_to_the_type_of_the_input(array, info):
             (SCALE,),
             "has 0 dimensions []; the input has 0 [], so the array needs 1 (samples first).",
         ),
-        ({"x": rows(0)}, (X,), "The array 'x' in the data holds no sample."),
+        ({"x": rows(0)}, (X,), "The array 'x' in the data holds no samples."),
         ({"x": np.zeros((4, 5), np.float32)}, (X,), "holds samples of shape [1, 5]; the input takes [1, 3]."),
         ({"x": np.zeros((4, 2, 3), np.float32)}, (X,), "holds samples of shape [2, 3]; the input takes [1, 3]."),
         ({"ids": np.zeros((4, 2), np.float32)}, (IDS,), "is of type float32; the input takes int32."),
@@ -164,12 +164,12 @@ def put_broken_folder(path):
     ("put", "sentence"),
     [
         (lambda _: None, "There is no data at '"),
-        (lambda path: path.mkdir(), "holds no .npy file and no picture."),
+        (lambda path: path.mkdir(), "holds no .npy files and no pictures."),
         (put_broken_folder, "x.npy' cannot be read as an array: "),
         (put_single_array, "'data.npz' is a single array, not an archive of named arrays."),
         (
             put_objects,
-            "'data.npz' cannot be read as data: it is no .npz archive, or one that holds Python objects",
+            "'data.npz' cannot be read as data: it is not an .npz archive, or holds Python objects",
         ),
         (put_cut_archive, "'data.npz' cannot be read as data: "),
         (lambda path: path.write_text("x,y\n1,2\n"), "'data.npz' cannot be read as data: "),
@@ -196,7 +196,7 @@ def test_single_runs_become_samples():
 @pytest.mark.parametrize(
     ("runs", "sentence"),
     [
-        ([], "The data holds no sample."),
+        ([], "The data holds no samples."),
         (
             [{"x": rows()}, {"y": rows()}],
             "Sample 1 of the data lacks the input 'x', which sample 0 has.",

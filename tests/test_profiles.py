@@ -268,7 +268,7 @@ def test_a_profile_that_extends_itself(write):
         (
             CHILD + '[lowerings]\nonnxruntime-webgpu = ["ort-gelu"]',
             "onnxruntime-webgpu in [lowerings] does not know 'ort-gelu'",
-            "There is none for this backend",
+            "This backend has none",
         ),
         (CHILD + '[needs]\nbf16 = "avx512-bf16"', "bf16 in [needs] must be a list", '["avx512-bf16"]'),
         (CHILD + "[data]\nresise = [8]", "the table [data] has no key 'resise'", "'resize'"),
@@ -283,7 +283,7 @@ def test_a_profile_that_extends_itself(write):
         ('name = "a"\ntitle = "A"\nextends = 3', "'extends' must be text, not a whole number", ""),
         (
             CHILD.replace('"cpu-avx2"', '"../cpu-avx2"'),
-            "the profile '../cpu-avx2' that it extends is not there",
+            "the profile '../cpu-avx2' that it extends does not exist",
             "'cpu-avx2'",
         ),
         (CHILD + f"x = {'[' * 3000}", "is nested too deeply", ""),
@@ -292,7 +292,7 @@ def test_a_profile_that_extends_itself(write):
         ('name = "x"\ntitle = "X"', "the profile lacks the key", ""),
         (
             CHILD.replace("cpu-avx2", "cpu-avx51"),
-            "the profile 'cpu-avx51' that it extends is not there",
+            "the profile 'cpu-avx51' that it extends does not exist",
             "'cpu-avx512'",
         ),
         ("name = ", "is not valid TOML", ""),

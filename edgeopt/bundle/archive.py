@@ -21,7 +21,7 @@ _MOST_ENTRIES = 100_000
 # zipfile takes the whole list of contents into memory at once, as long as the archive says that it is.
 _LONGEST_LIST_BYTES = 32 << 20
 _ENCRYPTED = 0x1
-_HINT = "Send or copy the bundle again from where it was made."
+_HINT = "Copy the bundle again from its source."
 # What zipfile raises for what is no sound archive.
 _UNSOUND = (BadZipFile, EOFError, NotImplementedError, OverflowError, RuntimeError, ValueError, struct.error)
 
@@ -96,11 +96,11 @@ def _unpack(file: Path, folder: Path, max_bytes: int) -> None:
             for info in entries:
                 _write(archive, info, folder)
     except _UNSOUND as error:
-        raise _RefusedError(f"it is no sound zip archive: {said_by(error)}") from error
+        raise _RefusedError(f"it is not a valid zip archive: {said_by(error)}") from error
     except OSError as error:
         if error.errno != errno.EINVAL:  # a place before the archive's begin
             raise
-        raise _RefusedError("it is no sound zip archive: it points outside itself") from error
+        raise _RefusedError("it is not a valid zip archive: it points outside itself") from error
 
 
 class _Bounded(io.BufferedReader):
@@ -122,8 +122,8 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise BundleError(
-                f"'{name}' in the bundle '{folder.name}' is a link or no plain file, which bundles may not hold.",
-                "Copy the bundle again from where it came.",
+                f"'{name}' in the bundle '{folder.name}' is a link or not a plain file.",
+                "Copy the bundle again from its source.",
             )
         if path.is_file():
             yield name, path
@@ -132,12 +132,10 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 def _checked(entries: list[ZipInfo], max_bytes: int, archive_bytes: int) -> list[ZipInfo]:
     """The files among the entries, in which nothing is wrong."""
     if len(entries) > _MOST_ENTRIES:
-        raise _RefusedError(f"it holds {len(entries)} entries; at most {_MOST_ENTRIES} are taken")
+        raise _RefusedError(f"it holds {len(entries)} entries; the maximum is {_MOST_ENTRIES}")
     if min((info.header_offset for info in entries), default=0) > 0:
         # Golden arrays are zips too: in a bundle that was cut off, the last whole one of them looks like the end.
-        raise _RefusedError(
-            "it is no sound zip archive: it is cut off, or something stands before its first entry"
-        )
+        raise _RefusedError("it is not a valid zip archive: it is truncated, or has data before its first entry")
     names: set[str] = set()
     for info in entries:
         name = _plain_name(info)
@@ -159,7 +157,7 @@ def _plain_name(info: ZipInfo) -> str:
     name = info.orig_filename.removesuffix("/")  # filename is cut at a NUL
     odd = "\0" in name or "\\" in name or PureWindowsPath(name).drive
     if odd or any(part in {"", ".", ".."} for part in name.split("/")):
-        raise _RefusedError(f"the name '{_shown(info.orig_filename)}' is not that of a file inside it")
+        raise _RefusedError(f"the name '{_shown(info.orig_filename)}' points outside the archive")
     if any(len(os.fsencode(part)) > 255 for part in name.split("/")) or len(name) > 1000:
         raise _RefusedError(f"the name '{_shown(name)}' is too long")
     return name
@@ -169,7 +167,7 @@ def _check_kind(info: ZipInfo) -> None:
     name = _shown(info.filename)
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in {0, stat.S_IFREG, stat.S_IFDIR} or (kind == stat.S_IFDIR and not info.is_dir()):
-        raise _RefusedError(f"'{name}' is a link or no plain file")
+        raise _RefusedError(f"'{name}' is a link or not a plain file")
     if info.flag_bits & _ENCRYPTED:
         raise _RefusedError(f"'{name}' is encrypted")
     if info.compress_type != ZIP_STORED:
@@ -180,12 +178,12 @@ def _check_sizes(files: list[ZipInfo], max_bytes: int, archive_bytes: int) -> No
     """What lies uncompressed in an archive cannot be more than the archive itself."""
     for info in files:
         if info.file_size != info.compress_size:
-            raise _RefusedError(f"'{_shown(info.filename)}' lies about its size")
+            raise _RefusedError(f"'{_shown(info.filename)}' has a wrong size in its header")
     total = sum(info.file_size for info in files)
     if total > max_bytes:
-        raise _RefusedError(f"it holds {total} bytes; at most {max_bytes} are taken")
+        raise _RefusedError(f"it holds {total} bytes; the maximum is {max_bytes}")
     if total > archive_bytes:
-        raise _RefusedError(f"it claims to hold {total} bytes and is only {archive_bytes} long")
+        raise _RefusedError(f"it claims {total} bytes, but is only {archive_bytes} long")
 
 
 def _write(archive: ZipFile, info: ZipInfo, folder: Path) -> None:
@@ -196,7 +194,7 @@ def _write(archive: ZipFile, info: ZipInfo, folder: Path) -> None:
         while piece := source.read(_PIECE_BYTES):
             target.write(piece)
         if target.tell() != info.file_size:
-            raise _RefusedError(f"'{_shown(info.filename)}' lies about its size")
+            raise _RefusedError(f"'{_shown(info.filename)}' has a wrong size in its header")
 
 
 def _shown(name: str) -> str:

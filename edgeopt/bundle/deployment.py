@@ -18,7 +18,7 @@ FILE = "deployment.toml"
 SUFFIX = ".edgeopt"
 """Of a bundle, by which what is not there or broken is still known for one."""
 LARGEST_BYTES = 4 << 20
-_HINT = "Restore the bundle from where it came."
+_HINT = "Copy the bundle again from its source."
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -12,7 +12,7 @@ SIGNATURE = "manifest.sig.json"
 """The signature over the manifest; beside it, so not in it."""
 SCHEMA = 1
 _LARGEST_BYTES = 32 << 20
-_HINT = "Copy the bundle again from where it came."
+_HINT = "Copy the bundle again from its source."
 
 
 class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ def check_manifest(folder: Path) -> Manifest:
         if not path.is_file():
             raise BundleError(f"The bundle '{folder.name}' is damaged: {name} is missing.", _HINT)
         if path.stat().st_size != entry.size_bytes or file_digest(path) != entry.sha256:
-            raise BundleError(f"The bundle '{folder.name}' is damaged: {name} is not what was written.", _HINT)
+            raise BundleError(f"The bundle '{folder.name}' is damaged: {name} was changed.", _HINT)
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         unlisted = name not in manifest.files and name != FILE and not (name == SIGNATURE and path.is_file())
@@ -92,9 +92,12 @@ def _inside(folder: Path, name: str) -> Path:
         linked = path.is_symlink() or not path.resolve().is_relative_to(folder.resolve())
     except OSError as error:
         raise BundleError(
-            f"The manifest of '{folder.name}' names '{name[:80]}', which no file can be called: {error.strerror}.",
+            f"The manifest of '{folder.name}' names '{name[:80]}', which is not a valid file name: "
+            f"{error.strerror}.",
             _HINT,
         ) from None
     if linked:
-        raise BundleError(f"'{name}' in the bundle '{folder.name}' is a link, which bundles may not hold.", _HINT)
+        raise BundleError(
+            f"'{name}' in the bundle '{folder.name}' is a link, which a bundle may not contain.", _HINT
+        )
     return path

@@ -18,7 +18,7 @@ from edgeopt.errors import BundleError
 if TYPE_CHECKING:
     from edgeopt.backends.base import Array
 
-_HINT = "Copy the bundle again from where it came."
+_HINT = "Copy the bundle again from its source."
 _MOST_READS = 20
 # What zipfile and numpy raise for what are no sound arrays.
 _UNREADABLE = (OSError, ValueError, EOFError, MemoryError, NotImplementedError, RuntimeError, BadZipFile)
@@ -61,7 +61,7 @@ class Bundle:
             with file.open("rb") as stream, ZipFile(stream) as contents:
                 # Stored as they are, arrays cannot be more than their file: what is packed tighter may be a bomb.
                 if sum(info.file_size for info in contents.infolist()) > file.stat().st_size:
-                    raise ValueError("its arrays are compressed, or lie about their size")
+                    raise ValueError("its arrays are compressed or have a wrong size")
                 stream.seek(0)
                 with np.load(stream, allow_pickle=False) as archive:
                     return {key: np.asarray(archive[key]) for key in archive.files}
@@ -89,7 +89,7 @@ def read_bundle(path: Path) -> Bundle:
     if path.is_file():
         if not is_bundle(path):
             raise BundleError(
-                f"'{path}' is no bundle.", "A bundle is what 'edgeopt optimize' wrote: a folder, or one file."
+                f"'{path}' is not a bundle.", "Give a bundle written by 'edgeopt optimize': a folder or a file."
             )
         return _from_file(path)
     if not path.is_dir():
@@ -105,7 +105,7 @@ def read_bundle(path: Path) -> Bundle:
         else:
             if _identity(path) == before:
                 return found
-    raise BundleError(f"The bundle '{path.name}' was replaced again and again while it was read.", "Try again.")
+    raise BundleError(f"The bundle '{path.name}' kept changing while it was read.", "Try again.")
 
 
 def _from_file(path: Path) -> Bundle:
@@ -124,14 +124,14 @@ def _read(path: Path) -> Bundle:
     deployment = read_deployment(path / FILE)
     if deployment.run.model not in listed.files:
         raise BundleError(
-            f"The bundle '{path.name}' is to run '{deployment.run.model}', which its manifest does not list.",
+            f"The bundle '{path.name}' runs '{deployment.run.model}', which its manifest does not list.",
             _HINT,
         )
     place = place_named(deployment.run.options)
     if place is not None:
         raise BundleError(
-            f"The bundle '{path.name}' has the option '{place}' for its runtime, which names a place outside it.",
-            "What a bundle uses must be all in it: make it again without that option.",
+            f"The bundle '{path.name}' has the runtime option '{place}', which names a path outside the bundle.",
+            "Make the bundle again without that option.",
         )
     _check_processing(path, deployment, listed)
     return Bundle(path, deployment)
@@ -147,14 +147,13 @@ def _check_processing(path: Path, deployment: Deployment, listed: manifest.Manif
         entry = listed.files.get(part.file)
         if part.embedded or entry is None or not part.file.startswith(f"{FOLDER}/"):
             raise BundleError(
-                f"The bundle '{path.name}' is to process with '{part.file or 'an embedded file'}', which is no "
-                f"file of its folder {FOLDER}/ that its manifest lists.",
+                f"The bundle '{path.name}' processes with '{part.file or 'an embedded file'}', which is not "
+                f"in its folder {FOLDER}/ or not in its manifest.",
                 _HINT,
             )
         if entry.sha256 != part.sha256:
             raise BundleError(
-                f"The bundle '{path.name}' is to process with '{part.file}', whose digest is another than "
-                f"{FILE} says.",
+                f"The bundle '{path.name}' processes with '{part.file}', whose digest differs from {FILE}.",
                 _HINT,
             )
 
@@ -169,7 +168,7 @@ def _check_names(path: Path, deployment: Deployment) -> None:
     odd = odd or next((name for name in taken if name not in outputs), None)
     if odd is not None:
         raise BundleError(
-            f"The processing of the bundle '{path.name}' is about '{odd}', which is no tensor of its model.", _HINT
+            f"The processing of the bundle '{path.name}' names '{odd}', which is not a tensor of its model.", _HINT
         )
 
 

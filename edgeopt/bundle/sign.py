@@ -93,9 +93,11 @@ def new_key(path: Path) -> NewKey:
     public_file = path.with_name(path.name + ".pub")
     taken = next((each for each in (path, public_file) if os.path.lexists(each)), None)
     if taken is not None:
-        raise UsageError(f"'{taken}' exists already, and a key is never replaced.", "Choose another name.")
+        raise UsageError(f"'{taken}' already exists; keys are never replaced.", "Choose another name.")
     if not path.parent.is_dir():
-        raise UsageError(f"The folder '{path.parent}' does not exist.", "Make it first, or choose another place.")
+        raise UsageError(
+            f"The folder '{path.parent}' does not exist.", "Create it first, or choose another place."
+        )
     private = Ed25519PrivateKey.generate()
     text = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -111,7 +113,7 @@ def load_public_key(source: Path | str) -> PublicKey:
     if "PRIVATE KEY" in text:
         raise InputError(
             f"{where} holds a private key; a public one is needed.",
-            "Give the file that ends with .pub, and keep the private key where bundles are signed.",
+            "Give the .pub file; keep the private key where bundles are signed.",
         )
     body = text.partition(_PEM_BEGIN)[2].partition(_PEM_END)
     try:
@@ -121,7 +123,7 @@ def load_public_key(source: Path | str) -> PublicKey:
     if len(der) != len(_DER_HEAD) + _KEY_BYTES or not der.startswith(_DER_HEAD):
         raise InputError(
             f"{where} holds no ed25519 public key.",
-            "Make a pair with: edgeopt sign --new-key PATH (gives PATH.pub)",
+            "Create a key pair with: edgeopt sign --new-key PATH (gives PATH.pub)",
         )
     return PublicKey(der[len(_DER_HEAD) :])
 
@@ -196,7 +198,7 @@ def verify_signature(folder: Path, keys: Sequence[PublicKey]) -> str:
         if envelope.payload == manifest and _fits(key, signature, envelope):
             return key_id(key)
     raise BundleError(
-        f"The signature of the bundle '{folder.name}' does not fit its manifest: one of them was altered.",
+        f"The signature of the bundle '{folder.name}' does not match its manifest: one of them was changed.",
         "Do not use this copy; fetch the bundle again, or sign it again where it was made.",
     )
 
@@ -223,14 +225,14 @@ def _envelope(folder: Path) -> _Envelope:
     file = folder / SIGNATURE
     try:
         if file.is_symlink() or file.stat().st_size > 2 * (folder / FILE).stat().st_size + 4096:
-            raise BundleError(f"{SIGNATURE} of the bundle '{folder.name}' is no signature.", "Sign it again.")
+            raise BundleError(f"{SIGNATURE} of the bundle '{folder.name}' is not a signature.", "Sign it again.")
         envelope = msgspec.json.decode(file.read_bytes(), type=_Envelope)
     except OSError as error:
         raise BundleError(f"{file} cannot be read: {error.strerror}.", "Sign the bundle again.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BundleError(f"{file} is no signature: {error}.", "Sign the bundle again.") from None
+        raise BundleError(f"{file} is not a signature: {error}.", "Sign the bundle again.") from None
     if not _TYPE.fullmatch(envelope.payload_type) or not envelope.signatures:
-        raise BundleError(f"{file} is no signature of an edgeopt bundle.", "Sign the bundle again.")
+        raise BundleError(f"{file} is not a signature of an edgeopt bundle.", "Sign the bundle again.")
     return envelope
 
 
@@ -240,17 +242,17 @@ def _load_private_key(path: Path) -> "Ed25519PrivateKey":
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    hint = "Make one with: edgeopt sign --new-key PATH"
+    hint = "Create one with: edgeopt sign --new-key PATH"
     try:
         found = load_pem_private_key(_read_key(path).encode(), password=None)
     except TypeError:
         raise InputError(
-            f"The key '{path}' is locked with a password, which edgeopt cannot ask for.", hint
+            f"The key '{path}' is protected by a password, which edgeopt does not support.", hint
         ) from None
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(f"'{path}' holds no private key: {said_by(error)}", hint) from None
     if not isinstance(found, Ed25519PrivateKey):
-        raise InputError(f"'{path}' holds a private key of another kind than ed25519.", hint)
+        raise InputError(f"'{path}' holds a private key that is not ed25519.", hint)
     return found
 
 

@@ -34,18 +34,20 @@ def check_target(out: Path, sources: Sequence[Path] = ()) -> None:
     if not out.is_absolute() or ".." in out.parts:
         raise UsageError(f"'{out}' is not a plain absolute path.", "Choose another name for -o.")
     if out == Path.cwd() or os.path.ismount(out):
-        raise UsageError(f"'{out}' is a folder that cannot be replaced.", "Choose a new name inside it for -o.")
+        raise UsageError(
+            f"'{out}' is a folder that cannot be replaced.", "Choose a new name inside that folder for -o."
+        )
     inside = next((s for s in sources if s.resolve().is_relative_to(out.resolve())), None)
     if inside is not None:
         raise UsageError(f"'{inside}' lies inside '{out}', which the bundle would replace.", "Choose another -o.")
     if out.is_symlink() or (out.exists() and not _replaceable(out)):
         raise UsageError(
-            f"'{out}' exists and is not a bundle, so it will not be replaced.", "Choose another name for -o."
+            f"'{out}' already exists and is not a bundle, so it is not replaced.", "Choose another name for -o."
         )
     parent = out.parent
     if not parent.is_dir():
         raise UsageError(
-            f"The folder '{parent}' does not exist.", "Make it first, or choose another place for -o."
+            f"The folder '{parent}' does not exist.", "Create it first, or choose another place for -o."
         )
     if not os.access(parent, os.W_OK):
         raise UsageError(f"The folder '{parent}' cannot be written to.", "Choose another place for -o.")

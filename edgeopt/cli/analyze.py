@@ -22,21 +22,19 @@ if TYPE_CHECKING:
 @asks(AnalyzeRequest)
 def analyze(
     request: AnalyzeRequest,
-    nodes: Annotated[bool, typer.Option("--nodes", help="Print every node with its cost too.")] = False,
-    weights: Annotated[
-        bool, typer.Option("--weights", help="Print more weights, with their ranges and zeros.")
-    ] = False,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Also print each node with its cost.")] = False,
+    weights: Annotated[bool, typer.Option("--weights", help="Print more weights, with ranges and zeros.")] = False,
     markdown: Annotated[
-        str | None, typer.Option("--markdown", metavar="FILE", help="Write a document; - prints it.")
+        str | None, typer.Option("--markdown", metavar="FILE", help="Markdown file to write; - prints it.")
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Show what a model is, what it costs, what could be done about it, and what would run it here.
+    """Analyze a model: operators, cost, opportunities, and the backends that run it.
 
     \b
-    Operators, floating-point operations, memory, weights; the least time that this device's
-    measured peaks allow; opportunities, the largest gain first; the nodes that each installed
-    backend would run. Of a bundle it shows the model inside, and what the bundle says of itself.
+    Shows operators, floating-point operations, memory and weights; the lower bound of the time that
+    this device's measured peaks allow; opportunities, largest gain first; and the nodes that each
+    installed backend would run. For a bundle, shows the model inside and its deployment.
 
     \b
     Examples:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @asks(Request)
 def backends(request: Request, json: JsonFlag = False) -> None:
-    """All backends: available, or why not and what to do; or the options of one.
+    """List backends and whether they are available, or the options of one.
 
     \b
     Examples:
       edgeopt backends
-      edgeopt backends onnxruntime-cpu              its options, and what a search tries of them
+      edgeopt backends onnxruntime-cpu              options, and the values a search tries
       edgeopt backends --json | jq -r '.data.backends[] | select(.available) | .name'
     """
     from edgeopt.commands.backends.backends import list_backends, list_options

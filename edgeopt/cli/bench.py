@@ -27,40 +27,26 @@ _MEASURE = "measure"
 
 @asks(Request)
 def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
-    """Measure a model, bundle, program or served model, alone or in turns with others.
+    """Measure models, bundles, served models and programs, and compare them with an interval.
 
-    A single time means little on a busy machine; a ratio measured in turns means much, so give
-    --against whenever you want to know what is faster. A side is named
-    FILE[@BACKEND[,option=value...]]; --against also takes a backend or options alone, and means the
-    same model with those. Rounds stop when the answer is clear.
+    A side is FILE[@BACKEND[,option=value...]]. --against also takes a backend or options alone, which
+    apply to the first side's model. Sides run interleaved, and rounds stop once the result is clear.
 
-    Limits can fail a build, by the interval and not by the middle. --max-slowdown 2% fails where all
-    of the interval says that the first side takes more than 1.02 times as long as another; where the
-    limit lies inside, it passes and says that it is undecided; --undecided fail makes it fail.
-    --min-speedup 1.1 fails unless all of the interval is at 1.1x or above, against each other side;
-    0.98 asks for proof that it is hardly slower. Rounds go on until a limit is decided or time is up.
-    What cannot be judged does not pass. The result is printed in full first.
+    A limit is judged by the whole interval. --max-slowdown 2% fails if the whole interval is above
+    1.02 times the time of another side. --min-speedup 1.1 fails unless the whole interval is at 1.1x
+    or more. A --max-slowdown inside the interval is undecided and passes; --undecided fail makes it
+    fail. A limit that cannot be judged fails. The result is always printed first.
 
     \b
     Examples:
       edgeopt bench model.onnx
-      edgeopt bench out.edgeopt --against model.onnx --data data.npz
+      edgeopt bench model.edgeopt --against model.onnx --data data.npz
       edgeopt bench model.onnx --against openvino-cpu --against threads=1
-      edgeopt bench model.onnx --against old.onnx@onnxruntime-cpu,graph_level=basic
-      edgeopt bench model.onnx --duty cold --against openvino-cpu
-      edgeopt bench model.onnx --duty paced --rate 30
-      edgeopt bench model.onnx --duty sustained --minutes 10
-      edgeopt bench model.onnx --concurrency 1,2,4 --processes 1,2
-      edgeopt bench model.onnx --sweep graph_level --runs 1000
+      edgeopt bench new.onnx --against old.onnx --max-slowdown 2% --save run.json
       edgeopt bench model.onnx --sweep batch=1,2,4,8
-      edgeopt bench --suite models/ --against openvino-cpu
-      edgeopt bench new.onnx --against old.onnx --max-slowdown 2% --markdown
-      edgeopt bench --url http://127.0.0.1:8080/v2/models/NAME --data data.npz
-      edgeopt bench model.onnx --trace run.json.gz --save run.json
-      edgeopt bench compare monday.json tuesday.json       two saved runs: see compare --help
 
     \b
-    A program of yours says "ready" on a line of its own, and "done" after each run:
+    A program prints "ready" on its own line, then "done" after each run:
       edgeopt bench model.onnx --data data.npz --baseline-command "python mine.py"
       ---- mine.py
       import os, sys, numpy as np
@@ -169,7 +155,7 @@ class _MeasureUnlessCompare(TyperGroup):
 
 
 def _bench() -> None:
-    """Measure a model, bundle, program or served model, alone or in turns with others."""
+    """Measure models, bundles, served models and programs, and compare them with an interval."""
 
 
 bench = program.application(_bench)

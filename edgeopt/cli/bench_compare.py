@@ -21,21 +21,21 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
     """Compare two saved runs.
 
     \b
-    Each is what --save wrote, or the lines that --json printed. Sides are matched by name; --name
-    OLD=NEW matches two whose names differ. The runs were not measured in turns, so their intervals
-    take in what differs from run to run: measure with --against where you can.
+    Reads files written by --save, or the lines printed by --json. Sides are matched by name; --name
+    OLD=NEW matches sides whose names differ. The runs were not interleaved, so the intervals include
+    the variation between runs: measure with --against where you can.
 
-    Limits can fail a build. They are held to the first side: to how its ratio to each side that is in
-    both runs changed, else to its own time. --max-slowdown fails where all of the interval lies beyond
-    it, --min-speedup unless all of it lies above. What gets no verdict cannot be judged, and fails.
-    A --max-slowdown inside the interval passes; --undecided fail makes it fail too.
+    Limits apply to the first side: to the change of its ratio to each side in both runs, or to its
+    own time if it was measured alone. --max-slowdown fails if the whole interval is beyond the
+    limit, --min-speedup unless the whole interval is above it. A comparison without a verdict fails.
+    A --max-slowdown inside the interval passes, unless --undecided fail is given.
 
     \b
     Examples:
       edgeopt bench model.onnx --save monday.json
       edgeopt bench compare monday.json tuesday.json
       edgeopt bench compare main.json mine.json --max-slowdown 5% --markdown
-      edgeopt bench compare main.json mine.json --name old.onnx=new.onnx --max-slowdown 5% --undecided fail
+      edgeopt bench compare main.json mine.json --name old.onnx=new.onnx --max-slowdown 5%
     """
     made: list[RunsCompared] = []
 
@@ -103,7 +103,8 @@ def ratio_lines(found: "RunsCompared") -> list[str]:
     said = []
     for ratio in found.ratios:
         line = (
-            f"{ratio.first} against {ratio.second}, in turns: {ratio.before:.2f}x before, {ratio.after:.2f}x after"
+            f"{ratio.first} against {ratio.second}, interleaved: {ratio.before:.2f}x before, "
+            f"{ratio.after:.2f}x after"
         )
         change = f"changed by {ratio.change}, {ratio.verdict}" if ratio.verdict != "no verdict" else "no verdict"
         said.append(f"{line}; {change}.")
@@ -117,13 +118,13 @@ def trust_lines(found: "RunsCompared") -> list[str]:
     if found.no_verdict:
         return [f"{found.no_verdict[0].upper()}{found.no_verdict[1:]}: no verdict."]
     if found.times_unjudged:
-        said = f"Not measured in turns: no verdict on a side's own time, because {found.times_unjudged}."
+        said = f"Not interleaved: no verdict on a side's own time, because {found.times_unjudged}."
         hint = "Measure a baseline in every run (--against): its ratios can be compared."
         return [said] if found.ratios else [said, hint]
     trust = max(side.trust_above_percent for side in found.sides)
     return [
-        f"Not measured in turns; trust differences above {number(trust)} %.",
-        "That takes in how far the stretches of each run lay apart, and how far it drifted.",
+        f"Not interleaved; trust differences above {number(trust)} %.",
+        "This includes the variation and the drift within each run.",
     ]
 
 

@@ -43,9 +43,9 @@ def cold(report: "ColdReport") -> list[Block]:
         *_verdicts("To the first answer", report.comparisons),
         *_verdicts("Loading alone", report.load_comparisons),
         *_failed((s.name, s.failure) for s in report.sides),
-        Words(f"{starts} starts of each, in turns; medians. {report.cache}"),
+        Words(f"{starts} starts of each, interleaved; medians. {report.cache}"),
         *lines([report.measured_while]),
-        Words("'process' is the start of Python and of edgeopt's trial; a program of yours has another."),
+        Words("'process' is the start of Python and of edgeopt's trial; your own program has another."),
     ]
 
 
@@ -101,7 +101,7 @@ def sustained(report: "SustainedReport") -> list[Block]:
     said += _energy_reasons(report.sides)
     if report.stopped_by:
         how = "Ctrl-C" if report.stopped_by == "interrupt" else "SIGTERM"
-        said.append(Words(f"Ended early by {how}; this is what there was by then.", "warning"))
+        said.append(Words(f"Ended early by {how}; results until then.", "warning"))
     return [*shown, *([section("", *said)] if said else [])]
 
 
@@ -119,7 +119,7 @@ def _course(side: "SustainedSide") -> "Iterator[Block]":
     if side.energy and side.energy.joules_per_run is not None:
         net = side.energy.net_joules_per_run
         without = "" if net is None else f", {number(net * 1e3)} mJ without what the idle device draws"
-        whole = f"{number(side.energy.joules_per_run * 1e3)} mJ of the whole device a run"
+        whole = f"{number(side.energy.joules_per_run * 1000.0)} mJ per run of the whole device"
         yield Words(f"Energy: {whole}{without}, by {side.energy.source}.")
 
 
@@ -154,15 +154,15 @@ def _curves(side: "SustainedSide", width: int, plain: bool) -> list[str]:
 def concurrency(report: "ConcurrencyReport") -> list[Block]:
     """How much more several at once do than one alone."""
     how = (
-        f"{report.rounds} rounds in turns, {report.slice_ms:.0f} ms each; a gain is the median of ratios within "
-        "rounds, with its 98 % interval. 100 % efficiency: n at once do n times as much. Memory is resident; "
-        "what processes share counts in each."
+        f"{report.rounds} interleaved rounds, {report.slice_ms:.0f} ms each; a gain is the median of "
+        "ratios within rounds, with its 98 % interval. 100 % efficiency: n at once do n times as "
+        "much. Memory is resident; what processes share counts in each."
     )
     return [
         *(section("", *_levels(side)) for side in report.sides),
         section(
             "",
-            *_verdicts("As many at once as each does best with", report.comparisons),
+            *_verdicts("Each at its best concurrency", report.comparisons),
             *lines([how, report.measured_while]),
             *_warnings(report.warnings),
         ),
@@ -190,9 +190,9 @@ def _levels(side: "ConcurrencySide") -> "Iterator[Block]":
     gains = [level for level in ran if level.gain is not None and level.gain.low > 1]
     best = max(gains, key=lambda level: level.gain.median if level.gain else 0.0, default=None)
     if best is not None and best.gain is not None:
-        yield Words(f"Most a second: {best.count} {best.kind}, {best.gain.median:.2f}x of one alone.")
+        yield Words(f"Highest throughput: {best.count} {best.kind}, {best.gain.median:.2f}x of one alone.")
     elif len(ran) > 1:
-        yield Words("None of them is seen to do more than one alone.")
+        yield Words("None has a higher throughput than one alone.")
 
 
 def _median(spread: "Spread | None") -> str:

@@ -114,9 +114,9 @@ def _stage_lines(report: ContestReport) -> list[str]:
 def stages_said(times: StageTimes) -> str:
     """In one process, one after the other."""
     parts = [
-        ("pre-processing", times.pre_ms),
+        ("preprocessing", times.pre_ms),
         ("inference", times.inference_ms),
-        ("post-processing", times.post_ms),
+        ("postprocessing", times.post_ms),
     ]
     known = [f"{name} {number(value)} ms" for name, value in parts if value is not None]
     return f"{', '.join(known)}, medians of {times.runs} runs one after the other; the table is inference alone"
@@ -220,7 +220,7 @@ def fallback_lines(report: ContestReport) -> list[str]:
         spent = f"; share of the time of one run: {shares}" if shares else ""
         lines.append(
             f"{side.name}: {len(placed.fallen)} of {total} nodes fell back from {placed.wanted} "
-            f"({named}{more}): {by_place}{crossing}{spent}. --strict refuses that."
+            f"({named}{more}): {by_place}{crossing}{spent}. --strict makes this an error."
         )
     return lines
 

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 
 def _cache(context: typer.Context) -> None:
-    """What searches keep to be quick the next time: list it, clear it. Both speak --json.
+    """List or clear the search cache.
 
     \b
-    A bundle is found again by the digests of the model, the data, the device, the versions and
-    the settings; a variant by what it is made of. EDGEOPT_CACHE names another folder, and
-    EDGEOPT_CACHE_LIMIT how much is kept (500MB; 0 keeps nothing).
+    EDGEOPT_CACHE sets the folder, EDGEOPT_CACHE_LIMIT the maximum size (500MB; 0 turns it off).
+    All commands take --json.
 
     \b
     Examples:
@@ -32,7 +31,7 @@ def _cache(context: typer.Context) -> None:
 
 
 def list_(json: JsonFlag = False) -> None:
-    """List what is kept, the last used first, with sizes, ages and the limit.
+    """List entries, most recently used first, with size, age and limit.
 
     \b
     Examples:
@@ -46,7 +45,7 @@ def list_(json: JsonFlag = False) -> None:
 
 @asks(ClearRequest)
 def clear(request: ClearRequest, json: JsonFlag = False) -> None:
-    """Drop what searches kept; the next one makes it again.
+    """Drop the entries of earlier searches.
 
     \b
     Examples:

@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 @asks(Request)
 def compare(
     request: Request,
-    all_rows: Annotated[bool, typer.Option("--all", help="List every node and operator that differs.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a document in Markdown.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="List all nodes and operators that differ.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown, for example for a job summary.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Compare two models: outputs, the first layer that differs, nodes, sizes.
+    """Compare two models: outputs, first layer that differs, nodes, sizes.
 
     \b
-    Both run on the same samples. The ratio of signal to noise is over all samples together; what
-    would pass numpy.allclose is told for each output. A bundle runs as it says of itself. One
-    model in two runtimes: give it twice, with --backend-a and --backend-b.
+    Both models run on the same samples. The signal-to-noise ratio covers all samples; each output
+    also shows whether numpy.allclose would pass. A bundle runs on its own backend and options. To
+    compare two runtimes, give the same model twice with --backend-a and --backend-b.
 
     \b
-    Exit code 0: all outputs are above the floor; 6: they are not, or could not be compared.
+    Exit code 0: all outputs are above the floor; 6: some are below, or could not be compared.
 
     \b
     Examples:

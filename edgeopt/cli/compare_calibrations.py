@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @asks(AskedCalibrations)
 def compare_calibrations(
     asked: AskedCalibrations,
-    all_rows: Annotated[bool, typer.Option("--all", help="List every finding.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="List all findings.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Try every method of calibration, and tell how exact the model is with each.
+    """Compare the accuracy of all calibration methods.
 
     \b
-    All layers are computed in int8 with the ranges that a method finds, on samples that did not
-    calibrate. Give the best one to `edgeopt quantize --calibration METHOD`.
+    Runs all layers in int8 with the ranges of each method, on samples that did not calibrate. Pass
+    the best one to `edgeopt quantize --calibration METHOD`.
 
     \b
     Examples:

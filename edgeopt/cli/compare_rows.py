@@ -39,7 +39,7 @@ def verdict(found: "Comparison") -> str:
         return f"Different: {broken.problem}"
     where = f"on {found.samples} sample{'' if found.samples == 1 else 's'}, {found.data}"
     if found.within and found.snr_db is not None and found.snr_db >= 200:
-        return f"Equal to the last bit {where}."
+        return f"Bit-identical {where}."
     word = "Equal within the floor" if found.within else "Different"
     worst = min(found.outputs, key=lambda output: output.snr_db)
     return f"{word}: {worst.snr_db:.1f} dB in '{worst.name}' {where}; the floor is {found.floor_db:g} dB."
@@ -92,7 +92,7 @@ def _operators(found: "Comparison", everything: bool) -> Section:
     cells = [(name, f"{first.get(name, 0):,}", f"{second.get(name, 0):,}") for name in shown]
     left = len(names) - len(shown)
     more = [f"And {left} more operators (--all shows them)."] if left else []
-    return _section("Operators that are not as many", ("=operator", ">first", ">second"), cells, more)
+    return _section("Operators with different counts", ("=operator", ">first", ">second"), cells, more)
 
 
 def _outputs(found: "Comparison") -> Section:
@@ -102,7 +102,7 @@ def _outputs(found: "Comparison") -> Section:
         if output.not_finite:
             said.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
         if output.silent_reference:
-            said.append(f"'{output.name}' is as good as zero, which can judge nothing.")
+            said.append(f"'{output.name}' is almost zero, so it cannot be judged.")
     return _section("Outputs", titles, [_output_row(output) for output in found.outputs], said)
 
 

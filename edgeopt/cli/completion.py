@@ -15,7 +15,9 @@ class Shell(StrEnum):
 
 ShowCompletion = Annotated[
     Shell | None,
-    typer.Option("--show-completion", help="Print the script that completes commands and options.", is_eager=True),
+    typer.Option(
+        "--show-completion", help="Print a shell script that completes commands and options.", is_eager=True
+    ),
 ]
 
 

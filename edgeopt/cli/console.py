@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 JsonFlag = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON record a line, for programs, instead of text for people."),
+    typer.Option("--json", help="Print JSON, one record per line."),
 ]
 
 NOTHING = "nothing was changed"
@@ -164,6 +164,6 @@ def _bug(error: Exception) -> events.Error:
         raise error
     return events.Error(
         "bug",
-        f"edgeopt failed in a way that it should not: {type(error).__name__}: {error}",
-        "Please report it; EDGEOPT_DEBUG=1 before the same command shows where it happened.",
+        f"edgeopt has an internal error: {type(error).__name__}: {error}",
+        "Please report it. EDGEOPT_DEBUG=1 before the same command shows the details.",
     )

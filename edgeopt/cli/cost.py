@@ -15,20 +15,19 @@ if TYPE_CHECKING:
 
 @asks(Request)
 def cost(request: Request, json: JsonFlag = False) -> None:
-    """Say what the work costs on a device, what the faster way saves, and whether it is worth doing.
+    """Calculate the cost of a workload, the savings of a faster deployment, and its payback.
 
-    All from measurements: the proof in a bundle, or what edgeopt bench saved. The speed-up's
-    interval goes through all figures, and where it holds 1x no saving is claimed.
-
-    \b
-    Throughput that is worked out from a latency is that of one request at a time; runs that were
-    counted are used where the measurement has them. A device is planned to be busy at most 70 %
-    of the time (--utilization), and every cost is at that.
+    Uses measurements only: the proof in a bundle, or a report saved by `edgeopt bench`. All figures
+    carry the interval of the speed-up; if it includes 1x, no saving is claimed.
 
     \b
-    Recommendations against the baseline: do it, when the saving pays back the work within
-    --pay-back-months even at the lower end of the speed-up; consider, when only at its middle;
-    not worth it otherwise.
+    Throughput is taken from counted runs if the measurement has them, otherwise from the latency of
+    one request at a time. Costs assume the planned utilization (--utilization).
+
+    \b
+    Recommendations, compared with the baseline: "do it" if the saving pays back the work within
+    --pay-back-months even at the lower end of the speed-up; "consider" if only at its middle;
+    otherwise "not worth it".
 
     \b
     Examples:
@@ -37,7 +36,6 @@ def cost(request: Request, json: JsonFlag = False) -> None:
       edgeopt cost model.edgeopt --price-per-hour 0.34 --devices 40 --engineering-hours 60 --rate 90
       edgeopt cost pi5=pi5.json orin=orin.json --price-per-hour pi5=0.02 --price-per-hour orin=0.11
       edgeopt cost model.edgeopt --measure --against model.onnx --concurrency 1,2 --price-per-hour 2
-      edgeopt bench out.edgeopt --against model.onnx --save run.json; edgeopt cost run.json ...
     """
 
     def work(emit: "Emit") -> "CostReport":

@@ -59,8 +59,8 @@ def circumstance_lines(report: "CostReport") -> list[str]:
     said = [_planned(terms)]
     if any(each.measured.speedup for each in report.costs):
         said.append(
-            "Brackets: what the ends of the speed-up's interval make of the figure. The baseline is worked out "
-            "from the throughput and the speed-up, because only what ran in turns can be compared."
+            "Brackets: the figure at both ends of the speed-up's interval. The baseline is calculated "
+            "from the throughput and the speed-up, because only interleaved runs can be compared."
         )
     return said + [_origin(each) for each in report.costs]
 

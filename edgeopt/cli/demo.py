@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 @asks(Request)
 def demo(request: Request, json: JsonFlag = False) -> None:
-    """Show the whole road on the built-in sample: probe, choose, rewrite, race, bundle, load, report.
+    """Run a complete search on a built-in sample, in about a minute.
 
     \b
-    The sample is a small network that reads handwritten digits, with 256 pictures. It takes
-    about a minute.
+    The sample is a small network that reads handwritten digits, with 256 pictures. The demo probes
+    the device, chooses a target, rewrites the model, races candidates, and writes and loads a
+    bundle.
 
     \b
     Examples:
@@ -55,5 +56,5 @@ def show(result: "Demo") -> list[Block]:
         section("", *show_outcome(outcome)),
         section("", Table(columns("what was gained", "before", "after", "why"), gains)),
         section("", Commands(use)),
-        section("", Words(f"The whole story: {result.report}")),
+        section("", Words(f"Full report: {result.report}")),
     ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @asks(Request)
 def export(request: Request, json: JsonFlag = False) -> None:
-    """Write a bundle in a form that runs without edgeopt.
+    """Export a bundle to a format that runs without edgeopt.
 
     \b
     onnx         the model alone          runner   a script that needs the runtime and numpy
@@ -24,12 +24,12 @@ def export(request: Request, json: JsonFlag = False) -> None:
     triton       a model repository       cpp      C++ source with CMake
 
     \b
-    The exported form answers the bundle's golden samples before it is handed out, where it can be
-    run here. What a form cannot carry is said, in README.md too, or refused.
+    If the export can run here, it is first checked on the bundle's golden samples. README.md lists
+    what the format does not support; a bundle that cannot be exported correctly is refused.
 
     \b
-    Exit code 0: written; 3: the bundle is damaged; 4: the form cannot hold this bundle; 6: it
-    answers otherwise than it must.
+    Exit code 0: written; 3: the bundle is damaged; 4: the format does not support this bundle; 6: the
+    outputs differ from the golden samples.
 
     \b
     Examples:

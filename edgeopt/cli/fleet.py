@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 
 def _fleet(context: typer.Context) -> None:
-    """Deploy bundles to agents, see what they serve, watch them, take back. All speak --json.
+    """Deploy bundles to agents, watch them, and roll back.
 
     \b
-    An agent runs on each device: edgeopt-agent run. By default it listens on its own device alone.
-    One that listens elsewhere speaks HTTPS and asks for an access token: set EDGEOPT_TOKEN and
-    EDGEOPT_FINGERPRINT, or pass --token and --fingerprint.
+    Each device runs an agent: edgeopt-agent run. By default it accepts connections from its own
+    device only. An agent that listens on the network uses HTTPS and an access token: set
+    EDGEOPT_TOKEN and EDGEOPT_FINGERPRINT, or pass --token and --fingerprint.
+    All commands take --json.
 
     \b
     Examples:
@@ -49,11 +50,12 @@ def _fleet(context: typer.Context) -> None:
 
 @asks(PairRequest)
 def pair(request: PairRequest, json: JsonFlag = False) -> None:
-    """Get an access token by a code that the device shows, and keep it with the certificate's fingerprint.
+    """Get an access token with a code shown by the device.
 
     \b
-    On the device: edgeopt-agent pair NAME --role deploy. Later commands with this --url need
-    neither --token nor --fingerprint.
+    First run on the device: edgeopt-agent pair NAME --role deploy. The token and the fingerprint of
+    the certificate are stored, so later commands with this --url need neither --token nor
+    --fingerprint.
 
     \b
     Examples:
@@ -72,7 +74,7 @@ def _show_paired(result: "Paired") -> list[Block]:
 
 @asks(LookRequest)
 def status(request: LookRequest, json: JsonFlag = False) -> None:
-    """Show what an agent serves, and how its last deployment went.
+    """Show the release that an agent serves, and its last deployment.
 
     \b
     Examples:
@@ -100,11 +102,11 @@ def releases(request: LookRequest, json: JsonFlag = False) -> None:
 
 @asks(DeployRequest)
 def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
-    """Send a bundle to an agent and follow it until it serves for good.
+    """Deploy a bundle to an agent and follow it through its trial period.
 
     \b
-    Exit code 0: it serves; 6: it was refused or taken back, and the reason is said; 4: the agent
-    is busy; 3: its disk is full.
+    Exit code 0: the release is committed; 6: it was refused or rolled back, with the reason; 4: the
+    agent is busy; 3: the disk of the device is full.
 
     \b
     Examples:
@@ -120,7 +122,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
 
 @asks(RollbackRequest)
 def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
-    """Go back to the release that served before.
+    """Return to the release served before.
 
     \b
     Examples:
@@ -135,7 +137,7 @@ def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
 
 @asks(CancelRequest)
 def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
-    """Cancel the deployment that is going on; what served before it serves.
+    """Cancel the running deployment; the release before it stays in service.
 
     \b
     Examples:
@@ -162,11 +164,10 @@ def remove(request: RemoveRequest, json: JsonFlag = False) -> None:
 
 @asks(WatchRequest)
 def watch(request: WatchRequest, json: JsonFlag = False) -> None:
-    """Watch an agent live: latency, throughput, memory, load, and deployments as they happen.
+    """Show an agent's latency, throughput, memory, load and deployments live.
 
     \b
-    Latency is that of the requests which the agent serves: without any there is none to show, and
-    --send makes some.
+    Latency is that of the requests the agent serves; --send creates some.
 
     \b
     Examples:

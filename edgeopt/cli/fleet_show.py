@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from edgeopt.fleet.records import Deployment, ModelStatus, Releases, Removed, ServerBatching, Status
 
 _TRUST = {
-    "unsigned": "It trusts no key: any bundle is taken, from this device alone.",
-    "signed": "It takes only bundles that are signed by a key it trusts.",
+    "unsigned": "It trusts no key: it accepts any bundle, but only from its own device.",
+    "signed": "It accepts only bundles signed by a trusted key.",
 }
 
 
@@ -39,7 +39,7 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
     if result.previous is not None:
         previous = f"{result.previous.name} (release {result.previous.release})"
         why_not = result.previous.reason
-        said.append(f"No rollback to {previous}: {why_not}" if why_not else f"A rollback leads to: {previous}")
+        said.append(f"No rollback to {previous}: {why_not}" if why_not else f"A rollback returns to: {previous}")
     if result.deployment is not None:
         said.append(f"Last deployment: {_told(result.deployment)}")
     said += [_model_line(model) for model in result.models[1:]]
@@ -96,7 +96,7 @@ def show_watched(result: "Watched") -> tuple[Block, ...]:
     said = [f"Watched {result.url} for {result.seconds:.0f} s."]
     sent = result.sent
     if sent is not None:
-        latency = "" if sent.latency_p50_ms is None else f"; half answered within {sent.latency_p50_ms:.2f} ms"
+        latency = "" if sent.latency_p50_ms is None else f"; median latency {sent.latency_p50_ms:.2f} ms"
         said.append(f"Sent {sent.requests:,} requests, {sent.failures:,} failed{latency}.")
         said += [f"The first failure: {sent.first_failure}"] if sent.first_failure else []
     return lines(said)

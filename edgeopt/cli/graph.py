@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @asks(GraphRequest)
 def graph(request: GraphRequest, json: JsonFlag = False) -> None:
-    """Draw a model or bundle as a graph, in one HTML or SVG file.
+    """Draw a model or bundle as a graph, in an HTML or SVG file.
 
     \b
-    The HTML page needs no server and no network: zoom, search, colours by operator category,
-    measured time, least time, bytes or precision, and the details of a node on click. With
-    --against it holds both models, coloured by what was kept, changed, fused, removed or added;
-    with --passes, the model after each exact rewrite. JSON has the same nodes and changes.
+    The HTML page needs no server and no network. It has zoom, search, and details of each node, and
+    colours nodes by operator category, measured time, lower bound, bytes or precision. --against
+    adds a second model and colours what was kept, changed, fused, removed or added; --passes adds
+    the model after each exact rewrite. JSON has the same nodes and changes.
 
     \b
     Examples:

@@ -23,7 +23,7 @@ def headline(judged: "Judgement") -> str:
         return failed.message
     undecided = sum(each.state == "undecided" for each in judged.checks)
     if undecided and len(judged.checks) == 1:
-        return "The limit is not broken, but could not be decided either."
+        return "The limit is undecided: neither broken nor met for certain."
     if undecided:
         return f"No limit is broken, but {undecided} of {len(judged.checks)} could not be decided."
     return "The limit holds." if len(judged.checks) == 1 else "All limits hold."

@@ -2,41 +2,23 @@
 
 import importlib
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from edgeopt.cli import completion, program
 from edgeopt.version import __version__
 
 # In the order of work, which is the order in `--help`.
-COMMANDS = (
-    "probe",
-    "targets",
-    "backends",
-    "analyze",
-    "graph",
-    "optimize",
-    "quantize",
-    "compare-calibrations",
-    "bench",
-    "ops",
-    "watch",
-    "report",
-    "cost",
-    "run",
-    "sign",
-    "verify",
-    "replay",
-    "profile",
-    "export",
-    "simplify",
-    "compare",
-    "passes",
-    "cache",
-    "demo",
-    "fleet",
+GROUPS = (
+    ("Understand", ("probe", "targets", "backends", "analyze", "graph", "ops", "passes")),
+    ("Optimize", ("optimize", "quantize", "simplify", "compare-calibrations", "compare")),
+    ("Measure", ("bench", "watch", "run", "verify", "report", "cost")),
+    ("Deploy", ("export", "sign", "replay", "profile", "fleet")),
+    ("Other", ("cache", "demo")),
 )
+COMMANDS = tuple(name for _, names in GROUPS for name in names)
 
 
 def main() -> None:
@@ -55,26 +37,40 @@ def run(arguments: list[str]) -> int:
 def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     """The program with the commands that are named."""
     made = program.application(_edgeopt)
+    made.info.cls = _GroupedCommands
     for name in names:
         function = name.replace("-", "_")
         program.add(made, name, getattr(importlib.import_module(f"edgeopt.cli.{function}"), function))
     return made
 
 
+class _GroupedCommands(TyperGroup):
+    """Lists the commands by group in the help, as typer does with rich mark-up only."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - the signature of typer's own
+        width = max(map(len, self.commands))
+        for title, names in GROUPS:
+            # Padded, so that the summaries of all groups are in one column.
+            rows = [(n.ljust(width), self.commands[n].get_short_help_str()) for n in names if n in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
 def _edgeopt(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and the runtimes found.", is_eager=True)
+        bool, typer.Option("--version", help="Print the version and the installed runtimes.", is_eager=True)
     ] = False,
     show_completion: completion.ShowCompletion = None,
 ) -> None:
-    """Finds the fastest deployment of an ONNX model on this device that can be proved good.
+    """Measure and optimize ONNX models on edge devices.
 
     \b
     Examples:
-      edgeopt probe                                             what this device is
-      edgeopt optimize model.onnx --data data.npz -o out.edgeopt
-      edgeopt bench out.edgeopt --against model.onnx            how much faster, with an interval
-      edgeopt demo                                              the whole story in a minute
+      edgeopt probe                                                 describe this device
+      edgeopt optimize model.onnx --data data.npz -o model.edgeopt
+      edgeopt bench model.edgeopt --against model.onnx              measure the speed-up
+      edgeopt demo                                                  try everything in a minute
     """
     if version:
         print(f"edgeopt {__version__}")

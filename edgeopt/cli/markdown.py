@@ -8,9 +8,7 @@ import typer
 
 from edgeopt.errors import EdgeoptError, UsageError
 
-MarkdownFlag = Annotated[
-    bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
-]
+MarkdownFlag = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for example for a job summary.")]
 
 
 def machine_line(machine: Mapping[str, str], versions: Mapping[str, str] | None = None) -> str:

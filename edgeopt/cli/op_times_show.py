@@ -123,11 +123,11 @@ def _notes(times: "OpTimes") -> "list[str]":
         notes.append(f"{1 - times.attributed_share:.1%} of the time is not attributed to nodes of the model.")
     if times.kernels_ms < _MOSTLY * times.run_ms:
         notes.append(
-            "Much of a run passes between the kernels: the runtime's own work, its profiler, and whatever else "
-            "runs on this device."
+            "Much of a run is outside the kernels: the runtime's own work, its profiler, and whatever "
+            "else runs on this device."
         )
     if not any(row.least_ms for row in times.rows):
-        notes.append("What this device could reach is not known; measure it with: edgeopt probe --deep")
+        notes.append("The peaks of this device are unknown; measure them with: edgeopt probe --deep")
     return notes
 
 

@@ -15,21 +15,19 @@ if TYPE_CHECKING:
 
 @asks(Request)
 def ops(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
-    """Show which operators each backend gets right on this device, and how fast it is at them.
+    """Test the operators of each backend on this device: correctness and speed.
 
     \b
-    About a thousand small models, of one operator each, run on every backend that is here. What they
-    give is compared with numpy in double precision; a crash or a hang is a result too. Results are
-    kept, so that the next call shows them at once.
+    About a thousand models with one operator each run on every available backend. Their outputs are
+    compared with numpy in double precision; crashes and hangs are results too. Results are cached.
 
     \b
     Examples:
       edgeopt ops                               all operators on all backends
-      edgeopt ops model.onnx                    what that means for a model
+      edgeopt ops model.onnx                    the operators of a model
       edgeopt ops --only Conv,MatMul --again
       edgeopt ops --quick --backend openvino-cpu
       edgeopt ops --markdown > operators.md
-      edgeopt ops --json | jq '.data.counts'
     """
 
     def work(emit: "Emit") -> "Report":
@@ -48,5 +46,5 @@ def ops(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False
         work=work,
         show=show,
         json=json,
-        left_behind="what was measured until then is kept, and the same command goes on from there",
+        left_behind="results so far are kept; run the same command to continue",
     )

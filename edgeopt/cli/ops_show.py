@@ -32,7 +32,7 @@ def markdown(report: Report) -> str:
 def _main(report: Report, families: bool) -> list[Block]:
     if report.model is not None:
         return _model(report, report.model)
-    legend = lines([f"{LEGEND}; bold: the quickest in a precision", roofline_note(report)], "faint")
+    legend = lines([f"{LEGEND}; bold: the fastest in a precision", roofline_note(report)], "faint")
     return [matrix(report, families), section("", *legend)]
 
 
@@ -78,20 +78,20 @@ def _told(model: Compatibility) -> Iterator[str]:
         yield f"{name}: {_coverage(row)}"
     quickest = model.quickest
     if quickest is None:
-        yield f"Which backend is quickest: not to be told, because {model.quickest_reason}."
+        yield f"The fastest backend is unknown, because {model.quickest_reason}."
         return
     ordered = sorted(quickest.relative_time.items(), key=lambda item: item[1])
     others = ", ".join(f"{name} {_longer(relative)}" for name, relative in ordered[1:])
     yield (
-        f"Quickest at what dominates ({', '.join(quickest.operators)}: {quickest.share:.0%} of the operations): "
-        f"{ordered[0][0]}; {others}, over {quickest.cases} cases."
+        f"Fastest for the dominant operators ({', '.join(quickest.operators)}: {quickest.share:.0%} "
+        f"of the operations): {ordered[0][0]}; {others}, over {quickest.cases} cases."
     )
     yield "Runtimes fuse operators, so a whole model may differ: edgeopt bench measures it."
 
 
 def _longer(relative: float) -> str:
     if relative < _NOTHING_BETWEEN:
-        return "is about as quick"
+        return "is about as fast"
     return f"takes {relative:.2f} times as long"
 
 
@@ -99,10 +99,10 @@ def _coverage(row: CoverageRow) -> str:
     if row.supported is None:
         return f"cannot say what it runs of the model: {row.reason}"
     if row.supported == row.total:
-        return f"says that it runs all {row.total:,} nodes, as it counts them."
+        return f"runs all {row.total:,} nodes, by its own count."
     named = ", ".join(row.unsupported[:_NAMED])
     more = " and others" if len(row.unsupported) > _NAMED else ""
-    return f"says that it runs {row.supported:,} of {row.total:,} nodes, as it counts them; not: {named}{more}."
+    return f"runs {row.supported:,} of {row.total:,} nodes, by its own count; not: {named}{more}."
 
 
 def _result(row: OperatorRow, name: str) -> Marked:

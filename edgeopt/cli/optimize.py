@@ -24,37 +24,26 @@ def optimize(
         typer.Option(
             "--device",
             metavar="RECORD",
-            help="Plan for a device that is not here: a file that `edgeopt probe --deep --json` wrote there, or a "
-            "recorded machine. Nothing is measured; the bundle says so.",
+            help="Device to plan for, without measuring: a record of `edgeopt probe`, or a recording.",
         ),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Find the fastest deployment of a model on this device, prove it, and write it as a bundle.
+    """Find the fastest way to run a model on this device, prove it, and write a bundle.
 
     \b
-    Every candidate is measured against plain ONNX Runtime in turns, and checked on samples
-    that calibration never saw. When nothing is proved faster, the bundle holds your model as it
-    is, and the table says why. Ctrl-C ends the search and hands out the best so far, where that
-    can be proved in some seconds; a second one leaves at once.
+    Candidates run interleaved with plain ONNX Runtime and are checked on samples that did not
+    calibrate. If no candidate is proved faster, the bundle holds your model unchanged, and the table
+    says why. Ctrl-C ends the search with the best candidate so far, if a short proof confirms it; a
+    second Ctrl-C ends at once.
 
     \b
     Examples:
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt
-      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --floor 20dB
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --metric top1-labels --max-drop 0.5%
-      edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
-      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --objective memory
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --objective throughput --max-latency-ms 20
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --max-memory-mib 64 --target-speedup 2
-      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --profile realtime
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --shape seq=16:32:128 --shape batch=1,4
-      edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3    the third of its table
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --pre resize.onnx --post classes.toml
-      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --single-file
-      edgeopt optimize model.onnx -o model.edgeopt              exact rewrites only, without data
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --device pi5.json     predicted, not measured
-      edgeopt optimize model.onnx --data d.npz -o m.edgeopt --json | tail -1 | jq .data.proof
+      edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
+      edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3
     """
     if device is not None:
         from edgeopt.cli.optimize_ahead import optimize_ahead
@@ -85,7 +74,7 @@ def show(outcome: "Outcome") -> list[Block]:
     said += [outcome.proof.weakest.sentence] if outcome.proof.weakest is not None else []
     said += shape_lines(outcome)
     if outcome.cut_short:
-        said.append("The same command searches to the end, and takes up what the cache kept.")
+        said.append("Run the same command to complete the search from the cache.")
     said.append(f"Bundle: {outcome.bundle}")
     verdict = section("", Words(outcome.summary, "strong"), *lines(said))
     return [_candidates(outcome), *lines(front + unmade), verdict]
@@ -125,11 +114,12 @@ def _proved(outcome: "Outcome") -> str:
     legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
     lowest = f", lowest {decibels(proof.tail.lowest_db)}" if proof.tail is not None else ""
     return (
-        f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns{legs}: {itself}"
-        f"{proof.speedup} "
-        f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
-        f"{' set aside' if proof.set_aside else ''}{lowest}; "
-        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s."
+        f"{said} from the written bundle over {proof.speedup.rounds} interleaved rounds{legs}: "
+        f"{itself}{proof.speedup} ({proof.speedup.confidence:.1%} interval), "
+        f"{decibels(proof.accuracy_db)} on {proof.samples} "
+        f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
+        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
+        f"{outcome.seconds:.0f} s."
     )
 
 
@@ -137,7 +127,7 @@ def _said_of_front(outcome: "Outcome") -> str:
     from edgeopt.search.outcome import in_order
 
     numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
-    told = f"{_ON_THE_FRONT} on the front, where no other is as fast, as accurate and as small at once"
+    told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
     # What was cut short is not kept to pick from.
     another = "" if outcome.cut_short else "; deliver another with --pick N"
     return f"{told}: {', '.join(numbers)}{another}."

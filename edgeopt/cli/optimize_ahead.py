@@ -23,9 +23,9 @@ def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
         unfit = [each.flag for each in changed(settings) if each.name not in _PLANNED]
         if unfit:
             raise UsageError(
-                f"{' and '.join(unfit)} cannot be used with --device: a plan for a device that is not here "
-                "measures nothing, and holds to --floor alone.",
-                "Leave it out here, and use it when the search is finished on the device.",
+                f"{' and '.join(unfit)} cannot be used with --device: a plan for another device measures "
+                "nothing and supports only --floor.",
+                "Leave it out here, and use it when you finish the search on the device.",
             )
         from edgeopt.commands.predict.plan import optimize_for
 
@@ -59,9 +59,9 @@ def show(plan: "Ahead") -> list[Block]:
         for row in plan.candidates
     )
     real = (
-        f"Accuracy is real: {decibels(plan.accuracy_db)} on {plan.samples} samples"
-        f"{' set aside' if plan.set_aside else ''}, run here on {plan.judged_with}; floor {plan.floor_db:g} dB; "
-        f"target {plan.target}; {plan.seconds:.0f} s."
+        f"Measured accuracy: {decibels(plan.accuracy_db)} on {plan.samples} "
+        f"samples{(' set aside' if plan.set_aside else '')}, run here on {plan.judged_with}; floor "
+        f"{plan.floor_db:g} dB; target {plan.target}; {plan.seconds:.0f} s."
     )
     said = lines([plan.basis, real, f"Bundle: {plan.bundle}", *plan.finish])
     return [

@@ -11,17 +11,17 @@ from edgeopt.commands.passes.request import Request
 if TYPE_CHECKING:
     from edgeopt.events import Emit
 
-_FOR_ONE_RUNTIME = "By edgeopt optimize alone, where the target profile's [lowerings] has them"
+_FOR_ONE_RUNTIME = "Only in edgeopt optimize, if [lowerings] of the target profile names them"
 
 
 @asks(Request)
 def passes(request: Request, json: JsonFlag = False) -> None:
-    """All graph rewrites, a line each, in the order in which they run; or how one of them works.
+    """List graph rewrites in the order they run, or explain one.
 
     \b
-    Results stay the same to the last bit, or within the ratio that is told. What runs on request
-    alone is named with `edgeopt simplify --also PASS`. What only one runtime knows or runs
-    faster is done by `edgeopt optimize`, where [lowerings] of the target profile has it.
+    Each pass keeps the results, exactly or within the ratio shown. Passes on request run with
+    `edgeopt simplify --also PASS`. Lowerings for one runtime run in `edgeopt optimize`, if the
+    [lowerings] table of the target profile names them.
 
     \b
     Examples:
@@ -51,8 +51,8 @@ def show(result: PassList) -> list[Block]:
         rows.append(Row(told, "faint" if line.on_request or line.runtime != STANDARD else ""))
     table = Table(columns("=pass", "what it does", "!results", "!kind", "opset", "runtime"), tuple(rows))
     requested = [line.name for line in result.passes if line.on_request and line.runtime == STANDARD]
-    said = [f"On request alone (edgeopt simplify --also PASS): {', '.join(requested)}."] if requested else []
-    said += [f"{_FOR_ONE_RUNTIME}: those with a runtime beside them."] if several else []
+    said = [f"Only on request (edgeopt simplify --also PASS): {', '.join(requested)}."] if requested else []
+    said += [f"{_FOR_ONE_RUNTIME}: passes with a runtime in their row."] if several else []
     return [filled(table), section("", *lines(said))]
 
 
@@ -71,13 +71,13 @@ def _inputs(line: PassLine) -> str:
 def _facts(line: PassLine) -> str:
     facts = [
         f"kind: {line.kind}",
-        "results: the same to the last bit"
+        "results: bit-identical"
         if line.tolerance_db is None
         else f"results: at least {line.tolerance_db:g} dB of the source's",
         *([f"for {inputs}"] if (inputs := _inputs(line)) else []),
-        *([] if line.runtime != STANDARD else ["runs on request alone" if line.on_request else "runs by default"]),
+        *([] if line.runtime != STANDARD else ["runs only on request" if line.on_request else "runs by default"]),
         *([f"needs opset {line.lowest_opset}"] if line.lowest_opset else []),
-        *([f"for {line.runtime} alone, where the target profile's [lowerings] has it"]
+        *([f"only for {line.runtime}, if [lowerings] of the target profile names it"]
           if line.runtime != STANDARD else []),
     ]  # fmt: skip
     return "; ".join(facts) + "."

@@ -14,20 +14,18 @@ if TYPE_CHECKING:
 
 @asks(Request)
 def probe(request: Request, json: JsonFlag = False) -> None:
-    """Shows what this device is, and whether it is in a state worth measuring.
+    """Show what this device is, and whether its state allows reliable measurements.
 
     \b
-    Serial numbers, host names and network addresses are neither in the record nor in a recording.
+    Records and recordings hold no serial numbers, host names or network addresses.
 
     \b
     Examples:
       edgeopt probe
-      edgeopt probe --explain                where each fact comes from
-      edgeopt probe --json > device.json     the whole record
-      edgeopt probe --device device.json     read it elsewhere
-      edgeopt probe --record machine         all that was read, so that it can be probed again
-      edgeopt probe --root machine
-      edgeopt probe --deep                   what its runtimes and its memory reach, measured
+      edgeopt probe --explain                source of each fact
+      edgeopt probe --deep                   measured peaks of runtimes and memory
+      edgeopt probe --json > device.json     complete record, read with --device
+      edgeopt probe --record machine         recording to probe again, read with --root
     """
 
     def work(emit: "Emit") -> "Device":

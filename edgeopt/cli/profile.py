@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def _profile(context: typer.Context) -> None:
-    """Export the deployment profile of a bundle, look at one, or compare two. All speak --json.
+    """Export, check or compare deployment profiles.
 
     \b
-    A deployment profile says how a bundle was made and what was proved of it; with the source model
-    it is enough to make the bundle again (edgeopt replay). Target profiles, which say how to search,
-    are another thing: edgeopt targets.
+    A deployment profile records how a bundle was made and what was proved. With the source model, it
+    is enough to make the bundle again: see `edgeopt replay`. Target profiles, which say how to
+    search, are listed by `edgeopt targets`. All commands take --json.
 
     \b
     Examples:
@@ -36,11 +36,11 @@ def _profile(context: typer.Context) -> None:
 
 @asks(ExportRequest)
 def export(request: ExportRequest, json: JsonFlag = False) -> None:
-    """Write the deployment profile of a bundle as one file, enough for a replay.
+    """Write the deployment profile of a bundle as one file.
 
     \b
-    What calibration found is inside, so that a replay needs the source model alone. Golden samples
-    are not: a replay from the file takes some from --data, or makes them up.
+    The file holds the calibration results, so a replay needs only the source model. It holds no
+    golden samples: a replay takes them from --data, or generates them.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def export(request: ExportRequest, json: JsonFlag = False) -> None:
 
 @asks(ImportRequest)
 def import_(request: ImportRequest, json: JsonFlag = False) -> None:
-    """Check a deployment profile and say what it would give on this device; writes nothing.
+    """Check a deployment profile and show what a replay would do on this device.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
 
 @asks(DiffRequest)
 def diff(request: DiffRequest, json: JsonFlag = False) -> None:
-    """Show what differs between two deployments: backend, options, steps, forms of layers, evidence.
+    """Show the differences between two deployments: backend, options, steps, schemes, evidence.
 
     \b
     Examples:

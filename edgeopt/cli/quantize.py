@@ -22,35 +22,30 @@ if TYPE_CHECKING:
 def quantize(
     asked: Asked,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write everything that was found out there.")
+        Path | None, typer.Option(metavar="FILE.json", help="JSON file to write all findings to.")
     ] = None,
-    all_rows: Annotated[bool, typer.Option("--all", help="List every layer and finding.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="List all layers and findings.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Quantize the layers that buy the most time for the least error, and prove the result.
+    """Quantize the layers that save the most time for the least error, and prove the result.
 
     \b
-    For each layer its error is measured on your data and its gain in milliseconds on this device.
-    The plan saves the most time inside the floor, on one backend; it is proved on samples that
-    neither calibration nor the plan saw. Where nothing inside the floor is faster than the float
-    model on any backend here, the model stays float, and the frontier shows why. One form for all
-    layers is written where it keeps the floor, or with --no-floor. docs/precision.md explains the
-    tables.
+    The error of each layer is measured on your data, its gain in milliseconds on this device. The
+    plan saves the most time within the floor on one backend, and is proved on samples that neither
+    calibration nor the plan saw. If no result within the floor is faster than the float model,
+    nothing is written, and the frontier shows why. docs/precision.md explains the tables.
 
     \b
-    Exit code 0: written; 3: a bad model, data, labels or metric file; 4: keep float (nothing is
-    written); 5: a runtime is missing; 6: the source does not run twice alike.
+    Exit code 0: written; 3: a bad model, data, labels or metric file; 4: float is best, nothing is
+    written; 5: a runtime is missing; 6: two runs of the source differ.
 
     \b
     Examples:
       edgeopt quantize model.onnx -o model_int8.onnx --data samples.npz
       edgeopt quantize model.onnx -o model.edgeopt --data samples.npz --floor balanced
       edgeopt quantize model.onnx -o m.onnx --data d.npz --metric top1-labels --max-drop 0.4%
-      edgeopt quantize model.onnx -o m.onnx --data d.npz --metric score.py:f1 --max-drop 0.01
-      edgeopt quantize model.onnx --data samples.npz --sensitivity --all      only look
       edgeopt quantize model.onnx -o m.onnx --data d.npz --method int8 --keep-float '/head/*'
-      edgeopt quantize model.onnx -o m.onnx --method w4                       weights alone: no data
-      edgeopt quantize model_int8.onnx --data samples.npz --check-targets cpu-avx2,arm-dotprod
+      edgeopt quantize model.onnx --data samples.npz --sensitivity --all      report only
     """
     outcomes: list[str] = []
     said: list[str] = []

@@ -14,18 +14,17 @@ if TYPE_CHECKING:
 
 @asks(ReplayRequest)
 def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
-    """Rebuild a bundle from its deployment profile and the source model, without searching.
+    """Rebuild a bundle from its deployment profile and the source model, without a search.
 
     \b
-    Every step is done again as it was recorded; no data is needed, as the profile holds what
-    calibration found. The evidence stays that of the first bundle, and says so, unless --measure
-    takes it anew.
+    Repeats every recorded step. No data is needed: the profile holds the calibration results. The
+    evidence stays that of the first bundle and is marked so, unless --measure proves it again.
 
     \b
     Examples:
       edgeopt replay model.edgeopt model.onnx -o again.edgeopt
       edgeopt replay model.toml model.onnx -o model.edgeopt --data data.npz --measure
-      edgeopt bench again.edgeopt --against model.edgeopt      # is it as fast?
+      edgeopt bench again.edgeopt --against model.edgeopt      compare the speed of both
     """
     from edgeopt.commands.replay.replay import replay as rebuilt
 

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 @asks(Request)
 def report(request: Request, json: JsonFlag = False) -> None:
-    """Write a report of a bundle: verdict, evidence, every decision with its reason.
+    """Write a report of a bundle: verdict, evidence, and every decision with its reason.
 
     \b
-    The HTML file is complete in itself: it loads nothing, runs no script, follows the light or dark
-    theme of the reader, and prints. What the bundle does not tell is said to be unknown. All comes
-    from the bundle but the operators (its model is read) and the time of each node (it is run for a
-    few seconds, in processes of its own).
+    The HTML file is self-contained: it loads nothing, runs no script, follows the light or dark
+    theme, and prints. Facts that the bundle lacks are marked unknown. To list operators the model is
+    read; to measure the time of each node it runs for a few seconds in separate processes.
 
     \b
     Examples:

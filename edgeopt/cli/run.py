@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @asks(RunRequest)
 def run(request: RunRequest, json: JsonFlag = False) -> None:
-    """Run a bundle or model over data and write its outputs.
+    """Run a bundle or model on samples and write its outputs.
 
     \b
-    Writes outputs.npz: one array for each output, samples along the first axis; where the shape of
-    an output changes from sample to sample, one array a sample, named OUTPUT/NUMBER.
+    Writes outputs.npz with one array per output, samples along the first axis. If the shape of an
+    output varies, there is one array per sample, named OUTPUT/NUMBER.
 
     \b
-    After an interruption, the same command goes on with the samples that are missing.
+    After an interruption, the same command continues with the missing samples.
 
     \b
     Examples:

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @asks(SignRequest)
 def sign(request: SignRequest, json: JsonFlag = False) -> None:
-    """Sign a bundle with an ed25519 key, so that devices that trust the key take it.
+    """Sign a bundle with an ed25519 key, for devices that trust the key.
 
     \b
-    The signature is manifest.sig.json in the bundle; an older one is replaced. A bundle that is a
-    single file is written anew and takes the old one's place in one step. The private key
-    stays with you; devices get the public one: edgeopt-agent trust add PATH.pub
+    The signature is manifest.sig.json in the bundle and replaces an older one; a single-file bundle
+    is replaced atomically. Keep the private key; give devices the public one with `edgeopt-agent
+    trust add PATH.pub`.
 
     \b
-    The signature holds a sequence number, the time by default. An agent refuses a bundle whose number
-    is lower than the highest that it has served, so that nobody sends it an older release.
+    The signature holds a sequence number, the time by default. An agent refuses a bundle whose
+    number is lower than the highest one it has served, which prevents downgrades.
 
     \b
     Examples:

@@ -30,13 +30,13 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
     """Apply exact graph rewrites and prove that the results stay the same.
 
     \b
-    Source and result run on the same samples in an installed runtime. A pass that changes the
-    results is rolled back and named, and so is one with which a runtime no longer loads what it
-    loaded before. `edgeopt passes` lists all of them.
+    Source and result run on the same samples in an installed runtime. A pass is rolled back and
+    named if it changes the results, or if a runtime can no longer load the model. `edgeopt passes`
+    lists them.
 
     \b
-    Exit code 0: written (perhaps not verified, which is said); 3: a bad model, data or rules
-    file; 6: the source does not run on --data, or not twice alike.
+    Exit code 0: written (the result says if it is not verified); 3: a bad model, data or rules file;
+    6: the source does not run on --data, or two runs of it differ.
 
     \b
     Examples:
@@ -44,7 +44,6 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
       edgeopt simplify model.onnx -o small.onnx --data samples.npz --skip raise-opset
       edgeopt simplify model.onnx -o fixed.onnx --shape image=1x3x224x224
       edgeopt simplify model.onnx -o camera.onnx --layout channels-last
-      edgeopt simplify model.onnx -o small.onnx --rules mine.py
       edgeopt simplify model.onnx -o small.onnx --bisect       accuracy after each pass
     """
 
@@ -62,8 +61,8 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
 def _next_steps(request: Request) -> Block:
     """Pictures in another layout are other inputs: neither the source nor its data fits beside them."""
     if request.layout:
-        return next_steps(request.output, None)
-    return next_steps(request.output, request.model, request.data)
+        return next_steps(request.out, None)
+    return next_steps(request.out, request.model, request.data)
 
 
 def show(result: "Simplified") -> list[Block]:
@@ -129,11 +128,11 @@ def _outcome(result: "Simplified") -> "Iterator[Words]":
         )
     for kind, why in LEFT_OUT:
         if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:
-            said = f"Not proved in the regime{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
+            said = f"Not proved on inputs of the kind{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
             yield Words(said, "faint")
     for output in result.outputs:
         if output.silent_reference:
-            said = "is as good as zero on these samples, which proves little; give others with --data."
+            said = "is almost zero on these samples, which proves little; pass others with --data."
             yield Words(f"'{output.name}' {said}")
     if result.most_changing:
         yield Words(f"The pass that changed the results most: {result.most_changing}.")

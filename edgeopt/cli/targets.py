@@ -12,19 +12,18 @@ from edgeopt.commands.targets.request import ListRequest, NewRequest, ShowReques
 
 @asks(ListRequest)
 def _targets(request: ListRequest, context: typer.Context, json: JsonFlag = False) -> None:
-    """Lists every target: the one chosen for this device, those that fit, and why the others do not.
+    """List target profiles: the one chosen for this device, and why others do not fit.
 
     \b
-    A target is a class of devices with one way to optimize for it: a TOML file in profiles/.
-    The table also names the profiles for a use, which extend whatever target fits.
+    A target profile is a TOML file that says how to optimize for a class of devices. The table also
+    lists profiles for a use case, which extend the target that fits.
 
     \b
     Examples:
       edgeopt targets
-      edgeopt targets --json | jq -r .data.chosen
-      edgeopt targets --device device.json             plan for a device that is not here
-      edgeopt targets show cpu-avx2                    each value, where it comes from, and why
-      edgeopt targets new my-camera --from realtime    a profile of your own
+      edgeopt targets --device device.json            for another device
+      edgeopt targets show cpu-avx2                   each value, its source and its reason
+      edgeopt targets new my-camera --from realtime   a profile of your own
       edgeopt targets validate my-camera.toml
     """
     from edgeopt.cli.targets_show import show_list
@@ -39,12 +38,12 @@ def _targets(request: ListRequest, context: typer.Context, json: JsonFlag = Fals
 
 @asks(ShowRequest)
 def show(request: ShowRequest, json: JsonFlag = False) -> None:
-    """Show one target or profile in full: each value, which file it comes from, and why it is so.
+    """Show a profile: each value, the file it comes from, and the reason.
 
     \b
     Examples:
       edgeopt targets show cpu-avx512-vnni
-      edgeopt targets show realtime                 with the target that fits this device filled in
+      edgeopt targets show realtime                 combined with the target that fits this device
       edgeopt targets show my-camera.toml --json
     """
     from edgeopt.cli.targets_show import show_target
@@ -55,10 +54,10 @@ def show(request: ShowRequest, json: JsonFlag = False) -> None:
 
 @asks(ValidateRequest)
 def validate(request: ValidateRequest, json: JsonFlag = False) -> None:
-    """Check a profile of your own: one sentence names what is wrong, and what would be right.
+    """Check a profile, and say what is wrong and how to correct it.
 
     \b
-    Exit code 0: it is valid, and it is said whether it fits this device; 3: it is not.
+    Exit code 0: valid, with a note whether it fits this device; 3: not valid.
 
     \b
     Examples:
@@ -73,13 +72,13 @@ def validate(request: ValidateRequest, json: JsonFlag = False) -> None:
 
 @asks(NewRequest)
 def new(request: NewRequest, json: JsonFlag = False) -> None:
-    """Write a profile of your own: all values of another one, commented out, each with its reason.
+    """Create a profile: all values of another one, commented out, each with its reason.
 
     \b
     Examples:
       edgeopt targets new my-camera
       edgeopt targets new my-camera --from realtime -o profiles/my-camera.toml
-      edgeopt targets new my-fleet --from auto        whatever target fits, on each device
+      edgeopt targets new my-fleet --from auto        extends the target that fits each device
     """
     from edgeopt.cli.targets_show import show_written
     from edgeopt.commands.targets.targets import begin

@@ -66,5 +66,5 @@ def _fits(fits: bool, reason: str, lacking: str | None) -> str:
     if not fits:
         return f"It does not fit this device: {reason}."
     if lacking:
-        return f"It fits this device ({reason}), but this version of edgeopt has no backend {lacking} yet."
+        return f"It fits this device ({reason}), but its backend {lacking} is not supported yet."
     return f"It fits this device: {reason}."

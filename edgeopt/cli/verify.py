@@ -20,25 +20,22 @@ if TYPE_CHECKING:
 
 @asks(VerifyRequest)
 def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
-    """Check a bundle: digests, signature, golden outputs, and the device that it was proved on.
+    """Check the digests, signature, golden outputs and device of a bundle.
 
     \b
-    Valid: the files, the device, its drivers and its runtimes are as they were when the bundle was
-    made. Stale: the bundle works, but one of these or the source model has changed. Broken: files
-    are damaged or not signed by a given key (exit code 3), or the outputs differ from the golden
-    ones (exit code 6).
+    Valid: files, device, drivers and runtimes are as they were when the bundle was made. Stale: the
+    bundle works, but one of these or the source model has changed. Broken: files are damaged or not
+    signed by a given key (exit code 3), or outputs differ from the golden outputs (exit code 6).
 
-    Valid says nothing about speed: the line "Speed" does. --fail-on-stale fails (6) for a stale
-    bundle and for one that was planned and never measured; --require-faster also fails unless the
-    bundle is proved faster than its source on a device like this one.
+    Valid says nothing about speed; the line "Speed" does. --fail-on-stale also fails for bundles that
+    were planned but never measured.
 
     \b
     Examples:
       edgeopt verify model.edgeopt
       edgeopt verify model.edgeopt --trust release-key.pub
       edgeopt verify model.edgeopt --model model.onnx
-      edgeopt verify model.edgeopt --fail-on-stale --markdown
-      edgeopt verify model.edgeopt --require-faster
+      edgeopt verify model.edgeopt --fail-on-stale --require-faster
       edgeopt verify model.edgeopt --json | jq .data.status
     """
     made: list[Check] = []
@@ -108,7 +105,7 @@ def _markdown(result: "Check") -> str:
         ("files", f"all {result.files} are as they were written"),
         ("signature", _signature(result)),
         ("golden samples", _golden(result)),
-        ("pre- and post-processing", result.processing),
+        ("pre- and postprocessing", result.processing),
         ("evidence", "" if result.predicted else result.evidence),
         ("speed", result.speed_words),
     ]

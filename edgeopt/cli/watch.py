@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
 @asks(WatchRequest)
 def watch(request: WatchRequest, json: JsonFlag = False) -> None:
-    """Run a model or bundle over and over and show latency, memory and load as they are.
-
-    Ctrl-C or SIGTERM ends it with the result of all runs and the exit code 0.
+    """Run a model or bundle repeatedly and show latency, memory and load live.
 
     \b
-    Percentiles are those of the last ten seconds. What only this device can tell (clock,
-    temperature) is shown where it tells it.
+    Ctrl-C or SIGTERM ends with the result of all runs and exit code 0. Percentiles cover the last ten
+    seconds. Clock and temperature are shown if the device reports them.
 
     \b
     Examples:

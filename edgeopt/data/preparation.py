@@ -47,7 +47,7 @@ def together(prepared: list[tuple[Array, str]]) -> Array:
         if other.shape != first.shape:
             raise DataError(
                 f"{name} becomes {list(first.shape)}, but {other_name} becomes {list(other.shape)}.",
-                "Write resize and crop into [data] of the profile, so that all become one size.",
+                "Set resize and crop in [data] of the profile, so that all have one size.",
             )
     return np.stack([picture for picture, _ in prepared])
 
@@ -103,7 +103,7 @@ def _cropped(values: _Floats, sizes: tuple[int, ...], where: str) -> _Floats:
     if height > values.shape[0] or width > values.shape[1]:
         raise DataError(
             f"{where} is {values.shape[0]}x{values.shape[1]} and cannot be cropped to {height}x{width}.",
-            "Write a resize that is large enough into [data] of the profile.",
+            "Set a larger resize in [data] of the profile.",
         )
     top, left = (values.shape[0] - height) // 2, (values.shape[1] - width) // 2
     return values[top : top + height, left : left + width]

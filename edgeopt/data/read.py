@@ -30,8 +30,8 @@ def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | N
     if pictures:
         if preparation is None:
             raise DataError(
-                f"The folder '{path}' holds pictures, and nothing says how they become the model's input.",
-                "Say it in the [data] table of a profile (see docs/profiles.md), and give that with --profile.",
+                f"The folder '{path}' holds pictures, but no profile says how to prepare them.",
+                "Add a [data] table to a profile (see docs/profiles.md) and pass it with --profile.",
             )
         return check_samples(
             {_target(inputs, preparation): read_pictures(pictures, preparation)}, inputs, path.name
@@ -58,7 +58,7 @@ def _target(inputs: tuple[TensorInfo, ...], preparation: "Data") -> str:
     if len(names) == 1:
         return names[0]
     raise DataError(
-        f"The model has {len(names)} inputs, and [data] in the profile does not say which takes the pictures.",
+        f"The model has {len(names)} inputs, but [data] in the profile does not name the one for pictures.",
         f'Write one of them there: input = "{names[0]}". The inputs are: {", ".join(names)}.',
     )
 
@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, Array]:
     if path.is_dir():
         files = sorted(path.glob("*.npy"))
         if not files:
-            raise DataError(f"The folder '{path}' holds no .npy file and no picture.", HOW)
+            raise DataError(f"The folder '{path}' holds no .npy files and no pictures.", HOW)
         return {file.stem: _read_array(file) for file in files}
     try:
         # Opened here: numpy leaves a damaged archive open.
@@ -105,4 +105,4 @@ def _read_array(file: Path) -> Array:
 def _why(error: BaseException) -> str:
     """numpy takes whatever it does not know for a pickle, and advises to open it unsafely."""
     said = said_by(error)
-    return "it is no .npz archive, or one that holds Python objects" if "pickle" in said else said
+    return "it is not an .npz archive, or holds Python objects" if "pickle" in said else said

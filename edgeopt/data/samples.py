@@ -91,7 +91,7 @@ def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
     """Single runs' inputs, stacked into arrays with samples along the first axis."""
     runs = _listed(feeds)
     if not runs:
-        raise DataError("The data holds no sample.", HOW)
+        raise DataError("The data holds no samples.", HOW)
     return {name: _stacked(name, runs) for name in runs[0]}
 
 
@@ -133,10 +133,10 @@ def _array(name: str, sample: int, value: object) -> Array:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise DataError(f"The input '{name}' of sample {sample} is no array: {said_by(error)}", HOW) from error
+        raise DataError(f"The input '{name}' of sample {sample} is not an array: {said_by(error)}", HOW) from error
     if array.dtype.kind == "O" and not all(isinstance(one, str) for one in array.flat):
         kind = type(value).__name__
-        raise DataError(f"The input '{name}' of sample {sample} is no array but of type {kind}.", HOW)
+        raise DataError(f"The input '{name}' of sample {sample} is of type {kind}, not an array.", HOW)
     return array
 
 
@@ -181,12 +181,12 @@ def _checked(array: Array, info: TensorInfo, what: str) -> Array:
             HOW,
         )
     if len(array) == 0:
-        raise DataError(f"{name} holds no sample.", HOW)
+        raise DataError(f"{name} holds no samples.", HOW)
     if info.rank_known:
         _check_sizes(array, info, name)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
-        raise DataError(f"{name} holds NaN or infinity (first in sample {bad}).", "Leave such samples out.")
+        raise DataError(f"{name} holds NaN or infinity (first in sample {bad}).", "Remove these samples.")
     if array.dtype.name == info.dtype and array.dtype.isnative:
         return array
     return _cast(array, info.dtype, name)

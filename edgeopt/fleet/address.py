@@ -60,15 +60,15 @@ def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address
         return url
     if not token.isascii() or not all(c.isprintable() and c != " " for c in token):
         raise UsageError(
-            "The access token holds characters that no token has.",
+            "The access token has invalid characters.",
             "Check --token or EDGEOPT_TOKEN: a token is one word, as edgeopt-agent token add printed it.",
         )
-    hint = f"Write it like this: {DEFAULT_URL}, or a host's name alone."
+    hint = f"Give an address such as {DEFAULT_URL}, or a host name."
     try:
         parts = urlsplit(url if "://" in url else f"//{url}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise UsageError(f"'{url}' is no address of an agent: {error}.", hint) from None
+        raise UsageError(f"'{url}' is not the address of an agent: {error}.", hint) from None
     scheme = parts.scheme or ("https" if fingerprint or not _is_this_device(host or "") else "http")
     if scheme not in {"http", "https"}:
         raise UsageError(f"'{url}' is neither an http nor an https address.", hint)
@@ -79,7 +79,7 @@ def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address
         )
     odd = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
     if not host or odd or any(c.isspace() or not c.isprintable() for c in url):
-        raise UsageError(f"'{url}' is no address of an agent.", hint)
+        raise UsageError(f"'{url}' is not the address of an agent.", hint)
     return Address(host, PORT if port is None else port, token, scheme, fingerprint)
 
 

@@ -84,15 +84,15 @@ def _ended(deployment: Deployment) -> Deployment:
     ended, hint = {
         "FAILED": (
             "failed",
-            f"Whatever served before still serves. `{listed}` lists what was refused, and why.",
+            f"The previous release still serves. `{listed}` lists refused releases with the reason.",
         ),
         "ROLLED_BACK": (
             "was rolled back",
-            f"The release before it serves again. `{listed}` lists what was refused, and why.",
+            f"The previous release serves again. `{listed}` lists refused releases with the reason.",
         ),
         "DEGRADED": (
-            "could not be taken back",
-            "The agent is reachable but may serve nothing: deploy a bundle that worked before.",
+            "could not be rolled back",
+            "The agent is reachable but may not serve: deploy a bundle that worked before.",
         ),
     }[deployment.state]
     error = VerificationError(f"{what} {ended}: {deployment.reason or 'the agent gave no reason'}", hint)
@@ -125,5 +125,5 @@ def _patiently(call: Callable[[], Answer], agent: Source, deployment: Deployment
         return answer
     raise MissingError(
         f"The agent at {agent.url} went away while deployment {deployment.id} was {state}, and has not come back.",
-        "When it runs again it finishes or takes back the deployment by itself: edgeopt fleet status",
+        "It finishes or rolls back the deployment when it runs again: edgeopt fleet status",
     )

@@ -112,7 +112,11 @@ def reaching(address: Address, timeout_s: float) -> Iterator[http.client.HTTPCon
         raise unreachable(
             f"The agent at {address.url} ended the connection: {said_by(error)}.",
             "Check that it still runs: edgeopt fleet status"
-            + ("" if address.scheme == "https" else "; one that others can reach speaks TLS: --url https://…"),
+            + (
+                ""
+                if address.scheme == "https"
+                else "; an agent that listens on the network needs TLS: --url https://…"
+            ),
         ) from None
     except http.client.HTTPException:
         raise no_agent(address) from None
@@ -141,8 +145,8 @@ def nobody(address: Address) -> MissingError:
 
 def no_agent(address: Address) -> MissingError:
     return MissingError(
-        f"What answers at {address.url} is no edgeopt agent.",
-        "Check the port: an agent says where it listens when it starts.",
+        f"The server at {address.url} is not an edgeopt agent.",
+        "Check the port: an agent prints its address when it starts.",
     )
 
 

@@ -53,7 +53,8 @@ def key_of(code: str) -> bytes:
     letters = "".join(code.upper().replace("-", " ").split())
     if len(letters) != GROUPS * GROUP_LETTERS or set(letters) - set(LETTERS):
         raise UsageError(
-            "That is no pairing code.", "Type it as the device shows it: three groups of four letters and digits."
+            "This is not a pairing code.",
+            "Type it as the device shows it: three groups of four letters and digits.",
         )
     return hashlib.sha256(b"edgeopt pairing " + letters.encode()).digest()
 
@@ -77,8 +78,8 @@ def pair(request: PairRequest) -> Paired:
     answer = understood(known, ask(known, "POST", PATH, _TIMEOUT_S, [body], headers), PairAnswer)
     if not hmac.compare_digest(answer.proof, proof_of("agent", key, seen, nonce)):
         raise InputError(
-            f"What answers at {address.url} does not know the code, so it is not the device that showed it.",
-            "Check --url and the network. Nothing was kept.",
+            f"The server at {address.url} does not know the code, so it is not the device that shows it.",
+            "Check --url and the network. Nothing was stored.",
         )
     place = pairings.keep(address.url, pairings.Pairing(answer.token, seen))
     return Paired(address.url, answer.name, answer.role, seen, str(place))
@@ -88,4 +89,6 @@ def _asked_for() -> str:
     try:
         return getpass.getpass("Code that `edgeopt-agent pair NAME` shows on the device: ")
     except (EOFError, OSError):
-        raise UsageError("There is nobody to type the code.", "Pass it with --code.") from None
+        raise UsageError(
+            "The code cannot be typed here: the input is not a terminal.", "Pass it with --code."
+        ) from None

@@ -7,18 +7,14 @@ import msgspec
 
 from edgeopt.options import FASTEST_PER_S, WEEK_S, argument, option
 
-Url = Annotated[str, option("Where the agent is: https://host:port, host:port or host.", metavar="URL")]
-NoWait = Annotated[bool, option("Return once the agent has it, without following.")]
-Token = Annotated[
-    str, option("Access token, where the agent asks for one; EDGEOPT_TOKEN by default.", metavar="TOKEN")
-]
+Url = Annotated[str, option("Address of the agent: https://host:port, host:port or host.", metavar="URL")]
+NoWait = Annotated[bool, option("Return once the agent has accepted the request.")]
+Token = Annotated[str, option("Access token of the agent (default: EDGEOPT_TOKEN).", metavar="TOKEN")]
 Fingerprint = Annotated[
     str,
-    option("SHA-256 fingerprint of the agent's certificate; EDGEOPT_FINGERPRINT by default.", metavar="SHA256:…"),
+    option("SHA-256 fingerprint of the agent's certificate (default: EDGEOPT_FINGERPRINT).", metavar="SHA256:…"),
 ]
-Model = Annotated[
-    str, option("Model on the agent, where it serves several; the first one by default.", metavar="NAME")
-]
+Model = Annotated[str, option("Model on the agent (default: the first one).", metavar="NAME")]
 LOCAL = "http://127.0.0.1:8080"
 
 
@@ -32,19 +28,24 @@ class LookRequest(msgspec.Struct, frozen=True):
 
 
 class DeployRequest(msgspec.Struct, frozen=True):
-    bundle: Annotated[Path, argument("A bundle: a folder or a single file.")]
+    bundle: Annotated[Path, argument("Bundle to deploy: a folder or a single file.")]
     url: Url = LOCAL
-    add: Annotated[bool, option("Serve it beside the models that serve, and not in place of one.")] = False
-    force: Annotated[bool, option("Also when it failed before, or was proved on another device.")] = False
-    rename: Annotated[bool, option("Also when its model has another name than the one that serves.")] = False
+    add: Annotated[bool, option("Serve the model in addition to those already served.")] = False
+    force: Annotated[bool, option("Deploy even if the bundle failed before or was proved on another device.")] = (
+        False
+    )
+    rename: Annotated[bool, option("Deploy even if the model has another name than the one now served.")] = False
     allow_downgrade: Annotated[
-        bool, option("Also when its signature is older than that of a release that has served.")
+        bool, option("Deploy even if the signature is older than that of a release already served.")
     ] = False
     soak_seconds: Annotated[
         float | None,
-        option("How long it must prove itself; the agent's own choice by default.", least=0, most=WEEK_S),
+        option("Trial period of the new release, in seconds (default: set by the agent).", least=0, most=WEEK_S),
     ] = None
-    soak_requests: Annotated[int | None, option("Minimum requests during the soak.", least=0, most=10**9)] = None
+    soak_requests: Annotated[
+        int | None,
+        option("Requests that the new release must also serve in its trial period.", least=0, most=10**9),
+    ] = None
     no_wait: NoWait = False
     token: Token = ""
     fingerprint: Fingerprint = ""
@@ -52,7 +53,7 @@ class DeployRequest(msgspec.Struct, frozen=True):
 
 class RollbackRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
-    to: Annotated[str, option("Release on the device; the one that served before by default.", metavar="ID")] = ""
+    to: Annotated[str, option("Release to return to (default: the one served before).", metavar="ID")] = ""
     model: Model = ""
     no_wait: NoWait = False
     token: Token = ""
@@ -80,7 +81,7 @@ class RemoveRequest(msgspec.Struct, frozen=True):
 class PairRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     code: Annotated[
-        str, option("The code that the device shows; asked for without it.", metavar="XXXX-XXXX-XXXX")
+        str, option("Pairing code shown by the device; prompts for it if missing.", metavar="XXXX-XXXX-XXXX")
     ] = ""
 
 
@@ -94,20 +95,22 @@ class CollectRequest(msgspec.Struct, frozen=True):
 
 class WatchRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
-    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0, most=WEEK_S)] = None
+    seconds: Annotated[
+        float | None, option("Duration, in seconds (default: until Ctrl-C).", least=0, most=WEEK_S)
+    ] = None
     send: Annotated[
         float | None,
         option(
-            "Also send so many requests a second; 0: as fast as it answers.",
+            "Requests per second to send; 0 sends as fast as the agent answers.",
             metavar="RATE",
             least=0,
             most=FASTEST_PER_S,
         ),
     ] = None
-    data: Annotated[Path | None, option("Samples to send (.npz or a folder of .npy); made up without them.")] = (
-        None
-    )
-    clients: Annotated[int, option("How many clients send.", least=1, most=64)] = 2
+    data: Annotated[
+        Path | None, option("Samples to send: .npz or a folder of .npy files (default: generated).")
+    ] = None
+    clients: Annotated[int, option("Number of concurrent clients that send.", least=1, most=64)] = 2
     token: Token = ""
     fingerprint: Fingerprint = ""
     model: Model = ""

@@ -85,7 +85,7 @@ def _connect(address: Address, model: str) -> "ClientConnection":
     except ConnectionClosed:
         raise unreachable(
             f"The agent at {address.url} closed the connection before it answered.",
-            "It may be starting or going down: try again. edgeopt fleet status says how it is.",
+            "It may be starting or stopping: try again, or check with: edgeopt fleet status",
         ) from None
     except (OSError, EOFError) as error:
         raise unreachable(

@@ -88,7 +88,7 @@ def tensor_info(tensor: _Tensor, fixed: bool) -> TensorInfo:
     if dtype is None:
         raise InputError(
             f"The model's input '{tensor.name}' is of type {tensor.datatype}, which edgeopt cannot send.",
-            "Send requests with a client of your own, and watch without --send.",
+            "Send requests with your own client, and watch without --send.",
         )
     open_size = 1 if fixed else None
     return TensorInfo(tensor.name, dtype, tuple(size if size >= 0 else open_size for size in tensor.shape))

@@ -24,7 +24,7 @@ def normal_fingerprint(text: str) -> str:
     digits = text.strip().lower().removeprefix("sha256").lstrip(":= ").replace(":", "")
     if not _DIGITS.fullmatch(digits):
         raise UsageError(
-            f"'{text[:80]}' is no fingerprint of a certificate.",
+            f"'{text[:80]}' is not the fingerprint of a certificate.",
             "Copy it from the device: edgeopt-agent fingerprint",
         )
     return _PREFIX + digits
@@ -48,8 +48,8 @@ def open_tls(address: Address, timeout_s: float) -> ssl.SSLSocket:
         raise ConnectionResetError("closed during the TLS handshake") from None
     except ssl.SSLError as error:
         raise MissingError(
-            f"What answers at {address.url} does not speak TLS ({error.reason or error}).",
-            "Where the agent runs with --tls off, write http:// in --url.",
+            f"The server at {address.url} does not use TLS ({error.reason or error}).",
+            "If the agent runs with --tls off, write http:// in --url.",
         ) from None
     seen = _seen(opened)
     if address.fingerprint and not hmac.compare_digest(seen, address.fingerprint):
@@ -97,10 +97,10 @@ def _seen(opened: ssl.SSLSocket) -> str:
 
 def _wrong(address: Address, seen: str) -> EdgeoptError:
     error = InputError(
-        f"The agent at {address.url} has another certificate than expected: {seen} in place of "
+        f"The agent at {address.url} has another certificate than expected: {seen} instead of "
         f"{address.fingerprint}. Nothing was sent.",
-        "Compare with the device: edgeopt-agent fingerprint. Where it was renewed, use the new one; otherwise "
-        "someone else answers there.",
+        "Compare with the device: edgeopt-agent fingerprint. If the certificate was renewed, use the "
+        "new fingerprint; otherwise this may be another server.",
     )
     error.code = "wrong-fingerprint"
     return error
@@ -111,7 +111,7 @@ def _unknown(address: Address, timeout_s: float, reason: str) -> EdgeoptError:
     error = InputError(
         f"This system does not trust the certificate of the agent at {address.url} ({reason}). "
         f"Its fingerprint is {seen}. Nothing was sent.",
-        f"Compare with the device: edgeopt-agent fingerprint. Where they are the same: --fingerprint {seen}",
+        f"Compare with the device: edgeopt-agent fingerprint. If they match, pass: --fingerprint {seen}",
     )
     error.code = "unknown-certificate"
     return error

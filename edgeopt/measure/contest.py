@@ -206,7 +206,7 @@ class _Contest:
     def _tell(self) -> None:
         left_s = max(0.0, self._rules.time_limit_s - (time.monotonic() - self._begin_s))
         running = self._running
-        what = f"{len(running)} in turns" if len(running) > 1 else (running[0].side.name if running else "")
+        what = f"{len(running)} interleaved" if len(running) > 1 else (running[0].side.name if running else "")
         leg_s = max(self._leg_s, self._plan.leg_s, 1e-3)
         still = max(1, math.ceil(left_s / leg_s)) * self._plan.leg_rounds
         total = min(self._rules.rounds_most, self._rounds + still)
@@ -247,20 +247,20 @@ class _Contest:
             pair = f"'{first.side.name}' and '{other.side.name}'"
             if found.torn:
                 said.append(
-                    f"{pair}: the least disturbed "
-                    "slices and the median round do not agree, as when a side jumps between two speeds or others "
-                    "are busy at times; the interval holds both."
+                    f"{pair}: the least disturbed slices and the median round disagree, for example because a "
+                    "side switches between two speeds or other processes are busy at times; the interval "
+                    "includes both."
                 )
             said += [
-                f"{pair} were compared before '{tally.side.name}' fell: it {tally.failure.rstrip('.')}."
+                f"{pair} were compared before '{tally.side.name}' failed: it {tally.failure.rstrip('.')}."
                 for tally in (first, other)
                 if tally.failure is not None
             ]
         if any(self._pairs.decisions) and not self.is_fresh:
             said.append(
-                "All rounds ran in the same processes, because there was too little time, or too few rounds, to "
-                f"start fresh ones: differences below {LUCK_PERCENT:g} % may be the luck of one process for its "
-                "whole life, and are not called."
+                "All rounds ran in the same processes, because there was too little time or too few rounds "
+                f"for fresh ones: differences below {LUCK_PERCENT:g} % may be chance of one process and are "
+                "not reported."
             )
         for tally in self.players:
             if tally.loaded is not None:

@@ -97,8 +97,8 @@ class LocalChild:
         except OSError as error:
             raise TrialError(
                 f"could not be started: {error.strerror or error}",
-                "The system gives no more processes, files or space: see `ulimit -n`, `ulimit -u`, and how much "
-                "is free in the folder for temporary files.",
+                "The system has no more processes, files or space: check `ulimit -n`, `ulimit -u` and the "
+                "free space for temporary files.",
                 NOT_STARTED,
                 "not-started",
             ) from None
@@ -184,7 +184,7 @@ class LocalChild:
                 if not chunk:
                     self._end(*self._how_it_ended())
                 elif len(self._pending) > LONGEST_LINE_BYTES:
-                    self._end("nonsense", f"{self._no_answer()}, a line without an end; it was killed")
+                    self._end("nonsense", f"{self._no_answer()}, only an endless line; it was killed")
             if self._end_was is not None:
                 ending, words = self._end_was
                 raise TrialError(words, ending=ending)
@@ -230,7 +230,7 @@ class LocalChild:
         return "hung", f"hung: no answer within {timeout_s:.0f} s; it was killed"
 
     def _no_answer(self) -> str:
-        return f"answered something that is no answer: {self._pending[:60].decode(errors='replace')!r}"
+        return f"sent an invalid answer: {self._pending[:60].decode(errors='replace')!r}"
 
     def _how_it_ended(self) -> tuple[Ending, str]:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -220,9 +220,9 @@ class _Proof:
         if self.is_fresh:
             return ""
         return (
-            f"Starting the processes takes {self._starter.seconds:.0f} s, too long to prove the speed in fresh "
-            f"ones: differences below {LUCK_PERCENT:g} % may be the luck of one process for its whole life, and "
-            "are not called."
+            f"Starting the processes takes {self._starter.seconds:.0f} s, too long to measure in fresh "
+            f"ones: differences below {LUCK_PERCENT:g} % may be chance of one process and are not "
+            "reported."
         )
 
 

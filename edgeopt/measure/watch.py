@@ -62,7 +62,8 @@ def watch(
         return _watched(contender, rate_per_s, seconds, emit, patience_s or contender.patience_s(2))
     except TrialError as error:
         raise TrialError(
-            f"'{side.name}' {error.message.rstrip('.')}, while it was watched.", "Its own runtime may say more."
+            f"'{side.name}' {error.message.rstrip('.')}, while it was watched.",
+            "Run it in its own runtime for details.",
         ) from None
     finally:
         contender.close()
@@ -176,7 +177,7 @@ class RunGauges:
             self._emit(
                 Log(
                     "warning",
-                    f"The model does not keep up with {self._rate_per_s:g} runs a second; some are left out.",
+                    f"The model does not keep up with {self._rate_per_s:g} runs per second; some are skipped.",
                 )
             )
 

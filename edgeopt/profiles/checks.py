@@ -83,7 +83,7 @@ def _check_words(found: Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]], 
     for where, names, known in found:
         for name in names:
             if name not in known:
-                hint = nearest(name, known) if known else "There is none for this backend: leave the line out."
+                hint = nearest(name, known) if known else "This backend has none: remove the line."
                 raise ProfileError(f"{path}: {where} does not know '{name}'.", hint)
 
 

@@ -75,21 +75,22 @@ def check_new(name: str, base: Path, out: Path) -> None:
     """The name can be one, the file is not there yet, and the base will be found from it."""
     if not name or name.strip("abcdefghijklmnopqrstuvwxyz0123456789-_") or name == "auto":
         raise UsageError(
-            f"'{name}' is no name for a profile.", "Take small letters, digits and hyphens, such as my-camera."
+            f"'{name}' is not a valid profile name.",
+            "Use lower-case letters, digits and hyphens, such as my-camera.",
         )
     if shipped_path(name):
-        raise UsageError(f"'{name}' is a profile that comes with edgeopt.", "Take another name.")
+        raise UsageError(f"'{name}' is a profile that comes with edgeopt.", "Choose another name.")
     if out.exists():
-        raise UsageError(f"'{out}' is there already.", "Take another name, or another file with -o.")
+        raise UsageError(f"'{out}' already exists.", "Choose another name, or another file with -o.")
     if not out.parent.is_dir():
-        raise UsageError(f"There is no folder '{out.parent}'.", "Make it first.")
+        raise UsageError(f"There is no folder '{out.parent}'.", "Create it first.")
     # Resolved, as one may give the file of a shipped profile by a path of one's own.
     shipped = shipped_path(base.stem)
     comes_along = shipped is not None and shipped.resolve() == base.resolve()
     if not comes_along and base.parent.resolve() != out.parent.resolve():
         raise UsageError(
-            f"A profile extends one beside it, or a shipped one; '{base}' is neither from '{out}'.",
-            f"Write it there: -o {base.parent / out.name}",
+            f"A profile must extend a shipped one or one in its own folder; '{base}' is neither for '{out}'.",
+            f"Write to that folder: -o {base.parent / out.name}",
         )
 
 

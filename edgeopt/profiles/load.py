@@ -115,7 +115,7 @@ def _read(path: Path) -> Tables:
     except UnicodeDecodeError as error:
         raise ProfileError(f"{path}: the profile is not UTF-8 text.", "Save it as UTF-8.") from error
     except tomllib.TOMLDecodeError as error:
-        raise ProfileError(f"{path}: the profile is not valid TOML: {error}.", "Mend that line.") from error
+        raise ProfileError(f"{path}: the profile is not valid TOML: {error}.", "Correct that line.") from error
     except RecursionError as error:
         raise ProfileError(f"{path}: the profile is nested too deeply.", SHIPPED_HINT) from error
 
@@ -134,7 +134,7 @@ def _parent_path(path: Path, name: str, shipped_only: bool) -> Path:
             return folder / f"{name}.toml"
     known = {AUTO, *(file.stem for folder in folders for file in folder.glob("*.toml"))}
     raise ProfileError(
-        f"{path}: the profile '{name}' that it extends is not there.",
+        f"{path}: the profile '{name}' that it extends does not exist.",
         nearest(name, tuple(sorted(known - {path.stem}))),
     )
 

@@ -94,7 +94,7 @@ def find(named: str | Path, device: Device | None = None, target: str | None = N
     if not file.is_file() and path.name == str(named) and not path.suffix:
         names = tuple(profile.name for profile in (*shipped_profiles(), *shipped_uses()))
         raise ProfileError(
-            f"There is no profile '{named}', neither a file nor a shipped one.", nearest(path.name, names)
+            f"There is no profile '{named}', neither as a file nor shipped.", nearest(path.name, names)
         )
     resolved = resolve(file)
     if resolved.automatic and target is not None:
@@ -113,7 +113,7 @@ def profile_for(device: Device, target: str | None = None, named: str | Path | N
         resolved = find(named, device, target)
         if target is not None and not resolved.automatic:
             raise UsageError(
-                f"The profile '{named}' says itself what it is for, so it takes no target beside it.",
+                f"The profile '{named}' names its own target, so --target cannot be used with it.",
                 'Leave --target out, or write extends = "auto" in the profile.',
             )
         profile = resolved.profile
@@ -124,8 +124,8 @@ def profile_for(device: Device, target: str | None = None, named: str | Path | N
     lacking = lacking_backend(profile)
     if lacking is not None:
         raise MissingError(
-            f"This version of edgeopt has no backend {lacking} yet, which {profile.name} is about.",
-            f"Use the target {choose(device, shipped_profiles()).profile.name}, which a search uses by itself.",
+            f"{profile.name} needs the backend {lacking}, which is not supported yet.",
+            f"Use the target {choose(device, shipped_profiles()).profile.name}, the default of a search here.",
         )
     return profile
 
@@ -180,7 +180,7 @@ def _target(name: str) -> TargetProfile:
         if profile.name == name:
             return profile
     if any(use.name == name for use in shipped_uses()):
-        raise UsageError(f"'{name}' is no target but a profile for a use.", f"Give it as: --profile {name}")
+        raise UsageError(f"'{name}' is a profile for a use case, not a target.", f"Pass it as --profile {name}")
     raise UsageError(f"There is no target '{name}'.", nearest(name, tuple(profile.name for profile in shipped)))
 
 
@@ -190,11 +190,11 @@ def _verdict(
     fits, lacking = isinstance(answer, Fits), lacking_backend(profile)
     reason = answer.reason
     if fits and lacking:
-        reason = f"{reason}; this version of edgeopt has no backend for it yet ({lacking}), so {used.name} is used"
+        reason = f"{reason}; its backend is not supported yet ({lacking}), so {used.name} is used"
     elif fits and profile is used and used is not target:
-        reason = f"{reason}; used in the place of {target.name}"
+        reason = f"{reason}; used instead of {target.name}"
     elif fits and profile is not target:
-        reason = f"fits, but {used.name} is more exact"
+        reason = f"fits, but {used.name} is more specific"
     return Verdict(
         profile.name,
         profile.title,

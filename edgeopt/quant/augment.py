@@ -37,6 +37,8 @@ def _changed(array: Array, noise: float, factors: Array, random: np.random.Gener
 
 def _check(noise: float, scaling: float) -> None:
     if not 0 <= noise < np.inf:
-        raise UsageError(f"Noise of {noise:g} is no share.", "Give a number from 0 up, such as 0.01.")
+        raise UsageError(f"Noise of {noise:g} is not a share.", "Give a number from 0 up, such as 0.01.")
     if not 0 <= scaling < 1:
-        raise UsageError(f"A scaling of {scaling:g} is none.", "Give a number from 0 to below 1, such as 0.1.")
+        raise UsageError(
+            f"Scaling of {scaling:g} is not a share.", "Give a number from 0 to below 1, such as 0.1."
+        )

@@ -11,7 +11,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.data.split import FEWEST_TO_PART
 from edgeopt.errors import DataError
 
-_WITHOUT_DATA = "Forms without calibrated ranges are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
+_WITHOUT_DATA = "Schemes without calibration are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
 
 
 def check_differ(samples: Samples) -> int:
@@ -19,8 +19,8 @@ def check_differ(samples: Samples) -> int:
     count, different = len(samples), _different(samples)
     if different == 1 < count:
         raise DataError(
-            f"All {count} samples of the data are the same: they say nothing about other inputs.",
-            f"Give {FEWEST_TO_PART} or more that differ as real inputs do. {_WITHOUT_DATA}.",
+            f"All {count} samples of the data are equal: they do not represent other inputs.",
+            f"Give {FEWEST_TO_PART} or more realistic, different samples. {_WITHOUT_DATA}.",
         )
     return different
 
@@ -30,8 +30,8 @@ def check_data(samples: Samples) -> tuple[str, ...]:
     count = len(samples)
     if count == 1:
         raise DataError(
-            "The data holds one sample: its ranges fit no other, and nothing is left to check the result on.",
-            f"Give {FEWEST_TO_PART} or more that differ as real inputs do. {_WITHOUT_DATA}.",
+            "The data holds one sample: its ranges do not fit others, and no sample is left to check the result.",
+            f"Give {FEWEST_TO_PART} or more realistic, different samples. {_WITHOUT_DATA}.",
         )
     different = check_differ(samples)
     return (*_too_few(count, different), *_never_vary(samples))
@@ -66,8 +66,10 @@ def _different(samples: Samples) -> int:
 def _never_vary(samples: Samples) -> tuple[str, ...]:
     """Inputs of floats that hold one and the same number throughout, so that no range can be told."""
     return tuple(
-        f"The input '{name}' is {float(array.flat[0]):.3g} everywhere in the data: what depends on it is not "
-        "calibrated for any other value."
+        (
+            f"The input '{name}' is {float(array.flat[0]):.3g} everywhere in the data: calibration covers "
+            "no other value."
+        )
         for name, array in samples.arrays.items()
         if array.dtype.kind == "f" and array.size > len(samples) and not np.ptp(array)
     )

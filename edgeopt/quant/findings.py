@@ -48,7 +48,7 @@ def findings_of(seen: Mapping[str, Seen], ranges: Mapping[str, Range]) -> tuple[
 
 def _not_finite(seen: Seen) -> Finding:
     where = _listed(seen.not_finite)
-    sentence = f"'{seen.tensor}' holds NaN or infinity on {where}: it has no range, and what reads it stays float."
+    sentence = f"'{seen.tensor}' holds NaN or infinity on {where}: it has no range, so its consumers stay float."
     return Finding("not finite", seen.tensor, sentence, seen.not_finite[0])
 
 
@@ -80,8 +80,9 @@ def _far(reaches: Array, middle: float) -> list[int]:
 def _outlier(sample: int, seen: Seen, reach: float, middle: float, times: int) -> Finding:
     also = f", and as odd in {times - 1} more" if times > 1 else ""
     sentence = (
-        f"Sample {sample} reaches {reach:.3g} in '{seen.tensor}', where others reach {middle:.3g}{also}: "
-        "for it alone all steps are coarser. Leave it out if it is a fault, or try --calibration mse."
+        f"Sample {sample} reaches {reach:.3g} in '{seen.tensor}', where others reach "
+        f"{middle:.3g}{also}: this sample makes all steps coarser. Remove it if it is an error, or "
+        "try --calibration mse."
     )
     return Finding("outlier", seen.tensor, sentence, sample)
 
@@ -92,8 +93,8 @@ def _is_constant(seen: Seen) -> bool:
 
 def _constant(seen: Seen) -> Finding:
     sentence = (
-        f"'{seen.tensor}' is {seen.low:.3g} everywhere on all samples: if it ever differs, it is cut off there. "
-        "Give samples on which it varies."
+        f"'{seen.tensor}' is {seen.low:.3g} everywhere on all samples: other values would be clipped. "
+        "Give samples with other values."
     )
     return Finding("constant", seen.tensor, sentence)
 
@@ -106,9 +107,9 @@ def _cut_off(seen: Seen, kept: Range | None) -> Finding | None:
     if left_db > whole_db - _CUT_OFF_DB:
         return None
     sentence = (
-        f"The range of '{seen.tensor}', {kept.low:.3g} to {kept.high:.3g}, cuts off values from {seen.low:.3g} to "
-        f"{seen.high:.3g} and leaves it {left_db:.0f} dB, the whole range {whole_db:.0f} dB: try another "
-        "--calibration."
+        f"The range of '{seen.tensor}', {kept.low:.3g} to {kept.high:.3g}, clips values from "
+        f"{seen.low:.3g} to {seen.high:.3g} and leaves it {left_db:.0f} dB, the whole range "
+        f"{whole_db:.0f} dB: try another --calibration."
     )
     return Finding("cut off", seen.tensor, sentence)
 
@@ -121,8 +122,8 @@ def _dead_channels(seen: Seen) -> Finding | None:
     if not 0 < len(dead) < len(reaches):
         return None
     sentence = (
-        f"{len(dead)} of {len(reaches)} channels of '{seen.tensor}' are 0 on all samples: "
-        "the samples do not reach them, or the model does without them."
+        f"{len(dead)} of {len(reaches)} channels of '{seen.tensor}' are 0 on all samples: either the "
+        "samples do not reach them, or the model does not need them."
     )
     return Finding("dead channels", seen.tensor, sentence)
 

@@ -118,11 +118,11 @@ def _float(node: "ir.Node", name: str, default: float) -> float:
 def _reason(node: "ir.Node", weight: "ir.Value | None") -> str:
     """Why nothing but float fits a node, as the end of a sentence."""
     if node.op_type in RECURRENT:
-        return f"no form computes {_article(node.op_type)} {node.op_type} in fewer bits"
+        return f"no scheme computes {_article(node.op_type)} {node.op_type} in fewer bits"
     if weight is None:
         return _reason_without_weights(node)
     if weight.is_graph_output():
-        return "its weights are an output of the model too"
+        return "its weights are also an output of the model"
     kind = weight.const_value.dtype if weight.const_value is not None else weight.dtype
     if kind is not None and kind.name != "FLOAT":
         return f"its weights are {kind.name.lower()}, not float32"
@@ -130,7 +130,7 @@ def _reason(node: "ir.Node", weight: "ir.Value | None") -> str:
     if node.op_type == "Gather":
         return _reason_to_look_up(node, len(shape))
     if not computed_inputs(node):
-        return "all that it multiplies is constant"
+        return "its inputs are constant"
     if math.prod(shape) < FEWEST_PARAMETERS:
         return f"it has only {math.prod(shape)} weights"
     if node.op_type == "MatMul" and len(shape) == 1:
@@ -144,7 +144,7 @@ def _reason_without_weights(node: "ir.Node") -> str:
     if node.op_type != "MatMul":
         return "its weights are computed while the model runs, or are an input of it"
     if _is_constant(node, 0):
-        return "its weights stand on the left, where runtimes have no product in eight bits"
+        return "its weights are the left operand, which runtimes do not support in eight bits"
     kinds = {value.dtype.name for value in node.inputs if value is not None and value.dtype is not None}
     odd = sorted(kinds - {"FLOAT"})
     return f"it multiplies {odd[0].lower()}, not float32" if odd else ""
@@ -177,9 +177,9 @@ def _hidden(model: "ir.Model") -> Iterator[Layer]:
     """Layers where no form reaches: in branches, loops and functions."""
     for key, node in keyed(model.graph):
         for graph in inner_graphs(node):
-            yield from _all_in(graph, f"{key}/", f"it stands in a branch or loop ('{key}')")
+            yield from _all_in(graph, f"{key}/", f"it is in a branch or loop ('{key}')")
     for function in model.functions.values():
-        yield from _all_in(function, f"{function.name}/", f"it stands in the function '{function.name}'")
+        yield from _all_in(function, f"{function.name}/", f"it is in the function '{function.name}'")
 
 
 def _all_in(part: "ir.Graph | ir.Function", prefix: str, reason: str) -> Iterator[Layer]:

@@ -36,7 +36,7 @@ def _has_operators(file: Inventory) -> bool:
     return bool(file.integer_operators)
 
 
-_OPEN = "Fix them before: edgeopt quantize {shapes}"
+_OPEN = "Fix them first: edgeopt quantize {shapes}"
 _PAIRS = "Quantize with pairs around floats: edgeopt quantize --method int8"
 
 RULES: tuple[Rule, ...] = (
@@ -45,8 +45,8 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-tensorrt",),
         lambda file: file.shifted or "uint8" in file.activation_types,
         FALLS_BACK,
-        "TensorRT takes signed eight bits with zero in the middle only, so what reads other activations runs "
-        "outside of it.",
+        "TensorRT supports only symmetric signed eight-bit activations, so layers with other "
+        "activations run outside of it.",
         "Quantize for it: --profile gpu-tensorrt --backend onnxruntime-tensorrt",
     ),
     # The same page lists INT8, INT4, FP8 and FP4.
@@ -61,7 +61,7 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-tensorrt", "onnxruntime-qnn", "onnxruntime-coreml", "onnxruntime-xnnpack"),
         lambda file: file.packed > 0,
         FALLS_BACK,
-        "MatMulNBits is an operator of ONNX Runtime's own, which this provider does not take.",
+        "MatMulNBits is specific to ONNX Runtime, and this provider does not support it.",
         "Use --method w8 with blocks in DequantizeLinear, or int8.",
     ),
     # TensorRT's ONNX parser: operators.md has neither; QNN: onnxruntime-qnn pull request 494 says that QLinearConv
@@ -70,8 +70,8 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-tensorrt", "onnxruntime-qnn"),
         _has_operators,
         FALLS_BACK,
-        "Operators of integers ({operators}) run on the CPU there; this provider reads pairs of QuantizeLinear "
-        "and DequantizeLinear around floats.",
+        "Integer operators ({operators}) run on the CPU there; this provider needs float operators "
+        "between QuantizeLinear and DequantizeLinear.",
         _PAIRS,
     ),
     # onnxruntime pull request 22066: QNN rejects nodes with open shapes; issue 11073: NNAPI and CoreML likewise.
@@ -95,7 +95,8 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-coreml",),
         lambda file: file.is_quantized,
         FALLS_BACK,
-        "CoreML's provider takes no quantized operator and no DequantizeLinear: these layers run on the CPU.",
+        "CoreML's provider supports neither quantized operators nor DequantizeLinear: these layers "
+        "run on the CPU.",
         "Use --method fp16 there.",
     ),
     # onnxruntime, providers/xnnpack/detail/utils.cc: "we do not handle u8s8".
@@ -103,7 +104,8 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-xnnpack",),
         _is_mixed,
         FALLS_BACK,
-        "XNNPACK multiplies like signs only, and this file has uint8 activations with int8 weights.",
+        "XNNPACK needs activations and weights of the same sign, and this file has uint8 activations "
+        "with int8 weights.",
         "Quantize with int8 activations: a profile with activation_type = 'int8'.",
     ),
     # The same file: its quantized operators are Conv, ConvTranspose, pools, Softmax and Resize.
@@ -120,14 +122,14 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-cuda",),
         _has_operators,
         FALLS_BACK,
-        "CUDA's provider has no kernels for {operators}; they run on the CPU, with copies on the way.",
+        "CUDA's provider has no kernels for {operators}; they run on the CPU, with copies between devices.",
         "Use --method fp16 there, or TensorRT with pairs around floats.",
     ),
     Rule(
         ("onnxruntime-cuda",),
         lambda file: file.pairs > 0 and not file.integer_operators,
         NO_GAIN,
-        "CUDA's provider rounds, and then multiplies floats: the error of eight bits without their speed.",
+        "CUDA's provider rounds and then multiplies in float: the error of eight bits without the speed.",
         "Use --method fp16 there, or TensorRT, which takes the pairs.",
     ),
     # onnxruntime, docs of the DirectML provider: "supports up to ONNX opset 20".
@@ -135,15 +137,15 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-directml",),
         lambda file: file.opset > 20,
         FALLS_BACK,
-        "DirectML knows operators up to opset 20, and this file has opset {opset}.",
-        "Use a form that needs no newer opset: int8, int8-dynamic, or fp16.",
+        "DirectML supports operators up to opset 20, and this file has opset {opset}.",
+        "Use a scheme that needs no newer opset: int8, int8-dynamic, or fp16.",
     ),
     # onnxruntime, js/web/docs/webgpu-operators.md and providers/webgpu: DequantizeLinear alone.
     Rule(
         ("onnxruntime-webgpu",),
         lambda file: bool(file.pairs or file.integer_operators),
         FALLS_BACK,
-        "WebGPU's provider can take weights up from eight bits, but rounds no activations: that runs on the CPU.",
+        "WebGPU's provider reads eight-bit weights but does not quantize activations, which runs on the CPU.",
         "Quantize the weights alone (--method w8, w4), or use fp16.",
     ),
     # onnxruntime, core/mlas: products of sixteen-bit integers have no kernel on the CPU.
@@ -151,7 +153,7 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-cpu", "openvino-cpu", "openvino-gpu", "openvino-npu", "onnxruntime-directml"),
         _is_wide,
         NO_GAIN,
-        "Products of sixteen-bit activations are computed in floats there.",
+        "Products of sixteen-bit activations are computed in float there.",
         "Use int8, or keep these layers float.",
     ),
     # onnxruntime, docs on quantization: "S8S8 with QOperator will be slow on x86-64 CPUs and should be avoided".
@@ -159,7 +161,7 @@ RULES: tuple[Rule, ...] = (
         ("onnxruntime-cpu",),
         lambda file: _has_operators(file) and "int8" in file.activation_types,
         SLOWER,
-        "Operators of integers with int8 activations have no fast kernels on x86.",
+        "Integer operators with int8 activations have no fast kernels on x86.",
         "Quantize with uint8 activations, or with pairs around floats.",
         architectures=("x86_64",),
     ),

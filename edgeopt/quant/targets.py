@@ -42,7 +42,7 @@ def check_targets(model_path: Path, targets: Sequence[str], samples: Samples) ->
 
     profiles = [find(name).profile for name in targets]
     if not profiles:
-        raise UsageError("There is no target to check.", "Name some: --check-targets cpu-avx2,arm-dotprod")
+        raise UsageError("No target to check.", "Name targets: --check-targets cpu-avx2,arm-dotprod")
     model = load(model_path).ir
     file = inventory_of(model)
 

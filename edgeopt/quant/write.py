@@ -78,8 +78,8 @@ def _raised(model: "ir.Model", opset: int) -> "ir.Model":
     result = raise_opset.PASS.apply(model, PassContext(target_opset=opset))
     if result.refused:
         raise ModelError(
-            f"The model cannot be raised to opset {opset}, which the form needs: {result.refused[0].reason}.",
-            "Export it with a newer opset, or choose another form.",
+            f"The model cannot be raised to opset {opset}, which the scheme needs: {result.refused[0].reason}.",
+            "Export it with a newer opset, or choose another scheme.",
         )
     return result.model
 

@@ -35,7 +35,7 @@ def limits_from(
     for name, value in given.items():
         if value is not None and not value > 0:
             limit = Named(name, f"{value:g}")
-            raise UsageError(f"{limit} is nothing that a model could keep to.", "Give more than 0.", [limit])
+            raise UsageError(f"{limit} is not a possible limit.", "Give more than 0.", [limit])
     return Limits(
         None if max_memory_mib is None else int(max_memory_mib * _MIB),
         None if max_size_mib is None else int(max_size_mib * _MIB),
@@ -50,9 +50,9 @@ def excess(
     peak = memory.peak_bytes if memory is not None else None
     told = []
     if limits.memory_bytes is not None and peak is not None and peak > limits.memory_bytes:
-        told.append(f"it takes {peak / _MIB:.0f} MiB of memory, and may take {limits.memory_bytes / _MIB:.0f}")
+        told.append(f"it needs {peak / _MIB:.0f} MiB of memory; the limit is {limits.memory_bytes / _MIB:.0f}")
     if limits.size_bytes is not None and size_bytes is not None and size_bytes > limits.size_bytes:
-        told.append(f"its files take {size_bytes / _MIB:.3g} MiB, and may take {limits.size_bytes / _MIB:.3g}")
+        told.append(f"its files have {size_bytes / _MIB:.3g} MiB; the limit is {limits.size_bytes / _MIB:.3g}")
     if limits.latency_ms is not None and latency_ms is not None and latency_ms > limits.latency_ms:
-        told.append(f"a run takes {latency_ms:.3g} ms, and may take {limits.latency_ms:.3g}")
+        told.append(f"a run takes {latency_ms:.3g} ms; the limit is {limits.latency_ms:.3g}")
     return "; ".join(told)

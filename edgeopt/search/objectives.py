@@ -73,8 +73,8 @@ OBJECTIVES = (
     Objective("p99", "latency of 99 in 100 runs", "ms", 1.0, _tail_ms),
     Objective("memory", "peak memory", "MiB", _MIB, _peak_bytes),
     Objective("size", "size of the files", "MiB", _MIB, _size_bytes),
-    Objective("first-answer", "time from loading to the first answer", "ms", 1.0, _first_answer_ms),
-    Objective(ENERGY, "energy of a run", "mJ", 1e-3, _run_joules),
+    Objective("first-answer", "time to load and run once", "ms", 1.0, _first_answer_ms),
+    Objective(ENERGY, "energy per run", "mJ", 1e-3, _run_joules),
 )
 
 

@@ -38,6 +38,6 @@ def skips_padding(ledger: Ledger) -> bool:
 def said_of(share: float) -> str:
     """What a user must know of latencies that were measured so."""
     return (
-        f"{1 - share:.0%} of the data is padding, which the cleaned model does not compute: it is as much faster "
-        "as your inputs are shorter. Those that fill all places take somewhat longer than without that."
+        f"{1 - share:.0%} of the data is padding, which the cleaned model skips. Its speed depends on "
+        "the length of your inputs; inputs without padding take slightly longer than in the source."
     )

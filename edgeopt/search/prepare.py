@@ -139,9 +139,9 @@ def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
     steady = compare_outputs(reference, again)
     if steady.problem or steady.snr_db < (goal.target_db or BUDGETS_DB["transparent"]):
         raise ModelError(
-            f"The model answers the same inputs differently each time ({steady.snr_db:.1f} dB apart), "
-            "so no variant of it can be checked.",
-            "Take the random operators out, or fix their seeds, and export it again.",
+            f"Two runs on the same inputs differ ({steady.snr_db:.1f} dB), so variants of the model "
+            "cannot be checked.",
+            "Remove the random operators or fix their seeds, then export the model again.",
         )
     return usual_power(steady)
 
@@ -156,8 +156,9 @@ def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[Targe
     first = profile.backends.order[0]
     if first in absent and is_named:
         raise MissingError(
-            f"The backend {first}, which {profile.name} is about, cannot be used here: {absent[first]}.",
-            f"See what can: edgeopt backends. Without {_TARGET}, a search uses what fits this device.",
+            f"The backend {first} of {profile.name} is not available: {absent[first]}.",
+            f"List available ones with edgeopt backends, or leave out {_TARGET} to use the target that "
+            "fits this device.",
             [_TARGET],
         )
     order = tuple(name for name in profile.backends.order if name not in absent)
@@ -170,9 +171,9 @@ def _warn_of_the_target(
 ) -> None:
     notes = place.notes
     if planned_names(asked):
-        notes.warn(f"Left out, as this version of edgeopt has them not yet: {', '.join(planned_names(asked))}.")
+        notes.warn(f"Skipped, not supported yet: {', '.join(planned_names(asked))}.")
     for name, reason in absent.items():
-        notes.warn(f"The backend {name} is left out, as it cannot be used here: {reason}.")
+        notes.warn(f"Skipped the backend {name}: {reason}.")
     misfit = fit(place.device, profile)
     if isinstance(misfit, DoesNotFit):
         notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
@@ -182,15 +183,18 @@ def _warn_of_the_data(given: Given, standard: Standard, notes: Notes) -> None:
     samples, reference = given.samples, standard.reference
     if not given.of_user:
         notes.warn(
-            "No data was given: only exact rewrites and float precisions are tried, on generated inputs. "
-            "With data, 8-bit variants can be tried and checked."
+            "No data: only exact rewrites and float precisions are tried, on generated inputs. Pass "
+            "--data to try 8-bit variants too."
         )
     elif not standard.split.calibration_count:
-        notes.warn(f"{len(samples)} samples are too few to calibrate and to check apart; 8-bit needs 4.")
+        notes.warn(
+            f"{len(samples)} samples are too few for 8-bit variants, which need 4 to calibrate and check "
+            "on different ones."
+        )
     elif standard.split.is_shared:
         notes.warn(
-            f"Of {len(samples)} samples, {standard.split.calibration_count} calibrate and the others both choose "
-            "and prove, and no precision is planned by layer; give 12 or more for that."
+            f"{standard.split.calibration_count} of {len(samples)} samples calibrate; the others both "
+            "choose and prove. With 12 or more, the precision of each layer is planned too."
         )
     for said in samples.converted:
         notes.warn(said)
@@ -199,8 +203,8 @@ def _warn_of_the_data(given: Given, standard: Standard, notes: Notes) -> None:
     for output in compare_outputs(reference, reference).outputs:
         if output.silent:
             notes.warn(
-                f"The output '{output.name}' is as good as zero on all samples, so no variant's accuracy can be "
-                "judged by it. Check the model and the data."
+                f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy of "
+                "variants. Check the model and the data."
             )
     if samples.ignored:
-        notes.warn(f"The data also holds {', '.join(samples.ignored)}, which is no input of the model.")
+        notes.warn(f"Ignored in the data: {', '.join(samples.ignored)}, not an input of the model.")

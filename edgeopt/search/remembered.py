@@ -41,7 +41,7 @@ class Remembered:
     def __post_init__(self) -> None:
         self.store = user_store(lambda why: self.emit(Log("info", why)))
         if self.store.on:
-            self.emit(Progress("reading the model", "to look it up in the cache"))
+            self.emit(Progress("reading the model", "looking it up in the cache"))
             self.keys = Keys(probe())
             self.key = self.keys.of_outcome(self.settings)
 
@@ -110,7 +110,7 @@ class Remembered:
             self.emit(final(one))
         for warning in outcome.warnings:
             self.emit(Log("warning", warning))
-        self.emit(Log("info", f"{said_of(made_at)}: nothing was measured now. --fresh searches again."))
+        self.emit(Log("info", f"{said_of(made_at)}: nothing was measured. --fresh searches again."))
 
 
 @dataclass(slots=True)
@@ -135,12 +135,10 @@ class VariantMemory:
         if kept is None:
             return None
         made = _with_paths(msgspec.msgpack.decode(kept.document, type=Made), lambda path: folder / path)
-        self.emit(Progress("making variants", f"{job.recipe}: as an earlier search made it"))
+        self.emit(Progress("making variants", f"{job.recipe}: from the cache"))
         if not self._told:
             self._told = True
-            self.emit(
-                Log("info", "What an earlier search made of this model is taken up, and all is measured anew.")
-            )
+            self.emit(Log("info", "Reusing variants of an earlier search; all are measured again."))
         return made
 
     def learn(self, job: Make, made: Made) -> None:

@@ -19,100 +19,94 @@ if TYPE_CHECKING:
 class Settings(msgspec.Struct, frozen=True):
     """As it was asked for; `goal` and `limits` are what some of it comes to."""
 
-    model: Annotated[Path, argument("The ONNX model; it is read and never changed.")]
-    out: Annotated[Path, option("Where to write the bundle; an older one is replaced.", "-o", "--out")]
+    model: Annotated[Path, argument("ONNX model to optimize; never changed.")]
+    out: Annotated[Path, option("Bundle to write; replaces an older one.", "-o", "--out")]
     data: Annotated[
         Path | None,
-        option(
-            "Samples: an .npz with one array per input, or a folder of .npy, or of pictures with a profile "
-            "that says how to prepare them. 12 or more; half calibrate."
-        ),
+        option("Samples: .npz, or a folder of .npy files or pictures; 12 or more, half of them calibrate."),
     ] = None
     floor: Annotated[
         str | None,
         option(
-            "Accuracy floor: 30dB, or exact (80 dB), transparent (30 dB, the default), balanced (20 dB), "
-            "aggressive (12 dB, beside a metric); or the least value of the metric, as in 99%."
+            "Accuracy floor: exact (80 dB), transparent (30 dB, default), balanced (20 dB), aggressive (12 "
+            "dB, needs a task metric), a ratio such as 25dB, or the minimum of --metric."
         ),
     ] = None
     metric: Annotated[
         str | None,
         option(
-            "What accuracy means, instead of the ratio in dB: cosine, max-error, top1, top5, top1-labels, "
-            "or a function of yours, file.py:function(outputs, reference, labels)."
+            "Accuracy metric: snr (default), cosine, max-error, top1, top5, top1-labels, or your own function"
+            " as file.py:function."
         ),
     ] = None
     max_drop: Annotated[
         str | None,
-        option(
-            "So much worse than the source the metric may be, as in 0.5%.", "--max-drop", "--max-accuracy-drop"
-        ),
+        option("Largest allowed drop of the metric, such as 0.5%.", "--max-drop", "--max-accuracy-drop"),
     ] = None
-    labels: Annotated[
-        str, option("The array of labels in the data, where it is not called label.", metavar="NAME")
-    ] = ""
+    labels: Annotated[str, option("Array of labels in the data (default: label or labels).", metavar="NAME")] = ""
     objective: Annotated[
         str,
         option(
-            "What is to be least: latency, p99, memory, size, first-answer, energy; of those but latency, "
-            "without being slower. Or most: throughput, over callers at once and batches."
+            "Metric to minimize: latency, p99, memory, size, first-answer or energy; or to maximize: throughput."
         ),
     ] = "latency"
     shape: Annotated[
         tuple[str, ...],
         option(
-            "Sizes that an open dimension will have: least:usual:largest as in seq=16:32:128, or a list as "
-            "in batch=1,4,8. A program for each may be prepared at loading. Repeatable.",
+            "Sizes of an open dimension: MIN:USUAL:MAX such as seq=16:32:128, or a list such as batch=1,4,8; "
+            "repeatable.",
             metavar="NAME=SIZES",
         ),
     ] = ()
-    max_memory_mib: Annotated[float | None, option("What the process may take at its peak.")] = None
-    max_size_mib: Annotated[float | None, option("What the model's files may take.")] = None
+    max_memory_mib: Annotated[float | None, option("Maximum peak memory of the process, in MiB.")] = None
+    max_size_mib: Annotated[float | None, option("Maximum size of the model files, in MiB.")] = None
     max_latency_ms: Annotated[
-        float | None, option("What a run may take; for another objective also slower than now.")
+        float | None,
+        option("Maximum time of a run, in milliseconds; with other objectives it may be slower than the source."),
     ] = None
     baseline: Annotated[
         Path | None,
+        option("Deployment to beat: a bundle, an ONNX model or an OpenVINO .xml."),
+    ] = None
+    target_speedup: Annotated[float | None, option("Stop once a candidate is reliably N times faster.")] = None
+    time_limit_s: Annotated[
+        float | None,
         option(
-            "What runs today, a bundle, an ONNX model or an OpenVINO .xml: the winner must be faster than "
-            "that, or it is kept."
+            "Time limit of the search, in seconds (default: 60, more for models above 10 MB).", least=1, most=DAY_S
         ),
     ] = None
-    target_speedup: Annotated[
-        float | None, option("End as soon as something is surely so many times as fast.")
+    target: Annotated[
+        str | None, option("Target to optimize for, by name (default: the best fit for this device).")
     ] = None
-    time_limit_s: Annotated[
-        float | None, option("Seconds for the search (default 60, more above 10 MB).", least=1, most=DAY_S)
-    ] = None
-    target: Annotated[str | None, option("A target by name instead of the one that fits best.")] = None
     profile: Annotated[
         Path | None,
-        option("A profile: a file of your own (TOML), or the name of a shipped one, such as realtime."),
+        option("Profile: a TOML file, or the name of a shipped one such as realtime."),
     ] = None
     pre: Annotated[
         Path | None,
         option(
-            "What the bundle does before the model: an ONNX file, or a TOML file with a [data] table for "
-            "pictures. Not part of what is measured as inference."
+            "Preprocessing stored in the bundle: an ONNX file, or a TOML file with a [data] table for pictures."
         ),
     ] = None
     post: Annotated[
         Path | None,
-        option("And after it: an ONNX file, or a TOML file with [[steps]]: softmax, argmax, top-k, ..."),
+        option(
+            "Postprocessing stored in the bundle: an ONNX file, or a TOML file with [[steps]] such as softmax"
+            " or top-k."
+        ),
     ] = None
     single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
     pick: Annotated[
         str,
         option(
-            "Deliver this candidate of the same search, done before, instead of its winner: its number in "
-            "the table, or its name in the record.",
+            "Deliver this candidate of an earlier search instead of the winner: its number or name in the table.",
             metavar="NUMBER",
         ),
     ] = ""
     fresh: Annotated[
         bool,
         option(
-            "Take nothing from the cache, or go on from what an earlier search left there (the default).",
+            "Ignore the search cache, or continue from it (default).",
             "--fresh/--resume",
         ),
     ] = False
@@ -188,6 +182,6 @@ def checked_target(speedup: float | None) -> float | None:
     if speedup is not None and not speedup > 1:
         example = Named("target_speedup", "2")
         raise UsageError(
-            f"{speedup:g} times as fast is no gain.", f"Give more than 1, as in {example}.", [example]
+            f"A target of {speedup:g}x is not a speed-up.", f"Give more than 1, such as {example}.", [example]
         )
     return speedup

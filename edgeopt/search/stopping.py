@@ -46,8 +46,8 @@ def takes_part(stop: threading.Event) -> None:
 def nothing_yet(phase: str, *, kept: bool) -> StoppedError:
     """`kept`: what was made is in the cache."""
     return StoppedError(
-        f"Stopped while {phase}: nothing is proved faster yet; nothing was changed.",
-        "What was made is in the cache: the same command goes on with it." if kept else "",
+        f"Stopped while {phase}: nothing is proved faster yet, nothing was written.",
+        "Variants are in the cache: run the same command to continue." if kept else "",
     )
 
 
@@ -87,7 +87,7 @@ class Ending:
         left_s = _left_s(self.baseline, to_race)
         self._ends_at = time.monotonic() + left_s
         self.emit(Progress(STOPPING, "proving the best so far", time_left_s=left_s))
-        told = f"about {math.ceil(left_s)} s; press Ctrl-C again to leave at once."
+        told = f"about {math.ceil(left_s)} s; press Ctrl-C again to end at once."
         self.emit(Log("info", f"Stopping: proving the best so far, {told}"))
 
     def legs(self, place: int, usual: int) -> int:

@@ -23,7 +23,7 @@ from edgeopt.version import __version__
 _RUNTIMES = {".onnx": "onnxruntime-cpu", ".xml": "openvino-cpu"}
 Tensors = tuple[TensorInfo, ...]
 _FOLDER = "today"
-_OF_THIS_MODEL = "Give what runs today of this model."
+_OF_THIS_MODEL = "Give a deployment of this model as --baseline."
 
 
 def running_today(path: Path, facts: Inspected, ground: Ground, maker: Maker) -> Bundle:
@@ -37,13 +37,13 @@ def running_today(path: Path, facts: Inspected, ground: Ground, maker: Maker) ->
         one, two = {t.name: t.dtype for t in theirs}, {t.name: t.dtype for t in ours}
         if one != two:
             raise UsageError(
-                f"'{path.name}' {kind} {_told(one, two)}, and the model {kind} {_told(two, one)}.", _OF_THIS_MODEL
+                f"'{path.name}' {kind} {_told(one, two)}, but the model {kind} {_told(two, one)}.", _OF_THIS_MODEL
             )
     try:
         ground.enter("current", "bundle", current.folder).close()
     except TrialError as error:
         raise UsageError(
-            f"What runs today, '{path.name}', cannot run the samples: {error.message.rstrip('.')}.", _OF_THIS_MODEL
+            f"The baseline '{path.name}' cannot run the samples: {error.message.rstrip('.')}.", _OF_THIS_MODEL
         ) from None
     return current
 
@@ -56,14 +56,14 @@ def is_wrapped(current: Bundle, folder: Path) -> bool:
 def _wrapped(path: Path, ground: Ground, maker: Maker) -> Bundle:
     if path.suffix == ".toml":
         raise UsageError(
-            f"'{path.name}' is a deployment profile: it says how what runs today was made, and cannot run itself.",
-            f"Make the bundle of it first: edgeopt replay {path} MODEL -o TODAY.edgeopt",
+            f"'{path.name}' is a deployment profile, which cannot run.",
+            f"Build its bundle first: edgeopt replay {path} MODEL -o TODAY.edgeopt",
         )
     if not path.exists():
         raise ModelError(f"There is nothing at '{path}'.", "Check its path.")
     if path.suffix not in _RUNTIMES:
         raise UsageError(
-            f"'{path.name}' is no form in which a model can run today.",
+            f"'{path.name}' is not a bundle or model.",
             "Give a bundle, an ONNX model (.onnx) or an OpenVINO model (.xml).",
         )
     folder = ground.folder / _FOLDER
@@ -80,7 +80,7 @@ def _wrapped(path: Path, ground: Ground, maker: Maker) -> Bundle:
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         edgeopt=__version__,
         target="what ran before",
-        summary="What runs today, as it was given.",
+        summary="The given baseline, unchanged.",
         source=Source(path.name, digest, sum(file.stat().st_size for file in files.values())),
         run=Run(_RUNTIMES[path.suffix], f"{write.MODEL_FOLDER}/{path.name}"),
         inputs=[tensor_of(each) for each in inputs],

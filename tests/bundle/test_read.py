@@ -42,7 +42,7 @@ def test_other_things_do_not_look_like_one(tmp_path):
     [
         (lambda _: None, "no bundle at"),
         (lambda path: path.mkdir(), "has no manifest.json"),
-        (lambda path: path.write_text("x"), "'x.edgeopt' is refused: it is no sound zip archive"),
+        (lambda path: path.write_text("x"), "'x.edgeopt' is refused: it is not a valid zip archive"),
         (lambda path: path.symlink_to("nowhere"), "no bundle at"),
     ],
     ids=["missing", "empty folder", "file", "dangling link"],
@@ -55,7 +55,7 @@ def test_what_is_no_bundle(tmp_path, make, says):
 
 
 def test_a_model_is_no_bundle(conv_model):
-    with pytest.raises(BundleError, match=r"conv\.onnx' is no bundle"):
+    with pytest.raises(BundleError, match=r"conv\.onnx' is not a bundle"):
         read_bundle(conv_model)
 
 

@@ -41,10 +41,10 @@ def test_a_new_key_is_private_and_replaces_nothing(tmp_path):
     assert key_id(load_public_key(tmp_path / "key.pub")) == made.key_id
     assert all(text.isascii() for text in ((tmp_path / "key").read_text(), (tmp_path / "key.pub").read_text()))
     before = (tmp_path / "key").read_bytes()
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         new_key(tmp_path / "key")
     (tmp_path / "key").unlink()
-    with pytest.raises(UsageError, match=r"key\.pub' exists already"):
+    with pytest.raises(UsageError, match=r"key\.pub' already exists"):
         new_key(tmp_path / "key")
     assert not (tmp_path / "key").exists()
     assert before
@@ -135,7 +135,7 @@ ALTERED = {
 def test_whatever_was_altered_is_refused(bundle, pair, other, how):
     sign_bundle(bundle, pair[0])
     ALTERED[how](bundle, key_id(other[1]))
-    with pytest.raises(BundleError, match="altered"):
+    with pytest.raises(BundleError, match="was changed"):
         verify_signature(bundle, [pair[1], other[1]])
 
 
@@ -168,7 +168,7 @@ def test_a_signature_of_another_bundle(bundle, pair, tmp_path):
     (bundle / "ledger.json").write_text("[1]")
     write_manifest(bundle)
     check_manifest(bundle)
-    with pytest.raises(BundleError, match="altered"):
+    with pytest.raises(BundleError, match="was changed"):
         verify_signature(bundle, [pair[1]])
 
 
@@ -178,16 +178,16 @@ def test_a_signature_of_another_bundle(bundle, pair, tmp_path):
 )
 def test_what_is_no_signature(bundle, pair, content):
     (bundle / SIGNATURE).write_bytes(content)
-    with pytest.raises(BundleError, match="no signature"):
+    with pytest.raises(BundleError, match="not a signature"):
         verify_signature(bundle, [pair[1]])
-    with pytest.raises(BundleError, match="no signature"):
+    with pytest.raises(BundleError, match="not a signature"):
         claimed_key(bundle)
 
 
 def test_a_signature_of_something_else_with_the_same_key(bundle, pair):
     sign_bundle(bundle, pair[0])
     edit(bundle, lambda e: e.update(payloadType="text/plain"))
-    with pytest.raises(BundleError, match="no signature of an edgeopt bundle"):
+    with pytest.raises(BundleError, match="not a signature of an edgeopt bundle"):
         verify_signature(bundle, [pair[1]])
 
 
@@ -195,7 +195,7 @@ def test_a_linked_signature_is_refused(bundle, pair, tmp_path):
     sign_bundle(bundle, pair[0])
     (bundle / SIGNATURE).rename(tmp_path / "sig")
     (bundle / SIGNATURE).symlink_to(tmp_path / "sig")
-    with pytest.raises(BundleError, match="no signature"):
+    with pytest.raises(BundleError, match="not a signature"):
         verify_signature(bundle, [pair[1]])
     with pytest.raises(BundleError, match="does not list"):
         check_manifest(bundle)
@@ -271,7 +271,7 @@ def test_private_keys_of_other_kinds_and_locked_ones(bundle, tmp_path):
         (tmp_path / "k").write_bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, lock))
 
     write(x25519.X25519PrivateKey.generate(), form.NoEncryption())
-    with pytest.raises(InputError, match="another kind"):
+    with pytest.raises(InputError, match="not ed25519"):
         sign_bundle(bundle, tmp_path / "k")
     write(ed25519.Ed25519PrivateKey.generate(), form.BestAvailableEncryption(b"secret"))
     with pytest.raises(InputError, match="password"):

@@ -119,7 +119,7 @@ def test_a_document(analyze, conv_model, tmp_path):
     [
         (["--json", "--markdown", "m.md"], "exclude each other"),
         (["--profile-ops", "--no-run"], "forbids it"),
-        (["--shape", "x"], "is no shape"),
+        (["--shape", "x"], "is not a shape"),
         (["--backend", "nobody"], "no backend 'nobody'"),
         (["--markdown", "no/such/folder/m.md"], "does not exist"),
     ],

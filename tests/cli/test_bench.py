@@ -32,8 +32,8 @@ def test_two_backends_by_name_and_the_runs_compared(edgeopt, conv_model, conv_da
     (tmp_path / "tuesday.jsonl").write_text(out)
     code, out, err = edgeopt("bench", "compare", "monday.json", "tuesday.jsonl")
     assert (code, err) == (0, "")
-    assert "Not measured in turns" in out
-    assert "conv.onnx against conv.onnx · openvino-cpu, in turns" in out
+    assert "Not interleaved" in out
+    assert "conv.onnx against conv.onnx · openvino-cpu, interleaved" in out
     code, out, _ = edgeopt("bench", "compare", "monday.json", "nowhere.json", "--json")
     assert code == 3
     assert "nowhere.json" in last(out)["message"]
@@ -65,7 +65,7 @@ def test_a_suite_has_a_row_a_model_and_the_exit_code_of_the_worst(edgeopt, null_
     rows = {row["name"]: row for row in data["models"]}
     assert rows["good.null.json"]["report"]["comparisons"][0]["speedup"]["median"] > 1.5
     assert rows["bad.null.json"]["failure"]
-    assert "cannot be made up" in rows["unfed.null.json"]["failure"]
+    assert "cannot be generated" in rows["unfed.null.json"]["failure"]
     (mean,) = data["means"]
     assert mean["against"] == "latency_ms=3"
     assert mean["speedup"]["rounds"] == 1
@@ -81,7 +81,7 @@ def test_a_suite_has_a_row_a_model_and_the_exit_code_of_the_worst(edgeopt, null_
     ("more", "code", "says"),
     [
         (["--suite", "nowhere"], 3, "no folder 'nowhere'"),
-        (["--suite", "."], 2, "brings its own models"),
+        (["--suite", "."], 2, "measures the models in its folder"),
         (["--counters", "--backend", "openvino-cup"], 2, "no backend 'openvino-cup'"),
         (["--save", "nowhere/run.json"], 2, "does not exist"),
         (["--sweep", "nothing"], 2, "nothing"),

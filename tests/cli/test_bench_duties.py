@@ -75,7 +75,9 @@ def test_a_sustained_run():
     assert "Energy: no meter." in text
     assert "with pauses to cool down of 48 s" in text
     assert "Ended early by Ctrl-C" in text
-    assert "Energy: 12.3 mJ of the whole device a run, 4.00 mJ without what the idle device draws, by RAPL" in text
+    assert (
+        "Energy: 12.3 mJ per run of the whole device, 4.00 mJ without what the idle device draws, by RAPL" in text
+    )
     report = r.SustainedReport((side, r.SustainedSide("b.onnx")), 4, 5, (48.0,), "interrupt")
     assert "b.onnx was not measured" in shown(duties.sustained, report)
 
@@ -88,7 +90,7 @@ def test_levels_of_concurrency():
     )
     text = shown(duties.concurrency, r.ConcurrencyReport((r.ConcurrencySide("a.onnx", levels),), 11, 200))
     assert "2 threads 75.0 1.50x [1.40 1.60] 75 % 26.0 30.0 64.0" in text
-    assert "Most a second: 2 threads, 1.50x of one alone." in text
+    assert "Highest throughput: 2 threads, 1.50x of one alone." in text
     assert "4 processes did not finish: crashed: SIGKILL." in text
 
 

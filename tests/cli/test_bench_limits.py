@@ -104,7 +104,7 @@ def test_two_saved_runs(edgeopt, sides, tmp_path):
     assert "is undecided" in out
     code, out, err = edgeopt(*inside, "--undecided", "fail")
     assert code == 4
-    assert "an undecided limit is not held (--undecided fail)" in " ".join(out.split())
+    assert "an undecided limit fails (--undecided fail)" in " ".join(out.split())
     assert "is undecided, which fails (--undecided fail)" in err
 
 
@@ -186,11 +186,11 @@ def test_a_suite_leaves_with_4_where_one_model_is_slower(edgeopt, null_model, tm
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--max-slowdown", "2%"], "there is only one side"),
-        (["--min-speedup", "1.1", "--sweep", "latency_ms=1,2"], "a sweep holds no side against another"),
+        (["--max-slowdown", "2%"], "there is no other side"),
+        (["--min-speedup", "1.1", "--sweep", "latency_ms=1,2"], "a sweep does not compare sides"),
         (["--max-slowdown", "2%", "--against", "threads=1", "--duty", "sustained"], "get no verdict"),
-        (["--max-slowdown", "2", "--against", "threads=1"], "could be 2 % or 2 times"),
-        (["--min-speedup", "10%", "--against", "threads=1"], "'10%' is no limit"),
+        (["--max-slowdown", "2", "--against", "threads=1"], "is ambiguous: 2 % or 2 times"),
+        (["--min-speedup", "10%", "--against", "threads=1"], "'10%' is not a limit"),
     ],
 )
 def test_a_limit_that_cannot_be_judged_is_wrong_usage(edgeopt, null_model, null_data, more, says):
@@ -204,8 +204,10 @@ def test_a_limit_that_cannot_be_judged_is_wrong_usage(edgeopt, null_model, null_
 
 def test_wrong_usage_of_a_suite_and_of_saved_runs(edgeopt, tmp_path):
     (tmp_path / "m.null.json").write_text("{}")
-    assert "only one side" in edgeopt("bench", "--suite", ".", "--max-slowdown", "2%")[2]
-    assert "no limit for --min-speedup" in edgeopt("bench", "compare", "a.json", "b.json", "--min-speedup", "x")[2]
+    assert "no other side" in edgeopt("bench", "--suite", ".", "--max-slowdown", "2%")[2]
+    assert (
+        "not a limit for --min-speedup" in edgeopt("bench", "compare", "a.json", "b.json", "--min-speedup", "x")[2]
+    )
     for command in (["bench", "m.null.json"], ["bench", "--suite", "."], ["bench", "compare", "a.json", "b.json"]):
         code, out, _ = edgeopt(*command, "--json", "--markdown")
         assert code == 2

@@ -56,7 +56,7 @@ def test_the_verdict_stands_first_and_the_interval_in_a_table():
             "The limit holds.",
             "| --max-slowdown 20% | b.onnx | 0.900x | 99.74 %: 0.880 to 0.920 | 0.833x | held |",
         ),
-        (Limits(0.1), "The limit is not broken, but could not be decided either.", "| 0.909x | undecided |"),
+        (Limits(0.1), "The limit is undecided: neither broken nor met for certain.", "| 0.909x | undecided |"),
         (Limits(0.02), "--max-slowdown 2% against b.onnx is broken.", "| 0.980x | broken |"),
         (Limits(None, 0.9), "--min-speedup 0.9x against b.onnx is not proved.", "| 0.900x | not proved |"),
         (Limits(0.1, 0.8), "No limit is broken, but 1 of 2 could not be decided.", "| 0.800x | held |"),

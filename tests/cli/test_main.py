@@ -31,6 +31,12 @@ def test_every_command_has_help_with_examples_that_fits(said, command, option):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_at_most_five_examples(said, command):
+    examples = said(command, "--help")[1].split("Examples:\n")[1].split("\n\n", maxsplit=1)[0]
+    assert len(examples.splitlines()) <= 5
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_explained(said, command):
     options = said(command, "--help")[1].split("Options:\n")[1]
     for entry in re.split(r"\n  (?=-)", "\n" + options.rstrip())[1:]:
@@ -42,8 +48,15 @@ def test_help_lists_every_command_in_the_order_of_work(said, arguments):
     code, out, err = said(*arguments)
     assert (code, err) == (0, "")
     assert max(len(line) for line in out.splitlines()) <= 100
-    listed = out.split("Commands:\n")[1]
+    listed = out[out.index("Understand:\n") :]
     assert tuple(line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)) == COMMANDS
+    assert re.findall(r"^(\w+):$", listed, re.MULTILINE) == [
+        "Understand",
+        "Optimize",
+        "Measure",
+        "Deploy",
+        "Other",
+    ]
     assert "..." not in listed
     assert "Examples:" in out
 

@@ -71,7 +71,7 @@ def test_small_times_are_read_in_microseconds_and_much_between_kernels_is_explai
     text = shown(times(OpTimeRow("k", "Relu", 0.0123, 1.0, ("n",)), run_ms=0.4, kernels_ms=0.0123, plain_ms=0.1))
     assert "12.3 µs" in text
     assert "0.1 ms a run without: profiling makes it 4.0 times as long." in text
-    assert "passes between the kernels" in text
+    assert "is outside the kernels" in text
 
 
 def test_it_fits_a_narrow_terminal(shown):

@@ -72,12 +72,12 @@ def test_the_table_marks_who_is_on_the_front_and_says_what_to_do_with_it():
     lines = shown(found)
     # The winner, and the exact one that is fastest; all take the same memory.
     assert [line.split()[0] for line in lines if line.lstrip()[:1].isdigit()][:3] == ["1*", "2", "3*"]
-    assert any(line.endswith("at once: 1, 3; deliver another with --pick N.") for line in lines)
+    assert any(line.endswith("as small: 1, 3; deliver another with --pick N.") for line in lines)
     assert any("% slower" in line for line in lines)
     # What was cut short is not kept, so there is nothing to pick from.
     lines = shown(msgspec.structs.replace(found, cut_short="The search was stopped."))
     assert not any("--pick" in line for line in lines)
-    assert any("searches to the end" in line for line in lines)
+    assert any("complete the search from the cache" in line for line in lines)
 
 
 def test_the_winner_has_its_proved_figure_and_the_source_is_as_fast_as_itself():
@@ -91,7 +91,7 @@ def test_the_winner_has_its_proved_figure_and_the_source_is_as_fast_as_itself():
 
 def test_undecided_is_said_so():
     found = outcome()
-    undecided = "Undecided: the proof is too noisy to tell. The bundle has your model unchanged."
+    undecided = "Undecided: the proof is too noisy to tell. The bundle holds your model unchanged."
     changed = msgspec.structs.replace(found, verdict="undecided", summary=undecided, winner=found.baseline)
     text = " ".join(shown(changed))
     assert undecided in text

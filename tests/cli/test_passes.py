@@ -30,14 +30,14 @@ def test_every_pass_has_its_line(printed):
 def test_what_runs_on_request_alone_is_said(printed):
     lines = (PassLine("usual", "does this"), PassLine("wild", "does that", on_request=True, lowest_opset=20))
     text = printed(PassList(lines))
-    assert "On request alone (edgeopt simplify --also PASS): wild." in text
+    assert "Only on request (edgeopt simplify --also PASS): wild." in text
     assert "20" in text
 
 
 def test_one_pass_tells_how_it_works(printed):
     text = printed(passes(Request("dead-nodes")))
     assert "Removes what no output needs" in text
-    assert "the same to the last bit" in text
+    assert "bit-identical" in text
 
 
 def test_the_inputs_for_which_results_stay_the_same_are_said(printed):

@@ -77,7 +77,7 @@ def test_an_identity_only_where_it_is_asked_for(here, events):
     [
         (("--root", "a", "--device", "b"), 2, "--root and --device exclude each other"),
         (("--record", "a", "--root", "b"), 2, "--record and --root exclude each other"),
-        (("--root", "a", "--identify"), 2, "without an identity"),
+        (("--root", "a", "--identify"), 2, "has no identity"),
         (("--root", "no-such-folder"), 3, "There is no folder 'no-such-folder'"),
         (("--device", "no-such-file.json"), 3, "cannot be read"),
         (("--deep", "--root", "a"), 2, "--deep and --root exclude each other"),
@@ -147,7 +147,7 @@ def test_peaks_are_measured_anew_when_that_is_asked_for(events, counted, capsys)
 def test_peaks_that_cannot_be_kept_are_shown_with_a_warning(events, counted, tmp_path):
     (tmp_path / "edgeopt").touch()
     _, told = events("--deep")
-    assert any("not kept" in event.get("message", "") for event in told)
+    assert any("not cached" in event.get("message", "") for event in told)
     assert told[-1]["data"]["peaks"]["overheads"]
     assert len(counted) == 1
 

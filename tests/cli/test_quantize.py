@@ -33,11 +33,11 @@ def with_nan():
 # What the user gives, what is said, and a word of what to do.
 BAD_DATA = {
     "empty": ({"x": GOOD[:0]}, "holds no sample", "samples along the first axis"),
-    "NaN": ({"x": with_nan()}, r"holds NaN or infinity \(first in sample 7\)", "Leave such samples out"),
+    "NaN": ({"x": with_nan()}, r"holds NaN or infinity \(first in sample 7\)", "Remove these samples"),
     "wrong name": ({"image": GOOD}, "no array for the model's input 'x'; it has: image", "inputs are: x"),
     "wrong rank": ({"x": GOOD[:, 0]}, r"has 3 dimensions \[32, 16, 16\]; the input has 4", "samples along"),
     "one sample": ({"x": GOOD[:1]}, "holds one sample", "12 or more"),
-    "constant": ({"x": np.repeat(GOOD[:1], 32, 0)}, "All 32 samples of the data are the same", "12 or more"),
+    "constant": ({"x": np.repeat(GOOD[:1], 32, 0)}, "All 32 samples of the data are equal", "12 or more"),
     "unreadable": (not_an_archive, "cannot be read as data", "npz"),
     "Python objects": (pickled, "cannot be read as data|Python objects", "npz"),
     "not there": (None, "There is no data at", "Check its path"),
@@ -70,20 +70,20 @@ def assert_matches(text, pattern):
 WRONG_WORDS = (
     ((), "Nothing says where the quantized model goes", "--sensitivity"),
     (("-o", "o.onnx", "--method", "int9"), "no method 'int9'", "int8"),
-    (("-o", "o.onnx", "--floor", "aggressive"), "beside a metric of the task", "top1-labels"),
+    (("-o", "o.onnx", "--floor", "aggressive"), "with a task metric", "top1-labels"),
     (("-o", "o.onnx", "--no-floor"), "A plan needs a goal", "--method int8"),
-    (("-o", "o.onnx", "--method", "int8", "--no-floor", "--floor", "20dB"), "--no-floor asks for no goal", ""),
-    (("-o", "o.onnx", "--floor", "loud"), "no accuracy floor", "transparent"),
+    (("-o", "o.onnx", "--method", "int8", "--no-floor", "--floor", "20dB"), "--no-floor and --floor exclude", ""),
+    (("-o", "o.onnx", "--floor", "loud"), "not an accuracy floor", "transparent"),
     (("-o", "o.onnx", "--metric", "top2", "--floor", "1"), "no metric 'top2'", "top"),
-    (("-o", "o.onnx", "--metric", "no.py:f", "--floor", "1"), "no file 'no.py'", "outputs, reference, labels"),
+    (("-o", "o.onnx", "--metric", "no.py:f", "--floor", "1"), "The file 'no.py'", "outputs, reference, labels"),
     (("-o", "o.onnx", "--calibration", "guess"), "no method of calibration", "minmax"),
     (("-o", "o.onnx", "--backend", "onnx"), "no backend", "onnxruntime-cpu"),
     (("-o", "o.onnx", "--backend", "onnxruntime-cpu", "--option", "thread=1"), "no option 'thread'", "threads"),
     (("-o", "o.onnx", "--augment", "blur=1"), "no augmentation 'blur'", "noise=0.01"),
     (("-o", "o.onnx", "--check-targets", "cpu-avx2,abacus"), "no target 'abacus'", ""),
-    (("-o", "no/folder/o.onnx"), "does not exist", "Make it first"),
+    (("-o", "no/folder/o.onnx"), "does not exist", "Create it first"),
     (("-o", "."), "", ""),
-    (("-o", "o.onnx", "--shape", "x"), "no shape", "image=1x3x224x224"),
+    (("-o", "o.onnx", "--shape", "x"), "not a shape", "image=1x3x224x224"),
     (("-o", "o.onnx", "--time-limit", "0"), "from 5 to 86400", "--time-limit"),
 )
 
@@ -189,7 +189,7 @@ def test_a_form_below_the_default_goal_is_exit_4_with_what_was_reached(edgeopt_h
     assert code == 4, errors
     said = " ".join(output.split())
     assert_matches(said, r"^Keep float: int8 reaches .* and the goal is at least 30 dB \(transparent\)\. Try ")
-    assert "--no-floor writes it all the same" in said
+    assert "--no-floor writes it anyway" in said
     assert not (tmp_path / "out.edgeopt").exists()
 
 
@@ -208,7 +208,7 @@ def test_a_backend_that_is_not_here_is_exit_5(edgeopt_here, conv_model, conv_dat
         "quantize", conv_model, "--sensitivity", "--data", conv_data, "--backend", absent
     )
     assert code == 5
-    assert f"The backend {absent} cannot be used here" in errors
+    assert f"The backend {absent} is not available" in errors
 
 
 def test_a_model_that_never_answers_twice_alike_is_exit_6(edgeopt_here, tmp_path):
@@ -227,7 +227,7 @@ def test_a_model_that_never_answers_twice_alike_is_exit_6(edgeopt_here, tmp_path
 def test_all_calibrations_are_compared(edgeopt_here, conv_model, conv_data):
     code, output, errors = edgeopt_here("compare-calibrations", conv_model, "--data", conv_data)
     assert code == 0, errors
-    assert output.startswith("The most exact calibration of int8: ")
+    assert output.startswith("The most accurate calibration of int8: ")
     for name in ("minmax", "moving-average", "percentile", "entropy", "mse", "distribution"):
         assert f"\n{name} " in output
 

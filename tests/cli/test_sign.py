@@ -59,7 +59,7 @@ def test_wrong_usage_is_said(edgeopt, conv_bundle):
         assert "needs a bundle and a key" in err
     code, _, err = edgeopt("sign", conv_bundle, "--new-key", "k")
     assert code == 2
-    assert "only makes a key" in err
+    assert "only creates a key" in err
     assert edgeopt("sign", "--new-key", "k")[0] == 0
     code, _, err = edgeopt("sign", "--new-key", "k")
     assert code == 2

@@ -82,7 +82,7 @@ def test_what_the_proof_stands_on_is_told_and_what_it_does_not(command, write_mo
     _, output, _ = command(model, "-o", tmp_path / "out.onnx", "--data", tmp_path / "data.npz")
     flat = " ".join(output.split())
     assert re.search(r"on your 2 samples and in \d+ regimes", flat)
-    assert "Not proved in the regime 'shortest': the source does not run there" in flat
+    assert "Not proved on inputs of the kind 'shortest': the source does not run there" in flat
 
 
 def test_only_and_skip_choose(command, source, tmp_path):
@@ -193,14 +193,14 @@ def test_a_model_whose_results_are_random_is_written_and_said_to_be_unproved(com
 
 
 WRONG = (
-    (("model.onnx", "-o", "out.onnx", "--shape", "x=3xtwo"), 2, "is no shape"),
+    (("model.onnx", "-o", "out.onnx", "--shape", "x=3xtwo"), 2, "is not a shape"),
     (("model.onnx", "-o", "out.onnx", "--opset", "99"), 2, "There is no opset 99"),
     (("model.onnx", "-o", "out.onnx", "--rules", "mine.py"), 3, "cannot be read"),
     (("model.onnx", "-o", "out.onnx", "--also", "dead-node"), 2, "did you mean 'dead-nodes'"),
     (("model.onnx", "-o", "out.onnx", "--ledger", "missing/ledger.json"), 2, "does not exist"),
     (("model.onnx", "-o", "out.onnx", "--ledger", "model.onnx"), 2, "would overwrite the source"),
     (("model.onnx", "-o", "model.onnx"), 2, "would overwrite the source"),
-    (("model.onnx", "-o", "/dev/null"), 2, "no plain file"),
+    (("model.onnx", "-o", "/dev/null"), 2, "not a plain file"),
     (("model.onnx", "-o", "out.onnx", "--shape", "z=1x2"), 2, "no input 'z'"),
     (("model.onnx", "-o", "out.onnx", "--only", "fold-constant"), 2, "did you mean 'fold-constants'"),
     (("model.onnx", "-o", "missing/out.onnx"), 2, "does not exist"),
@@ -304,3 +304,10 @@ def test_empty_inputs_are_proved_by_strict(command, tmp_path):
     assert {"no rows", "empty"} <= set(last(output)["data"]["regimes"])
     assert not last(output)["data"].get("differs_at_edges")
     assert not any(one.get("rolled_back") for one in last(output)["data"]["ledger"])
+
+
+@pytest.mark.parametrize("flag", ["-o", "--out", "--output"])
+def test_out_names_the_result(command, source, tmp_path, flag):
+    code, _, err = command(source, flag, tmp_path / "small.onnx", "--no-verify")
+    assert code == 0, err
+    assert (tmp_path / "small.onnx").is_file()

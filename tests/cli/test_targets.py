@@ -103,7 +103,9 @@ def test_a_use_in_full_has_the_target_of_the_device(seen):
 def test_a_target_that_this_version_cannot_use(seen):
     shown = look_up(ShowRequest("mobile-gpu"))
     assert shown.lacking_backend == "onnxruntime-webgpu"
-    assert "no backend onnxruntime-webgpu yet" in seen(show_target, msgspec.structs.replace(shown, fits=True))
+    assert "its backend onnxruntime-webgpu is not supported yet" in seen(
+        show_target, msgspec.structs.replace(shown, fits=True)
+    )
 
 
 def test_a_name_that_there_is_not(told):
@@ -123,7 +125,7 @@ def test_a_profile_of_ones_own_from_beginning_to_end(told, seen, tmp_path, monke
     )
     code, event = told("targets", "new", "my-camera")
     assert (code, event["code"]) == (2, "usage")
-    assert "is there already" in event["message"]
+    assert "already exists" in event["message"]
 
 
 def test_a_new_profile_extends_what_fits_or_auto(told, tmp_path):

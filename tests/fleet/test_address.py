@@ -33,7 +33,7 @@ def test_every_usual_form_is_understood(url, full):
     ],
 )
 def test_what_is_no_address_is_refused_with_an_example(url):
-    with pytest.raises(UsageError, match="no address of an agent") as caught:
+    with pytest.raises(UsageError, match="not the address of an agent") as caught:
         parse(url)
     assert "http://127.0.0.1:8080" in caught.value.hint
 

@@ -91,8 +91,8 @@ def test_what_is_no_bundle_is_not_sent(scripted, bundle, tmp_path):
     (tmp_path / "file").write_text("text")
     for path, says in (
         (tmp_path / "none", "no bundle at"),
-        (tmp_path / "folder", "is no bundle"),
-        (tmp_path / "file", "is no bundle"),
+        (tmp_path / "folder", "is not a bundle"),
+        (tmp_path / "file", "is not a bundle"),
     ):
         with pytest.raises(errors.BundleError, match=says):
             agent.deploy(path, ignore)
@@ -129,7 +129,7 @@ def test_each_state_is_told_once_and_the_soak_with_what_is_left(scripted, told):
     [
         ("FAILED", "Deployment 7 of 'digits' failed: it is slow"),
         ("ROLLED_BACK", "Deployment 7 of 'digits' was rolled back: it is slow"),
-        ("DEGRADED", "Deployment 7 of 'digits' could not be taken back: it is slow"),
+        ("DEGRADED", "Deployment 7 of 'digits' could not be rolled back: it is slow"),
     ],
 )
 def test_a_deployment_that_does_not_stay_is_an_error(scripted, state, says, told):

@@ -39,11 +39,11 @@ def test_an_agent_that_does_not_answer(listener):
     [
         (b"", "ended the connection"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "ended the connection"),
-        (b"SSH-2.0-OpenSSH_9\r\n", "no edgeopt agent"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "no edgeopt agent"),
-        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>", "no edgeopt agent"),
-        (b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"state": 5', "no edgeopt agent"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xfe", "no edgeopt agent"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "not an edgeopt agent"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "not an edgeopt agent"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>", "not an edgeopt agent"),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"state": 5', "not an edgeopt agent"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xfe", "not an edgeopt agent"),
     ],
 )
 def test_what_is_no_agent_or_goes_away(listener, words, says):

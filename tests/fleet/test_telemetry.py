@@ -161,7 +161,7 @@ def test_nobody_to_begin_with():
 
 def test_a_server_that_is_no_agent(scripted):
     server = scripted({"GET /api/v1/telemetry": (404, {})})
-    with pytest.raises(errors.MissingError, match="no edgeopt agent"):
+    with pytest.raises(errors.MissingError, match="not an edgeopt agent"):
         watch(server.url, events.ignore, threading.Event())
 
 
@@ -188,7 +188,9 @@ def test_connections_that_are_reset_at_any_moment_are_an_agent_that_cannot_be_re
         porter.start()
         try:
             for _ in range(200):
-                with pytest.raises(errors.MissingError, match=r"closed the connection|no edgeopt agent|reached"):
+                with pytest.raises(
+                    errors.MissingError, match=r"closed the connection|not an edgeopt agent|reached"
+                ):
                     telemetry.watch(f"127.0.0.1:{door.getsockname()[1]}", [].append, threading.Event())
         finally:
             stopped.set()

@@ -69,7 +69,7 @@ def test_outputs_that_cannot_be_saved_say_why(contender, tmp_path):
 @pytest.mark.parametrize("line", [b"I am fine", b'{"type": "dance"}', b'{"type": "timed"}', b""])
 def test_nonsense_is_no_answer_and_ends_the_trial(line):
     child = Says(line)
-    with pytest.raises(TrialError, match=r"^answered something that is no answer: .*; it was killed$"):
+    with pytest.raises(TrialError, match=r"^sent an invalid answer: .*; it was killed$"):
         ask(child, Time(1))
     assert child.closed
 

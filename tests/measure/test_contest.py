@@ -128,7 +128,7 @@ def test_where_fresh_processes_would_take_too_long_only_large_differences_count(
     sides = [side("a", latency_ms=3, load_ms=700), side("b", latency_ms=3)]
     found = contest(host, sides, FEW, events.ignore)
     assert len(host.pids) == 2
-    assert "differences below 4 % may be the luck of one process" in found.warnings[0]
+    assert "differences below 4 % may be chance of one process" in found.warnings[0]
 
 
 def test_the_first_is_compared_with_each_other(side):
@@ -163,7 +163,7 @@ FAULTS = {
     "eats memory": ({"eat_memory_at": "load"}, r"^used more than 400 MiB; it was killed \(while loading\)$"),
     "answers nonsense": (
         {},
-        r"^answered something that is no answer: 'I am fine'; it was killed",
+        r"^sent an invalid answer: 'I am fine'; it was killed",
     ),
 }
 

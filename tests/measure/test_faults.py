@@ -56,11 +56,11 @@ FAULTS = {
     ),
     "says no JSON": (
         "os.write(1, b'I am fine\\n'); continue",
-        r"^answered something that is no answer: 'I am fine'; it was killed$",
+        r"^sent an invalid answer: 'I am fine'; it was killed$",
     ),
     "says JSON of another kind": (
         'os.write(1, b\'{"type": "dance"}\\n\'); continue',
-        r"^answered something that is no answer: .*dance.*; it was killed$",
+        r"^sent an invalid answer: .*dance.*; it was killed$",
     ),
     "answers another question": (
         'os.write(1, b\'{"type": "saved", "out_path": "x"}\\n\'); continue',
@@ -68,11 +68,11 @@ FAULTS = {
     ),
     "says half a line": (
         "os.write(1, b'{\"type\": '); time.sleep(600)",
-        r"^answered something that is no answer: '\{\"type\": ' and no end of it within 2 s; it was killed$",
+        r"^sent an invalid answer: '\{\"type\": ' and no end of it within 2 s; it was killed$",
     ),
     "says a line without an end": (
         "[os.write(1, b'x' * 65536) for _ in iter(int, 1)]",
-        r"^answered something that is no answer: 'xxx.*', a line without an end; it was killed$",
+        r"^sent an invalid answer: 'xxx.*', only an endless line; it was killed$",
     ),
 }
 # The others end by themselves, however long a busy machine takes to that.

@@ -130,7 +130,7 @@ def test_where_starting_takes_too_long_the_same_processes_run_on_and_less_is_cal
     assert seen.found.processes == 1
     assert [leg.fresh for leg in seen.found.pairs.legs[0]] == [True] + (legs_of(seen) - 1) * [False]
     assert seen.decision.verdict != "faster", "3 % may be luck"
-    assert "differences below 4 % may be the luck of one process" in seen.found.warning
+    assert "differences below 4 % may be chance of one process" in seen.found.warning
 
 
 def test_one_that_falls_ends_it_and_leaves_no_process(prove, ends):

@@ -55,7 +55,7 @@ def test_nobody_waits_for_a_meter_that_needs_long(measured):
     begin = time.monotonic()
     (side,) = measured(30).sides
     assert time.monotonic() - begin < 30
-    assert "needs 30 s of one side without a break" in side.energy.reason
+    assert "needs 30 s of one side without interruption" in side.energy.reason
 
 
 def test_a_crash_in_it_takes_nothing_from_what_was_measured(measured):

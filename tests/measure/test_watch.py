@@ -106,7 +106,7 @@ def test_a_rate_that_is_too_high_is_said_once(watching):
     report = watching(rate=200, latency_ms=20, seconds=1.0)
     assert report.missed_runs > 50
     warnings = [e for e in watching.said if isinstance(e, Log) and e.level == "warning"]
-    assert [("200 runs a second" in w.message) for w in warnings] == [True]
+    assert [("200 runs per second" in w.message) for w in warnings] == [True]
 
 
 def test_a_time_shorter_than_a_run_has_no_percentiles(watching):

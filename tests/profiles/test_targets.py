@@ -74,11 +74,11 @@ def test_a_target_without_a_backend_is_chosen_and_says_what_is_used_instead(devi
     verdict = next(v for v in choice.verdicts if v.name == "gpu-tensorrt")
     assert (verdict.fits, verdict.usable, verdict.chosen) == (True, False, True)
     assert verdict.reason.endswith(
-        "; this version of edgeopt has no backend for it yet (onnxruntime-webgpu), so arm-dotprod is used"
+        "; its backend is not supported yet (onnxruntime-webgpu), so arm-dotprod is used"
     )
     first, second = choice.verdicts[:2]
     assert (first.name, second.name) == ("gpu-tensorrt", "arm-dotprod")
-    assert second.reason.endswith("; used in the place of gpu-tensorrt")
+    assert second.reason.endswith("; used instead of gpu-tensorrt")
 
 
 def test_by_runtime_it_is_cuda_where_tensorrt_lacks(device, shipped):
@@ -101,7 +101,7 @@ def test_reasons(device, shipped):
 def test_a_target_that_fits_says_why_another_was_chosen(device, shipped):
     verdicts = {v.name: v for v in choose(device("intel-avx2"), tuple(shipped.values())).verdicts}
     assert verdicts["generic-cpu"].fits
-    assert verdicts["generic-cpu"].reason == "fits, but cpu-avx2 is more exact"
+    assert verdicts["generic-cpu"].reason == "fits, but cpu-avx2 is more specific"
     assert verdicts["cpu-avx512"].reason.startswith("the CPU lacks avx512f")
 
 
@@ -163,10 +163,20 @@ def test_a_profile_that_is_not_there(device, named, says, hint):
     ("asked", "error", "says", "hint"),
     [
         ({"target": "cpu-avx3"}, UsageError, "no target 'cpu-avx3'", "'cpu-avx'"),
-        ({"target": "realtime"}, UsageError, "no target but a profile for a use", "--profile realtime"),
-        ({"target": "mobile-gpu"}, MissingError, "no backend onnxruntime-webgpu yet", "cpu-avx512-vnni"),
-        ({"named": "mobile-gpu"}, MissingError, "no backend onnxruntime-webgpu yet", "cpu-avx512-vnni"),
-        ({"named": "cpu-avx2", "target": "cpu-avx"}, UsageError, "takes no target beside it", "auto"),
+        ({"target": "realtime"}, UsageError, "a profile for a use case, not a target", "--profile realtime"),
+        (
+            {"target": "mobile-gpu"},
+            MissingError,
+            "needs the backend onnxruntime-webgpu, which is not supported yet",
+            "cpu-avx512-vnni",
+        ),
+        (
+            {"named": "mobile-gpu"},
+            MissingError,
+            "needs the backend onnxruntime-webgpu, which is not supported yet",
+            "cpu-avx512-vnni",
+        ),
+        ({"named": "cpu-avx2", "target": "cpu-avx"}, UsageError, "names its own target", "auto"),
     ],
 )
 def test_what_cannot_be_followed_is_said(device, asked, error, says, hint):

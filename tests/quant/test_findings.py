@@ -70,7 +70,7 @@ def test_a_range_that_costs_more_than_it_gives():
     assert kinds(one, ranges={"t": Range(-9.9, 9.9)})[0] == []
     found, said = kinds(one, ranges={"t": Range(-5.0, 5.0)})
     assert found == [("cut off", "t", None)]
-    assert "-5 to 5, cuts off values from -10 to 10" in said[0]
+    assert "-5 to 5, clips values from -10 to 10" in said[0]
 
 
 def test_what_is_not_finite_comes_first():

@@ -84,10 +84,10 @@ LARGE = seeded(16, 8)
     [
         (("MatMul", ["x", "w"], ["y"], {}), {"w": LARGE[:, :2]}, "it has only 32 weights"),
         (("MatMul", ["x", "w"], ["y"], {}), {"w": seeded(16)}, "it has only 16 weights"),
-        (("MatMul", ["w", "x"], ["y"], {}), {"w": seeded(16, 16)}, "its weights stand on the left"),
+        (("MatMul", ["w", "x"], ["y"], {}), {"w": seeded(16, 16)}, "its weights are the left operand"),
         (("Gemm", ["x", "w"], ["y"], {"alpha": 0.5}), {"w": LARGE}, "it scales its product"),
         (("LSTM", ["x", "w", "r"], ["y"], {"hidden_size": 4}), {"w": seeded(1, 16, 16), "r": seeded(1, 16, 4)},
-         "no form computes an LSTM"),
+         "no scheme computes an LSTM"),
         (("MatMul", ["x", "w"], ["y"], {}), {"w": LARGE}, ""),
     ],
 )  # fmt: skip
@@ -120,7 +120,7 @@ def test_weights_that_are_an_output_stay(tmp_path):
     path = write_onnx(
         tmp_path / "m.onnx", [("MatMul", ["x", "w"], ["y"], {})], {"w": LARGE}, X, {**Y, "w": [16, 8]}
     )
-    assert only(path).reason == "its weights are an output of the model too"
+    assert only(path).reason == "its weights are also an output of the model"
 
 
 def branching(path):
@@ -154,9 +154,9 @@ def branching(path):
 def test_what_stands_inside_others_is_listed_and_stays(tmp_path):
     found = {layer.name: layer.reason for layer in layers_of(branching(tmp_path / "m.onnx"))}
     assert found == {
-        "choose/a_product": "it stands in a branch or loop ('choose')",
-        "choose/b_product": "it stands in a branch or loop ('choose')",
-        "Twice/inner": "it stands in the function 'Twice'",
+        "choose/a_product": "it is in a branch or loop ('choose')",
+        "choose/b_product": "it is in a branch or loop ('choose')",
+        "Twice/inner": "it is in the function 'Twice'",
     }
 
 

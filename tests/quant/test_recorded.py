@@ -65,7 +65,7 @@ def test_arrays_that_are_none(matmul_model, numbers):
 
 def test_factors_of_another_model_are_refused(matmul_model):
     record = decoded(encoded(record_of({}, Trace(trace().context), {"Conv_0": FLOATS[0]})))
-    with pytest.raises(UsageError, match="'Conv_0' cannot be evened out"):
+    with pytest.raises(UsageError, match="'Conv_0' cannot be equalized"):
         write_again(load(matmul_model).ir, {}, "onnxruntime-cpu", QuantSettings(), record)
 
 

@@ -49,7 +49,7 @@ def test_one_with_seven_bits_does_not(source, tmp_path):
 def test_what_providers_cannot_take_falls_back_with_a_remedy(naive):
     rows = {row.target: row for row in check_targets(naive, ("gpu-tensorrt", "npu-coreml", "gpu-cuda"), samples())}
     assert rows["gpu-tensorrt"].verdict == "falls back"
-    assert "zero in the middle" in rows["gpu-tensorrt"].reason
+    assert "only symmetric signed" in rows["gpu-tensorrt"].reason
     assert rows["npu-coreml"].verdict == "falls back"
     assert rows["gpu-cuda"].verdict == "no gain"
     assert all(row.remedy for row in rows.values())

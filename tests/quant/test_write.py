@@ -120,7 +120,7 @@ def test_what_cannot_be_raised_says_so(tmp_path):
     proto.functions.append(inner)
     onnx.save(proto, path)
     one = case(path, [{"x": seeded(1, 64)}])
-    with pytest.raises(ModelError, match="cannot be raised to opset 21, which the form needs"):
+    with pytest.raises(ModelError, match="cannot be raised to opset 21, which the scheme needs"):
         one.written("w8", one.context("openvino-cpu"), tmp_path / "q.onnx")
 
 
@@ -128,8 +128,8 @@ def test_what_cannot_be_raised_says_so(tmp_path):
     ("choices", "said"),
     [
         ({"nothing": "int8"}, "no layer 'nothing'"),
-        ({"Conv_0": "int9"}, "no form 'int9'"),
-        ({"Conv_0": "w4"}, "'Conv_0' cannot be w4: it is no product with a matrix"),
+        ({"Conv_0": "int9"}, "no scheme 'int9'"),
+        ({"Conv_0": "w4"}, "'Conv_0' cannot be w4: it is not a product with a weight matrix"),
     ],
 )
 def test_impossible_choices_are_refused(nets, choices, said):

@@ -20,10 +20,10 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
     with closing(Maker(LocalHost(tmp_path))) as maker:
         facts = inspect(maker, model, samples, 1)
         for given, said in (
-            (conv_bundle, r"'conv\.edgeopt' takes x, and the model takes z"),
-            (other, r"'o\.onnx' gives p, and the model gives y"),
-            (large, r"What runs today, 'l\.onnx', cannot run the samples: .*\[1, 9\]"),
-            (profile, r"'today\.toml' is a deployment profile: .* cannot run itself"),
+            (conv_bundle, r"'conv\.edgeopt' takes x, but the model takes z"),
+            (other, r"'o\.onnx' gives p, but the model gives y"),
+            (large, r"The baseline 'l\.onnx' cannot run the samples: .*\[1, 9\]"),
+            (profile, r"'today\.toml' is a deployment profile, which cannot run"),
             (tmp_path / "no.onnx", r"There is nothing at '.*no\.onnx'"),
         ):
             place = tmp_path / given.stem

@@ -57,7 +57,7 @@ def _model(path: Path, name: str, files: dict[str, Path]) -> Part:
     if path.suffix != ".onnx":
         raise UsageError(
             f"'{path.name}' is neither an ONNX file nor a TOML file with steps.",
-            f"Give --{name} a file that ends in .onnx or .toml.",
+            f"Give --{name} an .onnx or .toml file.",
         )
     import onnx
 
@@ -66,7 +66,7 @@ def _model(path: Path, name: str, files: dict[str, Path]) -> Part:
     check_file(path)
     if external_files(onnx.load(path, load_external_data=False), path):
         raise ModelError(
-            f"--{name} '{path.name}' keeps weights in other files.",
+            f"--{name} '{path.name}' has weights in other files.",
             "Save it as one file, with its weights inside.",
         )
     try:
@@ -85,7 +85,7 @@ def _pictures(path: Path, inputs: Tensors) -> Part:
     name = pictures.input or (inputs[0].name if len(inputs) == 1 else "")
     made = next((each for each in inputs if each.name == name), None)
     if made is None:
-        said = f"names the input '{name}'" if name else "does not say which input takes the pictures"
+        said = f"names the input '{name}'" if name else "names no input for the pictures"
         raise UsageError(
             f"[data] in '{path.name}' {said}; the model takes {_names(inputs)}.",
             f'Write one of them there: input = "{inputs[0].name}"' if inputs else "This model takes no inputs.",
@@ -111,7 +111,7 @@ def _try_picture(path: Path, part: Part) -> None:
         raise UsageError(
             f"[data] in '{path.name}' makes {list(made.shape)} of a picture; the model takes '{tensor.name}' as "
             f"[{shape}].",
-            "Change resize, crop, colour_order or layout there.",
+            "Change resize, crop, colour_order or layout in [data].",
         )
 
 
@@ -123,8 +123,8 @@ def _steps(path: Path, outputs: Tensors) -> Part:
         where = f"Step {number} in '{path.name}' ({step.__struct_config__.tag})"
         if step.on not in held:
             raise UsageError(
-                f"{where} is on '{step.on}'; there is {_names(held.values())}.",
-                f"The model gives {_names(outputs)}; a step takes these, or what an earlier step gave.",
+                f"{where} reads '{step.on}'; available: {_names(held.values())}.",
+                f"A step reads the model's outputs ({_names(outputs)}) or the output of an earlier step.",
             )
         tensor = held.pop(step.on)
         if step.on in {each.name for each in outputs} and tensor in outputs:
@@ -136,7 +136,7 @@ def _steps(path: Path, outputs: Tensors) -> Part:
         twice = next((each.name for each in made if each.name in held), None)
         if twice is not None or len({each.name for each in made}) < len(made):
             raise UsageError(
-                f"{where} gives '{twice or made[0].name}', which there is already.",
+                f"{where} writes '{twice or made[0].name}', which already exists.",
                 "Give it another name: to = ...",
             )
         held |= {each.name: each for each in made}
@@ -145,19 +145,19 @@ def _steps(path: Path, outputs: Tensors) -> Part:
 
 
 def _check_pre(path: Path, part: Part, inputs: Tensors) -> None:
-    hint = "Each output of the pre-processing must be called as the input that it is for."
+    hint = "Each output of the preprocessing must have the name of a model input."
     _check_fit(f"--pre '{path.name}' gives", part.outputs, "the model takes", inputs, hint)
 
 
 def _check_post(path: Path, part: Part, outputs: Tensors) -> None:
-    hint = "Each input of the post-processing must be called as the output that it takes."
+    hint = "Each input of the postprocessing must have the name of a model output."
     _check_fit(f"--post '{path.name}' takes", part.inputs, "the model gives", outputs, hint)
     left = {each.name for each in outputs} - {each.name for each in part.inputs}
     twice = next((each.name for each in part.outputs if each.name in left), None)
     if twice is not None:
         raise UsageError(
-            f"--post '{path.name}' gives '{twice}', and so does the model, whose output is handed on.",
-            "Call it otherwise in the post-processing.",
+            f"--post '{path.name}' writes '{twice}', which is also an output of the model.",
+            "Rename it in the postprocessing.",
         )
 
 
@@ -174,7 +174,7 @@ def _check_fit(first: str, mine: Sequence[Tensor], second: str, its: Tensors, hi
         if one.dtype != other.dtype or not ranks or any(a != b for a, b in fixed):
             raise UsageError(
                 f"{first} '{one.name}' as {_told(one)}; {second} {_told(other)}.",
-                "Make them fit, or leave it out.",
+                "Change one to match the other, or leave out the processing.",
             )
 
 

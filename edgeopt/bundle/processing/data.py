@@ -36,11 +36,11 @@ def samples_from(
         try:
             found = load_data(path, inputs, preparation)
         except DataError:
-            hint = f"The data is what --pre takes ({', '.join(e.name for e in taken)}), or what the model takes."
+            hint = f"Give data for --pre ({', '.join(e.name for e in taken)}), or for the model itself."
             raise DataError(error.message, hint) from None
-        emit(Log("info", "The data fits the model's own inputs, not what --pre takes: it is not pre-processed."))
+        emit(Log("info", "The data fits the inputs of the model, not of --pre, so it is not preprocessed."))
         return found, None
-    emit(Log("info", "The data is what --pre takes, and is pre-processed."))
+    emit(Log("info", "The data fits the inputs of --pre and is preprocessed."))
     attached.put(folder)
     processor = Processor(attached.processing, folder, [])
     try:
@@ -48,12 +48,12 @@ def samples_from(
     finally:
         processor.close()
     handed_on = {name: array for name, array in raw.arrays.items() if name not in made}
-    samples = check_samples({**handed_on, **made}, inputs, f"what --pre makes of {path.name}")
+    samples = check_samples({**handed_on, **made}, inputs, f"the output of --pre for {path.name}")
     return replace(samples, ignored=raw.ignored), raw
 
 
 def try_after(attached: Attached | None, outputs: Feeds, folder: Path) -> None:
-    """Before the long work: UsageError where the post-processing cannot take what the model gives."""
+    """Before the long work: UsageError where the postprocessing cannot take what the model gives."""
     if attached is None or attached.processing.post is None:
         return
     attached.put(folder)
@@ -61,13 +61,13 @@ def try_after(attached: Attached | None, outputs: Feeds, folder: Path) -> None:
     try:
         processor.after(outputs)
     except EdgeoptError as error:
-        raise UsageError(f"--post fails on what the model gives: {error.message}", error.hint) from None
+        raise UsageError(f"--post fails on the outputs of the model: {error.message}", error.hint) from None
     finally:
         processor.close()
 
 
 def taken_by(part: Part, inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
-    """What the user gives to the whole: the inputs of the pre-processing, and those of the model beside it."""
+    """What the user gives to the whole: the inputs of the preprocessing, and those of the model beside it."""
     own, made = {each.name for each in part.inputs}, {each.name for each in part.outputs}
     rest = (each for each in inputs if each.name not in own and each.name not in made)
     return (*(info_of(each) for each in part.inputs), *rest)

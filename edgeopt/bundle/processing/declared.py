@@ -21,7 +21,7 @@ def read_pictures(path: Path) -> Pictures:
     tables = _read(path)
     data = tables.get("data")
     if not isinstance(data, dict):
-        raise ProfileError(f"{path}: there is no table [data] that says how pictures become an input.", _DATA_HINT)
+        raise ProfileError(f"{path}: the table [data] is missing, which says how to prepare pictures.", _DATA_HINT)
     odd = next((name for name in tables if name not in TargetProfile.__struct_fields__), None)
     if odd is not None:
         raise ProfileError(f"{path}: the top level has no key '{odd}'.", _DATA_HINT)
@@ -35,15 +35,15 @@ def read_steps(path: Path) -> tuple[Step, ...]:
     odd = next((name for name in tables if name != "steps"), None)
     listed = tables.get("steps")
     if odd is not None or not isinstance(listed, list) or not listed:
-        what = f"the top level has no key '{odd}'" if odd is not None else "there is no table [[steps]]"
-        raise ProfileError(f"{path}: {what}; post-processing is one [[steps]] after the other.", _STEPS_HINT)
+        what = f"the top level has no key '{odd}'" if odd is not None else "the table [[steps]] is missing"
+        raise ProfileError(f"{path}: {what}; postprocessing is a list of [[steps]].", _STEPS_HINT)
     return tuple(_step(each, number, path) for number, each in enumerate(listed, 1))
 
 
 def _step(table: object, number: int, path: Path) -> Step:
     where = f"{path}: step {number}"
     if not isinstance(table, dict):
-        raise ProfileError(f"{where} is no table.", _STEPS_HINT)
+        raise ProfileError(f"{where} is not a table.", _STEPS_HINT)
     known = {str(kind.__struct_config__.tag): kind for kind in KINDS}
     kind = known.get(str(table.get("do")))
     if kind is None:
@@ -67,4 +67,4 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ProfileError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProfileError(f"{path} is not valid TOML: {error}.", "Mend that line.") from None
+        raise ProfileError(f"{path} is not valid TOML: {error}.", "Correct that line.") from None

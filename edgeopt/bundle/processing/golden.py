@@ -29,7 +29,7 @@ Run = Callable[[Feeds], dict[str, Array]]
 def put_processing_golden(
     folder: Path, processing: Processing, raw: Sequence[Feeds], outputs: Sequence[Feeds]
 ) -> str:
-    """Writes them into a bundle that is being made; says why there are none of the pre-processing.
+    """Writes them into a bundle that is being made; says why there are none of the preprocessing.
 
     `outputs` are those that the model gave; without `raw` samples, as many are made up.
     """
@@ -43,7 +43,10 @@ def put_processing_golden(
             except EdgeoptError as error:
                 if raw:
                     raise
-                reason = f"No golden samples check the pre-processing: it takes no made-up ones. {error.message}"
+                reason = (
+                    "The preprocessing has no golden samples, because it does not take generated ones. "
+                    f"{error.message}"
+                )
             else:
                 write.write_golden(folder, RAW, taken)
                 write.write_golden(folder, PREPARED, prepared)
@@ -88,11 +91,11 @@ def problem_with(bundle: Bundle, processor: Processor, whole: Run | None = None)
     if processing.pre is not None and bundle.has_golden(RAW):
         told = _unlike(processor.pre, bundle.golden(RAW), bundle.golden(PREPARED))
     if told:
-        return f"The pre-processing of the bundle '{bundle.deployment.name}' {told}"
+        return f"The preprocessing of the bundle '{bundle.deployment.name}' {told}"
     if processing.post is not None and bundle.has_golden(FINAL):
         told = _unlike(processor.after, bundle.golden("outputs"), bundle.golden(FINAL))
     if told:
-        return f"The post-processing of the bundle '{bundle.deployment.name}' {told}"
+        return f"The postprocessing of the bundle '{bundle.deployment.name}' {told}"
     return _broken(bundle, whole) if whole is not None else ""
 
 
@@ -112,7 +115,7 @@ def _broken(bundle: Bundle, whole: Run) -> str:
     try:
         names = whole(feeds).keys()
     except EdgeoptError as error:
-        return f"Raw samples do not go through the bundle '{bundle.deployment.name}': {error.message}"
+        return f"The bundle '{bundle.deployment.name}' fails on raw samples: {error.message}"
     if names == final.keys():
         return ""
     return (
@@ -131,8 +134,8 @@ def _unlike(run: Run, given: list[dict[str, Array]], wanted: list[dict[str, Arra
     alike = compare_outputs(wanted, got)
     if len(wanted) == len(got) and not alike.problem and alike.snr_db >= _LEAST_DB:
         return ""
-    reached = alike.problem or f"{decibels(alike.snr_db)}, where {_LEAST_DB:g} dB are needed"
-    return f"gives other results than when it was made: {reached.rstrip('.')}."
+    reached = alike.problem or f"{decibels(alike.snr_db)}; {_LEAST_DB:g} dB are needed"
+    return f"gives other outputs than when it was made: {reached.rstrip('.')}."
 
 
 def checked_words(bundle: Bundle) -> str:
@@ -141,12 +144,12 @@ def checked_words(bundle: Bundle) -> str:
     if processing is None:
         return ""
     held = {"pre": processing.pre and bundle.has_golden(RAW), "post": processing.post and bundle.has_golden(FINAL)}
-    names = [f"{name}-processing" for name, there in held.items() if there]
+    names = [f"{name}processing" for name, there in held.items() if there]
     if not names:
-        return "No golden samples check its processing."
+        return "Its processing has no golden samples."
     both = len(names) > 1
     subject = " and ".join(names).capitalize()
-    return f"{subject} {'give what they' if both else 'gives what it'} gave then."
+    return f"{subject} {'give' if both else 'gives'} the same outputs as when the bundle was made."
 
 
 def info_of(tensor: Tensor) -> TensorInfo:

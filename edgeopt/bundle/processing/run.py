@@ -41,15 +41,15 @@ class Processor:
         wanted = dict.fromkeys((*(each.name for each in self._pre.inputs), *handed_on))
         odd = next((name for name in (*wanted, *raw) if name not in wanted or name not in raw), None)
         if odd is not None:
-            what = f"There is no '{odd}'" if odd in wanted else f"Nothing takes '{odd}'"
+            what = f"Missing input '{odd}'" if odd in wanted else f"Unknown input '{odd}'"
             raise DataError(
-                f"{what} before the pre-processing; it takes: {', '.join(wanted)}.",
-                "Session.processing tells the inputs; Session.run takes those of the model itself.",
+                f"{what} of the preprocessing; it takes: {', '.join(wanted)}.",
+                "Session.processing has the inputs of the preprocessing; Session.run takes those of the model.",
             )
         return {name: np.asarray(raw[name]) for name in handed_on} | self.pre(raw)
 
     def pre(self, raw: Feeds) -> dict[str, Array]:
-        """What the pre-processing makes, alone."""
+        """What the preprocessing makes, alone."""
         part = self._pre
         if part is None:
             return {}
@@ -96,7 +96,7 @@ def from_pictures(pixels: Array, part: Part) -> Array:
         raise DataError(
             f"'{name}' must be a picture as bytes (uint8) of height, width and channels, or several of them; "
             f"it is {pixels.dtype.name} {list(pixels.shape)}.",
-            "Session.run takes pictures that are prepared already.",
+            "Session.run takes prepared pictures.",
         )
     listed = [pixels] if one else list(pixels)
     prepared = together(

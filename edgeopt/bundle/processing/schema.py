@@ -21,7 +21,7 @@ class Pictures(Data, frozen=True, forbid_unknown_fields=True, omit_defaults=True
             (self.dtype, words.PICTURE_TYPES),
         ):
             if name not in known:
-                raise ValueError(f"'{name}' is none of {', '.join(known)}")
+                raise ValueError(f"'{name}' is not one of {', '.join(known)}")
 
 
 class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="do"):

@@ -23,7 +23,7 @@ def apply(steps: Sequence[Step], tensors: Mapping[str, Array]) -> dict[str, Arra
     held = dict(tensors)
     for step in steps:
         if step.on not in held:
-            raise DataError(f"A step is on '{step.on}', which is not there.", f"There is: {', '.join(held)}.")
+            raise DataError(f"A step reads '{step.on}', which does not exist.", f"There are: {', '.join(held)}.")
         held |= _done(step, held.pop(step.on))
     return held
 
@@ -31,7 +31,7 @@ def apply(steps: Sequence[Step], tensors: Mapping[str, Array]) -> dict[str, Arra
 def described(step: Step, tensor: TensorInfo) -> tuple[TensorInfo, ...]:
     """What it gives; ValueError with a sentence where it cannot take that."""
     if tensor.dtype == "str":
-        raise ValueError("it holds texts")
+        raise ValueError("it holds strings")
     shape, dtype, known = tensor.shape, tensor.dtype, tensor.rank_known
     if isinstance(step, Softmax | Argmax | TopK) and known and not -len(shape) <= step.axis < len(shape):
         raise ValueError(f"it has no axis {step.axis}")

@@ -32,7 +32,7 @@ class Batching:
     def __post_init__(self) -> None:
         if self.max_size < 1 or self.max_delay_us < 0:
             raise UsageError(
-                f"Batches of {self.max_size} samples within {self.max_delay_us} µs cannot be made.",
+                f"Batches of {self.max_size} samples within {self.max_delay_us} µs are not possible.",
                 "max_size must be at least 1, and max_delay_us at least 0.",
             )
 
@@ -191,7 +191,7 @@ def _mixed(run: Run, inputs: tuple[TensorInfo, ...], samples: Sequence[Feeds]) -
             failure = error.message.rstrip(".")
             continue
         if together is None:
-            return "an output has another number of rows than the inputs"
+            return "an output has a different number of rows than the inputs"
         odd = next(
             (n for n in alone[0] for a, b in zip(alone, together, strict=True) if not _alike(a[n], b[n])), None
         )

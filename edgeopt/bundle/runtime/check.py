@@ -109,17 +109,17 @@ def _source_changes(deployment: Deployment, model: Path) -> tuple[Changed, ...]:
 
 def _held_against(deployment: Deployment) -> str:
     own = deployment.replayed is not None and deployment.replayed.own_answers
-    return "what it answered when it was replayed, on made-up samples" if own else "the source model"
+    return "its outputs at replay, on generated samples" if own else "the source model"
 
 
 def _evidence(deployment: Deployment) -> str:
     replayed = deployment.replayed
     if deployment.predicted is not None:
         told = deployment.predicted
-        return f"Predicted for {told.device}, not measured: nothing is proved of its speed. {told.finish[-1]}"
+        return f"Predicted for {told.device}, not measured: its speed is not proved. {told.finish[-1]}"
     if replayed is None or replayed.measured:
         return ""
-    return f"Replayed on {replayed.on[:10]} and not measured since: the evidence is that of the first bundle."
+    return f"Replayed on {replayed.on[:10]} and not measured again: the evidence is that of the first bundle."
 
 
 def _speed(deployment: Deployment) -> Literal["faster", "not proved faster", "not measured", "predicted"]:
@@ -137,7 +137,7 @@ def _speed_words(deployment: Deployment) -> str:
     if said == "predicted":
         return "Predicted, not measured."
     if found is None or said == "not measured":
-        return "Not measured of these files."
+        return "Not measured for these files."
     interval = f"{found.speedup:.2f}x [{found.speedup_low:.2f} {found.speedup_high:.2f}]"
     if said == "faster":
         return f"Proved faster than {found.baseline}: {interval}."

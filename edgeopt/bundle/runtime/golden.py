@@ -25,7 +25,7 @@ class GoldenAnswer:
         if not self.problem and self.accuracy_db >= self.floor_db:
             return None
         return (
-            f"{subject} answers its golden samples with {self.accuracy_db:.1f} dB; it must reach "
+            f"{subject} reaches {self.accuracy_db:.1f} dB on its golden samples; it needs "
             f"{self.floor_db:g} dB. {self.problem or ''}"
         ).strip()
 

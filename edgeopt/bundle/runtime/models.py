@@ -305,10 +305,10 @@ class Models:
         others = [each for each in self._state.entries.values() if each.pinned and each is not entry]
         pinned = sum(each.reserved_bytes for each in others)
         if entry.needed_bytes + pinned > self._budget_bytes:
-            beside = f", of which pinned models take {pinned // _MIB} MiB" if pinned else ""
+            beside = f"; pinned models take {pinned // _MIB} MiB of it" if pinned else ""
             raise ConstraintError(
-                f"The model '{entry.name}' takes {-(-entry.needed_bytes // _MIB)} MiB, which do not fit into the "
-                f"budget of {self._budget_bytes // _MIB} MiB{beside}.",
+                f"The model '{entry.name}' needs {-(-entry.needed_bytes // _MIB)} MiB, more than the budget "
+                f"of {self._budget_bytes // _MIB} MiB{beside}.",
                 "Raise budget_bytes, pin fewer models, or use a smaller model.",
             )
 

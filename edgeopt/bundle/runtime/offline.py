@@ -47,12 +47,12 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
     subject, data, out = request.subject, request.data, request.out
     if request.batch > 1 and request.process:
         raise UsageError(
-            "--batch runs the model on prepared samples, and --process takes raw ones.",
-            "Leave out one of the two.",
+            "--batch needs prepared samples, and --process raw ones.",
+            "Leave one of them out.",
             [Named("batch"), Named("process")],
         )
     if out.exists() and not out.is_dir():
-        raise UsageError(f"'{out}' is a file; the outputs go into a folder.", "Choose another place for -o.")
+        raise UsageError(f"'{out}' is a file; the outputs need a folder.", "Choose another place for -o.")
     with load(subject, strict=request.strict, custom_ops=request.custom_ops) as session:
         said = fallback(session.placement)
         if said is not None:
@@ -72,13 +72,11 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
             emit(
                 Log(
                     "info",
-                    f"What an interrupted run left in '{out}' is damaged or of another run; it is not used.",
+                    f"The partial results in '{out}' are damaged or of another run and are ignored.",
                 )
             )
         if resumed:
-            emit(
-                Log("info", f"{resumed} of {count} samples were run before the interruption; going on from there.")
-            )
+            emit(Log("info", f"{resumed} of {count} samples were done before the interruption; continuing."))
         _run_rest(_Work(samples, answer, request.batch, subject.name), runs, interrupted, emit)
     shapes = {name: {run[name].shape for run in runs} for name in runs[0]}
     uneven = next((name for name, found in shapes.items() if len(found) > 1), None)
@@ -168,7 +166,7 @@ def _raw(path: Path, session: Session) -> tuple[Samples, Callable[[Feeds], dict[
     """The data as a bundle that processes takes it, and what makes final results of one sample."""
     told, processor = session.processing, session.processor
     if told is None or processor is None:
-        raise UsageError("This does nothing before or after its model.", "Leave --process out.")
+        raise UsageError("It has no pre- or postprocessing.", "Leave --process out.")
     if told.pre is not None and told.pre.pictures is None:
         return load_data(path, taken_by(told.pre, session.inputs), None), session.process
     pictures = told.pre.pictures if told.pre is not None else None

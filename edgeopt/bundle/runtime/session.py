@@ -95,7 +95,7 @@ class Session:
         return self.deployment.processing if self.deployment is not None else None
 
     def process(self, raw: Feeds) -> dict[str, Array]:
-        """Pre-processing, the model, post-processing; without these the same as `run`."""
+        """Preprocessing, the model, postprocessing; without these the same as `run`."""
         if self._closed:
             raise closed()
         processor = self.processor
@@ -191,7 +191,7 @@ def _by_name(loaded: Loaded) -> Callable[[Feeds | Array], dict[str, Array]]:
         if len(names) == 1:
             return run({names[0]: feeds})
         raise UsageError(
-            f"The model has {len(names)} inputs, so an array must say which it is for.",
+            f"The model has {len(names)} inputs, so each array needs a name.",
             f"Give a dict of arrays, by the names: {', '.join(names) or 'none'}.",
         )
 
@@ -251,13 +251,13 @@ def load(  # noqa: PLR0913 - keywords, each with a default
     """
     if concurrency is not None and concurrency < 1:
         raise UsageError(
-            f"A session cannot have {concurrency} runs under way.", "Give at least 1, or leave 'concurrency' out."
+            f"A session cannot have {concurrency} concurrent runs.", "Give at least 1, or leave 'concurrency' out."
         )
     place = locate(Path(path), backend, options)
     if place.deployment is not None and custom_ops:
         raise UsageError(
-            "A bundle takes no libraries of custom operators: what it runs must be all in it, checked and signed.",
-            "Load the model file itself with them.",
+            "A bundle takes no libraries of custom operators: its manifest must cover all code it runs.",
+            "Load the model file with the libraries instead.",
         )
     if isolate:
         from edgeopt.bundle.runtime.isolated.session import Isolation, isolated
@@ -285,8 +285,8 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
     if is_bundle(path) or path.is_dir():
         if backend or options:
             raise UsageError(
-                f"The bundle '{path.name}' runs with the backend and options that it was proved with.",
-                "Load the model file inside it to try others.",
+                f"The bundle '{path.name}' runs only with the backend and options it was proved with.",
+                "To try others, load the model file inside it.",
             )
         bundle = read_bundle(path)
         run = bundle.deployment.run
@@ -294,7 +294,7 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
             chosen = backend_named(run.backend)
         except UsageError as error:
             raise BundleError(
-                f"The bundle '{path.name}': {error.message}", "A newer edgeopt may know it."
+                f"The bundle '{path.name}': {error.message}", "A newer edgeopt may support it."
             ) from None
         _require(chosen, f"The bundle '{path.name}'")
         return Place(chosen, bundle.model, run.options, bundle)
@@ -328,6 +328,6 @@ def _require(backend: Backend, who: str) -> None:
     found = backend.available()
     if not isinstance(found, Available):
         raise MissingError(
-            f"{who} needs the backend {backend.name}, which cannot be used here: {found.reason}.",
+            f"{who} needs the backend {backend.name}, which is not available: {found.reason}.",
             f"Install it with: pip install 'edgeopt[{found.extra}]'" if found.extra else "See: edgeopt backends",
         )

@@ -36,10 +36,10 @@ def how_to_refresh(changes: tuple[Changed, ...], bundle: str) -> str:
     if not changes:
         return ""
     if any(each.part == SOURCE for each in changes):
-        return f"Search again with the model as it is now: edgeopt optimize MODEL -o {bundle}"
+        return f"Search again with the changed model: edgeopt optimize MODEL -o {bundle}"
     return (
-        f"Prove it anew here: edgeopt replay {bundle} MODEL -o NEW --measure, "
-        "or search again: edgeopt optimize MODEL -o NEW"
+        f"Prove it again on this device: edgeopt replay {bundle} MODEL -o NEW --measure, or search "
+        "again: edgeopt optimize MODEL -o NEW"
     )
 
 

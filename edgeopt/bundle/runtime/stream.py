@@ -36,8 +36,8 @@ class Stream:
         unknown = next((name for name in initial or () if name not in self.pairs), None)
         if unknown is not None:
             raise UsageError(
-                f"'{unknown}' is no state of this stream, so it has no initial value.",
-                f"The state is: {', '.join(self.pairs)}.",
+                f"'{unknown}' is not a state of this stream.",
+                f"The states are: {', '.join(self.pairs)}.",
             )
         self._run = run
         self._carried = tuple(info for info in inputs if info.name in self.pairs)
@@ -75,7 +75,7 @@ class Stream:
             return {self._fed[0].name: feeds}
         names = ", ".join(info.name for info in self._fed)
         raise UsageError(
-            f"The model has {len(self._fed)} inputs beside its state, so an array must say which it is for.",
+            f"The model has {len(self._fed)} inputs beside its state, so each array needs a name.",
             f"Give a dict of arrays, by the names: {names or 'none'}.",
         )
 
@@ -110,9 +110,9 @@ def found_pairs(inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...])
         return pairs
     why = "every input looks like state" if pairs else "no input and output have names and shapes that match"
     raise UsageError(
-        f"It is not clear what state the model carries: {why}.",
-        "Say it: session.stream(state={INPUT: OUTPUT}), "
-        f"of the inputs {_listed(inputs)} and the outputs {_listed(outputs)}.",
+        f"The state of the model cannot be detected: {why}.",
+        f"Name it: session.stream(state={{INPUT: OUTPUT}}), with the inputs {_listed(inputs)} and the "
+        f"outputs {_listed(outputs)}.",
     )
 
 
@@ -138,7 +138,7 @@ def _check(pairs: Mapping[str, str], inputs: tuple[TensorInfo, ...], outputs: tu
     taken = {info.name: info for info in inputs}
     given = {info.name: info for info in outputs}
     if not pairs:
-        raise UsageError("A stream needs state.", "Say it: session.stream(state={INPUT: OUTPUT}).")
+        raise UsageError("A stream needs state.", "Name it: session.stream(state={INPUT: OUTPUT}).")
     for name, output in pairs.items():
         if name not in taken:
             raise UsageError(f"The model has no input '{name}'.", f"Its inputs are: {_listed(inputs)}.")
@@ -147,11 +147,11 @@ def _check(pairs: Mapping[str, str], inputs: tuple[TensorInfo, ...], outputs: tu
         reason = _mismatch(taken[name], given[output])
         if reason:
             raise UsageError(
-                f"The output '{output}' cannot become the input '{name}': {reason}.", "Name another pair."
+                f"The output '{output}' cannot feed the input '{name}': {reason}.", "Name another pair."
             )
     doubled = next((output for output in pairs.values() if list(pairs.values()).count(output) > 1), None)
     if doubled is not None:
-        raise UsageError(f"The output '{doubled}' is named for several inputs.", "Name one output for each input.")
+        raise UsageError(f"The output '{doubled}' feeds several inputs.", "Name one output for each input.")
 
 
 def _mismatch(taken: TensorInfo, given: TensorInfo) -> str:
@@ -169,7 +169,9 @@ def _mismatch(taken: TensorInfo, given: TensorInfo) -> str:
 
 def _zeros(info: TensorInfo, sizes: Mapping[str, int]) -> Array:
     if info.dtype == "str":
-        raise UsageError(f"The state '{info.name}' holds strings, which have no zero.", "Give it in `initial`.")
+        raise UsageError(
+            f"The state '{info.name}' holds strings, which have no initial value.", "Give it in `initial`."
+        )
     from edgeopt.backends.openvino.session import numpy_dtype
 
     shape = [d if isinstance(d, int) else sizes.get(d or "", 1) for d in info.shape]

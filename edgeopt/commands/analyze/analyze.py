@@ -220,8 +220,8 @@ def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
     if size <= _COVERAGE_MOST_BYTES or wishes.backends:
         return True
     notes.append(
-        f"The model is larger than {units.size(_COVERAGE_MOST_BYTES)}, so no runtime was asked which nodes it "
-        "runs; name one with --backend to ask it."
+        f"The model is larger than {units.size(_COVERAGE_MOST_BYTES)}, so runtimes were not asked "
+        "which nodes they run; name one with --backend to ask it."
     )
     return False
 
@@ -229,8 +229,8 @@ def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
 def _asked_the_passes(path: Path, size: int, passes: Lane, notes: list[str]) -> bool:
     if size > _REWRITES_MOST_BYTES:
         notes.append(
-            f"The model is larger than {units.size(_REWRITES_MOST_BYTES)}, so the passes were not tried on it; "
-            "`edgeopt simplify` does it."
+            f"The model is larger than {units.size(_REWRITES_MOST_BYTES)}, so passes were not tried; "
+            "`edgeopt simplify` tries them."
         )
         return False
     passes.ask(Rewrites(str(path.absolute()), _rewrites_limit_s(size)))
@@ -249,12 +249,11 @@ def _rewritten(passes: Lane, size: int, notes: list[str]) -> Rewritten | None:
         if answer.not_asked:
             names = ", ".join(answer.not_asked[:3]) + (" and others" if len(answer.not_asked) > 3 else "")
             notes.append(
-                f"There was no time to try {len(answer.not_asked)} of the passes ({names}); "
-                "`edgeopt simplify` does."
+                f"{len(answer.not_asked)} passes were not tried in time ({names}); `edgeopt simplify` tries them."
             )
         return answer
-    reason = answer.told if isinstance(answer, Failed) else "it answered another question"
-    notes.append(f"What the passes would do is not known: {reason}")
+    reason = answer.told if isinstance(answer, Failed) else "it sent an unexpected answer"
+    notes.append(f"Passes could not be tried: {reason}")
     return None
 
 
@@ -271,8 +270,8 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
     answer = passes.answer(_RUN_LIMIT_S)
     if isinstance(answer, Seen):
         return Given(given.shapes, answer.shapes, given.device, given.threads, given.large_weights)
-    reason = answer.told if isinstance(answer, Failed) else "it answered another question"
-    notes.append(f"The model could not be run for the shapes that its file does not tell: {reason}")
+    reason = answer.told if isinstance(answer, Failed) else "it sent an unexpected answer"
+    notes.append(f"The model could not be run to find unknown shapes: {reason}")
     return given
 
 

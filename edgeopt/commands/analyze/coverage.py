@@ -71,12 +71,12 @@ class CoverageCheck:
             case Covered():
                 return _covered(backend, answer)
             case Away():
-                away = f"it cannot be used here: {answer.reason}"
+                away = f"not available: {answer.reason}"
                 return CoverageRow(backend.name, backend.title, reason=away) if self._named else None
             case Failed():
                 return CoverageRow(backend.name, backend.title, reason=answer.told)
             case _:
-                return CoverageRow(backend.name, backend.title, reason="it answered another question")
+                return CoverageRow(backend.name, backend.title, reason="it sent an unexpected answer")
 
 
 def installed(names: Sequence[str] = (), device: Device | None = None) -> list[Backend]:

@@ -42,8 +42,9 @@ def infos(inputs: tuple[Tensor, ...], shapes: Shapes) -> tuple[TensorInfo, ...]:
         shape = shapes.get(tensor.name, tensor.shape)
         if tensor.dtype is None or tensor.dtype in {"sequence", "optional", "map"} or shape is None:
             raise ModelError(
-                f"Values for the input '{tensor.name}' cannot be made up: the model does not say what it takes.",
-                "Give some with --data.",
+                f"Values for the input '{tensor.name}' cannot be generated: the model does not declare its "
+                "type or shape.",
+                "Pass samples with --data.",
             )
         found.append(TensorInfo(tensor.name, tensor.dtype, shape))
     return tuple(found)
@@ -67,5 +68,5 @@ def check_shapes(shapes: Shapes, inputs: tuple[Tensor, ...]) -> None:
         ):
             raise UsageError(
                 f"The input '{name}' is {told}, so it cannot be {'x'.join(map(str, wanted))}.",
-                "Only dimensions that the model leaves open can be fixed.",
+                "Only open dimensions can be fixed.",
             )

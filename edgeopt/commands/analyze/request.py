@@ -10,19 +10,23 @@ from edgeopt.options import argument, option
 
 
 class AnalyzeRequest(msgspec.Struct, frozen=True):
-    subject: Annotated[Path, argument("What to look at.", metavar="MODEL|BUNDLE")]
-    data: Annotated[Path | None, option("Samples: the figures are for their shapes.", metavar="D")] = None
-    shape: Annotated[
-        tuple[str, ...], option("The shape of an input (repeatable).", metavar="NAME=1x3x224x224")
-    ] = ()
+    subject: Annotated[Path, argument("Model or bundle to analyze.", metavar="MODEL|BUNDLE")]
+    data: Annotated[Path | None, option("Samples; the figures are for their shapes.", metavar="D")] = None
+    shape: Annotated[tuple[str, ...], option("Shape of an input; repeatable.", metavar="NAME=1x3x224x224")] = ()
     backends: Annotated[
         tuple[str, ...],
-        option("Ask only this one what it would run (repeatable).", "--backend", metavar="NAME"),
+        option(
+            "Backend to ask which nodes it would run; repeatable (default: all available).",
+            "--backend",
+            metavar="NAME",
+        ),
     ] = ()
-    threads: Annotated[int | None, option("The cores that a run may use.", metavar="N", least=1, most=1024)] = None
-    profile_ops: Annotated[bool, option("Measure the time of every node, on each backend asked.")] = False
-    no_run: Annotated[bool, option("Never run the model, even where shapes stay unknown.")] = False
-    quick: Annotated[bool, option("Only read the model: try no pass, ask no runtime, run nothing.")] = False
+    threads: Annotated[
+        int | None, option("Number of cores that a run may use.", metavar="N", least=1, most=1024)
+    ] = None
+    profile_ops: Annotated[bool, option("Measure the time of each node on each backend.")] = False
+    no_run: Annotated[bool, option("Never run the model, even if shapes stay unknown.")] = False
+    quick: Annotated[bool, option("Only read the model: try no passes, ask no runtime, run nothing.")] = False
 
 
 def check(request: AnalyzeRequest) -> None:

@@ -10,4 +10,4 @@ from edgeopt.options import argument
 class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
-    name: Annotated[str | None, argument("A backend, for its options; without one, all are listed.")] = None
+    name: Annotated[str | None, argument("Backend to show the options of (default: list all backends).")] = None

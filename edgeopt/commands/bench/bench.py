@@ -107,7 +107,10 @@ def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str]
     _check_places(request)
     refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
     if request.duty != "steady" or request.concurrency or request.processes or request.sweep or request.trace:
-        raise UsageError("--suite measures in turns only.", "Leave out --duty, --sweep, --trace and the like.")
+        raise UsageError(
+            "--suite only measures steady, interleaved contests.",
+            "Leave out --duty, --sweep, --trace and similar options.",
+        )
     plain = msgspec.structs.replace(request, save=None, suite=None)
     found = suite(folder, plain, _contest_of, emit)
     if request.save is not None:

@@ -90,7 +90,7 @@ def compare_runs(
     if not shared:
         raise InputError(
             f"The two runs have no side in common: {', '.join(ours) or 'none'} and {', '.join(theirs) or 'none'}.",
-            f"Sides are matched by name; say which belong together: {_example(ours, theirs)}",
+            f"Sides are matched by name. Pair others with {_example(ours, theirs)}",
         )
     differences, no_verdict = _differences(before, after)
     unjudged = _times_unjudged(before, after)
@@ -127,13 +127,13 @@ def _renames(before: ContestReport, after: ContestReport, pairs: Sequence[str]) 
         known = [(old, new) for old in ours for new in theirs if f"{old}={new}" == pair]
         if not known:
             raise UsageError(
-                f"--name {pair} is no OLD=NEW of these runs: the earlier one has {', '.join(ours)}, "
+                f"--name {pair} is not a pair of sides of these runs: the earlier one has {', '.join(ours)}, "
                 f"the later one {', '.join(theirs)}.",
-                f"As in {_example(ours, theirs)}",
+                f"Example: {_example(ours, theirs)}",
             )
         old, new = known[0]
         if old in found or new in found.values() or (new in ours and new != old):
-            raise UsageError(f"--name {pair} leaves it open which side is '{new}'.", "Pair each side once.")
+            raise UsageError(f"--name {pair} pairs '{new}' with several sides.", "Pair each side once.")
         found[old] = new
     return found
 
@@ -178,7 +178,7 @@ def _advice(found: Interval | str) -> str:
     if isinstance(found, str):
         return ""
     reach_percent = 100 * (math.sqrt(found.high / found.low) - 1)
-    return f"these two runs show differences above {reach_percent:.1f} % only, so measure the two in turns"
+    return f"these runs show only differences above {reach_percent:.1f} %; measure both interleaved"
 
 
 def _own_time(found: RunsCompared, name: str) -> list[tuple[str, Interval | str]]:
@@ -210,8 +210,8 @@ def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str
         said.append(f"Measured on different inputs: {before.data or 'unknown'} and {after.data or 'unknown'}.")
         forbids = forbids or "measured on different inputs"
     if before.duty != after.duty:
-        said.append(f"Measured under different duties: {before.duty} and {after.duty}.")
-        forbids = forbids or "measured under different duties"
+        said.append(f"Measured with different workloads: {before.duty} and {after.duty}.")
+        forbids = forbids or "measured with different workloads"
     settings = _settings(before, after)
     return (*said, *settings), forbids
 
@@ -221,14 +221,14 @@ def _times_unjudged(before: ContestReport, after: ContestReport) -> str:
     clocks_hz = []
     for run, which in ((before, "first"), (after, "second")):
         if not run.states:
-            return f"the {which} run does not tell what the device did meanwhile"
+            return f"the {which} run does not record the state of the device"
         if any(state.bad for state in run.states):
             return f"the device was not quiet in the {which} run"
         known = [state.clock_hz for state in run.states if state.clock_hz is not None]
         if not known:
-            return f"the device did not tell its clock in the {which} run"
+            return f"the device did not report its clock in the {which} run"
         if all(state.others_percent is None for state in run.states):
-            return f"the {which} run does not tell what others did"
+            return f"the {which} run does not record other load"
         clocks_hz.append(float(np.median(known)))
     if abs(math.log(clocks_hz[1] / clocks_hz[0])) > math.log1p(_CLOCK_PERCENT / 100):
         first, second = (f"{clock / 1e9:.2f} GHz" for clock in clocks_hz)

@@ -17,8 +17,8 @@ def not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:
         names = [name.replace("_", " ") for name, why in missing.items() if why == reason]
         said.append(f"Not counted: {', '.join(names)}: {reason.rstrip('.')}.")
     if found.user_only:
-        said.append("What the kernel did for the model is left out of the counters.")
+        said.append("The counters exclude the kernel's work for the model.")
     uncounted = [side.name for side in sides if not side.counters_per_run and side.failure is None]
     if uncounted:
-        said.append(f"No counters of {', '.join(uncounted)}: a served model runs in another process.")
+        said.append(f"No counters for {', '.join(uncounted)}: a served model runs in another process.")
     return tuple(said)

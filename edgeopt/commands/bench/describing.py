@@ -92,7 +92,7 @@ def _inputs(load: Load, name: str, folder: Path, timeout_s: float | None) -> Ten
         kind = _ERRORS.get(answer.code, ModelError)
         hint = answer.hint or "Check it with its own runtime."
         if kind is ModelError and load.backend not in {"url", "command"} and not load.custom_ops:
-            hint = f"{hint.rstrip('.')}; operators of your own need their library: --custom-ops LIB"
+            hint = f"{hint.rstrip('.')}; custom operators need their library: --custom-ops LIB"
         raise kind(answer.message, hint)
     if not isinstance(answer, Described):
         raise ModelError(reason(answer), "Check the file with its own runtime.")
@@ -131,7 +131,7 @@ def _same_inputs(one: tuple[str, Tensors], two: tuple[str, Tensors]) -> None:
         return
     raise ModelError(
         f"'{first_name}' and '{name}' take different inputs: {said}.",
-        "Only models with the same inputs can be measured against each other.",
+        "Compare models with the same inputs.",
     )
 
 

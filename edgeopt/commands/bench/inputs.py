@@ -43,8 +43,8 @@ def write_inputs(
     golden = next((each.path for each in named if each.kind == "bundle"), None)
     if tensors is None:
         raise DataError(
-            f"Inputs for '{named[0].what}' cannot be made up: a program does not say what it takes.",
-            "Give some with --data, or a model that takes the same with --against.",
+            f"Inputs for '{named[0].what}' cannot be generated: a program does not declare its inputs.",
+            "Pass samples with --data, or a model with the same inputs with --against.",
         )
     given = load_data(data, tensors) if data is not None else None
     if not tensors:
@@ -118,11 +118,11 @@ def _generate(
             inspect(maker, model, samples, count, narrowed=tensors)
         return
     if all(p is not None and p.model.suffix != ".xml" for p in places):
-        raise DataError(f"Inputs for '{named[0].path.name}' cannot be made up.", "Give some with --data.")
+        raise DataError(f"Inputs for '{named[0].path.name}' cannot be generated.", "Pass samples with --data.")
     try:
         feeds = generate_feeds(tensors, None, count, seed=0)
         save_samples(check_samples(from_feeds(feeds), tensors, "what was generated"), samples)
     except (EdgeoptError, TypeError, ValueError) as error:
         raise DataError(
-            f"Inputs for '{named[0].what}' cannot be made up: {error}", "Give some with --data."
+            f"Inputs for '{named[0].what}' cannot be generated: {error}", "Pass samples with --data."
         ) from error

@@ -33,9 +33,7 @@ def read_limits(max_slowdown: str | None, min_speedup: str | None, undecided: st
     if said is None:
         raise UsageError(f"--undecided is pass or fail, not '{undecided}'.", "Write --undecided fail.")
     if said == "fail" and max_slowdown is None and min_speedup is None:
-        raise UsageError(
-            "--undecided fail is for limits, and there is none.", "Add --max-slowdown 2% or --min-speedup 1.1."
-        )
+        raise UsageError("--undecided fail needs a limit.", "Add --max-slowdown 2% or --min-speedup 1.1.")
     return Limits(
         None if max_slowdown is None else _slowdown(max_slowdown),
         None if min_speedup is None else _speedup(min_speedup),
@@ -44,20 +42,20 @@ def read_limits(max_slowdown: str | None, min_speedup: str | None, undecided: st
 
 
 def _slowdown(text: str) -> float:
-    hint = "Write a share of the time: --max-slowdown 2% or --max-slowdown 0.02"
-    value, percent = _read(text, _SLOWDOWN, f"'{text}' is no limit for --max-slowdown.", hint)
+    hint = "Give a share of the time: --max-slowdown 2% or --max-slowdown 0.02"
+    value, percent = _read(text, _SLOWDOWN, f"'{text}' is not a limit for --max-slowdown.", hint)
     if percent:
         return value / 100
     if value >= 1:
-        raise UsageError(f"--max-slowdown {text} could be {text} % or {text} times.", hint)
+        raise UsageError(f"--max-slowdown {text} is ambiguous: {text} % or {text} times.", hint)
     return value
 
 
 def _speedup(text: str) -> float:
-    hint = "Write how many times as fast: --min-speedup 1.1 or --min-speedup 1.1x"
-    value, _ = _read(text, _SPEEDUP, f"'{text}' is no limit for --min-speedup.", hint)
+    hint = "Give a factor: --min-speedup 1.1 or --min-speedup 1.1x"
+    value, _ = _read(text, _SPEEDUP, f"'{text}' is not a limit for --min-speedup.", hint)
     if value < _LEAST_SPEEDUP:
-        raise UsageError(f"--min-speedup {text} would let a side pass that is much slower.", hint)
+        raise UsageError(f"--min-speedup {text} would accept a side that is much slower.", hint)
     return value
 
 
@@ -75,16 +73,14 @@ def refuse_without_verdict(limits: Limits, sides: int, duty: str, sweep: bool) -
         return
     options = " and ".join(f"--{name}" for name, _ in limits.least)
     if sweep:
-        raise UsageError(
-            f"{options}: a sweep holds no side against another.", "Measure the two values with --against."
-        )
+        raise UsageError(f"{options}: a sweep does not compare sides.", "Measure the two values with --against.")
     if duty == "sustained":
         raise UsageError(
             f"{options}: sides run one after another with --duty sustained, and get no verdict.",
-            "Leave --duty out, or take cold or paced.",
+            "Leave --duty out, or use cold or paced.",
         )
     if sides < 2:
-        raise UsageError(f"{options}: there is only one side, and nothing to hold it against.", "Add --against.")
+        raise UsageError(f"{options}: there is no other side to compare with.", "Add --against.")
 
 
 def judge(report: Judged, limits: Limits) -> Judgement:
@@ -137,7 +133,7 @@ def check_of(
         state, says = _position(name, least, interval, luck_percent, f"{first} against {second}{by} is")
         says += f"; {advice}" if advice and state == "undecided" else ""
         if state == "undecided" and limits.undecided == "fail":
-            says += "; an undecided limit is not held (--undecided fail)"
+            says += "; an undecided limit fails (--undecided fail)"
     return Check(
         limit=name,
         least=least,
@@ -158,15 +154,15 @@ def _position(
     shown, limit = f"{whose} {precise(interval)}", f"the limit of {least:.3f}x"
     where = lies(interval, least, luck_percent)
     if where == "above":
-        return "held", f"holds: {shown}, all of it above {limit}"
+        return "held", f"holds: {shown}, entirely above {limit}"
     if where == "below":
-        return "broken", f"is broken: {shown}, all of it below {limit}"
+        return "broken", f"is broken: {shown}, entirely below {limit}"
     if interval.low < least <= interval.high:
-        why = f"and {limit} lies inside"
+        why = f"which includes {limit}"
     else:
         why = (
-            f"too close to {limit} for sides that stayed in the same processes, "
-            f"whose luck may be {luck_percent:g} %"
+            f"too close to {limit} for sides in the same processes, which may differ by {luck_percent:g} "
+            "% by chance"
         )
     undecided = "is undecided" if name == "max-slowdown" else "is not proved"
     return "undecided", f"{undecided}: {shown}, {why}"

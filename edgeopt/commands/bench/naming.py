@@ -53,7 +53,7 @@ def first_side(text: str, backend: str | None = None, options: dict[str, OptionV
     if backend is not None:
         backend_named(backend)
         if named.backend not in {None, backend}:
-            raise UsageError(f"'{text}' names another backend than --backend {backend}.", "Give one of the two.")
+            raise UsageError(f"'{text}' names another backend than --backend {backend}.", "Give one of them.")
         named = replace(named, backend=backend)
     named = replace(named, options={**named.options, **(options or {})})
     return _as_made(_allowed(named))
@@ -90,7 +90,8 @@ def address(url: str) -> Named:
     """A served model; what the address leads to is found out when it is asked."""
     if not is_address(url) or not urlsplit(url).hostname:
         raise UsageError(
-            f"'{url}' is no address of a model.", "Give one like http://127.0.0.1:8080/v2/models/NAME"
+            f"'{url}' is not the address of a model.",
+            "Give an address such as http://127.0.0.1:8080/v2/models/NAME",
         )
     return Named("url", url)
 
@@ -101,7 +102,7 @@ def read_options(texts: list[str]) -> dict[str, OptionValue]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not (name and sign):
-            raise UsageError(f"'{text}' is no option.", "Write name=value, such as threads=1.")
+            raise UsageError(f"'{text}' is not an option.", "Write name=value, such as threads=1.")
         if name in found:
             raise UsageError(f"The option '{name}' is given twice.", "Give it once.")
         found[name] = _value(value)
@@ -126,7 +127,7 @@ def _whole(text: str) -> Named:
         return Named(_kind(text), text)
     backend, *options = _OUTSIDE_BRACKETS.split(rest)
     if not what or not backend:
-        raise UsageError(f"'{text}' names no side.", _HOW)
+        raise UsageError(f"'{text}' is not a side.", _HOW)
     backend_named(backend)
     return Named(_kind(what), what, backend, read_options(options))
 
@@ -151,11 +152,11 @@ def _allowed(named: Named) -> Named:
         return named
     if named.kind == "bundle":
         raise UsageError(
-            f"The bundle '{named.path.name}' runs with the backend and options that it was proved with.",
-            "Name the model file inside it to try others.",
+            f"The bundle '{named.path.name}' runs only with the backend and options it was proved with.",
+            "To try others, name the model file inside it.",
         )
     if named.kind in {"url", "command"}:
-        raise UsageError(f"'{named.what}' chooses its own backend and options.", "Give those where you start it.")
+        raise UsageError(f"'{named.what}' chooses its own backend and options.", "Set them where you start it.")
     return named
 
 

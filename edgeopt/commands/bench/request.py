@@ -24,84 +24,99 @@ SUBJECT = "MODEL|BUNDLE|URL"
 SLOWEST_PER_S = 0.001
 """A run in a quarter of an hour: slower than that is no load."""
 # What other commands that measure take as well.
-BackendName = Annotated[str | None, option("What runs the MODEL (edgeopt backends lists them).")]
+BackendName = Annotated[str | None, option("Backend that runs the model; see `edgeopt backends`.")]
 BackendOptions = Annotated[
-    tuple[str, ...], option("An option of its backend; repeatable.", "--option", metavar="NAME=VALUE")
+    tuple[str, ...], option("Option of the backend; repeatable.", "--option", metavar="NAME=VALUE")
 ]
-SamplesFile = Annotated[Path | None, option("Samples; without them a bundle's golden inputs, or generated ones.")]
+SamplesFile = Annotated[
+    Path | None,
+    option("Samples: .npz or a folder of .npy files (default: the bundle's golden inputs, or generated)."),
+]
 UndecidedWord = Annotated[
-    str, option("What a limit that lies inside the interval does: pass, or fail (exit 4).", metavar="pass|fail")
+    str, option("Result if a limit lies inside the interval: pass, or fail (exit code 4).", metavar="pass|fail")
 ]
-Strict = Annotated[bool, option("Fail (exit 4) when anything falls back.")]
+Strict = Annotated[bool, option("Fail (exit code 4) if a runtime moves part of the model to another backend.")]
 
 
 class Request(msgspec.Struct, frozen=True):
     """As it was written on the command line."""
 
-    subject: Annotated[str | None, argument("What to measure.", metavar=SUBJECT)] = None
+    subject: Annotated[
+        str | None, argument("Model, bundle or address of a served model to measure.", metavar=SUBJECT)
+    ] = None
     against: Annotated[
         tuple[str, ...],
         option(
-            "Measure this too, in turns: a file, an address, a backend, or options. As often as you like.",
+            "Another side to measure, interleaved: a file, an address, a backend or options; repeatable.",
             metavar="OTHER",
         ),
     ] = ()
     baseline_command: Annotated[
-        str | None, option("Measure a program of yours too, over a pipe.", metavar="COMMAND")
+        str | None, option("Your own program to measure as a side; it talks over a pipe.", metavar="COMMAND")
     ] = None
-    url: Annotated[str | None, option("A served model to measure (V2 protocol).")] = None
+    url: Annotated[str | None, option("Address of a served model to measure (V2 protocol).")] = None
     backend: BackendName = None
     options: BackendOptions = ()
     threads: Annotated[
-        str | None, option("For all models: a number, or usable, physical or performance (cores).")
+        str | None, option("Threads of every model: a number, or usable, physical or performance (cores).")
     ] = None
     data: SamplesFile = None
     rounds: Annotated[
-        int | None, option("At most so many rounds in turns; fewer when it is clear.", least=6, most=1000)
+        int | None, option("Maximum interleaved rounds; stops early once the result is clear.", least=6, most=1000)
     ] = None
-    time_limit_s: Annotated[float | None, option("At most so many seconds of rounds.", least=1, most=DAY_S)] = None
+    time_limit_s: Annotated[float | None, option("Time limit of the rounds, in seconds.", least=1, most=DAY_S)] = (
+        None
+    )
     load_timeout_s: Annotated[
         float | None,
         option(
-            "Seconds that a side may take to load; 60, and 900 on accelerators, unless given.", least=1, most=DAY_S
+            "Maximum time for a side to load, in seconds (default: 60; 900 on accelerators).", least=1, most=DAY_S
         ),
     ] = None
     strict: Strict = False
     custom_ops: Libraries = ()
-    duty: Annotated[str, option("steady, cold (fresh processes), paced (--rate) or sustained (--minutes).")] = (
-        "steady"
-    )
+    duty: Annotated[
+        str, option("Workload: steady, cold (fresh processes), paced (--rate) or sustained (--minutes).")
+    ] = "steady"
     rate_per_s: Annotated[
-        float | None, option("With --duty paced: runs a second.", least=SLOWEST_PER_S, most=FASTEST_PER_S)
+        float | None, option("Runs per second of --duty paced.", least=SLOWEST_PER_S, most=FASTEST_PER_S)
     ] = None
-    minutes: Annotated[float | None, option("With --duty sustained: how long.", least=0.001, most=WEEK_S / 60)] = (
-        None
-    )
+    minutes: Annotated[
+        float | None, option("Duration of --duty sustained, in minutes.", least=0.001, most=WEEK_S / 60)
+    ] = None
     concurrency: Annotated[
-        str | None, option("So many threads at once in one session, each in turn.", metavar="1,2,4")
+        str | None,
+        option("Numbers of concurrent threads in one session, measured one after the other.", metavar="1,2,4"),
     ] = None
-    processes: Annotated[str | None, option("So many sessions at once, a process each.", metavar="1,2")] = None
+    processes: Annotated[
+        str | None, option("Numbers of concurrent sessions, each in its own process.", metavar="1,2")
+    ] = None
     sweep: Annotated[
         str | None,
-        option("Measure each value of an option, of batch or of a dynamic axis.", metavar="NAME[=A,B]"),
+        option("Option, batch or dynamic axis to measure at each of its values.", metavar="NAME[=A,B]"),
     ] = None
     runs: Annotated[
         int | None,
-        option("With --sweep: what creation and so many runs take together.", least=1, most=10**12),
+        option("With --sweep: also report the total time to load and run N times.", least=1, most=10**12),
     ] = None
-    suite: Annotated[Path | None, option("Measure each model in it; NAME.npz is its data.", metavar="FOLDER")] = (
-        None
-    )
-    counters: Annotated[bool, option("Count cache misses and the like too.")] = False
-    trace: Annotated[Path | None, option("Write a timeline that Perfetto opens.", metavar="FILE")] = None
-    save: Annotated[Path | None, option("Save the report, for edgeopt bench compare.", metavar="FILE")] = None
+    suite: Annotated[
+        Path | None, option("Folder of models to measure; NAME.npz holds the data of NAME.onnx.", metavar="FOLDER")
+    ] = None
+    counters: Annotated[bool, option("Count cache misses and other hardware events.")] = False
+    trace: Annotated[Path | None, option("Timeline to write, for Perfetto.", metavar="FILE")] = None
+    save: Annotated[Path | None, option("Report to write, for `edgeopt bench compare`.", metavar="FILE")] = None
     max_slowdown: Annotated[
         str | None,
-        option("Fail (exit 4) when the first side is proved slower than another by more than this.", metavar="2%"),
+        option(
+            "Fail (exit code 4) if the first side is proved slower than another by more than this.", metavar="2%"
+        ),
     ] = None
     min_speedup: Annotated[
         str | None,
-        option("Fail (exit 4) unless it is proved to be so many times as fast as each other.", metavar="1.1"),
+        option(
+            "Fail (exit code 4) unless the first side is proved this many times faster than each other.",
+            metavar="1.1",
+        ),
     ] = None
 
     undecided: UndecidedWord = "pass"
@@ -124,18 +139,20 @@ class Request(msgspec.Struct, frozen=True):
 class CompareRequest(msgspec.Struct, frozen=True):
     """What `edgeopt bench compare` is asked."""
 
-    before: Annotated[Path, argument("The earlier run.", metavar="A.json")]
-    after: Annotated[Path, argument("The later run.", metavar="B.json")]
+    before: Annotated[Path, argument("Saved report of the earlier run.", metavar="A.json")]
+    after: Annotated[Path, argument("Saved report of the later run.", metavar="B.json")]
     max_slowdown: Annotated[
-        str | None, option("Fail (exit 4) when the first side is proved slower by more than this.", metavar="2%")
+        str | None,
+        option("Fail (exit code 4) if the first side is proved slower by more than this.", metavar="2%"),
     ] = None
     min_speedup: Annotated[
-        str | None, option("Fail (exit 4) unless it is proved to be so many times as fast.", metavar="1.1")
+        str | None,
+        option("Fail (exit code 4) unless the first side is proved this many times faster.", metavar="1.1"),
     ] = None
     undecided: UndecidedWord = "pass"
     names: Annotated[
         tuple[str, ...],
-        option("A side that is called otherwise in the later run; repeatable.", "--name", metavar="OLD=NEW"),
+        option("Side with another name in the later run; repeatable.", "--name", metavar="OLD=NEW"),
     ] = ()
 
     @property
@@ -149,20 +166,28 @@ class CompareRequest(msgspec.Struct, frozen=True):
 class WatchRequest(msgspec.Struct, frozen=True):
     """What `edgeopt watch` is asked."""
 
-    subject: Annotated[str, argument("What to run: FILE[@BACKEND[,option=value...]].", metavar=SUBJECT)]
+    subject: Annotated[
+        str,
+        argument(
+            "Model or bundle to run, as FILE[@BACKEND[,option=value...]], or the address of a served model.",
+            metavar=SUBJECT,
+        ),
+    ]
     data: SamplesFile = None
     rate_per_s: Annotated[
         float | None,
         option(
-            "Runs a second, by the clock; without it as fast as it goes.",
+            "Runs per second (default: as many as possible).",
             least=SLOWEST_PER_S,
             most=FASTEST_PER_S,
         ),
     ] = None
-    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0.001, most=WEEK_S)] = None
+    seconds: Annotated[
+        float | None, option("Duration, in seconds (default: until Ctrl-C).", least=0.001, most=WEEK_S)
+    ] = None
     backend: BackendName = None
     options: BackendOptions = ()
-    threads: Annotated[str | None, option("A number, or usable, physical or performance (cores).")] = None
+    threads: Annotated[str | None, option("Threads: a number, or usable, physical or performance (cores).")] = None
     strict: Strict = False
     custom_ops: Libraries = ()
 
@@ -209,7 +234,7 @@ def sides_of(request: Request) -> "list[Named]":
 
     options = read_options(list(request.options))
     if request.subject is not None and request.url is not None:
-        raise UsageError("Both a SUBJECT and --url name what to measure.", "Give the other one with --against.")
+        raise UsageError("SUBJECT and --url exclude each other.", "Give one of them with --against.")
     if request.subject is not None:
         first = first_side(request.subject, request.backend, options)
     elif request.url is not None:
@@ -219,7 +244,7 @@ def sides_of(request: Request) -> "list[Named]":
             raise UsageError("--against needs a SUBJECT to measure.", "edgeopt bench MODEL --against OTHER")
         if request.backend is not None or options:
             raise UsageError(
-                "--backend and --option are for models; a program chooses its own.", "Give those in its command."
+                "--backend and --option are for models; a program chooses its own.", "Set them in its command."
             )
         return [program(request.baseline_command)]
     else:
@@ -233,7 +258,7 @@ def sides_of(request: Request) -> "list[Named]":
 def check(request: Request) -> None:
     """Raises UsageError for what cannot be asked together."""
     if request.duty not in DUTIES:
-        raise UsageError(f"There is no duty '{request.duty}'.", f"The duties are: {', '.join(DUTIES)}.")
+        raise UsageError(f"There is no workload '{request.duty}'.", f"--duty takes: {', '.join(DUTIES)}.")
     in_turns = not (request.concurrency or request.processes) and request.duty == "steady"
     only_with = (
         ("--rate", request.rate_per_s, "--duty paced", request.duty == "paced"),
@@ -241,19 +266,19 @@ def check(request: Request) -> None:
         ("--runs", request.runs, "--sweep", request.sweep is not None),
     )
     only_without = (
-        ("--time-limit", request.time_limit_s is not None, "contests in turns and sweeps", in_turns),
-        ("--load-timeout", request.load_timeout_s is not None, "contests in turns and sweeps", in_turns),
-        ("--rounds", request.rounds is not None, "what runs in rounds", request.duty != "sustained"),
-        ("--counters", request.counters, "contests in turns", in_turns and request.sweep is None),
+        ("--time-limit", request.time_limit_s is not None, "interleaved contests and sweeps", in_turns),
+        ("--load-timeout", request.load_timeout_s is not None, "interleaved contests and sweeps", in_turns),
+        ("--rounds", request.rounds is not None, "measurements in rounds", request.duty != "sustained"),
+        ("--counters", request.counters, "interleaved contests", in_turns and request.sweep is None),
     )
     for flag, asked, what, given in only_without:
         if asked and not given:
-            raise UsageError(f"{flag} is for {what}, and would change nothing here.", f"Leave {flag} out.")
+            raise UsageError(f"{flag} is for {what} and has no effect here.", f"Leave {flag} out.")
     for flag, value, needs, given in only_with:
         if value is not None and not given:
-            raise UsageError(f"{flag} goes with {needs} only.", f"Add {needs}, or leave {flag} out.")
+            raise UsageError(f"{flag} needs {needs}.", f"Add {needs}, or leave {flag} out.")
     if request.duty == "paced" and request.rate_per_s is None:
-        raise UsageError("--duty paced needs a rate.", "Say how many runs a second: --rate 30")
+        raise UsageError("--duty paced needs a rate.", "Add the runs per second: --rate 30")
     special = [
         name
         for name, asked in (
@@ -264,11 +289,11 @@ def check(request: Request) -> None:
         if asked
     ]
     if len(special) > 1:
-        raise UsageError(f"{special[0]} and {special[1]} do not go together.", "Measure one after the other.")
+        raise UsageError(f"{special[0]} and {special[1]} exclude each other.", "Measure one after the other.")
     if request.sweep is not None and (request.against or request.baseline_command):
         raise UsageError("--sweep measures one side with several values.", "Leave out --against.")
     if special and request.trace is not None:
-        raise UsageError(f"--trace is for a contest in turns, not for {special[0]}.", "Leave one of them out.")
+        raise UsageError(f"--trace is for an interleaved contest, not for {special[0]}.", "Leave one of them out.")
 
 
 def levels(text: str | None, flag: str) -> tuple[int, ...]:

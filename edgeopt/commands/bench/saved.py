@@ -19,12 +19,12 @@ _HINT = "Save one with: edgeopt bench MODEL --save FILE"
 def check_place(path: Path, what: str) -> None:
     """Raises UsageError where a file cannot be written, before minutes are spent on what goes into it."""
     if path.is_dir():
-        raise UsageError(f"{what} cannot go to '{path}': that is a folder.", "Name a file in it.")
+        raise UsageError(f"{what} cannot go to '{path}': that is a folder.", "Name a file in that folder.")
     parent = path.absolute().parent if path.exists() else path.resolve().parent
     if not parent.is_dir():
-        raise UsageError(f"The folder of '{path}' does not exist.", "Make it first.")
+        raise UsageError(f"The folder of '{path}' does not exist.", "Create it first.")
     if not os.access(path if path.exists() else parent, os.W_OK):
-        raise UsageError(f"{what} cannot be written to '{path}'.", "Choose a place where you may write.")
+        raise UsageError(f"{what} cannot be written to '{path}'.", "Choose a writable place.")
 
 
 def save(report: msgspec.Struct, path: Path) -> None:
@@ -40,7 +40,8 @@ def read_saved(path: Path) -> ContestReport:
     with _said_of(path):
         if "sides" not in data or "rounds" not in data:
             raise InputError(
-                f"'{path}' holds no contest in turns: saved sweeps, suites and other duties cannot be compared.",
+                f"'{path}' holds no interleaved contest: saved sweeps, suites and other workloads cannot be "
+                "compared.",
                 _HINT,
             )
         return msgspec.convert(data, ContestReport)
@@ -85,7 +86,7 @@ def _said_of(path: Path) -> Iterator[None]:
         TypeError,
         KeyError,
     ) as error:
-        raise InputError(f"'{path}' is no saved run: {error}.", _HINT) from error
+        raise InputError(f"'{path}' is not a saved run: {error}.", _HINT) from error
 
 
 def _result(found: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -95,6 +96,6 @@ def _result(found: dict[str, Any], path: Path) -> dict[str, Any]:
         raise InputError(f"The run in '{path}' failed: {found.get('message', '')}", "Measure again.")
     if (found.get("event"), found.get("kind")) != ("result", "bench") or not isinstance(found.get("data"), dict):
         what = found.get("kind") or found["event"]
-        raise InputError(f"The last line of '{path}' is no result of edgeopt bench but '{what}'.", _HINT)
+        raise InputError(f"The last line of '{path}' is '{what}', not a result of edgeopt bench.", _HINT)
     data: dict[str, Any] = found["data"]
     return data

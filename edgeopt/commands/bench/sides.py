@@ -48,15 +48,15 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
     for each in named:
         if each.kind == "bundle" and libraries:
             raise UsageError(
-                f"The bundle '{each.path.name}' takes no custom operators: a bundle holds all that it needs, "
-                "checked and signed, and a library would be neither.",
-                "Measure the model itself with --custom-ops.",
+                f"The bundle '{each.path.name}' takes no custom operators: its manifest must cover all code "
+                "it runs.",
+                "Measure the model file with --custom-ops.",
             )
     if not any(each.kind in {"model", "bundle"} for each in named):
         for option, given in (("--custom-ops", libraries), ("--strict", settings.strict)):
             if given:
                 raise UsageError(
-                    f"{option} is for models: programs and served models load what they need.",
+                    f"{option} is for models, not for programs and served models.",
                     f"Leave {option} out.",
                 )
     if settings.threads is not None:
@@ -84,12 +84,12 @@ def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
     """`--threads` is for models; a bundle has what it was proved with."""
     if not any(each.kind == "model" for each in named):
         raise UsageError(
-            "--threads is for models: bundles, programs and served models bring their own.",
+            "--threads is for models; bundles, programs and served models set their own.",
             "Leave it out, or name the model file.",
         )
     for each in named:
         if each.kind == "bundle":
-            emit(Log("warning", f"'{each.path.name}' keeps the threads that it was proved with."))
+            emit(Log("warning", f"'{each.path.name}' keeps the threads it was proved with."))
 
 
 def _tell_what_files_were_made_for(named: list[Named], places: list[Place | None], emit: Emit) -> None:
@@ -99,7 +99,7 @@ def _tell_what_files_were_made_for(named: list[Named], places: list[Place | None
         if made is None or each.is_as_made or place is None:
             continue
         how, here = side_of(made.backend, made.options), place.backend.name
-        missing = "" if is_usable(made.backend) else f" ({made.backend} cannot be used here)"
+        missing = "" if is_usable(made.backend) else f" ({made.backend} is not available)"
         emit(Log("warning", f"'{each.path.name}' was made for {how}; this side runs on {here}{missing}."))
 
 

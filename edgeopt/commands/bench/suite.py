@@ -71,13 +71,15 @@ def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> Suite
     Ctrl-C or SIGTERM after the first model keeps what is done; before, they go on as everywhere.
     """
     if request.subject is not None or request.url is not None:
-        raise UsageError("--suite brings its own models.", "Leave the SUBJECT and --url out.")
+        raise UsageError("--suite measures the models in its folder.", "Leave out SUBJECT and --url.")
     if request.data is not None:
-        raise UsageError("--suite takes the data of each model from beside it.", "Put NAME.npz beside NAME.onnx.")
+        raise UsageError(
+            "--suite reads the data of each model from its folder.", "Put NAME.npz next to NAME.onnx."
+        )
     if request.baseline_command is not None or any(Path(text).exists() for text in request.against):
         raise UsageError(
-            "--suite compares each model with itself under another backend or other options.",
-            "Such as --against openvino-cpu, or --against threads=1.",
+            "--suite compares each model with itself on another backend or with other options.",
+            "Example: --against openvino-cpu, or --against threads=1.",
         )
     found = models_in(folder)
     rows: list[SuiteRow] = []
@@ -106,7 +108,7 @@ def models_in(folder: Path) -> list[Path]:
     formats = tuple(sorted({suffix for backend in BACKENDS for suffix in backend.formats}))
     found = [p for p in sorted(folder.iterdir()) if is_bundle(p) or (p.is_file() and p.name.endswith(formats))]
     if not found:
-        raise InputError(f"The folder '{folder}' holds no model and no bundle.", "Put some .onnx files there.")
+        raise InputError(f"The folder '{folder}' holds no models and no bundles.", "Put some .onnx files there.")
     return found
 
 
@@ -140,8 +142,8 @@ def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow
         words = f"The operating system refused: {error.strerror or error}{where}."
         return SuiteRow(path.name, None, words, exit_code=EXIT_BUG)
     except Exception as error:  # noqa: BLE001 - hours of other models are not lost to one
-        words = f"edgeopt failed in a way that it should not: {type(error).__name__}: {said_by(error)}."
-        hint = "Please report it; EDGEOPT_DEBUG=1 with this model alone shows where it happened."
+        words = f"edgeopt has an internal error: {type(error).__name__}: {said_by(error)}."
+        hint = "Please report it. EDGEOPT_DEBUG=1 with this model alone shows the details."
         return SuiteRow(path.name, None, words, hint, EXIT_BUG)
     fallen = next((side for side in report.sides if side.failure), None)
     if fallen is not None:

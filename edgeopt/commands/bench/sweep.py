@@ -54,7 +54,7 @@ def sweep(
 ) -> SweepReport:
     """Measures a side with each value, in turns."""
     if wanted.runs is not None and wanted.runs < 1:
-        raise UsageError(f"{wanted.runs} is no number of runs.", "Give a number from 1: --runs 1000")
+        raise UsageError(f"{wanted.runs} is not a number of runs.", "Give a number from 1: --runs 1000")
     folder = wanted.folder
     name, given, values = _parsed(wanted.spec)
     is_option = _option(side, name) is not None
@@ -78,12 +78,12 @@ def _parsed(spec: str) -> tuple[str, bool, list[str]]:
     name, sign, rest = spec.partition("=")
     values = [v.strip() for v in rest.split(",")] if sign else []
     if not name.strip() or (sign and not all(values)):
-        raise UsageError(f"'{spec}' names nothing to sweep.", "Such as --sweep graph_level or --sweep batch=1,2,4")
+        raise UsageError(f"'{spec}' is not a sweep.", "Example: --sweep graph_level or --sweep batch=1,2,4")
     doubled = next((v for v in values if values.count(v) > 1), None)
     if doubled is not None:
         raise UsageError(f"'{spec}' names {doubled} twice.", "Name each value once.")
     if len(values) > _MOST_VALUES:
-        raise UsageError(f"{len(values)} values are too many for one sweep.", f"Give {_MOST_VALUES} at most.")
+        raise UsageError(f"A sweep of {len(values)} values is too large.", f"Give {_MOST_VALUES} at most.")
     return name.strip(), bool(sign), values
 
 
@@ -121,14 +121,14 @@ def _option_values(
         raise _unknown(side, name, inputs)
     if side.kind == "bundle":
         raise UsageError(
-            f"The bundle '{side.name}' runs with the options that it was proved with.",
+            f"The bundle '{side.name}' runs only with the options it was proved with.",
             "Sweep the model file inside it.",
         )
     values = [_value(name, text) for text in texts] if given else _documented(option)
     if not values:
         raise UsageError(
             f"The option '{name}' of {backend} has no list of values to try ({option.kind}).",
-            f"Give some: --sweep {name}=VALUE,VALUE",
+            f"Give values: --sweep {name}=VALUE,VALUE",
         )
     kind = backend_named(backend).options
     for value in values:
@@ -146,7 +146,7 @@ def _documented(option: Option) -> list[Value]:
 def _value(name: str, text: str) -> Value:
     value = naming.read_options([f"{name}={text}"])[name]
     if isinstance(value, dict):
-        raise UsageError(f"'{text}' is no value to sweep.", "Give plain values, divided by commas.")
+        raise UsageError(f"'{text}' is not a value to sweep.", "Give plain values, separated by commas.")
     return value
 
 
@@ -155,13 +155,13 @@ def _unknown(side: Side, name: str, inputs: tuple[TensorInfo, ...]) -> UsageErro
     backend = side.load.backend
     if name == "graph_level":
         return UsageError(
-            f"{backend} has no graph levels: compiling always rewrites the model as far as it can.",
+            f"{backend} has no graph levels: it always rewrites the model fully.",
             f"Sweep one of its options ({nearest_options(options)}), or graph_level with onnxruntime-cpu.",
         )
     hint = axes_hint(inputs, name, options)
     if not options:
-        return UsageError(f"'{name}' is no open axis, and '{side.name}' has no options here.", hint)
-    return UsageError(f"'{name}' is no option of {backend} and no open axis of the model.", hint)
+        return UsageError(f"'{name}' is not an open axis, and '{side.name}' has no options here.", hint)
+    return UsageError(f"'{name}' is neither an option of {backend} nor an open axis of the model.", hint)
 
 
 def nearest_options(options: tuple[str, ...]) -> str:
@@ -175,7 +175,7 @@ def _sizes(axis: Axis, given: bool, texts: list[str]) -> list[int]:
         return [*BATCHES]
     bad = next((t for t in texts if not t.isdecimal() or int(t) < 1), None)
     if bad is not None or not texts:
-        wrong = f"'{bad}' is no size of an axis." if bad is not None else f"'{axis.name}' needs sizes to sweep."
+        wrong = f"'{bad}' is not a size." if bad is not None else f"'{axis.name}' needs sizes to sweep."
         raise UsageError(wrong, f"Give whole numbers from 1: --sweep {axis.name}=16,64,256")
     return [int(t) for t in texts]
 

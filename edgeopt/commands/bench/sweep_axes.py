@@ -46,7 +46,7 @@ def find_axis(name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
         if len(long) == 1:
             return Axis(long[0], _places(long[0], inputs), is_batch=False)
         if not long:
-            raise ModelError("No axis of the model's inputs is named like a sequence's length.", axes_hint(inputs))
+            raise ModelError("No input axis has the name of a sequence length.", axes_hint(inputs))
         raise UsageError(f"'sequence' may mean {' or '.join(long)} here.", "Name the one that you mean.")
     return None
 
@@ -55,7 +55,7 @@ def axes_hint(inputs: Sequence[TensorInfo], name: str = "", options: Sequence[st
     """What can be swept: what `name` may stand for, else all open axes, after the options if there are some."""
     names = [*dict.fromkeys(d for t in inputs for d in t.shape if isinstance(d, str))]
     names += [f"{t.name}.{k}" for t in inputs for k, d in enumerate(t.shape) if d is None]
-    listed = f"Its open axes are: {', '.join(names)}." if names else "All axes of its inputs are fixed."
+    listed = f"Its open axes are: {', '.join(names)}." if names else "All its input axes are fixed."
     if not name:
         return listed
     others = f"There are: {', '.join(options)}. " if options else ""

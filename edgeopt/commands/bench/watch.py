@@ -19,7 +19,7 @@ def watch(request: WatchRequest, emit: Emit) -> WatchReport:
     rate_per_s, seconds = request.rate_per_s, request.seconds
     for value, what in ((rate_per_s, "rate"), (seconds, "number of seconds")):
         if value is not None and not 0 < value < float("inf"):
-            raise UsageError(f"{value} is no {what}.", "Give a number above 0.")
+            raise UsageError(f"{value} is not a {what}.", "Give a number above 0.")
     with workspace() as folder:
         prepared = prepare([named], settings, folder, emit)
         (side,) = prepared.sides

@@ -78,11 +78,11 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
     except ModelError as error:
         if request.data is not None:
             raise
-        reason = f"They do not run on made-up samples: {error.message.rstrip('.')}. Give samples with --data."
+        reason = f"They do not run on generated samples: {error.message.rstrip('.')}. Pass samples with --data."
         return msgspec.structs.replace(plain, not_compared=reason)
     if any(a != b for a, b in names.items()):
         plain = msgspec.structs.replace(
-            plain, notes=("The inputs have other names and were matched by their places.",)
+            plain, notes=("The inputs have different names and were matched by position.",)
         )
     accuracy = answers.accuracy
     within = accuracy.problem is None and accuracy.snr_db >= request.floor_db
@@ -164,7 +164,7 @@ def _answers(
     notes = []
     own, others = [info.name for info in outputs[0]], [info.name for info in outputs[1]]
     if not set(own) & set(others) and len(own) == len(others):
-        notes.append("The outputs have other names and were matched by their places.")
+        notes.append("The outputs have different names and were matched by position.")
         got = [{a: sample[b] for a, b in zip(own, others, strict=True)} for sample in got]
     elif extra := [name for name in others if name not in own]:
         notes.append(f"Only {sides[1].given.name} has the outputs: {', '.join(extra)}.")

@@ -77,7 +77,9 @@ def backends_for(first: Named, second: Named, apart: Apart) -> tuple[Backend, Ba
             )
         found = backend.available()
         if isinstance(found, Unavailable):
-            raise MissingError(f"{backend.title} is not here: {found.reason}", "edgeopt backends shows what is.")
+            raise MissingError(
+                f"{backend.title} is not available: {found.reason}", "List available ones: edgeopt backends"
+            )
     return apart.of(left), apart.of(right)
 
 
@@ -91,7 +93,7 @@ def _common(sides: tuple[Named, ...], apart: Apart, prefer: Backend | None = Non
         if not suffixes <= set(backend.formats):
             continue
         if isinstance(found, Unavailable):
-            reasons.append(f"{backend.title} is not here: {found.reason}")
+            reasons.append(f"{backend.title} is not available: {found.reason}")
             continue
         try:
             for side in sides:
@@ -103,7 +105,7 @@ def _common(sides: tuple[Named, ...], apart: Apart, prefer: Backend | None = Non
     names = " and ".join(str(side.given) for side in sides)
     raise MissingError(
         f"No installed runtime runs {names}. {' '.join(reasons)}".strip(),
-        "edgeopt backends shows what is here.",
+        "List available ones: edgeopt backends",
     )
 
 

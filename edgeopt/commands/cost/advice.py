@@ -6,18 +6,18 @@ from edgeopt.measure.stats import UNDECIDED
 
 # What holds 1x and reaches further up than this says too little to call it not worth it.
 _FAR = 1.05
-_SAY_LOAD = "Say how much work there is (--load or --devices) to know what that is in a month."
+_SAY_LOAD = "Give the amount of work (--load or --devices) for a figure per month."
 
 
 def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
     """The recommendation against the baseline, and its reason in sentences."""
     measured = cost.measured
     if measured.speedup is None:
-        return "not known", "No baseline was measured in turns with it, so no saving is known."
+        return "not known", "No baseline was measured interleaved with it, so the saving is unknown."
     if _undecided(measured.verdict, measured.speedup):
         return "not known", (
-            f"The measurement does not decide it: {times(measured.speedup)}, which holds 1x, so there is no "
-            "saving to claim. Measure for longer, or on a device that does nothing else."
+            f"The measurement does not decide: {times(measured.speedup)} includes 1x, so no saving is "
+            "claimed. Measure longer, or on an idle device."
         )
     if not claimed:
         return "not worth it", _unproved(cost)
@@ -28,7 +28,7 @@ def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
     if saving.value <= 0:
         needed = count(cost.devices) if cost.devices else ""
         needs = f"{needed} device{'' if needed == '1' else 's'}"
-        said = f"It is {times(measured.speedup)} faster, but the load needs {needs} with it and without it."
+        said = f"It is {times(measured.speedup)} faster, but the load needs {needs} in both cases."
         if saving.high > 0:
             said += f" At the upper end of the speed-up it saves {terms.currency} {number(saving.high)} a month."
         return "not worth it", said
@@ -36,7 +36,7 @@ def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
         return "consider", f"Saves {money}, but {disagrees}"
     if spent is None:
         if saving.low > 0:
-            return "do it", f"Saves {money}. No work was set against that (--engineering-hours)."
+            return "do it", f"Saves {money}. The cost of the work is not set (--engineering-hours)."
         return "consider", f"Saves {money}: at the lower end of the speed-up, nothing."
     return _paid_back(cost, terms, spent, money)
 
@@ -49,8 +49,8 @@ def baselines_disagree(measured: Measured) -> str:
     if measured.speedup.low <= plain <= measured.speedup.high:
         return ""
     return (
-        f"its own throughput is {plain:.2f} times the baseline's own, outside of the interval of the speed-up in "
-        "turns. Savings are by the speed-up; measure again on a quiet device."
+        f"its own throughput is {plain:.2f} times the baseline's own, outside the interval of the "
+        "interleaved speed-up. Savings use the speed-up; measure again on a quiet device."
     )
 
 
@@ -79,10 +79,10 @@ def _unproved(cost: Cost) -> str:
     if measured.verdict == "slower":
         return f"It is slower{against}: {times(measured.speedup)}."
     if measured.speedup.low <= 1:
-        why = f"the interval of its speed-up holds 1x, {times(measured.speedup)}"
+        why = f"the interval of its speed-up includes 1x, {times(measured.speedup)}"
     else:
         why = f"{measured.verdict or 'no verdict'}, {times(measured.speedup)}"
-    return f"It was not proved to be faster{against}: {why}. There is no saving to claim."
+    return f"It was not proved to be faster{against}: {why}. No saving is claimed."
 
 
 def _without_load(cost: Cost, spent: float | None, terms: Terms) -> str:

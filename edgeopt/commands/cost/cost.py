@@ -63,7 +63,7 @@ def _named(subjects: Sequence[str]) -> dict[str, str]:
         if name in found:
             raise UsageError(
                 f"Two devices are called '{name}': '{found[name]}' and '{what}'.",
-                f"Name them yourself: NAME={what}",
+                f"Name them: NAME={what}",
             )
         found[name] = what
     return found
@@ -83,8 +83,8 @@ def _measured(subject: str, request: Request, emit: Emit) -> Measured:
         return of_bundle(path)
     if path.suffix in {".onnx", ".xml", ".tflite"}:
         raise UsageError(
-            f"'{subject}' is a model: nothing was measured of it yet.",
-            "Add --measure, or give what edgeopt bench --save wrote.",
+            f"'{subject}' is a model without a measurement.",
+            "Add --measure, or give a report of edgeopt bench --save.",
         )
     return of_saved_run(path, request.against)
 
@@ -92,8 +92,8 @@ def _measured(subject: str, request: Request, emit: Emit) -> Measured:
 def _measured_now(subject: str, request: Request, emit: Emit) -> Measured:
     if Path(subject).suffix == ".json" and not subject.endswith(".null.json"):
         raise UsageError(
-            f"'{subject}' was measured before, and --measure measures now.",
-            "Give a bundle or model, or leave it out.",
+            f"'{subject}' is a saved measurement, and --measure measures now.",
+            "Give a bundle or model, or leave --measure out.",
         )
     asked = BenchRequest(
         subject=subject,
@@ -122,8 +122,8 @@ def _cheapest(costs: Sequence[Cost], terms: Terms) -> str:
     alike = [other for other, value in others if value < _ALIKE * least]
     said = f"{' and '.join([name, *alike])} cost about the same" if alike else f"{name} is the cheapest"
     return (
-        f"{said}: {terms.currency} {number(least)} {per} ({told}). "
-        "Devices cannot be measured in turns, so there is no interval on this."
+        f"{said}: {terms.currency} {number(least)} {per} ({told}). Devices cannot be measured "
+        "interleaved, so this has no interval."
     )
 
 
@@ -133,8 +133,9 @@ def _notes(costs: Sequence[Cost]) -> tuple[str, ...]:
     guessed = [each.name for each in costs if not each.measured.counted]
     if guessed:
         notes.append(
-            f"The throughput of {', '.join(guessed)} is 1 / median latency, one request at a time: a device may "
-            "do more with several at once or in batches. edgeopt cost --measure --concurrency 1,2,4 counts that."
+            f"The throughput of {', '.join(guessed)} is 1 / median latency, one request at a time: a "
+            "device may do more with concurrent requests or batches; edgeopt cost --measure "
+            "--concurrency 1,2,4 measures that."
         )
     notes += [f"{each.name}: {note}" for each in costs if (note := baselines_disagree(each.measured))]
     return tuple(notes)

@@ -16,7 +16,7 @@ from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, L
 from edgeopt.measure.report import Comparison, ContestReport, SideReport
 
 _ALONE = "one request at a time"
-_AGAIN = "Measure both in turns: edgeopt bench MODEL --against OTHER --save FILE"
+_AGAIN = "Measure both together: edgeopt bench MODEL --against OTHER --save FILE"
 _KINDS: dict[str, type[ContestReport] | type[ConcurrencyReport] | type[SustainedReport]] = {
     "steady": ContestReport,
     "concurrent": ConcurrencyReport,
@@ -30,13 +30,13 @@ def of_bundle(path: Path) -> Measured:
     proof = deployment.evidence
     if proof is None:
         raise BundleError(
-            f"The bundle '{path.name}' holds no evidence, so nothing is known of its speed.",
+            f"The bundle '{path.name}' holds no evidence of its speed.",
             "Measure it now with --measure, or make it again with edgeopt optimize.",
         )
     figures = (proof.baseline_ms, proof.latency_ms, proof.speedup, *_throughputs(proof))
     if not all(value > 0 and math.isfinite(1e3 / value) for value in figures):
         raise BundleError(
-            f"The evidence of the bundle '{path.name}' makes no sense: a time or speed-up is no number above 0.",
+            f"The evidence of the bundle '{path.name}' is invalid: a time or speed-up is not above 0.",
             "Measure it now with --measure, or make it again with edgeopt optimize.",
         )
     load = proof.load
@@ -66,13 +66,13 @@ def of_saved_run(path: Path, against: str | None) -> Measured:
     kind = _KINDS.get(str(found.get("duty", "")))
     if kind is None or "sides" not in found:
         raise InputError(
-            f"'{path}' tells no throughput: cold starts, paced runs, sweeps and suites do not.",
-            "Save a run in turns, with --concurrency, or with --duty sustained.",
+            f"'{path}' has no throughput: cold starts, paced runs, sweeps and suites do not measure it.",
+            "Save an interleaved run, with --concurrency, or with --duty sustained.",
         )
     try:
         report = msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        raise InputError(f"'{path}' is no saved run: {error}.", _AGAIN) from error
+        raise InputError(f"'{path}' is not a saved run: {error}.", _AGAIN) from error
     return of_report(report, str(path), "saved run", against)
 
 
@@ -85,9 +85,9 @@ def of_report(report: Report, source: str, evidence: Evidence, against: str | No
     elif isinstance(report, SustainedReport):
         found = _of_sustained(report, source, evidence, against)
     else:
-        raise InputError(f"'{source}' tells no throughput.", _AGAIN)
+        raise InputError(f"'{source}' has no throughput.", _AGAIN)
     if not (math.isfinite(found.runs_per_s) and found.runs_per_s > 0):
-        raise InputError(f"'{source}' tells no throughput: no run was completed.", "Measure again.")
+        raise InputError(f"'{source}' has no throughput: no run was completed.", "Measure again.")
     return found
 
 
@@ -134,7 +134,7 @@ def _of_levels(report: ConcurrencyReport, source: str, evidence: Evidence, again
     other = _best(sides[baseline]) if baseline else None
     speedup, verdict, notes = _compared(report.comparisons, subject, baseline)
     if other is not None:
-        notes = (f"The baseline does most with {_level_words(other)}.", *notes)
+        notes = (f"The baseline has the highest throughput with {_level_words(other)}.", *notes)
     return Measured(
         source=source,
         evidence=evidence,
@@ -156,7 +156,7 @@ def _best(side: ConcurrencySide) -> Level | None:
 
 
 def _level_words(level: Level) -> str:
-    return _ALONE if level.count == 1 else f"{level.count} {level.kind} at once"
+    return _ALONE if level.count == 1 else f"{level.count} concurrent {level.kind}"
 
 
 def _of_sustained(report: SustainedReport, source: str, evidence: Evidence, against: str | None) -> Measured:
@@ -168,7 +168,7 @@ def _of_sustained(report: SustainedReport, source: str, evidence: Evidence, agai
         raise InputError(f"In '{source}', {subject} did not finish: {why}.", "Measure again.")
     notes: tuple[str, ...] = ()
     if baseline:
-        notes = (f"Sides of a sustained run do not take turns, so no saving against {baseline} is known.",)
+        notes = (f"Sides of a sustained run are not interleaved, so the saving over {baseline} is unknown.",)
     return Measured(
         source=source,
         evidence=evidence,
@@ -205,6 +205,6 @@ def _compared(
         return None, "", ()
     found = next((each for each in comparisons if (each.first, each.second) == (subject, baseline)), None)
     if found is None:
-        return None, "", (f"There is no speed-up against {baseline}: the two ran in no round together.",)
+        return None, "", (f"There is no speed-up over {baseline}: the two never ran in the same round.",)
     ratio = found.speedup
     return Span(ratio.median, ratio.low, ratio.high), found.verdict, ()

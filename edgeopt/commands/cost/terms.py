@@ -23,7 +23,7 @@ CURRENCIES = tuple(_CODES.split())
 _UNITS_S = {"s": 1, "min": 60, "h": 3600, "day": 86400}
 _FACTORS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _LOAD = re.compile(r"([0-9.]+(?:e[0-9]+)?)\s*([kMG]?)(?:\s*/\s*(s|min|h|day))?")
-_LOAD_HINT = "Write --load 5000/s; also /min, /h or /day, and k, M or G before it: 20M/day."
+_LOAD_HINT = "Give --load 5000/s; also /min, /h or /day, and k, M or G before it: 20M/day."
 
 
 def read_load(text: str) -> float:
@@ -34,7 +34,7 @@ def read_load(text: str) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
-        raise UsageError(f"'{text}' is no load.", _LOAD_HINT)
+        raise UsageError(f"'{text}' is not a load.", _LOAD_HINT)
     return value
 
 
@@ -66,7 +66,7 @@ def _price(text: str) -> float:
         price = float(text)
     except ValueError:
         raise UsageError(
-            f"'{text}' is no price.", "Write a number, such as 0.35; the currency goes to --currency EUR."
+            f"'{text}' is not a price.", "Give a number such as 0.35, and the currency with --currency EUR."
         ) from None
     return _positive(price, "--price-per-hour")
 
@@ -102,8 +102,8 @@ def check_terms(terms: Terms) -> Terms:
         raise UsageError(f"--devices must be 1 or more, not {terms.devices}.", "It is how many do the work now.")
     if terms.devices is not None and terms.load_per_s is not None:
         raise UsageError(
-            "--load and --devices both say how much work there is.",
-            "Give the load, or how many devices do it now with the baseline.",
+            "--load and --devices exclude each other.",
+            "Give the load, or the number of devices that do it now with the baseline.",
         )
     given: Mapping[str, float | None] = {
         "--engineering-hours": terms.engineering_hours,
@@ -115,5 +115,5 @@ def check_terms(terms: Terms) -> Terms:
             continue
         _positive(spent, option, zero=True)
         if given[other] is None:
-            raise UsageError(f"{option} needs {other}.", "Both: --engineering-hours 40 --rate 90.")
+            raise UsageError(f"{option} needs {other}.", "Give both: --engineering-hours 40 --rate 90.")
     return msgspec.structs.replace(terms, currency=currency)

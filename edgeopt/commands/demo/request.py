@@ -11,4 +11,4 @@ from edgeopt.options import option
 class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
-    out: Annotated[Path, option("Where to write the bundle.", "-o", "--out")] = Path("demo.edgeopt")
+    out: Annotated[Path, option("Bundle to write.", "-o", "--out")] = Path("demo.edgeopt")

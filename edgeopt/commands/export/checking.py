@@ -8,7 +8,7 @@ from edgeopt.bundle.runtime.golden import Runs, answer_golden
 from edgeopt.commands.export.base import Made, Order
 from edgeopt.errors import VerificationError
 
-HINT = "Nothing was written. `edgeopt verify` says whether the bundle itself still holds on this device."
+HINT = "Nothing was written. `edgeopt verify` checks whether the bundle itself is valid on this device."
 
 
 def missing_here(backend: str) -> str:
@@ -16,7 +16,7 @@ def missing_here(backend: str) -> str:
     found = backend_named(backend).available()
     if isinstance(found, Available):
         return ""
-    return f"The backend {backend} cannot be used here ({found.reason}), so nothing was run."
+    return f"Not run: the backend {backend} is not available ({found.reason})."
 
 
 def check_model(order: Order, made: Made, model: Path, backend: str, options: Options) -> None:

@@ -23,7 +23,7 @@ def write(order: Order, folder: Path) -> Made:
     if odd is not None:
         raise refuse(order, NAME, f"'{odd.name}' is a tensor of {odd.dtype}", "Use --to runner or --to onnx.")
     made = Made(
-        not_checked="The source was not compiled here: `run` compares the golden samples itself, on the device.",
+        not_checked="The source was not compiled here; `run` compares the golden samples on the device.",
         use=[
             "cmake -S . -B build" + (" -DONNXRUNTIME_ROOT=/where/it/lies" if runtime == ONNXRUNTIME else ""),
             "cmake --build build",
@@ -58,7 +58,7 @@ def _refuse_others(order: Order) -> None:
         raise refuse(
             order,
             NAME,
-            f"starting {order.backend} needs a library of its own, which this source does not know",
+            f"starting {order.backend} needs a library that this source does not support",
             "Use --to runner.",
         )
 

@@ -22,13 +22,14 @@ MARK = "edgeopt-export.json"
 """Says what an exported folder is; only a folder with it is ever replaced."""
 README = "README.md"
 _PROCESSING = (
-    "What the bundle does before and after its model is not in this form, which takes and gives what the model "
-    "does: its files are in the bundle's folder processing/, its steps in deployment.toml."
+    "The export does not include the pre- and postprocessing; it has the inputs and outputs of "
+    "the model. The files are in the bundle's folder processing/, the steps in deployment.toml."
 )
 
 _BUCKETS = (
-    "The programs for several sizes (buckets) that the bundle holds are not in this form: it is slower on sizes "
-    "other than the usual one, and gives the same answers. edgeopt.load on the bundle itself has them."
+    "The export does not include the bundle's programs for several sizes (buckets): outputs are "
+    "the same, but sizes other than the usual one are slower. edgeopt.load of the bundle uses "
+    "them."
 )
 
 
@@ -85,7 +86,7 @@ def export(path: Path, form: str, out: Path, emit: Emit, max_batch_size: int | N
     chosen = format_named(form)
     if max_batch_size is not None and not chosen.batches:
         served = ", ".join(each.name for each in FORMATS if each.batches)
-        raise UsageError(f"--max-batch-size means nothing to {form}.", f"It is for: {served}.")
+        raise UsageError(f"--max-batch-size does not apply to {form}.", f"It applies to: {served}.")
     target = _plain(out)
     _check_target(target, path)
     emit(Progress("checking digests", path.name))
@@ -143,18 +144,20 @@ def _check_target(out: Path, bundle: Path) -> None:
     """Only a new or empty folder, or an earlier export, may become one."""
     here = _plain(bundle)
     if here == out or here.is_relative_to(out) or out.is_relative_to(here):
-        raise UsageError(f"'{out}' and the bundle lie in each other.", "Choose another folder for -o.")
+        raise UsageError(f"'{out}' and the bundle contain each other.", "Choose another folder for -o.")
     if out == Path.cwd() or os.path.ismount(out):
-        raise UsageError(f"'{out}' is a folder that cannot be replaced.", "Choose a new name inside it for -o.")
+        raise UsageError(
+            f"'{out}' is a folder that cannot be replaced.", "Choose a new name inside that folder for -o."
+        )
     earlier = out.is_dir() and ((out / MARK).is_file() or not any(out.iterdir()))
     if out.is_symlink() or (out.exists() and not earlier):
         raise UsageError(
-            f"'{out}' exists and is no earlier export, so it will not be replaced.",
+            f"'{out}' already exists and is not an earlier export, so it is not replaced.",
             "Choose another name for -o.",
         )
     if not out.parent.is_dir():
         raise UsageError(
-            f"The folder '{out.parent}' does not exist.", "Make it first, or choose another place for -o."
+            f"The folder '{out.parent}' does not exist.", "Create it first, or choose another place for -o."
         )
     if not os.access(out.parent, os.W_OK):
         raise UsageError(f"The folder '{out.parent}' cannot be written to.", "Choose another place for -o.")

@@ -27,18 +27,19 @@ def write(order: Order, folder: Path) -> Made:
         raise refuse(
             order,
             NAME,
-            f"its model is '{order.bundle.model.name}', which is no ONNX",
-            "Use --to openvino-ir, or export the bundle that it was made from.",
+            f"its model is '{order.bundle.model.name}', which is not ONNX",
+            "Use --to openvino-ir, or export the original bundle.",
         )
     model = copy_model(order, folder, f"{order.file_name}.onnx")
     made = Made(use=_code(order, model, f"{order.file_name}.onnx"))
     made.notes.append(
-        f"A model file holds no options. This one was proved with {order.backend} and {options_text(order)}; "
-        f"with others it may be slower or less exact. Measure it so: {_bench(order, model.name)}"
+        f"A model file holds no options. This one was proved with {order.backend} and "
+        f"{options_text(order)}; others may be slower or less accurate. Measure it with: "
+        f"{_bench(order, model.name)}"
     )
     own = sorted(domains(model) - {"", "ai.onnx", "ai.onnx.ml"})
     if own:
-        made.notes.append(f"It holds operators of {', '.join(own)}, which other runtimes may not know.")
+        made.notes.append(f"It holds operators of {', '.join(own)}, which other runtimes may not support.")
     check_model(order, made, model, order.backend, order.bundle.deployment.run.options)
     return made
 

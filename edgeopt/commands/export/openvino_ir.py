@@ -59,7 +59,7 @@ def converted(order: Order, form: str) -> "Model":
             order,
             form,
             error.message.rstrip("."),
-            "It may hold operators that only ONNX Runtime knows: use --to onnx or --to runner.",
+            "It may have operators specific to ONNX Runtime: use --to onnx or --to runner.",
         ) from error
 
 
@@ -83,8 +83,8 @@ def save(order: Order, model: "Model", place: Path) -> Path:
 def _check_elsewhere(order: Order, made: Made, place: Path) -> None:
     """A bundle of another runtime: OpenVINO's own choice of precision may be too coarse for it."""
     made.notes.append(
-        f"The bundle was proved with {order.backend}; OpenVINO runs its model otherwise, and nothing is known of "
-        "its speed there. `edgeopt bench` tells."
+        f"The bundle was proved with {order.backend}; its speed in OpenVINO is unknown; measure it "
+        "with `edgeopt bench`."
     )
     precise = {"precision": "f32"}
     try:
@@ -96,7 +96,7 @@ def _check_elsewhere(order: Order, made: Made, place: Path) -> None:
         except EdgeoptError:
             raise error from None
         made.notes.append(
-            "It must be told to compute in f32: what OpenVINO chooses by itself on this device is too coarse."
+            "It must compute in f32: the precision OpenVINO chooses on this device is too inaccurate."
         )
         made.use.append(
             'compiled = core.compile_model(model, "CPU", '

@@ -11,11 +11,11 @@ from edgeopt.options import argument, option
 class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
-    bundle: Annotated[Path | None, argument("A bundle, as written by `edgeopt optimize`.")] = None
-    to: Annotated[str, option("The form; --list shows all.", metavar="FORMAT")] = ""
-    out: Annotated[Path | None, option("The folder to write.", "-o", "--out", metavar="DIR")] = None
+    bundle: Annotated[Path | None, argument("Bundle written by `edgeopt optimize`.")] = None
+    to: Annotated[str, option("Format to write; see --list.", metavar="FORMAT")] = ""
+    out: Annotated[Path | None, option("Folder to write.", "-o", "--out", metavar="DIR")] = None
     max_batch_size: Annotated[
         int | None,
-        option("For a server: the most samples in one run; 0: one request at a time.", metavar="N", least=0),
+        option("Maximum samples per run of a server; 0 serves one request at a time.", metavar="N", least=0),
     ] = None
-    list: Annotated[bool, option("The formats, a line each.")] = False
+    list: Annotated[bool, option("List the formats.")] = False

@@ -103,7 +103,7 @@ def _installed(distribution: str) -> str:
 def _run(order: Order, folder: Path, made: Made) -> None:
     """The script's own answers, as its user gets them."""
     if getattr(sys, "frozen", False):
-        made.not_checked = "edgeopt is no Python program here, so the script was not run."
+        made.not_checked = "No Python is available here, so the script was not run."
         return
     done = subprocess.run(
         [sys.executable, "-P", "-B", "runner.py", "--check"],

@@ -32,9 +32,7 @@ _BACKENDS = (
 def write(order: Order, folder: Path) -> Made:
     runtime = runtime_of(order, NAME)
     if order.backend not in _BACKENDS:
-        raise refuse(
-            order, NAME, f"Triton's own backends have no word for {order.backend}", "Use --to runner or --to onnx."
-        )
+        raise refuse(order, NAME, f"Triton has no backend for {order.backend}", "Use --to runner or --to onnx.")
     name = order.file_name
     place = folder / name / "1"
     made = Made(
@@ -132,7 +130,7 @@ def _fixed(made: Made, model: "Model", shapes: dict[str, list[int]], batch: int)
     said = "; ".join(
         f"{name} {'x'.join(map(str, shape[1:] if batch else shape))}" for name, shape in shapes.items()
     )
-    made.notes.append(f"It takes these shapes alone, for which the bundle was made fast: {said}.")
+    made.notes.append(f"It takes only the shapes that the bundle was optimized for: {said}.")
     return True
 
 
@@ -146,8 +144,8 @@ def _say_left_out(order: Order, words: Words, made: Made) -> None:
             )
         else:
             made.notes.append(
-                f"Triton has no word for the option {name}={option_text(options[name])}: the runtime chooses "
-                "by itself."
+                f"Triton does not support the option {name}={option_text(options[name])}; the runtime uses "
+                "its default."
             )
 
 

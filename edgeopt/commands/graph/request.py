@@ -13,21 +13,20 @@ _ENDINGS: dict[str, Format] = {".html": "html", ".htm": "html", ".svg": "svg", "
 
 
 class GraphRequest(msgspec.Struct, frozen=True):
-    subject: Annotated[Path, argument("The model or bundle to draw.", metavar="MODEL|BUNDLE")]
-    out: Annotated[Path, option("The file to write: .html, .svg or .json.", "-o", "--out", metavar="FILE")]
+    subject: Annotated[Path, argument("Model or bundle to draw.", metavar="MODEL|BUNDLE")]
+    out: Annotated[Path, option("File to write: .html, .svg or .json.", "-o", "--out", metavar="FILE")]
     against: Annotated[
         Path | None,
-        option("Second model or bundle: colours show what changed.", metavar="OTHER"),
+        option("Second model or bundle; colours show the differences.", metavar="OTHER"),
     ] = None
-    passes: Annotated[bool, option("Show the graph after each exact rewrite too.")] = False
-    profile_ops: Annotated[bool, option("Measure the time of every node and colour by it.")] = False
+    passes: Annotated[bool, option("Also show the graph after each exact rewrite.")] = False
+    profile_ops: Annotated[bool, option("Measure the time of each node and colour by it.")] = False
     backends: Annotated[
-        tuple[str, ...], option("Measure on this backend only (repeatable).", "--backend", metavar="NAME")
+        tuple[str, ...],
+        option("Backend to measure on; repeatable (default: all available).", "--backend", metavar="NAME"),
     ] = ()
     data: Annotated[Path | None, option("Samples to measure with.", metavar="D")] = None
-    shape: Annotated[
-        tuple[str, ...], option("The shape of an input (repeatable).", metavar="NAME=1x3x224x224")
-    ] = ()
+    shape: Annotated[tuple[str, ...], option("Shape of an input; repeatable.", metavar="NAME=1x3x224x224")] = ()
 
 
 def format_of(request: GraphRequest) -> Format:

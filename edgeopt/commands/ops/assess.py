@@ -73,7 +73,7 @@ class _Kept:
             problems = [cache.store(file, self._lasting(name)) for name, file in self._files.items() if file]
             problem = next((each for each in problems if each), None)
             if problem and self._files:
-                self._emit(Log("warning", f"The results are not kept for the next time: {problem}."))
+                self._emit(Log("warning", f"The results are not cached: {problem}."))
                 self._files = {}
         self._stored = time.monotonic()
 
@@ -94,7 +94,7 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
     if not present:
         reasons = "; ".join(f"{row.name}: {row.reason}" for row in rows)
         raise MissingError(
-            f"None of the backends can be tried here: {reasons or 'there is none'}.",
+            f"No backend can be tested: {reasons or 'there is none'}.",
             "Install a runtime, such as: pip install 'edgeopt[cpu]'",
         )
     chosen = _chosen(choice)
@@ -106,7 +106,12 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
             wanted.append((case, names))
     if wanted:
         if device.state and not device.state.worth_measuring:
-            emit(Log("warning", "This device is not in a state worth measuring; times may be too long."))
+            emit(
+                Log(
+                    "warning",
+                    "The state of this device does not allow reliable measurements; times may be too long.",
+                )
+            )
         try:
             measure(wanted, device, emit, kept.add)
         finally:
@@ -136,7 +141,7 @@ def backend_rows(names: Sequence[str]) -> list[BackendRow]:
 def _backend_row(backend: Backend) -> BackendRow:
     if _ONNX not in backend.formats:
         raise UsageError(
-            f"The backend {backend.name} runs no ONNX models, which the cases are.",
+            f"The backend {backend.name} runs no ONNX models.",
             f"Name one of: {', '.join(each.name for each in BACKENDS if _ONNX in each.formats)}.",
         )
     found = backend.available()
@@ -149,7 +154,7 @@ def _chosen(choice: Choice) -> list[tuple[str, Case]]:
     known = {name.lower(): name for name in operators()}
     for name in choice.only:
         if name.lower() not in known:
-            raise UsageError(f"There is no case of an operator '{name}'.", nearest(name, known.values()))
+            raise UsageError(f"There is no test of the operator '{name}'.", nearest(name, known.values()))
     only = {known[name.lower()] for name in choice.only}
     return [
         (family, case)
@@ -186,7 +191,9 @@ def _figures(device: Device, backend: str, case: Case, measured: Measured) -> Fi
     if not measured.time_us:
         return Figures(measured, roofline_reason="it was not timed")
     if backend not in _ON_PROCESSOR:
-        return Figures(measured, roofline_reason=f"the peaks are the processor's, and {backend} runs elsewhere")
+        return Figures(
+            measured, roofline_reason=f"the peaks are the processor's, and {backend} runs on another device"
+        )
     threads = device.limits.usable_cores
     least = least_us(device, case.precision, threads, measured.operations, measured.moved_bytes)
     if isinstance(least, str):

@@ -46,7 +46,7 @@ class Runner:
     def _time(self, slice_ms: float) -> Answer:
         session = self._session
         if session is None:
-            return Failed("Nothing is open.")
+            return Failed("No model is open.")
         if self._run_us < _WARM_UP_BELOW_US:
             self._one_run(session)  # brings the caches back from what ran in the turn before
         taken: list[float] = []

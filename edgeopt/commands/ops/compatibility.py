@@ -152,7 +152,7 @@ def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorRow], names: list
         if row.share > 0 and len(dominating) < _MOST_NAMED and sum(r.share for r in dominating) < _DOMINATE:
             dominating.append(row)
     if not dominating:
-        return "the shapes in the model do not tell what takes its time"
+        return "unknown shapes hide which operators take the time"
     logs = dict.fromkeys(names, 0.0)
     used, compared = 0, []
     for row in dominating:
@@ -162,7 +162,7 @@ def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorRow], names: list
         compared += [row] if timed else []
         used += len(timed)
     if not used:
-        return f"there is no case of {' or '.join(_name(row) for row in dominating)} that all backends ran"
+        return f"no test of {' or '.join(_name(row) for row in dominating)} ran on all backends"
     weight = sum(row.share for row in compared)
     means = {name: exp(value / weight) for name, value in logs.items()}
     best = min(means.values())

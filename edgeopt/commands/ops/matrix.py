@@ -12,8 +12,8 @@ from edgeopt.commands.ops.result import STATUSES, CaseRow, Figures, Report, Stat
 MARKS: dict[Status, str] = {"conforms": "✓", "deviates": "≠", "not supported": "○", "failed": "✗"}
 MOODS: dict[Status, Mood] = {"conforms": "good", "deviates": "warning", "not supported": "accent", "failed": "bad"}
 LEGEND = (
-    "✓ conforms: time of the largest shape, share of the roofline · ≠ deviates · ○ not supported · ✗ failed "
-    "(so many of the shapes) · empty: no such case"
+    "✓ conforms: time of the largest shape, share of the roofline · ≠ deviates · ○ not supported "
+    "· ✗ failed (number of shapes) · empty: no such case"
 )
 
 
@@ -93,13 +93,13 @@ def summary(report: Report) -> Iterator[str]:
         share = counts["conforms"] / total if total else 0.0
         rest = f"; {others}" if others else ""
         yield f"{row.name} {row.version}: {counts['conforms']} of {total} cases conform ({_percent(share)}){rest}."
-    kept = "all known from an earlier time; --again measures anew"
+    kept = "all from the cache; --again measures again"
     told = f"{report.measured} results measured in {report.took_s:.0f} s" if report.measured else kept
     yield f"With {units.count(report.threads, 'thread')}; {told}."
     if report.doubtful:
         yield (
-            f"{report.doubtful} of the results kept were measured when this device was not in a state worth "
-            "measuring; their times may be too long: --again measures anew."
+            f"{report.doubtful} cached results were measured while the device was busy or throttled; "
+            "their times may be too long. --again measures again."
         )
 
 

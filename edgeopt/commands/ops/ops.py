@@ -21,8 +21,8 @@ def ops(request: Request, emit: Emit) -> Report:
     used, precisions = kinds_of(analysis)
     if not used:
         raise ModelError(
-            f"There is no case of any operator of '{request.model.name}'.",
-            "See what it is made of: edgeopt analyze MODEL",
+            f"No operator of '{request.model.name}' has a test.",
+            "List its operators: edgeopt analyze MODEL",
         )
     report = assess(probe(), msgspec.structs.replace(choice, only=used, precisions=precisions), emit)
     return msgspec.structs.replace(report, model=compatibility(analysis, report))

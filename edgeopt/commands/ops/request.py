@@ -12,17 +12,19 @@ from edgeopt.options import argument, option
 class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
-    model: Annotated[Path | None, argument("Try the operators of this model alone.", metavar="[MODEL]")] = None
+    model: Annotated[
+        Path | None, argument("Model whose operators to test (default: all operators).", metavar="[MODEL]")
+    ] = None
     backend: Annotated[
-        tuple[str, ...], option("Try this backend; may be given several times.", metavar="NAME")
+        tuple[str, ...], option("Backend to test; repeatable (default: all available).", metavar="NAME")
     ] = ()
-    only: Annotated[str, option("Try these operators alone: Conv,MatMul.", metavar="OP,OP")] = ""
-    quick: Annotated[bool, option("Try small shapes alone.")] = False
-    again: Annotated[bool, option("Measure anew what was measured before.")] = False
+    only: Annotated[str, option("Operators to test, such as Conv,MatMul.", metavar="OP,OP")] = ""
+    quick: Annotated[bool, option("Test small shapes only.")] = False
+    again: Annotated[bool, option("Repeat earlier measurements.")] = False
 
 
 def operators(request: Request) -> tuple[str, ...]:
     """Those that it names; raises UsageError where the model names them already."""
     if request.model is not None and request.only:
-        raise UsageError("MODEL already says which operators to try; --only does too.", "Give one of them.")
+        raise UsageError("MODEL and --only exclude each other.", "Give one of them.")
     return tuple(name.strip() for name in request.only.split(",") if name.strip())

@@ -152,7 +152,7 @@ def _result(prepared: Prepared, status: Status, message: str) -> Measured:
 
 
 def _sentence(answer: Answer | Failed) -> str:
-    said = answer.message if isinstance(answer, (Failed, Refused)) else "its process answered another question"
+    said = answer.message if isinstance(answer, (Failed, Refused)) else "its process sent an unexpected answer"
     return said[0].upper() + said[1:].rstrip(".") + "."
 
 

@@ -11,7 +11,7 @@ from edgeopt.options import argument, option
 class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
-    name: Annotated[str | None, argument("Tell how this one works.", metavar="[PASS]")] = None
+    name: Annotated[str | None, argument("Pass to explain (default: list all passes).", metavar="[PASS]")] = None
     rules: Annotated[
-        tuple[Path, ...], option("List rewrites of your own too (repeatable).", metavar="FILE.py")
+        tuple[Path, ...], option("File with your own rewrites to list too; repeatable.", metavar="FILE.py")
     ] = ()

@@ -152,4 +152,4 @@ def _delivered(plan: Plan, found: Ranked, begun: float) -> Ahead:
         plan.emit(Progress("writing", str(plan.wishes.out)))
         write_bundle(plan, best.made, outcome)
         return outcome
-    raise VerificationError("Not even the source model answers as before.", "Run it again.")
+    raise VerificationError("The source model no longer reaches the floor.", "Run the command again.")

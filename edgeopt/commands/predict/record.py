@@ -47,5 +47,5 @@ def _table(path: Path) -> Report | None:
     except msgspec.MsgspecError as error:
         raise InputError(
             f"The operator table in '{path}' cannot be read: {error}.",
-            "Make it anew on the device: edgeopt ops --json >> device.json",
+            "Create it again on the device: edgeopt ops --json >> device.json",
         ) from error

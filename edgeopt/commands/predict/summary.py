@@ -10,8 +10,8 @@ from edgeopt.graph.accuracy import decibels
 from edgeopt.search.outcome import Candidate
 
 LEFT = {
-    "lowered": "left to the device: what a runtime's own forms gain is seen by measuring only",
-    "planned": "left to the device: which layers gain in which form is seen by measuring only",
+    "lowered": "left to the device: operators specific to a runtime must be measured",
+    "planned": "left to the device: the gain of each layer in each scheme must be measured",
 }
 
 
@@ -88,8 +88,8 @@ def _verdict(place: Place, best: Place) -> tuple[Status, str]:
 
 def _why(place: Place) -> str:
     if isinstance(place.latency, Latency):
-        return f"quickest as predicted; {place.latency.products_share:.0%} of its time in products"
-    return "first in the order of the profile that keeps the floor"
+        return f"fastest predicted; {place.latency.products_share:.0%} of its time in products"
+    return "first in the order of the profile within the floor"
 
 
 def _speedup(start: Place | None, best: Place) -> float | None:
@@ -101,12 +101,12 @@ def _speedup(start: Place | None, best: Place) -> float | None:
 def _summary(plan: Plan, best: Place, start: Place | None, speedup: float | None, accuracy_db: float) -> str:
     device, name = plan.record.title, best.made.candidate.name
     if best.made.candidate.variant == "source" and (start is None or start.made is best.made):
-        return f"Predicted, not measured: on {device} nothing is expected to be faster than the model as it came."
+        return f"Predicted, not measured: on {device} nothing is expected to be faster than the source model."
     said = f"Predicted, not measured: {name} is expected to be the best on {device}"
     if speedup is not None and isinstance(best.latency, Latency) and start is not None:
         said += (
-            f", {speedup:.2f}x as fast as the model as it came "
-            f"({best.latency.predicted_ms:.3g} ms instead of {start.predicted_ms:.3g} ms)"
+            f", {speedup:.2f}x as fast as the source model ({best.latency.predicted_ms:.3g} ms instead of "
+            f"{start.predicted_ms:.3g} ms)"
         )
     return f"{said}, accuracy {decibels(accuracy_db)}."
 
@@ -116,8 +116,8 @@ def _basis(best: Place) -> str:
         latency = best.latency
         low, high = latency.low_ms / latency.predicted_ms, latency.high_ms / latency.predicted_ms
         return (
-            f"Predicted from {latency.basis}. Take a time for {low:g} to {high:g} times what it says: so far off "
-            "were most predictions that could be checked."
+            f"Predicted from {latency.basis}. Times may be {low:g} to {high:g} times the prediction, as "
+            "in most checked predictions."
         )
     return f"No latency can be predicted: {best.latency} (on the device). The order is that of the profile."
 

@@ -107,8 +107,8 @@ def _check_cleaned(plan: Plan) -> None:
     accuracy = compare_outputs(study.reference_of(few), got)
     if accuracy.problem or accuracy.snr_db < EXACT_DB:
         raise VerificationError(
-            f"The cleaned model is not the source any more ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
-            "That is a fault of edgeopt; `edgeopt simplify --bisect` finds the pass that does it.",
+            f"The cleaned model differs from the source ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
+            "This is a bug in edgeopt; `edgeopt simplify --bisect` finds the pass.",
         )
 
 
@@ -116,7 +116,7 @@ def _warn(plan: Plan) -> None:
     for name, reason in plan.backends.absent.items():
         if plan.backends.assumed and name in PROCESSOR:
             continue
-        plan.warn(f"The backend {name} is left out: {reason}.")
+        plan.warn(f"Skipped the backend {name}: {reason}.")
     if plan.backends.assumed:
         first = plan.backends.order[0]
         plan.warn(
@@ -125,10 +125,10 @@ def _warn(plan: Plan) -> None:
         )
     for backend in plan.backends.order:
         if stand_in(backend) != backend:
-            plan.warn(f"{backend} does not run here, so answers are judged with {stand_in(backend)}.")
+            plan.warn(f"{backend} is not available here, so accuracy is judged with {stand_in(backend)}.")
     if plan.given.use.generated:
-        plan.warn("No data was given: only exact rewrites and float precisions are planned, on generated inputs.")
+        plan.warn("No data: only exact rewrites and float precisions are planned, on generated inputs.")
     elif plan.given.use.shared:
-        plan.warn(f"{plan.given.use.given} samples are too few to calibrate and to check apart; 8-bit needs 12.")
+        plan.warn(f"{plan.given.use.given} samples are too few for 8-bit variants, which need 12.")
     for warning in plan.given.warnings:
         plan.warn(warning)

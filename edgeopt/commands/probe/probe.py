@@ -64,9 +64,14 @@ def _measured(device: Device, again: bool, emit: Emit) -> Device:
     from edgeopt.measure.peaks.measure import measure
 
     if device.state and not device.state.worth_measuring:
-        emit(Log("warning", "This device is not in a state worth measuring; peaks measured now may be too low."))
+        emit(
+            Log(
+                "warning",
+                "The state of this device does not allow reliable measurements; measured peaks may be too low.",
+            )
+        )
     measured = measure(device, emit)
     problem = store(user_cache_folder(), device, measured)
     if problem:
-        emit(Log("warning", f"The peaks are not kept: {problem}."))
+        emit(Log("warning", f"The peaks are not cached: {problem}."))
     return with_peaks(device, measured)

@@ -13,14 +13,14 @@ class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
     explain: Annotated[bool, option("Show where each fact comes from.")] = False
-    record: Annotated[Path | None, option("Also write a recording of this machine there.", metavar="DIR")] = None
+    record: Annotated[Path | None, option("Folder to write a recording of this machine to.", metavar="DIR")] = None
     root: Annotated[
-        Path | None, option("Read a recording, or an unpacked tree of /proc and /sys.", metavar="DIR")
+        Path | None, option("Recording to read, or an unpacked tree of /proc and /sys.", metavar="DIR")
     ] = None
-    device: Annotated[Path | None, option("Read a record that --json printed.", metavar="FILE.json")] = None
-    deep: Annotated[bool, option("Also measure peaks (10 s), or show those of an earlier time.")] = False
-    again: Annotated[bool, option("With --deep: measure anew.")] = False
-    identify: Annotated[bool, option("Add the host name and the machine id to the record.")] = False
+    device: Annotated[Path | None, option("Record to read, as printed by --json.", metavar="FILE.json")] = None
+    deep: Annotated[bool, option("Also measure peaks (10 s), or show those measured before.")] = False
+    again: Annotated[bool, option("Repeat the measurement of --deep.")] = False
+    identify: Annotated[bool, option("Include the host name and machine id in the record.")] = False
 
 
 def check(request: Request) -> None:
@@ -28,10 +28,10 @@ def check(request: Request) -> None:
     named = {"--record": request.record, "--root": request.root, "--device": request.device}
     given = [flag for flag, path in named.items() if path is not None]
     if request.again and not request.deep:
-        raise UsageError("--again says how to do --deep, which is missing.", "Give both: --deep --again")
+        raise UsageError("--again needs --deep.", "Give both: --deep --again")
     if request.deep and given:
         raise UsageError(f"--deep and {given[0]} exclude each other.", "Run them one after the other.")
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} exclude each other.", "Give one of them.")
     if request.identify and (request.root or request.device):
-        raise UsageError(f"{given[0]} reads a machine without an identity, so --identify has nothing to ask.")
+        raise UsageError(f"{given[0]} has no identity of the machine, so --identify cannot be used.")

@@ -50,7 +50,7 @@ def compared(work: Work) -> tuple[CalibrationTried, ...]:
 
     study, course = work.study, _course(work)
     if not len(work.given.calibrate):
-        raise DataError("There are no samples to calibrate with.", "Give some with --data.")
+        raise DataError("There are no samples to calibrate with.", "Pass samples with --data.")
     path = work.folder / "calibrated.onnx"
 
     def judge(ranges: Mapping[str, Range]) -> tuple[float, float]:
@@ -83,8 +83,8 @@ def _course(work: Work) -> Course:
 def _summary(rows: tuple[CalibrationTried, ...], samples: int) -> str:
     best = rows[0]
     if best.snr_db is None:
-        return f"The most exact calibration, tensor by tensor: {best.method}."
+        return f"The most accurate calibration, tensor by tensor: {best.method}."
     near = [row.method for row in rows[1:] if row.snr_db is not None and best.snr_db - row.snr_db < _CLOSE_DB]
-    said = f"; {', '.join(near)} {'is' if len(near) == 1 else 'are'} as good" if near else ""
+    said = f"; {', '.join(near)} {('is' if len(near) == 1 else 'are')} equally accurate" if near else ""
     reached = f"{decibels(best.snr_db)} on {samples} samples"
-    return f"The most exact calibration of {INT8.name}: {best.method}, {reached}{said}."
+    return f"The most accurate calibration of {INT8.name}: {best.method}, {reached}{said}."

@@ -55,4 +55,4 @@ def _summary(said: tuple[TargetSaid, ...]) -> str:
 
 
 def _of_samples(generated: bool) -> tuple[str, ...]:
-    return ("There is no data: saturation is looked for on made-up inputs.",) if generated else ()
+    return ("No data: saturation is checked on generated inputs.",) if generated else ()

@@ -20,10 +20,17 @@ if TYPE_CHECKING:
 
 _PLAN = "plan"
 
-Model = Annotated[Path, argument("The ONNX model; it is not changed.", metavar="MODEL")]
-ProfileName = Annotated[str, option("A target profile by name or file [that of this device].", metavar="PROFILE")]
-Samples = Annotated[int | None, option("At most so many calibrate [half of them, up to 100].", metavar="N")]
-Augmenting = Annotated[str, option("Calibrate with changed samples too: noise=0.01, scaling=0.1.", metavar="WHAT")]
+Model = Annotated[Path, argument("ONNX model to quantize; never changed.", metavar="MODEL")]
+ProfileName = Annotated[
+    str, option("Target profile, by name or file (default: the best fit for this device).", metavar="PROFILE")
+]
+Samples = Annotated[
+    int | None, option("Maximum number of samples that calibrate (default: half of them, up to 100).", metavar="N")
+]
+Augmenting = Annotated[
+    str,
+    option("Also calibrate with altered samples: noise=0.01, scaling=0.1, or both with a comma.", metavar="WHAT"),
+]
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -33,7 +40,7 @@ class Asked(msgspec.Struct, frozen=True):
     out: Annotated[
         Path | None,
         option(
-            "Where it goes: FILE.onnx, or a bundle NAME.edgeopt that holds backend, options and proof too.",
+            "Result to write: FILE.onnx, or a bundle NAME.edgeopt with backend, options and proof.",
             *("-o", "--out"),
             metavar="OUT",
         ),
@@ -41,74 +48,72 @@ class Asked(msgspec.Struct, frozen=True):
     single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
     data: Annotated[
         Path | None,
-        option("Samples: an .npz or a folder; 12 or more, half of them calibrate.", metavar="DATA"),
+        option("Samples: an .npz file or a folder; 12 or more, half of them calibrate.", metavar="DATA"),
     ] = None
     method: Annotated[
         str,
         option(
-            "plan (a form for each layer), or one form for all: int8, int8-dynamic, int8-groups, a16w8, w8, "
-            "w4, fp16, bf16.",
+            "plan (a scheme for each layer), or one scheme for all layers: int8, int8-dynamic, int8-groups, "
+            "a16w8, w8, w4, fp16, bf16.",
             metavar="METHOD",
         ),
     ] = _PLAN
     floor: Annotated[
         str | None,
         option(
-            "What must stay: 30dB, or exact (80 dB), transparent (30 dB, the default), balanced (20 dB), "
-            "aggressive (12 dB, beside a --metric of the task); or the least value of the --metric.",
+            "Accuracy floor: exact (80 dB), transparent (30 dB, default), balanced (20 dB), aggressive (12 "
+            "dB, needs a task --metric), a ratio such as 25dB, or the minimum of --metric.",
             metavar="FLOOR",
         ),
     ] = None
     no_floor: Annotated[
         bool,
-        option("Write one form for all layers whatever its accuracy; no goal is enforced, shown or stored."),
+        option("Write one scheme for all layers, whatever its accuracy."),
     ] = False
     metric: Annotated[
         str | None,
         option(
-            "snr, cosine, max-error, top1, top5, top1-labels, or a function of your own: module:function, "
-            "file.py:function.",
+            "Accuracy metric: snr (default), cosine, max-error, top1, top5, top1-labels, or your own function"
+            " as module:function or file.py:function.",
             metavar="METRIC",
         ),
     ] = None
     max_drop: Annotated[
-        str | None, option("How much worse than the source's the metric may be: 0.4%.", metavar="DROP")
+        str | None, option("Largest allowed drop of the metric, such as 0.4%.", metavar="DROP")
     ] = None
-    labels: Annotated[
-        str, option("The array in the data that holds the labels [label, labels].", metavar="NAME")
-    ] = ""
-    backend: Annotated[str, option("What it is for [of those that are here, the fastest].", metavar="BACKEND")] = (
+    labels: Annotated[str, option("Array of labels in the data (default: label or labels).", metavar="NAME")] = ""
+    backend: Annotated[str, option("Backend to plan for (default: the fastest available).", metavar="BACKEND")] = (
         ""
     )
     options: Annotated[
-        tuple[str, ...], option("An option of the backend (repeatable).", "--option", metavar="NAME=VALUE")
+        tuple[str, ...], option("Option of the backend; repeatable.", "--option", metavar="NAME=VALUE")
     ] = ()
     profile: ProfileName = ""
     keep_float: Annotated[
         tuple[str, ...],
-        option("A node that stays float, or a pattern with * (repeatable).", metavar="NODE"),
+        option("Node to keep in float, or a pattern with *; repeatable.", metavar="NODE"),
     ] = ()
     calibration: Annotated[
-        str, option("How ranges are found; `edgeopt compare-calibrations` tries all.", metavar="METHOD")
+        str, option("Calibration method; `edgeopt compare-calibrations` tries all of them.", metavar="METHOD")
     ] = ""
     samples: Samples = None
     augment: Augmenting = ""
-    bias_correction: Annotated[bool, option("Take the mean error of a layer off its bias.")] = False
-    rounding: Annotated[bool, option("Choose by the data which weights round up and which down.")] = False
+    bias_correction: Annotated[bool, option("Subtract the mean error of each layer from its bias.")] = False
+    rounding: Annotated[bool, option("Choose from the data which weights round up and which down.")] = False
     shape: Annotated[
-        tuple[str, ...], option("Fix the shape of an input (repeatable).", metavar="NAME=1x3x224x224")
+        tuple[str, ...], option("Shape to fix for an input; repeatable.", metavar="NAME=1x3x224x224")
     ] = ()
-    sensitivity: Annotated[bool, option("Report what each layer costs and saves; without -o nothing more.")] = (
-        False
-    )
+    sensitivity: Annotated[
+        bool, option("Report the error and gain of each layer; without -o, do nothing else.")
+    ] = False
     check_targets: Annotated[
         str,
         option(
-            "What these targets' devices would do with the result, or without -o with MODEL itself.",
+            "Targets to check the result for, or without -o the model itself.",
             metavar="TARGET,...",
         ),
     ] = ""
-    time_limit_s: Annotated[float | None, option("At most so many seconds.", metavar="S", least=5, most=DAY_S)] = (
+    time_limit_s: Annotated[float | None, option("Time limit, in seconds.", metavar="S", least=5, most=DAY_S)] = (
         None
     )
 
@@ -117,10 +122,10 @@ class AskedCalibrations(msgspec.Struct, frozen=True):
     """What `edgeopt compare-calibrations` is asked."""
 
     model: Model
-    data: Annotated[Path, option("Samples: an .npz or a folder; half of them calibrate.", metavar="DATA")]
-    backend: Annotated[str, option("For whose int8 [of those that are here, the fastest].", metavar="BACKEND")] = (
-        ""
-    )
+    data: Annotated[Path, option("Samples: an .npz file or a folder; half of them calibrate.", metavar="DATA")]
+    backend: Annotated[
+        str, option("Backend whose int8 is tried (default: the fastest available).", metavar="BACKEND")
+    ] = ""
     profile: ProfileName = ""
     samples: Samples = None
     augment: Augmenting = ""
@@ -188,12 +193,12 @@ def _goal(asked: Asked) -> "Goal":
     wanted = {"floor": asked.floor, "metric": asked.metric, "max_drop": asked.max_drop}
     given = next((Named(name) for name, text in wanted.items() if text is not None), None)
     if given is not None:
-        raise UsageError(f"{none} asks for no goal, and {given} for one.", "Leave one of them out.", [none, given])
+        raise UsageError(f"{none} and {given} exclude each other.", "Leave one of them out.", [none, given])
     if asked.method == _PLAN:
         method = Named("method", "int8")
         raise UsageError(
-            f"A plan needs a goal to choose by, and {none} asks for none.",
-            f"Name one form for all layers, as in {method}, or leave {none} out.",
+            f"A plan needs a goal, so it cannot be used with {none}.",
+            f"Choose one scheme for all layers, such as {method}, or leave {none} out.",
             [none, method],
         )
     return NO_FLOOR
@@ -214,7 +219,7 @@ def read_augment(text: str) -> "Augment":
         except ValueError:
             found[name] = -1.0
         if not 0 <= found[name] < 1:
-            raise UsageError(f"'{part.strip()}' is no augmentation: its number must be a share from 0 to 1.", how)
+            raise UsageError(f"'{part.strip()}' is not an augmentation: the number must be from 0 to 1.", how)
     return Augment(**found)
 
 
@@ -235,7 +240,7 @@ def _check(request: "QuantizeRequest") -> None:
 
     if request.single_file and (request.out is None or request.out.suffix != SUFFIX):
         raise UsageError(
-            "--single-file is for bundles, and none is to be written.",
+            "--single-file is for bundles, but no bundle is written.",
             f"Add -o NAME{SUFFIX}, or leave --single-file out.",
         )
     if request.method not in METHODS:
@@ -243,12 +248,12 @@ def _check(request: "QuantizeRequest") -> None:
     place = place_named(request.options) if request.out is not None and request.out.suffix == SUFFIX else None
     if place is not None:
         raise UsageError(
-            f"A bundle does not take the option '{place}': it names a place on this device.",
-            "Leave it out; give it where a plain model is run or measured.",
+            f"A bundle does not take the option '{place}': it names a path on this device.",
+            "Leave it out; it can be set when a plain model is run or measured.",
         )
     if request.options and not request.backend:
         raise UsageError(
-            "The options belong to a backend, and none is named.",
+            "--option needs --backend.",
             "Add --backend NAME; `edgeopt backends` lists them with their options.",
         )
     if request.calibration:

@@ -146,6 +146,6 @@ def _summary(rows: tuple[Row, ...], same: bool | None) -> str:
     files = {True: "Both run the same files", False: "They run different files", None: ""}[same]
     parts = list(dict.fromkeys(row.part for row in rows))
     if not parts:
-        return f"{files or 'They say the same'}, and nothing differs but when they were made."
+        return f"{files or 'They are equal'}; only the time of creation differs."
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return f"{files}; they differ in: {listed}." if files else f"They differ in: {listed}."

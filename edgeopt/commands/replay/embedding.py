@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeopt.errors import BundleError
 
 LARGEST_BYTES = 64 << 20
-_HINT = "Get the bundle or the exported profile again from where it came."
+_HINT = "Copy the bundle or the exported profile again from its source."
 
 
 def packed(content: bytes) -> str:
@@ -22,7 +22,7 @@ def unpacked(text: str, what: str, path: Path) -> bytes:
         unpacker = zlib.decompressobj()
         content = unpacker.decompress(base64.b64decode(text, validate=True), LARGEST_BYTES)
     except (zlib.error, binascii.Error, ValueError) as error:
-        raise BundleError(f"{what}, as '{path}' has it, is damaged: {error}.", _HINT) from None
+        raise BundleError(f"{what} in '{path}' is damaged: {error}.", _HINT) from None
     if not unpacker.eof:
-        raise BundleError(f"{what}, as '{path}' has it, is cut off or too large.", _HINT)
+        raise BundleError(f"{what} in '{path}' is truncated or too large.", _HINT)
     return content

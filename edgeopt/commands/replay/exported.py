@@ -131,17 +131,17 @@ def _unavailable(profile: Profile) -> str:
     if isinstance(found, Available):
         return ""
     extra = f" Install it with: pip install 'edgeopt[{found.extra}]'" if found.extra else ""
-    return f"The backend {name} cannot be used here: {found.reason}.{extra}"
+    return f"The backend {name} is not available: {found.reason}.{extra}"
 
 
 def _check_out(out: Path) -> None:
     if out.suffix != SUFFIX:
         raise UsageError(f"'{out}' does not end in {SUFFIX}, which a profile is.", f"Try -o {out.stem}{SUFFIX}.")
     if not out.absolute().parent.is_dir():
-        raise UsageError(f"The folder '{out.parent}' does not exist.", "Make it first, or choose another -o.")
+        raise UsageError(f"The folder '{out.parent}' does not exist.", "Create it first, or choose another -o.")
     if out.is_dir() or out.is_symlink() or (out.exists() and not _is_profile(out)):
         raise UsageError(
-            f"'{out}' exists and is no deployment profile, so it will not be replaced.", "Choose another -o."
+            f"'{out}' already exists and is not a deployment profile, so it is not replaced.", "Choose another -o."
         )
 
 

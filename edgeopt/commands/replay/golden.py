@@ -40,7 +40,7 @@ def put_golden(work: Work, same: bool) -> Answered:
     except MissingError as error:
         if not same:
             raise
-        work.warn(f"The golden samples were not run, as the backend cannot be used here: {error.message}")
+        work.warn(f"The golden samples were not run, because the backend is not available: {error.message}")
         return Answered()
     accuracy, floor_db = compare_outputs(found.golden("reference"), outputs), golden_floor_db(found)
     if accuracy.problem or accuracy.snr_db < floor_db:
@@ -48,8 +48,9 @@ def put_golden(work: Work, same: bool) -> Answered:
     alike = compare_outputs(found.golden("outputs"), outputs)
     if alike.snr_db < _ALIKE_DB:
         work.warn(
-            f"The golden outputs differ from those of the first bundle ({alike.snr_db:.1f} dB): other processors "
-            "and runtimes round otherwise. Against the source model they are within what was asked."
+            f"The golden outputs differ from those of the first bundle ({alike.snr_db:.1f} dB): other "
+            "processors and runtimes round differently. Compared with the source model they are within "
+            "the floor."
         )
     return Answered(alike.snr_db, accuracy.snr_db, floor_db)
 
@@ -62,13 +63,11 @@ def _fresh(work: Work, same: bool) -> Answered:
     near = not accuracy.problem and accuracy.snr_db >= work.needed_db
     if not near and not (made_up and same):
         hint = (
-            "These samples were made up, which says little: give real ones with --data." if made_up else _OPTIMIZE
+            "These samples are generated, which says little: pass real ones with --data." if made_up else _OPTIMIZE
         )
         raise _too_far(accuracy.snr_db, len(outputs), work.needed_db, accuracy.problem, hint)
     if made_up:
-        said = (
-            "" if near else ", and say only whether a device computes the same: the source answers them otherwise"
-        )
+        said = "" if near else ", and only show whether a device computes the same"
         work.warn(f"The profile comes without golden samples: they are made up{said}. --data takes real ones.")
     for name, runs in (("inputs", feeds), ("reference", reference if near else outputs), ("outputs", outputs)):
         write.write_golden(work.folder, name, runs)
@@ -76,5 +75,5 @@ def _fresh(work: Work, same: bool) -> Answered:
 
 
 def _too_far(reached_db: float, count: int, floor_db: float, problem: str | None, hint: str) -> VerificationError:
-    said = f"The rebuilt model reaches {reached_db:.1f} dB on {count} samples; it must reach {floor_db:g} dB."
+    said = f"The rebuilt model reaches {reached_db:.1f} dB on {count} samples; it needs {floor_db:g} dB."
     return VerificationError(f"{said} {problem or ''}".strip(), hint)

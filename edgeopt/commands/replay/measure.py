@@ -24,8 +24,10 @@ def prove(work: Work) -> Evidence:
     if judged.problem or judged.value < work.needed_db:
         said = judged.problem or (judged.weakest.sentence if judged.weakest is not None else "")
         raise VerificationError(
-            f"The rebuilt model reaches {decibels(judged.value)} on {len(feeds)} samples here; it must reach "
-            f"{work.needed_db:g} dB. {said}".strip(),
+            (
+                f"The rebuilt model reaches {decibels(judged.value)} on {len(feeds)} samples here; it needs "
+                f"{work.needed_db:g} dB. {said}"
+            ).strip(),
             "Run `edgeopt optimize` on this device.",
         )
     place = work.rest / "samples"
@@ -40,7 +42,7 @@ def prove(work: Work) -> Evidence:
     if speed is None:
         said = "; ".join(f"{name}: {reason}" for name, reason in found.failures.items())
         raise VerificationError(
-            f"The rebuilt model could not be measured: {said}.", "Run it again, or leave --measure out."
+            f"The rebuilt model could not be measured: {said}.", "Run the command again, or leave --measure out."
         )
     if found.warning:
         work.warn(found.warning)

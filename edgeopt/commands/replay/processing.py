@@ -12,7 +12,7 @@ from edgeopt.bundle.read import Bundle
 from edgeopt.commands.replay.embedding import LARGEST_BYTES, packed, unpacked
 from edgeopt.errors import BundleError
 
-_HINT = "Get the bundle or the exported profile again from where it came."
+_HINT = "Copy the bundle or the exported profile again from its source."
 
 
 def files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -> dict[str, bytes]:
@@ -20,12 +20,12 @@ def files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -
     found: dict[str, bytes] = {}
     for name, part in _with_files(processing):
         if part.embedded:
-            content = unpacked(part.embedded, f"The {name}-processing", path)
+            content = unpacked(part.embedded, f"The {name}processing", path)
         else:
             content = (bundle.folder / part.file).read_bytes() if bundle else _beside(path, part, name)
         if hashlib.sha256(content).hexdigest() != part.sha256:
             raise BundleError(
-                f"The {name}-processing, as '{path}' has it, is not what was written: its digest is another.",
+                f"The {name}processing in '{path}' was changed: its digest differs.",
                 _HINT,
             )
         found[_place(name)] = content
@@ -43,8 +43,8 @@ def _beside(path: Path, part: Part, name: str) -> bytes:
         return file.read_bytes()
     except OSError:
         raise BundleError(
-            f"'{path}' needs the file {_place(name)} beside it, which is not there.",
-            "Give the whole bundle, or make one file of it: edgeopt profile export BUNDLE -o NAME.toml",
+            f"'{path}' needs the file {_place(name)} next to it, which is missing.",
+            "Give the whole bundle, or export it to one file: edgeopt profile export BUNDLE -o NAME.toml",
         ) from None
 
 

@@ -14,8 +14,8 @@ from edgeopt.commands.replay.processing import files_of
 from edgeopt.errors import BundleError
 
 _LARGEST_BYTES = 2 << 30
-_WHAT = "What calibration found"
-_HINT = "Get the bundle or the exported profile again from where it came."
+_WHAT = "The calibration result"
+_HINT = "Copy the bundle or the exported profile again from its source."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def read_profile(path: Path) -> Profile:
     place = place_named(deployment.run.options)
     if place is not None:
         raise BundleError(
-            f"The deployment profile '{path.name}' has the option '{place}' for its runtime, which names a "
-            "place on some device.",
+            f"The deployment profile '{path.name}' has the runtime option '{place}', which names a path "
+            "on a device.",
             "Make the bundle again without that option.",
         )
     return _profile(path, deployment, None)
@@ -86,7 +86,7 @@ def _checked(told: Record | None, folder: Path, path: Path) -> bytes | None:
         )
     content = unpacked(told.embedded, _WHAT, path) if told.embedded else _beside(folder / RECORD, path)
     if hashlib.sha256(content).hexdigest() != told.sha256:
-        raise BundleError(f"{_WHAT}, as '{path}' has it, is not what was written: its digest is another.", _HINT)
+        raise BundleError(f"{_WHAT} in '{path}' was changed: its digest differs.", _HINT)
     return content
 
 
@@ -97,6 +97,6 @@ def _beside(file: Path, path: Path) -> bytes:
         return file.read_bytes()
     except OSError:
         raise BundleError(
-            f"'{path}' needs the file {RECORD} beside it, which is not there.",
-            "Give the whole bundle, or make one file of it: edgeopt profile export BUNDLE -o NAME.toml",
+            f"'{path}' needs the file {RECORD} next to it, which is missing.",
+            "Give the whole bundle, or export it to one file: edgeopt profile export BUNDLE -o NAME.toml",
         ) from None

@@ -127,13 +127,12 @@ def _is_same(work: Work) -> bool:
         if file.is_file()
     }
     if not told:
-        work.warn(
-            "The profile holds no digests of the model's files, so nothing tells whether these are the same."
-        )
+        work.warn("The profile holds no digests of the model's files, so they cannot be compared.")
     elif made != told:
         work.warn(
-            f"The model's files are not the same to the last byte: edgeopt {work.deployment.edgeopt} and the "
-            "libraries of then wrote the first ones. What they answer is compared instead."
+            "The model's files differ in some bytes: the first ones were written by edgeopt "
+            f"{work.deployment.edgeopt} and the libraries of that time. Their outputs are compared "
+            "instead."
         )
     return made == told
 

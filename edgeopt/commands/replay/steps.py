@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgeopt.quant.recorded import Recorded
     from edgeopt.quant.settings import QuantSettings
 
-_AGAIN = "`edgeopt optimize` makes a new bundle with this edgeopt."
+_AGAIN = "Run `edgeopt optimize` to make a new bundle with this version."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _listed(step: Step, parameter: str) -> tuple[str, ...]:
 
 
 def _not_again(step: Step, error: UsageError) -> BundleError:
-    return BundleError(f"The step '{step.recipe}' cannot be done again on this model: {error.message}", _AGAIN)
+    return BundleError(f"The step '{step.recipe}' cannot be repeated on this model: {error.message}", _AGAIN)
 
 
 def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
@@ -109,12 +109,12 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
     maker = _quantized if step.forms else known.get(step.recipe)
     if maker is None and step.recipe in {recipe.name for recipe in RECIPES if recipe.whole}:
         raise BundleError(
-            f"The step '{step.recipe}' calibrates on data, which a profile does not hold.",
+            f"The step '{step.recipe}' needs calibration data, which a profile does not hold.",
             "Copy the bundle itself, or search again: edgeopt optimize MODEL --data DATA -o OUT",
         )
     if maker is None:
         raise BundleError(
-            f"The step '{step.recipe}' does not say how it was done, so it cannot be done again.",
+            f"The step '{step.recipe}' was recorded without its settings, so it cannot be repeated.",
             f"The edgeopt that wrote it did not record that yet, or is newer. {_AGAIN}",
         )
     return maker
@@ -176,7 +176,7 @@ def _checked_record(profile: Profile) -> "Recorded":
 
     if profile.record is None:
         raise BundleError(
-            "The deployment profile does not hold what calibration found, so the model cannot be quantized again.",
+            "The deployment profile holds no calibration results, so the model cannot be quantized again.",
             _AGAIN,
         )
     return decoded(profile.record)

@@ -33,7 +33,7 @@ def _converted(plain: object, name: str) -> Found | str:
         return f"{name} holds no record."
     kind = next((kind for key, kind in _KINDS if key in plain), None)
     if kind is None:
-        return f"{name} holds a record that this version of edgeopt does not know."
+        return f"{name} holds a record that this version of edgeopt does not support."
     try:
         found: Found = msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
@@ -62,5 +62,5 @@ def _plain(file: Path) -> object:
     except OSError as error:
         return f"{file.name} cannot be read: {error.strerror}."
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return f"{file.name} is no JSON: {error}."
+        return f"{file.name} is not JSON: {error}."
     return found

@@ -115,7 +115,7 @@ def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
             proof.speedup,
             proof.verdict,
             proof.measured_while,
-            f"From the written bundle, {_processes(proof)}, both sides in turns. {_load_of(bundle)}".rstrip(),
+            f"From the written bundle, {_processes(proof)}, both sides interleaved. {_load_of(bundle)}".rstrip(),
             proof.by_size,
             cost_line(found),
         )
@@ -136,7 +136,7 @@ def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
         ratio,
         evidence.verdict,
         evidence.measured_while,
-        "Both sides in turns, in processes of their own.",
+        "Both sides interleaved, in separate processes.",
     )
 
 
@@ -255,7 +255,7 @@ def _with_models(
     if counted is None and isinstance(found, Outcome) and found.operators:
         counted = found.operators
     if counted is None:
-        unknown["operators before"] = "The bundle does not tell; name the source model with --model."
+        unknown["operators before"] = "Unknown; pass the source model with --model."
     if isinstance(after, str):
         unknown["operators after"] = unknown["time by node"] = after
         return msgspec.structs.replace(facts, operators=model.counts_of(counted, None), unknown=unknown)
@@ -286,11 +286,11 @@ def _times(
     emit: Emit,
 ) -> OpTimes | str:
     if nodes is False:
-        return "It was not asked for (--no-nodes)."
+        return "Not measured (--no-nodes)."
     if nodes is None and facts.changed_here:
         return (
             f"The device that made this report is another one ({', '.join(facts.changed_here)} differ); "
-            "--nodes measures here all the same."
+            "--nodes measures here anyway."
         )
     if feeds is None:
         return "The bundle holds no golden inputs to run."

@@ -32,7 +32,7 @@ def stages_of(found: Quantized, deployment: Deployment, model_bytes: int) -> tup
     backend = found.float_on or f"{found.backend} with the result's options"
     first = Stage(
         "source",
-        "the model as it came, in plain defaults",
+        "the source model, with default options",
         deployment.evidence.baseline,
         None,
         baseline_ms,
@@ -46,7 +46,7 @@ def stages_of(found: Quantized, deployment: Deployment, model_bytes: int) -> tup
         stages.append(Stage("floats", _FLOATS, backend, time_ms=baseline_ms / over_source))
     result = Stage(
         "as delivered",
-        "the written file" if found.plan is None else "each layer in its form",
+        "the written file" if found.plan is None else "each layer in its scheme",
         f"{found.method} on {found.backend}",
         source,
         deployment.evidence.latency_ms,
@@ -67,7 +67,7 @@ def _point(each: PlanPoint, plan: Plan) -> Point:
     forms = sorted({form for form in each.choices.values() if form != FLOAT})
     layers = several(sum(form != FLOAT for form in each.choices.values()), "layer")
     return Point(
-        name=f"{layers} in {' and '.join(forms)}" if forms else "all layers in floats",
+        name=f"{layers} in {' and '.join(forms)}" if forms else "all layers in float",
         variant=", ".join(forms) or FLOAT,
         backend=plan.backend,
         status="winner" if chosen else "lost",

@@ -12,9 +12,9 @@ from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, VariantR
 
 _EXACT = ("source", "cleaned", "lowered")
 _WHAT = {
-    "source": "the model as it came",
+    "source": "the source model",
     "cleaned": "exact rewrites of the graph",
-    "lowered": "fused into forms that one runtime alone knows",
+    "lowered": "fused into operators specific to one runtime",
 }
 _QUANTIZED = "fewer bits"
 _PRECISION = "precision"
@@ -38,7 +38,7 @@ def stages_of(found: Outcome) -> tuple[Stage, ...]:
     stages = [
         Stage(
             "source",
-            "the model as it came, in plain defaults",
+            "the source model, with default options",
             found.baseline.name,
             None,
             _baseline_ms(found),
@@ -114,7 +114,7 @@ def _stage(found: Outcome, report: CandidateReport, before: Sequence[Candidate])
         name = candidate.variant if candidate.variant in _EXACT else _QUANTIZED
         what = _WHAT.get(candidate.variant, title)
     elif precision != last.options.get(_PRECISION):
-        name, what = f"{precision} floats", "the runtime computes floats in this precision"
+        name, what = f"{precision} floats", "the runtime computes float in this precision"
     else:
         name, what = "tuned", "with the runtime's options that were fastest"
     point = _point(found, report)

@@ -18,19 +18,19 @@ _ENDINGS: dict[str, Format] = {
 class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
-    bundle: Annotated[Path, argument("A bundle: a folder or a single file.")]
-    out: Annotated[Path, option("The file to write: .html, .md or .json.", "-o", "--out")]
+    bundle: Annotated[Path, argument("Bundle to report on: a folder or a single file.")]
+    out: Annotated[Path, option("File to write: .html, .md or .json.", "-o", "--out")]
     to: Annotated[
         str,
-        option("What to write, where the ending of the file does not say it.", metavar="html|markdown|json"),
+        option("Format of the report (default: by the ending of the file).", metavar="html|markdown|json"),
     ] = ""
     model: Annotated[
-        Path | None, option("The source model: its cost is held against the result's.", metavar="SOURCE")
+        Path | None, option("Source model, to compare its cost with that of the result.", metavar="SOURCE")
     ] = None
     nodes: Annotated[
         bool | None,
         option(
-            "Measure the time of each node, here and now [on a device like the one that it was proved on].",
+            "Measure the time of each node now (default: on a device like the one that proved the bundle).",
             "--nodes/--no-nodes",
         ),
     ] = None
@@ -40,11 +40,11 @@ def format_of(request: Request) -> Format:
     """By the ending, where it is not given; UsageError where that says nothing."""
     found = next((each for each in FORMATS if each == request.to), None)
     if request.to and found is None:
-        raise UsageError(f"There is no report in the form '{request.to}'.", f"Give one of: {', '.join(FORMATS)}.")
+        raise UsageError(f"There is no report format '{request.to}'.", f"Give one of: {', '.join(FORMATS)}.")
     found = found or _ENDINGS.get(request.out.suffix.lower())
     if found is None:
         raise UsageError(
-            f"The ending of '{request.out.name}' does not say what the report is to be.",
+            f"The ending of '{request.out.name}' names no report format.",
             f"Name it .html, .md or .json, or add --to {'|'.join(FORMATS)}.",
         )
     return found

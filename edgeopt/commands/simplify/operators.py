@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.analysis import Analysis
 
 Config = Mapping[str, Any]
-_NOT_SET = frozenset({"model", "output", "ledger", "keep_failing", "shape", "no_verify"})
+_NOT_SET = frozenset({"model", "out", "ledger", "keep_failing", "shape", "no_verify"})
 SETTABLE = (*(name for name in Request.__struct_fields__ if name not in _NOT_SET), "shapes", "verify")
 """Options of `edgeopt simplify`; `shapes` are sizes by input, `verify` is the contrary of `--no-verify`."""
 
@@ -57,7 +57,7 @@ class OperatorOptimizer:
 
     def apply_optimizations(self, path: str | Path) -> Simplified:
         """Writes the optimized model; the ledger in what it returns tells what was done, and why not."""
-        given = {"only": self._passes, **self.config, "model": self.model, "output": path}
+        given = {"only": self._passes, **self.config, "model": self.model, "out": path}
         shapes, verify = given.pop("shapes", None) or {}, given.pop("verify", True)
         given["shape"] = [f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes.items()]
         self._result = simplify(read(Request, {**given, "no_verify": not verify}))

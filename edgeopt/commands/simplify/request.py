@@ -18,41 +18,46 @@ OPSET = 17
 class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
-    model: Annotated[Path, argument("The ONNX model; it is not changed.", metavar="MODEL")]
-    output: Annotated[Path, option("Where the result goes.", "-o", "--output", metavar="OUT")]
-    only: Annotated[tuple[str, ...], option("Only this pass (repeatable).", metavar="PASS")] = ()
-    skip: Annotated[tuple[str, ...], option("Not this pass (repeatable).", metavar="PASS")] = ()
-    also: Annotated[
-        tuple[str, ...], option("This pass too, which runs on request alone (repeatable).", metavar="PASS")
-    ] = ()
+    model: Annotated[Path, argument("ONNX model to simplify; never changed.", metavar="MODEL")]
+    out: Annotated[Path, option("Model to write.", "-o", "--out", "--output", metavar="OUT")]
+    only: Annotated[tuple[str, ...], option("Pass to run alone; repeatable.", metavar="PASS")] = ()
+    skip: Annotated[tuple[str, ...], option("Pass to skip; repeatable.", metavar="PASS")] = ()
+    also: Annotated[tuple[str, ...], option("Pass on request to run as well; repeatable.", metavar="PASS")] = ()
     shape: Annotated[
-        tuple[str, ...], option("Fix the shape of an input (repeatable).", metavar="NAME=1x3x224x224")
+        tuple[str, ...], option("Shape to fix for an input; repeatable.", metavar="NAME=1x3x224x224")
     ] = ()
-    opset: Annotated[int, option("Raise older models to this opset.", metavar="N")] = OPSET
+    opset: Annotated[int, option("Opset to raise older models to.", metavar="N")] = OPSET
     layout: Annotated[
         str,
         option(
-            "Take and give pictures in this order of dimensions (N, H, W, C or N, C, H, W).",
+            "Order of dimensions of picture inputs and outputs: N, H, W, C or N, C, H, W.",
             metavar="channels-last|channels-first",
         ),
     ] = ""
     rules: Annotated[
-        tuple[Path, ...], option("Rewrites of your own (repeatable); the file is run.", metavar="FILE.py")
+        tuple[Path, ...], option("File with your own rewrites, which is executed; repeatable.", metavar="FILE.py")
     ] = ()
-    data: Annotated[Path | None, option("Samples to prove the result on.", metavar="DATA")] = None
+    data: Annotated[
+        Path | None, option("Samples to prove the result on (default: generated).", metavar="DATA")
+    ] = None
     strict: Annotated[
         bool,
         option(
-            "Leave out passes that are exact for finite inputs only; prove NaN, infinity, -0 and empty inputs."
+            "Skip passes that are exact for finite inputs only; also prove NaN, infinity, -0 and empty inputs."
         ),
     ] = False
-    bisect: Annotated[bool, option("Measure the accuracy after every pass, and name the worst.")] = False
-    ledger: Annotated[Path | None, option("Write what was done and not done there.", metavar="FILE.json")] = None
+    bisect: Annotated[bool, option("Measure the accuracy after each pass and name the worst.")] = False
+    ledger: Annotated[
+        Path | None,
+        option("File for the ledger: each pass, applied or not, with the reason.", metavar="FILE.json"),
+    ] = None
     keep_failing: Annotated[
         Path | None,
-        option("Where cases go in which a pass changed the results [beside OUT].", metavar="DIR"),
+        option(
+            "Folder for inputs on which a pass changed the results (default: next to the result).", metavar="DIR"
+        ),
     ] = None
-    no_verify: Annotated[bool, option("Do not run the models.")] = False
+    no_verify: Annotated[bool, option("Do not run the models to prove the result.")] = False
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -68,7 +73,7 @@ def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
         parts = sizes.lower().split("x") if sizes else []
         if not equals or not name or not all(part.isdecimal() for part in parts):
             raise UsageError(
-                f"'{text}' is no shape.", "Write an input's name and sizes: --shape image=1x3x224x224"
+                f"'{text}' is not a shape.", "Write an input's name and sizes: --shape image=1x3x224x224"
             )
         shapes[name] = tuple(int(part) for part in parts)
     return shapes

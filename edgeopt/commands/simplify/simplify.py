@@ -69,9 +69,9 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
         inexact = tuple(one.name for one in passes if one.finite_only)
         request = msgspec.structs.replace(request, skip=(*request.skip, *inexact))
     chosen = select(passes, request.only, request.skip, requested(request))
-    _check_place(request.output)
-    if request.output.exists() and not request.output.is_file():
-        raise UsageError(f"The output '{request.output}' is no plain file.", "Give the name of a file.")
+    _check_place(request.out)
+    if request.out.exists() and not request.out.is_file():
+        raise UsageError(f"The output '{request.out}' is not a plain file.", "Give the name of a file.")
     if request.ledger is not None:
         _check_place(request.ledger)
     emit(events.Progress("load", str(request.model)))
@@ -84,17 +84,17 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     try:
         result = _rewritten(model, request, context, passes, check, emit)
         done = _proved(result, check, emit)
-        _save(result.model_ir, request.output, emit)
+        _save(result.model_ir, request.out, emit)
     finally:
         if check:
             check.close()
     found = msgspec.structs.replace(
         done,
         source=str(request.model),
-        output=str(request.output),
+        output=str(request.out),
         nodes_before=_nodes(model.ir),
         size_before_bytes=sum(file.stat().st_size for file in (request.model, *model.external)),
-        size_after_bytes=_size_bytes(request.output),
+        size_after_bytes=_size_bytes(request.out),
         not_verified=reason,
         samples_given=request.data is not None,
         repairs=model.repairs,
@@ -150,7 +150,7 @@ def _rewritten(
     from edgeopt.graph.pipeline import run_pipeline
     from edgeopt.measure.exactness.failing_case import keep_case
 
-    cases = request.keep_failing or request.output.absolute().parent
+    cases = request.keep_failing or request.out.absolute().parent
     return run_pipeline(
         model,
         only=request.only,
@@ -220,7 +220,7 @@ def _check_place(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"The output '{path}' is a folder.", "Give the name of a file.")
     if not folder.is_dir():
-        raise UsageError(f"The folder of '{path}' does not exist.", "Make it first.")
+        raise UsageError(f"The folder of '{path}' does not exist.", "Create it first.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"The folder of '{path}' cannot be written to.", "Give another place.")
 
@@ -235,7 +235,7 @@ def _check_shapes(model: "Model", request: Request) -> None:
 
 
 def _check_not_the_source(request: Request, sources: Sequence[Path]) -> None:
-    for target in (request.output, *([request.ledger] if request.ledger else [])):
+    for target in (request.out, *([request.ledger] if request.ledger else [])):
         if target.exists() and any(target.samefile(source) for source in sources):
             raise UsageError(f"The output '{target}' would overwrite the source.", "Give another name.")
 

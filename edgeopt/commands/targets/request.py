@@ -8,9 +8,11 @@ import msgspec
 from edgeopt.options import argument, option
 
 Stored = Annotated[
-    Path | None, option("For the device of a record that `edgeopt probe --json` printed.", metavar="FILE.json")
+    Path | None, option("Record of another device, written by `edgeopt probe --json`.", metavar="FILE.json")
 ]
-Root = Annotated[Path | None, option("For the machine of a recording, or of an unpacked tree.", metavar="DIR")]
+Root = Annotated[
+    Path | None, option("Recording of another machine, or its unpacked tree of /proc and /sys.", metavar="DIR")
+]
 
 
 class ListRequest(msgspec.Struct, frozen=True):
@@ -21,24 +23,26 @@ class ListRequest(msgspec.Struct, frozen=True):
 
 
 class ShowRequest(msgspec.Struct, frozen=True):
-    name: Annotated[str, argument("A profile: its name, or a file.")]
+    name: Annotated[str, argument("Profile to show, by name or file.")]
     device: Stored = None
     root: Root = None
 
 
 class ValidateRequest(msgspec.Struct, frozen=True):
-    file: Annotated[Path, argument("A profile (TOML).")]
+    file: Annotated[Path, argument("Profile to check (TOML).")]
     device: Stored = None
     root: Root = None
 
 
 class NewRequest(msgspec.Struct, frozen=True):
-    name: Annotated[str, argument("What it is to be called.")]
+    name: Annotated[str, argument("Name of the new profile.")]
     from_: Annotated[
         str | None,
         option(
-            "What it extends: a profile by name or file, or auto; else the target that fits this device.",
+            "Profile to extend, by name or file, or auto (default: the best fit for this device).",
             metavar="BASE",
         ),
     ] = None
-    out: Annotated[Path | None, option("Where to write it; by default NAME.toml, here.", "-o", "--out")] = None
+    out: Annotated[
+        Path | None, option("File to write (default: NAME.toml in the current folder).", "-o", "--out")
+    ] = None

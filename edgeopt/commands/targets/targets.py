@@ -67,7 +67,7 @@ def begin(request: NewRequest) -> Written:
     title = f"{name}, after {extends}"
     text = draft(name, extends, explained(resolved), title)
     if os.path.lexists(path):
-        raise UsageError(f"'{path}' is there already.", "Take another name, or another file with -o.")
+        raise UsageError(f"'{path}' already exists.", "Choose another name, or another file with -o.")
     with writing(path) as file:
         file.write(text.encode())
     return Written(str(path), name, extends)

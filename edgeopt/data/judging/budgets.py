@@ -15,9 +15,9 @@ def floor_from(text: str, beside_metric: bool = False) -> float:
     name = text.strip().lower()
     if name == TASK_BUDGET and not beside_metric:
         raise UsageError(
-            f"The budget '{TASK_BUDGET}' ({BUDGETS_DB[TASK_BUDGET]:g} dB) holds only beside a metric of the task.",
-            f"Choose balanced ({BUDGETS_DB['balanced']:g} dB), or hold answers against labels: edgeopt quantize "
-            f"--metric top1-labels --max-drop 1% --floor {TASK_BUDGET}",
+            f"The budget '{TASK_BUDGET}' ({BUDGETS_DB[TASK_BUDGET]:g} dB) is only allowed with a task metric.",
+            f"Choose balanced ({BUDGETS_DB['balanced']:g} dB), or compare answers with labels: edgeopt "
+            f"quantize --metric top1-labels --max-drop 1% --floor {TASK_BUDGET}",
         )
     if name in BUDGETS_DB:
         return BUDGETS_DB[name]
@@ -29,6 +29,6 @@ def floor_from(text: str, beside_metric: bool = False) -> float:
     if not 0 < floor <= 150:
         names = ", ".join(f"{n} ({v:g} dB)" for n, v in BUDGETS_DB.items())
         raise UsageError(
-            f"'{text}' is no accuracy floor.", f"Give decibels, up to 150dB, as in 30dB, or a name: {names}."
+            f"'{text}' is not an accuracy floor.", f"Give a ratio up to 150dB, such as 30dB, or a name: {names}."
         )
     return floor

@@ -198,7 +198,7 @@ def goal_from(metric: str | None = None, floor: str | None = None, max_drop: str
         least = Named("floor", "99%" if kind.unit == "%" else "0.99")
         example = Named("max_drop", "0.5%") if kind.has_source else least
         hint = f"Give one, as in {example}."
-        raise UsageError(f"The metric '{metric}' needs a value to be reached.", hint, [example])
+        raise UsageError(f"The metric '{metric}' needs a floor or a maximum drop.", hint, [example])
     return goal
 
 
@@ -206,8 +206,8 @@ def _ratio_goal(floor: str | None, max_drop: str | None) -> Goal:
     if max_drop is not None:
         metric, half = Named("metric", "top1-labels"), Named("max_drop", "0.5%")
         raise UsageError(
-            f"{_DROP} is for metrics that give the source model a value of its own.",
-            f"Name one, as in {metric} {half}; of the ratio in dB give the {_FLOOR}.",
+            f"{_DROP} needs a metric with a value for the source model.",
+            f"Name one, as in {metric} {half}; for a ratio in dB, give {_FLOOR}.",
             [_DROP, _FLOOR, metric, half],
         )
     text = DEFAULT_BUDGET if floor is None else floor
@@ -228,7 +228,7 @@ def _with_drop(goal: Goal, kind: "Metric", text: str) -> Goal:
         # The source agrees with itself: to lose so much is to keep the rest.
         return msgspec.structs.replace(goal, floor=1.0 - min(drop, 1.0))
     raise UsageError(
-        f"The metric '{kind.name}' compares with the source, which has no value of its own to drop from.",
+        f"The metric '{kind.name}' compares with the source, so it has no drop.",
         f"Give {_FLOOR} instead of {_DROP}.",
         [_FLOOR, _DROP],
     )
@@ -250,7 +250,7 @@ def _number(text: str, what: str, kind: "Metric") -> float:
         value = math.nan
     if not math.isfinite(value) or (share and kind.unit == "dB"):
         raise UsageError(
-            f"'{text}' is no {what} of the metric '{kind.name}'.", "Give a number, as in 0.99 or 99%."
+            f"'{text}' is not a {what} of the metric '{kind.name}'.", "Give a number, as in 0.99 or 99%."
         )
     return value / 100 if share else value
 

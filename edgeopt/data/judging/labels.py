@@ -62,7 +62,7 @@ def _found(samples: Samples, name: str) -> str:
         if name in samples.ignored:
             return name
         if name in samples.arrays:
-            raise no_labels(f"'{name}' is an input of the model, and no labels.")
+            raise no_labels(f"'{name}' is an input of the model, not labels.")
         raise no_labels(f"The data has no array '{name}'; {beside}.")
     known = [each for each in NAMES if each in samples.ignored]
     if not known:

@@ -79,9 +79,9 @@ def _agreement(name: str, got: Outputs, reference: Outputs, best: int) -> Judged
     scores = [n for n, value in reference[0].items() if _is_scores(value, best + 1)]
     if not scores:
         raise UsageError(
-            f"No output of the model has scores of at least {best + 1} classes in its last dimension, "
-            f"so the metric '{name}' says nothing of it.",
-            "Choose another metric: snr, cosine, max-error, or a function of your own.",
+            f"No output of the model has scores of at least {best + 1} classes in its last dimension, so "
+            f"the metric '{name}' does not apply.",
+            "Choose another metric: snr, cosine, max-error, or your own function.",
         )
     outputs = []
     for output in scores:
@@ -144,9 +144,9 @@ def _scored_by(outputs: Mapping[str, Array], labels: Labels) -> str:
             return name
     shapes = ", ".join(f"'{n}' {list(np.shape(v))}" for n, v in outputs.items())
     raise DataError(
-        f"The labels go up to {classes - 1} with {rows} to a sample, and no output has scores for these "
-        f"(they are {shapes}).",
-        "Classes count from 0, with their scores in an output's last dimension; or give a function of your own.",
+        f"The labels go up to {classes - 1} with {rows} per sample, but no output has scores for them "
+        f"(shapes: {shapes}).",
+        "Classes count from 0, with their scores in an output's last dimension; or give your own function.",
     )
 
 
@@ -203,7 +203,7 @@ def metric_named(name: str) -> Metric:
     known = tuple(metric.name for metric in METRICS)
     raise UsageError(
         f"There is no metric '{name}'.",
-        f"{nearest(name, known)} Or name a function of your own: module:function, or file.py:function.",
+        f"{nearest(name, known)} Or give your own function: module:function, or file.py:function.",
     )
 
 

@@ -126,7 +126,7 @@ def _called(name: str, function: Function, got: Outputs, reference: Outputs, lab
             raise TypeError
         values = np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"The metric '{name}' returned {type(answer).__name__} and not a number.", HOW) from None
+        raise InputError(f"The metric '{name}' returned {type(answer).__name__}, not a number.", HOW) from None
     if values.size != 1 and values.shape != (len(got),):
         raise InputError(
             f"The metric '{name}' returned an array of shape {list(values.shape)} for {len(got)} samples.", HOW
@@ -150,7 +150,7 @@ def _line(error: Exception) -> str:
 def _file(place: str, name: str) -> ModuleType:
     path = Path(place)
     if not path.is_file():
-        raise UsageError(f"There is no file '{place}', which the metric '{name}' names.", HOW)
+        raise UsageError(f"The file '{place}' of the metric '{name}' does not exist.", HOW)
     spec = importlib.util.spec_from_file_location(f"edgeopt_metric_{path.stem}", path)
     assert spec is not None  # noqa: S101 - a name that ends with .py has one
     assert spec.loader is not None  # noqa: S101
@@ -163,7 +163,7 @@ def _file(place: str, name: str) -> ModuleType:
 def _module(place: str, name: str) -> ModuleType:
     """Found where `python -m` would: beside where the command was called, too."""
     if not all(part.isidentifier() for part in place.split(".")):
-        raise UsageError(f"'{place}' is no Python module, which the metric '{name}' names.", HOW)
+        raise UsageError(f"'{place}' of the metric '{name}' is not a Python module.", HOW)
     with _problems(name), _path(Path.cwd()):
         return importlib.import_module(place)
 

@@ -23,9 +23,8 @@ class Alike(msgspec.Struct, frozen=True):
         low, high = f"{self.lowest:.2g}", f"{self.highest:.2g}"
         level = f"at a level of {low}" if low == high else f"at levels from {low} to {high}"
         return (
-            f"All samples of the input '{self.input_name}' are alike, {level}: what is proved on them is not "
-            "proved for inputs that are much quieter or louder. Give some of these too where the model will meet "
-            "them."
+            f"All samples of the input '{self.input_name}' are {level}: the proof does not cover inputs "
+            "that are much quieter or louder. Add such samples if the model will receive them."
         )
 
 

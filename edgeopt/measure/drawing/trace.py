@@ -68,7 +68,7 @@ def _about(report: ContestReport, every: int) -> dict[str, str]:
         },
     }
     if every > 1:
-        about["thinned"] = f"1 of {every} runs is drawn, so that the file holds at most {MOST_RUNS} of them"
+        about["thinned"] = f"1 of {every} runs is drawn, at most {MOST_RUNS} per file"
     slices = [one for side in report.sides for one in side.slices]
     kept, ran = sum(len(one.latencies_ms) for one in slices), sum(map(_count, slices))
     if kept < ran:
@@ -111,7 +111,7 @@ def _rows(named: list[Event], pid: int, name: str, first_row: int, spans: Iterab
         row = next((k for k, end in enumerate(ends) if end <= span.begin_ns + _ROUNDING_NS), len(ends))
         if row == len(ends):
             ends.append(0)
-            title = name if row == 0 else f"{name} ({row + 1} at once)"
+            title = name if row == 0 else f"{name} ({row + 1} concurrent)"
             named += [
                 _about_row(pid, first_row + row, "thread_name", "name", title),
                 _about_row(pid, first_row + row, "thread_sort_index", "sort_index", first_row + row),

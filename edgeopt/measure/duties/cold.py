@@ -140,9 +140,9 @@ def _spread(values: Sequence[float]) -> Spread:
 
 def _cache_sentence(members: list[_Starting], rules: ColdRules) -> str:
     if not rules.drop_files and not rules.drop_libraries:
-        return "The files were in memory where the system kept them: these are starts with a warm page cache."
+        return "Files may have been in memory: these are starts with a warm page cache."
     if not any(m.model or m.libraries for m in members):
-        return "Nothing was taken out of the page cache: no side is a file here."
+        return "Nothing was dropped from the page cache: no side is a file."
     parts = []
     for what, kept, asked in (
         ("model files", [k for m in members for k in m.kept], rules.drop_files),
@@ -158,13 +158,15 @@ def _cache_sentence(members: list[_Starting], rules: ColdRules) -> str:
 def _kept_words(what: str, kept: Sequence[float | None]) -> str:
     known = [k for k in kept if k is not None]
     if not known:
-        return f"The {what} were advised out of the page cache; this system does not tell whether it did so."
+        return f"The system was asked to drop the {what} from the page cache; whether it did is unknown."
     share = float(np.median(known))
     if share <= _KEPT_SHARE:
         return f"The {what} were read from the disk at each start."
     if share >= 1 - _KEPT_SHARE:
         return (
-            f"The {what} stayed in memory although the kernel was advised to drop them (a memory file system, "
-            "or other processes use them): these are starts with a warm page cache."
+            f"The {what} stayed in memory although the kernel was asked to drop them (a memory file "
+            "system, or other processes use them): these are starts with a warm page cache."
         )
-    return f"{100 * share:.0f} % of the {what} stayed in memory: other processes use them; the rest was read anew."
+    return (
+        f"{100 * share:.0f} % of the {what} stayed in memory: other processes use them; the rest was read again."
+    )

@@ -41,7 +41,7 @@ def against_first(
     return tuple(c for c in made if c is not None)
 
 
-def require_one(failures: dict[str, str | None], hint: str = "Its own runtime may say more.") -> None:
+def require_one(failures: dict[str, str | None], hint: str = "Run it in its own runtime for details.") -> None:
     """Raises TrialError when no side is left; a side that failed beside others is a part of the report."""
     if failures and all(why is not None for why in failures.values()):
         name, why = next(iter(failures.items()))
@@ -55,5 +55,5 @@ def sampler_for(sides: Sequence[Side]) -> StateSampler:
 
 def warnings_of(failures: dict[str, str | None]) -> tuple[str, ...]:
     return tuple(
-        f"'{name}' {why.rstrip('.')}; it was left out from then on." for name, why in failures.items() if why
+        f"'{name}' {why.rstrip('.')}; it was skipped from then on." for name, why in failures.items() if why
     )

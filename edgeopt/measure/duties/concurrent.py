@@ -31,8 +31,8 @@ _MOST = 256
 # Linux shares the cores out by session (sched_autogroup): measured here, two threads that do 1.9 times as much on
 # their own do 1.0 times as much beside busy processes, and two processes 1.6 to 1.8 times.
 _BUSY = (
-    "The device was not quiet: threads of one process then share what the system gives to one process, "
-    "and gain less than they would alone."
+    "Other processes were busy: threads of one process share its CPU time, so they gain less "
+    "than on a quiet device."
 )
 
 
@@ -69,7 +69,7 @@ def run_concurrent(
 
         def tell(number: int, count: int) -> None:
             left_s = (rules.rounds - number) * count * slice_ms / 1e3
-            emit(Progress("measuring", f"{count} levels in turns", number, rules.rounds, time_left_s=left_s))
+            emit(Progress("measuring", f"{count} levels, interleaved", number, rules.rounds, time_left_s=left_s))
 
         watch = DeviceWatch(sampler_for(sides), before=tell)
         turns = take_turns(levels, CONCURRENT, lambda lv: _slice(lv, slice_ms, gauges), watch, rules.rounds)
@@ -78,7 +78,7 @@ def run_concurrent(
                 level.throughputs[each.number] = throughput
             _require_one(levels)
     warnings = tuple(
-        f"{lv.name}: {lv.failure.rstrip('.')}; it was left out from then on." for lv in levels if lv.failure
+        f"{lv.name}: {lv.failure.rstrip('.')}; it was skipped from then on." for lv in levels if lv.failure
     )
     if any(each.bad for each in watch.states):
         warnings += (_BUSY,)
@@ -99,7 +99,7 @@ def run_concurrent(
 def _check(rules: ConcurrentRules) -> None:
     bad = next((n for n in (*rules.threads, *rules.processes) if not 1 <= n <= _MOST), None)
     if bad is not None:
-        raise UsageError(f"{bad} at once cannot be measured.", f"Give numbers from 1 to {_MOST}: 1,2,4")
+        raise UsageError(f"A concurrency of {bad} cannot be measured.", f"Give numbers from 1 to {_MOST}: 1,2,4")
 
 
 def _enter(host: TrialHost, side: Side, rules: ConcurrentRules, stack: ExitStack, emit: Emit) -> list[_Running]:

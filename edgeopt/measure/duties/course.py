@@ -25,7 +25,7 @@ class Judged(NamedTuple):
 def judge(windows: Sequence[Window]) -> Judged:
     """The last minute against the first (or the last third against the first, of less than three)."""
     if len(windows) < _FEWEST_WINDOWS:
-        return Judged("too short to tell", None, None, "ran too short a time to tell whether it keeps its speed")
+        return Judged("too short to tell", None, None, "ran too briefly to tell whether it keeps its speed")
     width = sum(w.seconds for w in windows) / len(windows)
     span = max(2, min(len(windows) // 3, round(_SPAN_S / max(width, 1e-9))))
     early, late = windows[:span], windows[-span:]
@@ -87,7 +87,7 @@ def _why(early: Sequence[Window], late: Sequence[Window]) -> str:
     if told:
         return f", while {' and '.join(told)}{loaded}"
     if clock is None and heat is None:
-        return f"; this device tells neither its clock nor its temperature{loaded}"
+        return f"; this device reports neither its clock nor its temperature{loaded}"
     return f"; neither clock nor temperature nor other processes changed with it{loaded}"
 
 

@@ -70,7 +70,7 @@ def run_paced(
     With `meter`, energy by run is told, or why it is not known.
     """
     if not 0 < rules.rate_per_s < float("inf"):
-        raise UsageError(f"{rules.rate_per_s} is no rate.", "Give a number of runs a second above 0: --rate 30")
+        raise UsageError(f"{rules.rate_per_s} is not a rate.", "Give runs per second above 0: --rate 30")
     begin = time.monotonic()
     interval_s = 1 / rules.rate_per_s
     slice_s = max(_SHORTEST_SLICE_S, rules.runs_a_slice * interval_s)

@@ -79,9 +79,9 @@ def run_sustained(
 def _window_s(rules: SustainedRules) -> float:
     """How long a window is; raises UsageError for what cannot be."""
     if not 0 < rules.minutes < float("inf"):
-        raise UsageError(f"{rules.minutes} is no number of minutes.", "Give a number above 0: --minutes 10")
+        raise UsageError(f"{rules.minutes} is not a number of minutes.", "Give a number above 0: --minutes 10")
     if rules.window_s is not None and not 0 < rules.window_s < float("inf"):
-        raise UsageError(f"{rules.window_s} is no number of seconds.", "Give a window above 0.")
+        raise UsageError(f"{rules.window_s} is not a number of seconds.", "Give a window above 0.")
     return rules.window_s or min(_LONGEST_WINDOW_S, 60 * rules.minutes / _WINDOWS)
 
 

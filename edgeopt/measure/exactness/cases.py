@@ -123,7 +123,7 @@ def first_difference(
     doubtful = []
     for one, answer in zip(known, answers, strict=True):
         if isinstance(answer, EdgeoptError) or answer is None:
-            return one, answer.message.rstrip(".") if answer else "it gives no answer"
+            return one, answer.message.rstrip(".") if answer else "it has no output"
         if difference(one.answer, answer, one.others) is not None:
             doubtful.append((one, answer))
     doubtful = _farthest(doubtful)

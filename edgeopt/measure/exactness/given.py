@@ -63,6 +63,6 @@ def check_steady(model: "Model") -> None:
     loose = [label(node) for node in nodes_of(model.ir) if is_random(node) and "seed" not in node.attributes]
     if loose:
         raise VerificationError(
-            f"The source model draws random numbers in {loose[0]}, so nothing can be proved about its results.",
-            "--no-verify writes the result unproved.",
+            f"The source model draws random numbers in {loose[0]}, so its results cannot be proved.",
+            "Add --no-verify to write the result without a proof.",
         )

@@ -253,7 +253,9 @@ class SourceCheck:
         if seen.accuracy.problem:
             return seen.accuracy.problem.rstrip(".")
         if seen.accuracy.snr_db < self.floor_db:
-            return f"{seen.accuracy.snr_db:.1f} dB against the source, and exact rewrites keep {self.floor_db:.0f}"
+            return (
+                f"{seen.accuracy.snr_db:.1f} dB against the source; exact rewrites must keep {self.floor_db:.0f}"
+            )
         if (said := self._beyond_rounding(seen)) is not None:
             return said
         return next((reason for other in self.others if (reason := why_not_loading(seen.path, other))), None)
@@ -276,7 +278,7 @@ class SourceCheck:
             return None
         one, said = found
         self.failing[:] = [one.case.feeds]
-        where = f"in the regime '{one.case.regime}'" if one.case.regime else "on ordinary samples"
+        where = f"on inputs of the kind '{one.case.regime}'" if one.case.regime else "on ordinary samples"
         return f"{where} {said}"
 
     def _ask_others(self, asked: Sequence[Answered], thoroughly: bool) -> None:

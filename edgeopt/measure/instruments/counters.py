@@ -169,7 +169,7 @@ def _system_call() -> Open | Unavailable:
         machine = "armv7l"
     number = _SYSCALLS.get(machine)
     if number is None:
-        return Unavailable(f"edgeopt does not know the number of perf_event_open on {machine}")
+        return Unavailable(f"perf_event_open is not supported on {machine}")
     function = ctypes.CDLL(None, use_errno=True).syscall
     function.restype = ctypes.c_long
 
@@ -209,7 +209,7 @@ def _reason(number: int, event: _Event, paranoid: str) -> str:
     if number == errno.ENOSYS:
         return "this kernel is built without perf events, or a sandbox hides them"
     if number in {errno.ENOENT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV} and event.kind != _SOFTWARE:
-        return "this CPU, or the virtual machine, gives no such hardware counter"
+        return "this CPU or virtual machine has no such hardware counter"
     if number == errno.EMFILE:
         return "too many open files (ulimit -n)"
     return f"the kernel refused: {os.strerror(number)}"

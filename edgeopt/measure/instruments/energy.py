@@ -98,11 +98,13 @@ def energy(
         return Energy(
             meter.source,
             idle_watts=meter.idle_watts,
-            reason=f"this meter needs {meter.resolution_s:g} s of one side without a break, and the shortest "
-            f"stretch lasted {stretch_s:.2g} s: --duty sustained with {_minutes(meter)} would tell",
+            reason=(
+                f"this meter needs {meter.resolution_s:g} s of one side without interruption, and the "
+                f"shortest one lasted {stretch_s:.2g} s: use --duty sustained with {_minutes(meter)}"
+            ),
         )
     if seconds <= 0 or runs_per_s <= 0 or joules <= 0:
-        return Energy(meter.source, idle_watts=meter.idle_watts, reason="nothing was drawn that the meter saw")
+        return Energy(meter.source, idle_watts=meter.idle_watts, reason="the meter showed no consumption")
     watts = joules / seconds
     above_idle = None if meter.idle_watts is None else watts - meter.idle_watts
     return Energy(

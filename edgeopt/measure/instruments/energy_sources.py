@@ -166,7 +166,7 @@ def open_nvml(host: Host, gpus: Sequence[int]) -> EnergySource | Unavailable:
         return sum(known) if len(known) == len(read) else None
 
     if watts() is None:
-        return Unavailable("NVML tells neither the energy nor the power of this GPU")
+        return Unavailable("NVML reports neither energy nor power of this GPU")
     # NVML's power is itself a mean over up to a second on some GPUs.
     return Integrator(f"{name}, from its power", watts, _PERIOD_S, 1.0)
 

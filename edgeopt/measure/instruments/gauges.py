@@ -83,7 +83,7 @@ class Gauges:
         if held is not None:
             self.peak_bytes = max(held, self.peak_bytes or 0)
         told = {
-            "process_memory_bytes": (held, "the system does not tell the memory of another process"),
+            "process_memory_bytes": (held, "the system does not report the memory of other processes"),
             "device_memory_bytes": (sample.memory_used_bytes, sample.unavailable.get("memory_used_bytes", "")),
             "load_percent": (sample.load_percent, sample.unavailable.get("load_percent", "")),
             "temperature_c": (sample.temperature_c, sample.unavailable.get("temperature_c", "")),

@@ -181,7 +181,7 @@ class StateSampler:
         if others_bad and self.judge_others:
             words.append(f"Other processes took {others:.0f} % of the cores.")
         if steal_bad:
-            words.append(f"The hypervisor took {steal:.0f} % of the cores' time for other machines.")
+            words.append(f"The hypervisor took {steal:.0f} % of the cores' time for other virtual machines.")
         return others, steal, tuple(words)
 
     def _look_back(self, seconds: float, this: _Counted) -> _Counted:
@@ -229,15 +229,15 @@ class StateSampler:
             "temperature_c": "no sensor of the CPU or the chip gives a plausible number"
             if self._sensors
             else "the kernel shows no sensor of the CPU or the chip",
-            "others_percent": "neither /proc/stat nor psutil tells how busy the cores were"
+            "others_percent": "neither /proc/stat nor psutil reports how busy the cores were"
             if cores is None
-            else "the system does not tell what this process took of the cores"
+            else "the system does not report the CPU time of this process"
             if cores.own is None
-            else "the round was shorter than the kernel's clock can tell",
-            "steal_percent": "this system does not tell what a hypervisor takes"
+            else "the round was shorter than the resolution of the kernel's clock",
+            "steal_percent": "this system does not report the time taken by a hypervisor"
             if cores is None or cores.stolen is None
-            else "the round was shorter than the kernel's clock can tell",
-            "held_up_ms": "no quota of CPU time holds here",
+            else "the round was shorter than the resolution of the kernel's clock",
+            "held_up_ms": "there is no CPU quota",
         }
         self.unavailable = {name: reason for name, reason in reasons.items() if getattr(state, name) is None}
 
@@ -262,9 +262,9 @@ def sentence(states: Sequence[RoundState], judge_others: bool = True) -> str:
     judged = any(each is not None for state in states for each in (state.others_percent, state.clock_hz))
     if not bad:
         if not judged:
-            return "Measured without knowing what else the device did: it does not tell."
+            return "Measured without information about other load: the device does not report it."
         if not judge_others:
-            return f"Measured without holding against the device what others did{details}: a server is among them."
+            return f"Measured without judging other load{details}, because a server is measured."
         busiest = max((state.others_percent or 0.0 for state in states if not state.repeated), default=0.0)
         if busiest > OTHERS_PERCENT:
             return f"Measured while other processes may have been busy, in rounds too short to tell{details}."
@@ -279,7 +279,7 @@ def sentence(states: Sequence[RoundState], judge_others: bool = True) -> str:
         fate = "they count" if len(bad) > 1 else "it counts"
     return (
         f"Measured while {' and '.join(kinds)} in {len(bad)} of {len(states)} rounds ({fate}); "
-        f"the rounds that count: {', '.join(known) or 'nothing is told of them'}."
+        f"counted rounds: {', '.join(known) or 'nothing known'}."
     )
 
 
@@ -299,7 +299,7 @@ def _ranges(states: Sequence[RoundState]) -> list[str]:
     if degrees := [s.temperature_c for s in states if s.temperature_c is not None]:
         found.append(f"{_span(degrees)} °C")
     if (held := sum(s.held_up_ms or 0 for s in states)) >= 1:
-        found.append(f"the quota of CPU time held it up for {held / 1e3:.2g} s")
+        found.append(f"throttled by the CPU quota for {held / 1000.0:.2g} s")
     return found
 
 

@@ -82,12 +82,14 @@ def _checked(backend: Backend, path: Path) -> Backend:
     state = backend.available()
     if not isinstance(state, Available):
         raise MissingError(
-            f"The backend {backend.name} cannot be used here: {state.reason}.",
-            "See which can be: edgeopt backends",
+            f"The backend {backend.name} is not available: {state.reason}.",
+            "List available ones: edgeopt backends",
         )
     if backend.op_times is None or path.suffix not in backend.formats:
         others = ", ".join(timeable(path)) or "none of those installed"
-        reason = "tells no times of single nodes" if backend.op_times is None else f"loads no {path.suffix} files"
+        reason = (
+            "reports no times of single nodes" if backend.op_times is None else f"loads no {path.suffix} files"
+        )
         raise UsageError(f"The backend {backend.name} {reason}.", f"Backends that do both: {others}.")
     return backend
 

@@ -42,7 +42,7 @@ def _answer(wanted: Wanted) -> KernelTimes:
     if not isinstance(state, Available):
         return KernelTimes(reason=state.reason)
     if backend.op_times is None:
-        return KernelTimes(version=state.version, reason="its runtime does not tell the time of single kernels")
+        return KernelTimes(version=state.version, reason="its runtime does not report the time of single kernels")
     import numpy as np
 
     feeds = {name: np.array(array) for name, array in open_samples(Path(wanted.samples_path)).feeds(0).items()}

@@ -79,7 +79,7 @@ class Asked(Generic[Answer]):
 
     def _start(self) -> Failed | None:
         if self._starts_left == 0:
-            return Failed("ended too often, so nothing more was tried", ending="too-often")
+            return Failed("ended too often; it was not started again", ending="too-often")
         if self._starts_left is not None:
             self._starts_left -= 1
         try:
@@ -98,6 +98,4 @@ def answered(child: Child, decode: Callable[[bytes], Answer], limit_s: float) ->
         # What comes next from such a process could be taken for the answer to another question.
         child.close()
         begin = line[:_BEGIN_BYTES].decode(errors="replace")
-        raise TrialError(
-            f"answered something that is no answer: {begin!r}; it was killed", ending="nonsense"
-        ) from None
+        raise TrialError(f"sent an invalid answer: {begin!r}; it was killed", ending="nonsense") from None

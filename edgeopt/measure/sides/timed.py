@@ -31,7 +31,7 @@ def fill_timed(
     try:
         found = stage_times(host, folder, _SECONDS)
     except TrialError as error:
-        emit(Log("warning", f"What is done before and after the model could not be timed: {error.message}"))
+        emit(Log("warning", f"The pre- and postprocessing could not be timed: {error.message}"))
         return
     times = Times(
         four_digits(found.inference_ms), found.runs, *(_digits(ms) for ms in (found.pre_ms, found.post_ms))

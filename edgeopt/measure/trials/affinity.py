@@ -9,7 +9,7 @@ from edgeopt.errors import EdgeoptError, UsageError
 def keep_to(cores: tuple[int, ...]) -> None:
     """All threads of this process, and all that they start; raises UsageError where that cannot be."""
     if not hasattr(os, "sched_setaffinity"):
-        raise UsageError("This system keeps no process to some cores.", "Leave out the cores; set threads alone.")
+        raise UsageError("This system cannot pin processes to cores.", "Leave out the cores and set threads only.")
     usable = os.sched_getaffinity(0)
     missing = sorted(set(cores) - usable)
     if missing:
@@ -23,7 +23,7 @@ def keep_to(cores: tuple[int, ...]) -> None:
 
 
 def _refused(why: str) -> EdgeoptError:
-    return UsageError(f"The trial cannot be kept to these cores: {why}.", "Choose others, or leave them out.")
+    return UsageError(f"The trial cannot be pinned to these cores: {why}.", "Choose others, or leave them out.")
 
 
 def _listed(cores: list[int]) -> str:

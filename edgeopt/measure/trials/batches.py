@@ -41,7 +41,7 @@ def _rows(outputs: dict[str, Array], batch: int) -> list[dict[str, Array]]:
     if odd is not None:
         shape = list(outputs[odd].shape)
         raise UsageError(
-            f"The output '{odd}' of {batch} samples together is of shape {shape}, which is not one row a sample.",
+            f"The output '{odd}' of {batch} samples together has the shape {shape}, not one row per sample.",
             "Run this model one sample at a time.",
         )
     return [{name: array[k : k + 1] for name, array in outputs.items()} for k in range(batch)]

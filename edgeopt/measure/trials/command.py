@@ -40,7 +40,7 @@ from edgeopt.measure.processes.last_words import last_words
 DATA = "EDGEOPT_DATA"
 _STDERR = 2
 _CHUNK_BYTES = 4096
-_HINT = "See `edgeopt bench --help` for what such a program reads and prints."
+_HINT = "See `edgeopt bench --help` for the protocol."
 _ECHO = "import os\nwhile data := os.read(0, 99): os.write(1, data)"
 # A way there and back that takes no more of a run's time than this is not worth a word.
 _SMALL_SHARE = 0.02
@@ -160,8 +160,8 @@ def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
     if way_s <= _SMALL_SHARE * run_s:
         return ()
     warning = (
-        f"Of the {run_s * 1e3:.2g} ms that a run of the program takes, about {way_s * 1e6:.0f} µs "
-        f"({way_s / run_s:.0%}) are the way there and back over the pipe."
+        f"A run of the program takes {run_s * 1000.0:.2g} ms, of it about {way_s * 1000000.0:.0f} µs "
+        f"({way_s / run_s:.0%}) for the pipe."
     )
     return (warning,)
 

@@ -110,8 +110,8 @@ def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
 
     if request.options:
         raise UsageError(
-            "A bundle runs with the backend and options that it was proved with.",
-            "Load the model file inside it to try others.",
+            "A bundle runs only with the backend and options it was proved with.",
+            "To try others, load the model file inside it.",
         )
     path = Path(request.model_path)
     place = locate(path)
@@ -143,14 +143,14 @@ def _command(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
         turns,
         lambda: sizes_of_others(group),
         warn,
-        no_outputs="A program only says that it has run; its outputs cannot be compared.",
-        no_threads="A program runs one sample at a time; start it several times instead, as processes.",
+        no_outputs="A program returns no outputs, so they cannot be compared.",
+        no_threads="A program runs one sample at a time; use --processes to run several.",
     )
 
 
 def _refuse_settings(request: Load, what: str) -> None:
     if request.options or request.custom_ops or request.strict:
         raise UsageError(
-            f"{what} takes no options of a backend, no custom operators, and knows no strictness.",
-            "Leave them out; its own settings are its own.",
+            f"{what} takes no backend options, no custom operators and no --strict.",
+            "Leave them out and set it up where you start it.",
         )

@@ -160,11 +160,11 @@ def parse(address: str) -> Place:
         parts = urlsplit(address)
         port = parts.port
     except ValueError as error:
-        raise UsageError(f"'{address}' is no address: {error}.", _HINT) from None
+        raise UsageError(f"'{address}' is not an address: {error}.", _HINT) from None
     path = parts.path.rstrip("/")
     known = not path or (path.startswith(_MODELS) and unquote(path) != _MODELS.rstrip("/"))
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or not known:
-        raise UsageError(f"'{address}' is no address of a served model.", _HINT)
+        raise UsageError(f"'{address}' is not the address of a served model.", _HINT)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     port = port or (443 if parts.scheme == "https" else 80)
     return Place(address_of(f"{parts.scheme}://{host}:{port}"), path)

@@ -21,7 +21,7 @@ def time_stages(path: Path, seconds: float) -> StageTimes:
     bundle = place.bundle
     told = bundle.deployment.processing if bundle is not None else None
     if bundle is None or told is None:
-        raise UsageError(f"'{path.name}' does nothing before or after its model.", "There is nothing to time.")
+        raise UsageError(f"'{path.name}' has no pre- or postprocessing.", "There is nothing to time.")
     feeds = bundle.golden("inputs")
     raw = bundle.golden(RAW) if told.pre is not None and bundle.has_golden(RAW) else None
     laps: list[tuple[float, float, float]] = []
@@ -43,7 +43,7 @@ def time_stages(path: Path, seconds: float) -> StageTimes:
 def _lap(
     session: Session, raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
 ) -> tuple[float, float, float]:
-    """What pre-processing makes is not what runs: samples that are made up could lead a model elsewhere."""
+    """What preprocessing makes is not what runs: samples that are made up could lead a model elsewhere."""
     processor, given = session.processor, feeds[position % len(feeds)]
     assert processor is not None  # noqa: S101 - the bundle processes
     begin = time.perf_counter()

@@ -20,4 +20,4 @@ def form_named(name: str) -> Form:
     for form in FORMS:
         if form.name == name:
             return form
-    raise UsageError(f"There is no form '{name}'.", nearest(name, [form.name for form in FORMS]))
+    raise UsageError(f"There is no scheme '{name}'.", nearest(name, [form.name for form in FORMS]))

@@ -25,7 +25,7 @@ def weights_of(layer: Layer, node: "ir.Node", context: FormContext) -> Array:
     if weight is None:
         weight = constant(node.inputs[0 if node.op_type == "Gather" else 1])
     if weight is None:
-        raise LookupError(f"The weights of '{layer.name}' are no constant.")
+        raise LookupError(f"The weights of '{layer.name}' are not constant.")
     return weight
 
 
@@ -34,7 +34,7 @@ def no_matrix(layer: Layer) -> str:
     if layer.reason:
         return layer.reason
     if layer.operator not in MATRIX_PRODUCTS or not layer.weight or layer.channel_axis is None:
-        return "it is no product with a matrix of weights"
+        return "it is not a product with a weight matrix"
     return ""
 
 

@@ -40,14 +40,14 @@ def fits(kind: str, layer: Layer, context: FormContext) -> str:
     if layer.operator not in PRODUCTS:
         return f"a {layer.operator} only looks weights up"
     if kind == "bf16" and context.backend not in BF16.backends:
-        return f"{context.backend} computes no bf16 of a model's own"
+        return f"{context.backend} does not support bf16 models"
     for name in (*layer.inputs, *layer.outputs) if kind == "fp16" else ():
         kept = context.ranges.get(name)
         peak = max(abs(kept.low), abs(kept.high)) if kept is not None else 1.0
         if peak > LARGEST_FP16:
             return f"its values reach {peak:.3g}, and fp16 ends at {LARGEST_FP16:.0f}"
         if 0 < peak < SMALLEST_FP16:
-            return f"its values stay below {peak:.3g}, which fp16 takes for zero"
+            return f"its values stay below {peak:.3g}, which fp16 rounds to zero"
     return ""
 
 

@@ -24,7 +24,7 @@ _OPERATORS = ("MatMul", "Gemm", "Conv")
 def fits(layer: Layer, context: FormContext) -> str:  # noqa: ARG001 - a form's functions take all the same
     if layer.reason:
         return layer.reason
-    return "" if layer.operator in _OPERATORS else f"there is no {layer.operator} of integers"
+    return "" if layer.operator in _OPERATORS else f"there is no integer {layer.operator}"
 
 
 def fake_input(

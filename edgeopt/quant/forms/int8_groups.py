@@ -23,7 +23,7 @@ def fits(layer: Layer, context: FormContext) -> str:
         return reason
     inputs, size = inputs_count(layer), context.settings.group_size
     if not blocks.runs_n_bits(context) and (size < 1 or inputs % size):
-        return f"its {inputs} inputs are no multiple of the group size, {size}"
+        return f"its {inputs} inputs are not a multiple of the group size, {size}"
     return ""
 
 

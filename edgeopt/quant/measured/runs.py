@@ -88,8 +88,8 @@ class Runs:
         steady = compare_outputs(first[:2], again)
         if steady.problem or steady.snr_db < _ALIKE_DB:
             raise VerificationError(
-                f"The model answers the same inputs differently each time ({steady.snr_db:.1f} dB apart), "
-                "so nothing that is made of it can be checked.",
-                "Take the random operators out, or fix their seeds, and export it again.",
+                f"Two runs on the same inputs differ ({steady.snr_db:.1f} dB), so variants of the model "
+                "cannot be checked.",
+                "Remove the random operators or fix their seeds, then export the model again.",
             )
         return first

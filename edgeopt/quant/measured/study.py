@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from edgeopt.quant.write import Trace, Written
 
 MODEL = "float.onnx"
-KEPT = "it is kept float as asked"
+KEPT = "requested with --keep-float"
 # More samples tell hardly more about which layer costs most; those of the plan are checked on all of them.
 _MOST_TO_ESTIMATE = 8
 
@@ -167,7 +167,7 @@ class Study:
             first = self.given.plan.start
             few = range(first, min(self.given.plan.stop, first + _MOST_TO_ESTIMATE))
             with (
-                self.phase("measuring what each layer costs", f"{len(missing)} layers"),
+                self.phase("measuring the error of each layer", f"{len(missing)} layers"),
                 self.switchboard(backend, missing, **changes) as board,
             ):
                 found = sensitivities(
@@ -242,7 +242,7 @@ def _kept(layers: Sequence[Layer], patterns: Sequence[str]) -> tuple[Layer, ...]
         if not any(_is_meant(layer, pattern) for layer in layers):
             names = ", ".join(layer.name for layer in layers[:3])
             raise UsageError(
-                f"No layer of the model is called '{pattern}', which was to stay float.",
+                f"No layer matches --keep-float '{pattern}'.",
                 f"`edgeopt quantize --sensitivity` lists all of them: {names}, ..."
                 if names
                 else "It has no layers.",

@@ -102,10 +102,10 @@ def _check_out(out: Path, sources: list[Path]) -> None:
         return
     if out.suffix != ".onnx":
         hint = f"Try -o {out.stem}.onnx, or -o {out.stem}{SUFFIX} for a bundle."
-        raise UsageError(f"'{out}' ends in neither .onnx nor {SUFFIX}, which is what is written.", hint)
+        raise UsageError(f"'{out}' does not end in .onnx or {SUFFIX}.", hint)
     if not out.absolute().parent.is_dir():
         raise UsageError(
-            f"The folder '{out.parent}' does not exist.", "Make it first, or choose another place for -o."
+            f"The folder '{out.parent}' does not exist.", "Create it first, or choose another place for -o."
         )
     if not os.access(out.absolute().parent, os.W_OK):
         raise UsageError(f"The folder '{out.parent}' cannot be written to.", "Choose another -o.")
@@ -113,7 +113,7 @@ def _check_out(out: Path, sources: list[Path]) -> None:
         raise UsageError(f"'{out}' is a folder.", "Choose a file for -o.")
     same = next((each for each in sources if each.exists() and out.exists() and each.samefile(out)), None)
     if same is not None:
-        raise UsageError(f"'{out}' is what is read, and would be replaced.", "Choose another name for -o.")
+        raise UsageError(f"'{out}' is an input and would be replaced.", "Choose another name for -o.")
 
 
 def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> Work:
@@ -201,8 +201,8 @@ def _check_prepared(work: Work) -> None:
     accuracy = compare_outputs(work.study.reference_of(few), got)
     if accuracy.problem or accuracy.snr_db < _EXACT_DB:
         raise VerificationError(
-            f"The prepared model is not the source any more ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
-            "That is a fault of edgeopt; `edgeopt simplify --bisect` finds the pass that does it.",
+            f"The prepared model differs from the source ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
+            "This is a bug in edgeopt; `edgeopt simplify --bisect` finds the pass.",
         )
 
 
@@ -210,8 +210,9 @@ def _warn_of_the_data(work: Work) -> None:
     given = work.given
     if given.use.generated:
         work.warn(
-            "There is no data: accuracy is judged on made-up inputs (ordinary ones, and silent, quiet, sparse and "
-            "other regimes), which says little, and forms that calibrate are left out. Give samples with --data."
+            "No data: accuracy is judged on generated inputs (ordinary, silent, quiet, sparse and "
+            "others), which says little, and schemes that calibrate are skipped. Pass samples with "
+            "--data."
         )
     for warning in given.warnings:
         work.warn(warning)
@@ -219,7 +220,7 @@ def _warn_of_the_data(work: Work) -> None:
     for output in compare_outputs(used, used).outputs:
         if output.silent:
             work.warn(
-                f"The output '{output.name}' is as good as zero on all samples, so nothing can be judged by it. "
+                f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy. "
                 "Check the model and the data."
             )
 
@@ -237,6 +238,4 @@ def unfit(layers: tuple[Layer, ...]) -> str:
         return "it has no product with weights (Conv, MatMul, Gemm)"
     reasons = Counter(layer.reason for layer in layers if layer.reason)
     told = "; ".join(f"{count} of them: {reason}" for reason, count in reasons.most_common(3))
-    return (
-        f"none of its {len(layers)} layers can be quantized ({told})" if told else "no form fits its layers here"
-    )
+    return f"none of its {len(layers)} layers can be quantized ({told})" if told else "no scheme fits its layers"

@@ -29,11 +29,11 @@ def verdicts(
         options = search.problem.options[places[layer.name]] if layer.name in places else ()
         known = [each for each in sensitivities if each.layer == layer.name]
         if layer.reason or not (options or known):
-            why = layer.reason or reasons.get(layer.name) or "no form fits it on this backend"
+            why = layer.reason or reasons.get(layer.name) or "no scheme fits it on this backend"
             found.append(Verdict(layer.name, FLOAT, f"kept float: {why}"))
         elif not options:
             forms = _listed([each.form for each in known])
-            found.append(Verdict(layer.name, FLOAT, f"kept float: how long it takes in {forms} is not known"))
+            found.append(Verdict(layer.name, FLOAT, f"kept float: its time in {forms} is unknown"))
         elif layer.name in best:
             option = next(each for each in options if each.form == best[layer.name])
             found.append(_changed(layer.name, option, costs[layer.name, option.form], timed=timed))
@@ -49,7 +49,7 @@ def _changed(layer: str, option: Option, cost: Sensitivity, *, timed: bool) -> V
     elif option.saves_ms > 0:
         text = f"{option.form}: saves {_ms(option.saves_ms)}, {alone}"
     else:
-        slower = f"{_ms(-option.saves_ms)} slower itself, but its neighbours need no conversions for it"
+        slower = f"{_ms(-option.saves_ms)} slower itself, but it saves conversions next to it"
         text = f"{option.form}: {slower}, {alone}"
     return Verdict(layer, option.form, text, option.saves_ms if timed else None, cost.snr_db)
 
@@ -82,22 +82,22 @@ def _why(layer: str, option: Option, search: Search, best: Choices, *, timed: bo
     gained = problem.saved_ms(changed) - problem.saved_ms(best)
     if timed and gained <= 0:
         lost = _ms(option.saves_ms - gained)
-        return f"{form} saves {_ms(option.saves_ms)}, but {lost} go into conversions beside float neighbours"
+        return f"{form} saves {_ms(option.saves_ms)}, but {lost} go into conversions next to float layers"
     alone = decibels(float((problem.base + option.noise).max(initial=0.0)))
     start = f"{form} saves {_ms(option.saves_ms)}, but" if timed else form
     run = search.result(changed)
     if not search.in_decibels:
         if run is not None:
-            return f"{start} brings the metric to {run[1]:.4g} where {search.floor:.4g} is wanted"
-        return f"{start} leaves {alone:.1f} dB alone; others save more for what they cost"
+            return f"{start} brings the metric to {run[1]:.4g}; the floor is {search.floor:.4g}"
+        return f"{start} leaves {alone:.1f} dB alone; others save more time for their error"
     if alone < search.floor:
-        return f"{start} leaves {alone:.1f} dB alone where {search.floor:g} dB are wanted"
+        return f"{start} leaves {alone:.1f} dB alone; the floor is {search.floor:g} dB"
     if run is not None:
-        return f"{start} brings the outputs down to {run[1]:.1f} dB where {search.floor:g} dB are wanted"
+        return f"{start} brings the outputs to {run[1]:.1f} dB; the floor is {search.floor:g} dB"
     now, then = (decibels(problem.worst(each) * search.scale) for each in (best, changed))
     if then < search.floor:
-        return f"{start} costs {now - then:.1f} dB where {max(now - search.floor, 0.0):.1f} dB are left"
-    return f"{start} costs {now - then:.1f} dB, and so little time was not worth another run"
+        return f"{start} costs {now - then:.1f} dB, with {max(now - search.floor, 0.0):.1f} dB left"
+    return f"{start} costs {now - then:.1f} dB, and saves too little time for another run"
 
 
 def _alone(snr_db: float) -> str:

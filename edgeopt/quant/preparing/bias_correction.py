@@ -44,7 +44,7 @@ def bias_correction(
     """The float model with the biases that these choices want; for `write` with the same choices and context."""
     uses = list(_uses(layers, choices))
     if len(samples) < FEWEST_SAMPLES:
-        why = f"{plural(len(samples), 'sample')} cannot tell a mean: it takes {FEWEST_SAMPLES}"
+        why = f"{plural(len(samples), 'sample')} are too few for a mean: it needs {FEWEST_SAMPLES}"
         return Prepared(model.clone(), (), (Refusal(why, tuple(key for _, _, key in uses)),) if uses else ())
     return corrected(model, _means(model, uses, context, samples, emit))
 
@@ -71,7 +71,7 @@ def corrected(model: "ir.Model", means: Mapping[str, Array]) -> Prepared:
         from onnx_ir.passes import common
 
         common.RemoveUnusedNodesPass()(copy)
-    what = f"took the mean error of rounding off the biases of {plural(len(done), 'product')}"
+    what = f"subtracted the mean rounding error from the biases of {plural(len(done), 'product')}"
     return Prepared(copy, (Change(what, tuple(done)),) if done else (), tuple(refused), done)
 
 
@@ -186,12 +186,12 @@ def _correct_after(writer: "Writer", node: "ir.Node", mean: Array) -> str:
     """In the constant that is added to a matrix product."""
     uses = list(node.outputs[0].uses())
     if len(uses) != 1 or node.outputs[0].is_graph_output() or not is_op(uses[0].node, "Add"):
-        return "nothing constant is added to its result"
+        return "no constant is added to its result"
     add = uses[0].node
     place = 1 - uses[0].idx
     known = constant(add.inputs[place])
     if known is None or known.size != len(mean) or known.shape[-1:] != mean.shape:
-        return "what is added to its result is no constant for each channel"
+        return "the value added to its result is not constant per channel"
     new = writer.constant(
         f"{add.inputs[place].name}_corrected", known.astype(np.float32) - mean.reshape(known.shape)
     )

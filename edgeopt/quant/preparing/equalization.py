@@ -55,7 +55,7 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, See
         for each in behind:
             _multiply(each, factors)
         changed[key] = factors
-    what = f"evened out the channels behind {plural(len(changed), 'product')}"
+    what = f"equalized the channels of {plural(len(changed), 'product')}"
     return Prepared(copy, (Change(what, tuple(changed)),) if changed else (), (), changed)
 
 
@@ -69,8 +69,8 @@ def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str,
         behind = _behind(node, _end_of(node), own) if node in own and is_op(node, *_PRODUCTS) else ()
         if node is None or not behind or any(len(_by_input(each)) != len(found) for each in behind):
             raise UsageError(
-                f"The channels behind '{key}' cannot be evened out as they were then.",
-                "It is another model, or another edgeopt; `edgeopt optimize` makes a new bundle.",
+                f"The channels of '{key}' cannot be equalized as recorded.",
+                "The model or the edgeopt version differs; `edgeopt optimize` makes a new bundle.",
             )
         _divide(node, found)
         for each in behind:

@@ -80,18 +80,18 @@ def rounding(
             weight = constant(values.get(layer.weight, nodes[layer.nodes[0]].inputs[1]))
         found = _rounded(np.asarray(weight, np.float32), layer, form_named(choices[layer.name]), context, moments)
         if found is None:
-            refused.append(Refusal("the nearest values are as good", (layer.name,)))
+            refused.append(Refusal("the nearest values are just as accurate", (layer.name,)))
         else:
             weights[layer.weight] = found
             done.append(layer.name)
-    what = f"chose for the weights of {plural(len(done), 'product')} whether they round up or down"
+    what = f"chose the rounding direction of the weights of {plural(len(done), 'product')}"
     return Rounded(weights, (Change(what, tuple(done)),) if done else (), tuple(refused))
 
 
 def _reason(layer: Layer, form: str) -> str:
     """Why a layer's weights keep the nearest values, as the end of a sentence."""
     if not layer.weight or len(layer.weight_shape) != 2 or layer.operator not in ("MatMul", "Gemm"):
-        return "it is no product with a matrix of weights"
+        return "it is not a product with a weight matrix"
     if layer.channel_axis is None or (form not in _BITS and form not in _CALIBRATED):
         return f"{form} has no steps to choose from"
     inputs = layer.weight_shape[1 - layer.channel_axis]

@@ -19,5 +19,5 @@ def method_named(name: str) -> Method:
         if method.name == name:
             return method
     raise UsageError(
-        f"There is no calibration named '{name}'.", f"Those that there are: {', '.join(m.name for m in METHODS)}."
+        f"There is no calibration named '{name}'.", f"Available: {', '.join(m.name for m in METHODS)}."
     )

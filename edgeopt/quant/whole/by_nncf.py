@@ -49,7 +49,7 @@ def compress_weights(base: Path, out: Path) -> LedgerEntry:
 
 def _check_float(model: "Model") -> None:
     if any(op.get_type_name() == _QUANTIZED for op in model.get_ops()):
-        raise ModelError("The model is quantized already.", "Give the float model.")
+        raise ModelError("The model is already quantized.", "Give the float model.")
 
 
 def _written(model: "Model", out: Path, name: str, nodes_before: int) -> LedgerEntry:

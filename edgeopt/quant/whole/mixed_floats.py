@@ -57,13 +57,13 @@ def mix(base: Path, out: Path, samples: Sequence[Feeds], floor_db: float, limit_
     whole = trial.tried(())
     wanted_db = floor_db + _LEEWAY_DB
     if whole.snr_db >= wanted_db:
-        raise ModelError(f"bf16 holds {whole.snr_db:.1f} dB throughout, so nothing needs float32.")
+        raise ModelError(f"bf16 keeps {whole.snr_db:.1f} dB for the whole model, so no part needs float32.")
     if whole.snr_db < floor_db - _FAR_DB:
-        raise ModelError(f"bf16 reaches {whole.snr_db:.1f} dB only: no part of the model alone is to blame.")
+        raise ModelError(f"bf16 reaches only {whole.snr_db:.1f} dB, and no single part of the model is the cause.")
     everything = tuple(range(len(trial.groups)))
     best = trial.tried(everything)
     if best.snr_db < wanted_db:
-        said = "some kernels compute in bf16 whatever they are told"
+        said = "some kernels always compute in bf16"
         raise ModelError(f"With every node kept in float32 it reaches {best.snr_db:.1f} dB: {said}.")
     # What each group adds to the noise when it alone goes back to bf16. Marks that help only together show so too.
     costs: dict[int, float] = {}
@@ -128,7 +128,7 @@ class _Trial:
     def entry(self, precise: tuple[int, ...], found: _Seen, whole: _Seen, seconds: float) -> LedgerEntry:
         marked = tuple(node.get_friendly_name() for group in sorted(precise) for node in self.groups[group])
         count = sum(map(len, self.groups))
-        what = f"kept in float32, so that bf16 reaches {found.snr_db:.1f} dB in place of {whole.snr_db:.1f}"
+        what = f"kept in float32, so that bf16 reaches {found.snr_db:.1f} dB instead of {whole.snr_db:.1f}"
         return LedgerEntry(
             NAME,
             (Change(what, marked),),

@@ -26,5 +26,8 @@ def limit_bytes(folder: Path) -> int:
 def _bytes(told: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", told.lower())
     if found is None:
-        raise UsageError(f"{VARIABLE} is '{told}', which is no size.", "Write it like 500MB; 0 keeps nothing.")
+        raise UsageError(
+            f"{VARIABLE} is '{told}', which is not a size.",
+            "Give a size such as 500MB, or 0 to turn the cache off.",
+        )
     return int(float(found[1]) * _UNITS[found[2] or ""])

@@ -79,7 +79,7 @@ class Store:
             except FileNotFoundError:
                 if not (place / FILE).exists():  # dropped by another process meanwhile, or never there
                     return None
-        self._drop_damaged(place, "a file of it is not there")
+        self._drop_damaged(place, "a file is missing")
         return None
 
     def _taken(self, place: Path, into: Path) -> Record | None:
@@ -194,11 +194,11 @@ class Store:
 
     def _drop_damaged(self, place: Path, why: str) -> None:
         _drop(place)
-        self._tell(f"An entry of the cache was damaged ({why}); it was dropped, and is made again.")
+        self._tell(f"A cache entry was damaged ({why}) and dropped; it is made again.")
 
     def _turn_off(self, error: OSError) -> None:
         self.on = False
-        self._tell(f"Nothing is kept in the cache {self.folder}: {error.strerror or error}.")
+        self._tell(f"The search cache {self.folder} is not used: {error.strerror or error}.")
 
 
 def _drop(place: Path) -> None:

@@ -17,8 +17,8 @@ _FOLDER = "searches"
 _OTHERS = (
     (r"peaks-\d+-[0-9a-f]{32}\.json", "measured peaks (edgeopt probe --deep)"),
     (r"ops-\d+-[0-9a-f]{32}\.json", "timings of operators (edgeopt ops)"),
-    (r"runtimes-[0-9a-f]{32}\.json", "what the runtimes can run on"),
-    (r"tensorrt/[0-9a-f]{32}", "engines that TensorRT compiled"),
+    (r"runtimes-[0-9a-f]{32}\.json", "available devices of the runtimes"),
+    (r"tensorrt/[0-9a-f]{32}", "TensorRT engines"),
 )
 
 

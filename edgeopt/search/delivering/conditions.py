@@ -48,9 +48,9 @@ def told(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> 
     if slower := slower_sizes(proof.by_size):
         speed += f", but {slower}"
     if proof.current is not None:
-        speed += f"; than what runs today: {proof.current_verdict} ({proof.current})"
+        speed += f"; compared with the baseline you gave: {proof.current_verdict} ({proof.current})"
         if (least := least_gain(today, candidate)) > 1.0 and proof.current_verdict == FASTER:
-            speed += f", which runs on one thread: not surely by {least - 1:.0%}, what the other cores are worth"
+            speed += f", which runs on one thread: not proved by {least - 1:.0%}, the gain of the other cores"
     if proof.figure is None or proof.baseline_figure is None:
         return speed
     shown = aim.objective.shown
@@ -65,6 +65,6 @@ def check_limits(limits: Limits, size_bytes: int, entries: Sequence[Entry], proo
     reasons = dict.fromkeys(e.reason for e in entries if e.status == OVER)
     others = f" Of the others: {'; '.join(list(reasons)[:3])}." if reasons else ""
     raise ConstraintError(
-        f"Nothing that could be proved keeps to the limits. The model as it is: {too_much}.{others}",
-        "Allow more, lower the floor, or give data so that fewer bits can be tried.",
+        f"No proved candidate is within the limits. The model unchanged: {too_much}.{others}",
+        "Raise the limit, lower the floor, or give data so that lower precisions can be tried.",
     )

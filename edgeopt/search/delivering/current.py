@@ -33,12 +33,10 @@ def keep_current(delivery: Delivery, raced: Raced, current: Bundle) -> Outcome:
     alone = dataclasses.replace(proving, rivals=proving.rivals._replace(today=None))
     found = measured(alone, means, Written(current.folder, size_bytes, case.baseline.calls), SHORT_FEWEST)
     if not found.proof.met:
-        notes.warn(
-            f"What runs today reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor."
-        )
+        notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
     made_here = is_wrapped(current, means.ground.folder)
     if delivery.attached is not None and not made_here and not _processes(current, delivery.attached):
-        notes.warn("What runs today is kept as it is: --pre and --post are not what its bundle does.")
+        notes.warn("The baseline is kept unchanged: its bundle does not apply this --pre and --post.")
     kept = Candidate(CURRENT, run.backend, run.options, case.baseline.calls)
     with write.draft(case.out) as folder:
         shutil.copytree(current.folder, folder, dirs_exist_ok=True)

@@ -48,10 +48,10 @@ def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tup
             return
         if place and time.monotonic() >= ending.clock.until(1.0):
             left = min(len(line), len(PROOF.legs)) - place
-            several = "candidate that raced well was" if left == 1 else "candidates that raced well were"
+            several = "promising candidate was" if left == 1 else "promising candidates were"
             notes.tell(
-                f"The time limit is over: {left} more {several} not measured again from a written bundle, "
-                "which a longer time limit leaves time for."
+                f"Time limit reached: {left} more {several} not measured from a written bundle. A longer time "
+                "limit allows it."
             )
             return
         yield entry, legs
@@ -102,8 +102,8 @@ def _kept(delivery: Delivery, raced: Raced) -> Outcome:
             proof = prove(delivery, raced.means, bundle, SHORT_FEWEST)
         except TrialError as error:
             raise VerificationError(
-                f"Not even the source model could be measured again from a bundle: {error.message}.",
-                "Run it again; if it happens twice, the device is too busy or short of memory.",
+                f"The source model could not be measured from a bundle: {error.message}.",
+                "Run the command again. If it fails twice, the device is too busy or short of memory.",
             ) from None
         check_limits(delivery.aim.limits, delivery.case.facts.size_bytes, raced.entries, proof)
         return hand_out(delivery, raced, bundle, source, outcome_for(delivery, raced, source, proof))

@@ -19,7 +19,7 @@ class Golden:
     split: Split
     samples: Samples
     raw: Samples | None
-    """What they were made of by the pre-processing."""
+    """What they were made of by the preprocessing."""
     attached: Attached | None
 
     def put(self, folder: Path, outputs: Answers, reference: Answers, notes: Notes) -> None:

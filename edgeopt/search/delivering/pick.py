@@ -25,8 +25,8 @@ def wanted(known: Outcome | None, name: str) -> Candidate:
     """Raises UsageError where no such search is kept, or it has no such candidate."""
     if known is None:
         raise UsageError(
-            "No search of this model with this data and these settings is in the cache to pick from.",
-            "Search again first: what is found is kept to pick from.",
+            "The cache has no search of this model with this data and these settings.",
+            "Search again first, then pick from its table.",
         )
     return _named(known, name)
 
@@ -61,7 +61,7 @@ def _made(gathering: Gathering, candidate: Candidate) -> Variants:
         if variants.has(candidate.variant, candidate.backend):
             return variants
     reasons = [v.failure.rstrip(".") for v in variants.reports if v.name == candidate.variant and v.failure]
-    raise VerificationError(f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again.")
+    raise VerificationError(f"{candidate.name} cannot be reproduced: {'; '.join(reasons)}.", "Search again.")
 
 
 def _named(known: Outcome, name: str) -> Candidate:
@@ -75,7 +75,7 @@ def _named(known: Outcome, name: str) -> Candidate:
     if out is not None:
         raise UsageError(f"{name} cannot be delivered: {out.status}, {out.reason}.", "Pick another one.")
     meant = near(name, able, 3, 0.3) or list(able)[:3]
-    raise UsageError(f"The search had no candidate '{name}'.", f"There are: {'; '.join(meant)}.")
+    raise UsageError(f"The search has no candidate '{name}'.", f"There are: {'; '.join(meant)}.")
 
 
 def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:
@@ -98,7 +98,7 @@ def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
         f"({figures}), accuracy {decibels(proof.accuracy_db)}."
     )
     traded = _traded(picked, proof, known)
-    return f"{told} Against the winner of the search: {', '.join(traded)}." if traded else told
+    return f"{told} Compared with the winner of the search: {', '.join(traded)}." if traded else told
 
 
 def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
@@ -120,4 +120,4 @@ def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
         if now and then and abs(now - then) >= _COUNTS * then:
             size = units.size(abs(now - then))
             found.append(f"{size} {'more' if now > then else 'less'} {what}")
-    return found or ["no difference that counts"]
+    return found or ["no relevant difference"]

@@ -128,7 +128,7 @@ def undecided_by(
 
 
 def _undecided(reasons: Sequence[str]) -> str:
-    return f"{'; '.join(reasons)}. The bundle has your model unchanged."
+    return f"{'; '.join(reasons)}. The bundle holds your model unchanged."
 
 
 def _verdict(case: Case, kept: bool, undecided: Sequence[str]) -> Verdict:
@@ -139,7 +139,7 @@ def _verdict(case: Case, kept: bool, undecided: Sequence[str]) -> Verdict:
 
 def warnings_of(proof: Proof) -> tuple[str, ...]:
     """What there is to say of the bundle that was proved, beside its figures."""
-    return (f"Of the bundle, {proof.fallback}.",) if proof.fallback else ()
+    return (f"In the bundle, {proof.fallback}.",) if proof.fallback else ()
 
 
 def deployment_of(
@@ -206,7 +206,7 @@ def _found(case: Case, winner: Candidate, proof: Proof) -> str:
     objective, own = case.objective, case.baseline.name
     if case.is_kept(winner):
         name = own if case.today is None else case.today
-        return f"nothing was proved {_better(objective)} than {name} inside {case.floor}."
+        return f"nothing within {case.floor} is proved {_better(objective)} than {name}."
     if objective.by_sample:
         return _throughput(case, winner, proof)
     speed = f"{proof.speedup.median:.2f}x the speed of {own}"
@@ -215,12 +215,12 @@ def _found(case: Case, winner: Candidate, proof: Proof) -> str:
         return f"{objective.title[:1].upper()}{objective.title[1:]} {least}, at {speed}, {_accuracy(proof)}."
     times = f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {_accuracy(proof)}."
     if proof.current is not None:
-        return f"{proof.current.median:.2f}x faster than what runs today, and {speed} {times}"
+        return f"{proof.current.median:.2f}x faster than the baseline, and {speed} {times}"
     return f"{proof.speedup.median:.2f}x faster than {own} {times}"
 
 
 def _throughput(case: Case, winner: Candidate, proof: Proof) -> str:
-    today = f"{proof.current.median:.2f}x that of what runs today, and " if proof.current is not None else ""
+    today = f"{proof.current.median:.2f}x that of the baseline, and " if proof.current is not None else ""
     shown = case.objective.shown
     figures = f"{shown(proof.figure or 0.0)} instead of {shown(proof.baseline_figure or 0.0)}"
     baseline = msgspec.structs.replace(case.baseline, calls=proof.baseline_calls)
@@ -232,7 +232,7 @@ def _throughput(case: Case, winner: Candidate, proof: Proof) -> str:
 
 def _better(objective: Objective) -> str:
     if objective.by_sample:
-        return "to give more throughput"
+        return "to have a higher throughput"
     return "faster" if objective.figure is None else f"better ({objective.title}) and not slower"
 
 

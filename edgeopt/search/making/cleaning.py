@@ -24,7 +24,7 @@ def clean(task: Task) -> Ledger:
     """Writes the cleaned model; raises ModelError when no pass changed anything."""
     ledger = proved(task, task.source, only=task.passes or ())
     if not changed(ledger):
-        raise ModelError("No exact rewrite applies: the graph is as lean as these passes make it.")
+        raise ModelError("No exact rewrite applies to this graph.")
     return ledger
 
 

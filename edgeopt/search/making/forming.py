@@ -34,7 +34,7 @@ def form_all(task: Task, name: str) -> Plans:
         except EdgeoptError as error:
             reasons[f"{backend}: {error.message.rstrip('.')}"] = None
     if not found:
-        raise ModelError(f"No layer takes this form: {'; '.join(reasons)}.")
+        raise ModelError(f"No layer supports this scheme: {'; '.join(reasons)}.")
     return Plans(tuple(found), ())
 
 

@@ -30,8 +30,8 @@ _WHOLE_SHARE = 0.3
 _PLANNING_SHARE = 0.53
 # Of the time until then, what planning is told to take: its last check and its files come after.
 _PLAN_IS_READY = 0.8
-_COVERED = "not made: the plan has timed this precision for every layer"
-_SAVES_TIME = "not made: a plan saves time, and something else is to be least here"
+_COVERED = "not made: the plan already timed this precision for every layer"
+_SAVES_TIME = "not made: a plan minimizes time, and this search has another objective"
 _MAKERS = 2
 
 

@@ -18,7 +18,7 @@ def describe(model: Model) -> Inspected:
     inputs = tuple(_tensor(v) for v in graph.inputs if v.name not in graph.initializers)
     if not inputs:
         raise ModelError(
-            "The model has no input: all that it computes is a constant.",
+            "The model has no inputs: its outputs are constant.",
             "There is nothing to optimize here.",
         )
     operators = Counter(node.op_type for node in graph.all_nodes())
@@ -41,14 +41,15 @@ def _tensor(value: "ir.Value") -> TensorInfo:
     if not isinstance(value.type, ir.TensorType):
         kind = type(value.type).__name__ if value.type is not None else "unknown"
         raise ModelError(
-            f"'{name}' is not a plain tensor ({kind}), and edgeopt optimizes models of plain tensors only.",
+            f"'{name}' is not a plain tensor ({kind}); edgeopt optimizes only models with plain tensors.",
             "Export the model with tensors as inputs and outputs.",
         )
     dtype = value.type.dtype
     if dtype is ir.DataType.UNDEFINED or dtype.numpy().isbuiltin != 1:
         raise ModelError(
-            f"'{name}' is of type {dtype.name.lower()}, which numpy does not know, so nothing can be compared.",
-            "Export the model with inputs and outputs in float32; inside it may use any type.",
+            f"'{name}' is of type {dtype.name.lower()}, which numpy does not support, so outputs cannot "
+            "be compared.",
+            "Export the model with float32 inputs and outputs; it may use any type internally.",
         )
     return TensorInfo(name, "str" if dtype is ir.DataType.STRING else dtype.numpy().name, _dimensions(value))
 
@@ -59,6 +60,6 @@ def _dimensions(value: "ir.Value") -> tuple[int | str | None, ...]:
     if value.is_graph_output():
         return ()  # the runtimes find out; nothing in the search depends on it
     raise ModelError(
-        f"The model does not say how many dimensions its input '{value.name}' has.",
-        "Export it again with shapes for its inputs.",
+        f"The input '{value.name}' has no number of dimensions in the model.",
+        "Export the model again with input shapes.",
     )

@@ -49,15 +49,15 @@ def why_not(recipe: Recipe, material: Material) -> str:
     if recipe.needs_data and not material.of_user:
         return "needs data to calibrate or to check it"
     if recipe.needs_data and not material.split.calibration_count:
-        return "too few samples to calibrate and check apart"
+        return "too few samples to calibrate and check on different ones"
     if unsuited := recipe.unsuited(material.operators):
         return unsuited
     if material.split.is_shared and recipe.name == PLANNED and material.of_user:
-        return "too few samples to plan and to prove apart; 12 are enough"
+        return "too few samples to plan and prove on different ones; give 12 or more"
     if recipe.by_backend and not lowered_variants(material.profile):
         return NONE_LISTED
     if not backends_of(recipe, material.profile):
-        return "no backend of the profile computes it faster than floats"
+        return "no backend of the profile computes it faster than float"
     missing = [package for package in recipe.needs if importlib.util.find_spec(package) is None]
     return f"the Python package '{missing[0]}' is not installed" if missing else ""
 

@@ -22,7 +22,7 @@ class Lowered:
 
     @property
     def title(self) -> str:
-        return f"forms that only {_runtime(self.backends[0])} knows"
+        return f"operators specific to {_runtime(self.backends[0])}"
 
 
 def lowered_variants(profile: TargetProfile) -> tuple[Lowered, ...]:
@@ -69,4 +69,4 @@ def _reasons(ledger: Ledger) -> str:
     }
     silent = [name for name, text in said.items() if not text]
     told = [f"{name}: {text}" for name, text in said.items() if text]
-    return ". ".join([*told, *([f"Nothing found by {', '.join(silent)}"] if silent else [])])
+    return ". ".join([*told, *([f"No match for {', '.join(silent)}"] if silent else [])])

@@ -41,21 +41,21 @@ def plan(task: Task) -> Plans:
         work = _work(task, runs, begun)
         layers = work.study.layers
         if all(layer.reason for layer in layers):
-            return Plans((), _backends(work.courses), f"Nothing can be planned: {unfit(layers)}.")
+            return Plans((), _backends(work.courses), f"No plan possible: {unfit(layers)}.")
         work.study.calibrated()
         tracks = tracks_of(work)
         able = hopeful(work, tracks)
         seen = _backends([track.course for track in tracks])
         if not able:
             names = " or ".join(track.course.name for track in tracks)
-            said = f"no layer is faster in any form on {names}" if tracks else "no form fits any layer here"
-            return Plans((), seen, _with_warnings(f"Nothing is gained: {said}.", work))
+            said = f"no layer is faster in any scheme on {names}" if tracks else "no scheme fits any layer"
+            return Plans((), seen, _with_warnings(f"No gain: {said}.", work))
         entries: list[Entry] = []
         open_ends: set[str] = set()
         for track in able:
             if entries and work.left_s(_PLANNING_ENDS) < 0:
                 open_ends.add(track.course.backend)
-                work.warn(f"{track.course.name} was not planned for want of time; a longer time limit does it.")
+                work.warn(f"{track.course.name} was not planned within the time limit; a longer one allows it.")
                 continue
             mine = _of_track(work, track, able)
             entries += mine
@@ -73,7 +73,7 @@ def _of_track(work: Work, track: Track, able: Sequence[Track]) -> list[Entry]:
         chooser = Chooser(work, track, shared_forms(track, able), until)
         entries = chooser.entries()
         if chooser.cut_short and all(entry.is_float for entry in entries):
-            work.warn(f"{track.course.name} was not planned to the end for want of time.")
+            work.warn(f"{track.course.name} was only partly planned within the time limit.")
             return []
         return [proven(work, entry) for entry in entries]
     except EdgeoptError as error:
@@ -139,7 +139,7 @@ def _work(task: Task, runs: Runs, begun: float) -> Work:
 
     planning = task.planning
     if planning is None:
-        raise ModelError("A plan needs a goal.", "That is a fault of edgeopt: please report it.")
+        raise ModelError("A plan needs a goal.", "This is a bug in edgeopt: please report it.")
     folder, samples = folder_of(task), samples_of(task)
     save_samples(samples, folder / "samples")
     given = given_by(task)

@@ -90,16 +90,16 @@ def _whole(name: str, task: Task) -> Ledger | Plans:
 
 def _without_attention(operators: Mapping[str, int]) -> str:
     is_attention = "Attention" in operators or ("Softmax" in operators and operators.get("MatMul", 0) > 1)
-    return "" if is_attention else "there is no attention in it"
+    return "" if is_attention else "the model has no attention"
 
 
 def _without_products(operators: Mapping[str, int]) -> str:
-    return "" if {"MatMul", "Gemm", "Attention", "LSTM"} & operators.keys() else "it has no matrix products"
+    return "" if {"MatMul", "Gemm", "Attention", "LSTM"} & operators.keys() else "the model has no matrix products"
 
 
 def _with_more_convolutions(operators: Mapping[str, int]) -> str:
     products = operators.get("MatMul", 0) + operators.get("Gemm", 0)
-    return "" if products > operators.get("Conv", 0) else "it has more convolutions than matrix products"
+    return "" if products > operators.get("Conv", 0) else "the model has more convolutions than matrix products"
 
 
 def _by_nncf(name: str, title: str, make: str, unsuited: Unsuited = _suits_all) -> Recipe:
@@ -120,11 +120,11 @@ def _in_one_form(form: str, task: Task) -> Plans:
 
 # In the order in which they are made: what others start from first, what takes long last.
 RECIPES = (
-    Recipe("source", "the model as it came", "", ORT + OPENVINO, _source, (), exact=True),
+    Recipe("source", "the source model", "", ORT + OPENVINO, _source, (), exact=True),
     Recipe("cleaned", "exact graph rewrites", "model.onnx", ORT + OPENVINO, _cleaned, ("onnx_ir",), exact=True),
     Recipe(
         "lowered",
-        "forms that only one runtime knows",
+        "operators specific to one runtime",
         "model.onnx",
         ORT + OPENVINO,
         _lowered,
@@ -134,7 +134,7 @@ RECIPES = (
     ),
     Recipe(
         "bf16-mixed",
-        "bf16, and float32 where that is too coarse",
+        "bf16, with float32 where bf16 is too inaccurate",
         "model.xml",
         ("openvino-cpu",),
         partial(_whole, "mixed_floats"),
@@ -146,7 +146,7 @@ RECIPES = (
     _by_nncf("nncf-int8", "all layers in int8, by NNCF", "by_nncf"),
     _by_nncf(
         "nncf-transformer",
-        "all layers in int8, as NNCF does for transformers",
+        "all layers in int8, by NNCF with transformer settings",
         "by_nncf_for_transformers",
         _without_attention,
     ),
@@ -160,7 +160,7 @@ RECIPES = (
     _by_onnxruntime("ort-int8", "all layers in int8, by ONNX Runtime", "by_onnxruntime"),
     Recipe(
         PLANNED,
-        "each layer in the precision that pays",
+        "the fastest accurate precision for each layer",
         "model.onnx",
         ORT + OPENVINO,
         _planned,

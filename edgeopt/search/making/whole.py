@@ -43,7 +43,7 @@ def mixed_floats(task: Task) -> Plans:
     from edgeopt.quant.whole.mixed_floats import mix
 
     if task.floor_db is None:
-        raise ModelError("Without a floor in dB nobody can tell which parts need float32.")
+        raise ModelError("A floor in dB is needed to find the parts that need float32.")
     samples = [task.check_samples.feeds(number) for number in range(len(task.check_samples))]
     entry = mix(task.base, task.out, samples, task.floor_db, task.limit_s)
     return Plans((Planned("openvino-cpu", {"precision": "bf16"}, str(task.out), (entry,), {}),), ())

@@ -66,8 +66,8 @@ def least(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
         entry.measured(races.baseline)
         slow = not any_speed and entry.speedup is not None and entry.speedup.high < AS_FAST
         if figure is None or slow:
-            why = "slower than the baseline, and no limit of latency allows that"
-            entry.leave("lost", why if slow else f"its {objective.title} is not known here")
+            why = "slower than the baseline, which only a latency limit would allow"
+            entry.leave("lost", why if slow else f"{objective.title} unknown")
             races.emit(final(entry))
             continue
         figures[id(entry)] = figure

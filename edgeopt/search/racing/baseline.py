@@ -51,8 +51,8 @@ def first_running(ground: Ground, model: Path, backends: Sequence[str]) -> Basel
         raise MissingExtraError(extras[0] if extras else "cpu", "Optimizing a model")
     raise ModelError(
         f"No installed runtime can run the model. {' '.join(reasons)}",
-        "Check it with its own runtime first. Custom operators cannot be optimized: a bundle must hold all that "
-        "it runs, and takes no library; edgeopt bench --custom-ops measures such a model.",
+        "Check the model in its own runtime first. Models with custom operators cannot be optimized, "
+        "because a bundle holds no libraries; edgeopt bench --custom-ops measures them.",
     )
 
 

@@ -72,7 +72,7 @@ def _come_in(objective: Objective, baseline: Contender, best: list[Entry], sourc
         entry.fall_behind(best[0].candidate, share)
         if place == 0:
             least = figure
-            first = "first in the race, but not proved better than the baseline"
+            first = "best in the race, but not proved better than the baseline"
             entry.leave("lost", "the baseline" if entry.candidate == source else first)
         elif figure is not None:
             than = f"{best[0].candidate.name} has {shown(least or 0.0)}"

@@ -19,8 +19,8 @@ from edgeopt.search.objectives import ENERGY, Objective
 # Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
 _LONGEST_S = 2.0
 _HINT = (
-    "Search for latency, which mostly saves energy too. Energy needs RAPL counters that can be read, a power "
-    "meter of the board, or an NVIDIA GPU."
+    "Search for latency instead, which usually saves energy too. Energy needs readable RAPL "
+    "counters, a power meter on the board, or an NVIDIA GPU."
 )
 _FINALISTS = 6
 _ON_NVIDIA = ("-cuda", "-tensorrt")
@@ -33,13 +33,14 @@ def open_meter(objective: Objective, backends: Sequence[str], stack: ExitStack) 
     nvidia = any(name.endswith(_ON_NVIDIA) for name in backends)
     meter = EnergyMeter.open(gpus=[0] if nvidia else [])
     if isinstance(meter, Unavailable):
-        raise MissingError(f"This device does not tell what energy a run takes: {meter.reason}.", _HINT)
+        raise MissingError(f"The energy of a run cannot be measured here: {meter.reason}.", _HINT)
     stack.callback(meter.close)
     if _span_s(meter) > _LONGEST_S:
         raise MissingError(
-            f"The meter here ({meter.source}) is too slow for a search: it needs {meter.resolution_s:g} s of one "
-            "candidate without a break.",
-            "Compare two with it: edgeopt bench A --against B --duty sustained. Search for latency meanwhile.",
+            f"The meter here ({meter.source}) is too slow for a search: it needs {meter.resolution_s:g} s "
+            "of one candidate without interruption.",
+            "Search for latency, and compare the energy of two models with: edgeopt bench A --against B "
+            "--duty sustained",
         )
     return meter
 
@@ -54,7 +55,7 @@ def meter_all(
     """What a run of each takes, in stretches by turns; the first round is run however late it is."""
 
     def tell(number: int, _count: int) -> None:
-        emit(Progress("metering", f"{len(contenders)} in turns", number, turns.most))
+        emit(Progress("metering", f"{len(contenders)} interleaved", number, turns.most))
 
     def stretch(contender: Contender) -> float | None:
         return _joules(meter, contender)

@@ -150,7 +150,7 @@ class Entrants:
 
     def _filled(self, shaped: Shaped, able: Candidate) -> Shaped:
         given = self._entering
-        given.place.notes.emit(Progress("tuning", "from which size on it pays to fill up"))
+        given.place.notes.emit(Progress("tuning", "sizes from which padding pays"))
         path = self._variants.path(able.variant, able.backend)
         least = settle_filling(given.place.ground, shaped, able, path, given.ending.clock.until(LATEST))
         for dimension in shaped.dimensions:

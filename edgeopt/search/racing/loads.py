@@ -54,10 +54,10 @@ def settle(
 ) -> tuple[Baseline, Room]:
     """The baseline in the load in which it gives most, and what may be turned."""
     device, emit = place.device, place.notes.emit
-    emit(Progress("preparing", "the load under which the baseline gives most"))
+    emit(Progress("preparing", "the best load for the baseline"))
     why = no_batches(plain, baseline.contender, place.ground)
     if why:
-        emit(Log("info", f"No batches are tried: {why}."))
+        emit(Log("info", f"Batches are not tried: {why}."))
     cores = max(1, min(device.limits.usable_cores, device.cpu.logical_cores))
     alone, room = baseline.contender, room_for(cores, not why)
     alone_ms = latency_ms(alone)
@@ -112,22 +112,22 @@ def no_batches(plain: Plain, contender: Contender, ground: Ground) -> str:
     samples, standard = plain.samples, plain.standard
     closed = next((i for i in plain.inputs if not i.shape or isinstance(i.shape[0], int)), None)
     if closed is not None:
-        return f"the first axis of the model's input '{closed.name}' is not open"
+        return f"the first axis of the input '{closed.name}' is fixed"
     if any(sizes[:1] != [1] for sizes in samples.shapes().values()):
         return "the samples are batches already"
     if samples.sizes:
         return "the samples differ in size"
     which = standard.split.check
     if len(which) < 2:
-        return "one sample alone cannot show that rows do not depend on each other"
+        return "one sample cannot show that rows are independent"
     try:
         together = ground.outputs(contender, which, min(len(which), _BATCH))
     except TrialError as error:
-        return f"run together, the model {error.message.rstrip('.')}"
+        return f"with several samples in a run, the model {error.message.rstrip('.')}"
     alike = compare_outputs(standard.reference, together)
     if alike.problem or alike.snr_db < ALIKE_DB:
         said = alike.problem or f"{alike.snr_db:.0f} dB"
-        return f"together, samples are not answered as they are one by one ({said}; {ALIKE_DB:g} dB are needed)"
+        return f"outputs of a batch differ from outputs one by one ({said}; {ALIKE_DB:g} dB are needed)"
     return ""
 
 

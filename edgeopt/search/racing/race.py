@@ -24,7 +24,7 @@ _SAME_SPEED = 1.01
 # One thread leaves the other cores to others, and does not depend on how the system places several.
 SPARE_CORES = 1.08
 _ENOUGH_TO_TRIM = 6
-HINT = "Run the model by itself with `edgeopt bench`; the device may be short of memory."
+HINT = "Measure the model alone with `edgeopt bench`; the device may be short of memory."
 
 
 def race(

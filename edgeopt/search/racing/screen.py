@@ -120,11 +120,11 @@ def judge(standard: Standard, entry: Entry, outputs: Answers) -> None:
 
 
 def _reached(goal: Goal, judged: Judged, count: int) -> str:
-    where = f"on {count} samples that calibration never saw"
+    where = f"on {count} samples that did not calibrate"
     if goal.is_ratio:
         weakest = f": {judged.weakest.where}" if judged.weakest is not None else ""
         tail = goal.tail_words(judged.tail)
-        return f"{judged.value:.1f} dB {where} (on others perhaps {judged.low:.1f}){weakest}{tail}"
+        return f"{judged.value:.1f} dB {where} (perhaps {judged.low:.1f} on others){weakest}{tail}"
     beside = f", {judged.snr_db:.1f} dB" if judged.snr_db is not None else ""
     return f"{goal.title} {goal.shown(judged.value)}{beside} {where}"
 

@@ -94,7 +94,7 @@ def tune(races: Races, entrants: Entrants, alive: list[Entry], until: float, dev
     if count:
         gained = tuning.effects.gain(tuning.point(best.candidate), tuning.point(start.candidate))
         what = f"{best.candidate.name}, about {math.exp(gained.expected):.2f}x" if best is not start else "no gain"
-        races.emit(Log("info", f"Tuned: {count} of {len(open_points)} combinations of options tried; {what}."))
+        races.emit(Log("info", f"Tuned: tried {count} of {len(open_points)} combinations of options; {what}."))
     for entry in tuning.alive:
         # What was measured here was not measured in the same rounds.
         if count and entry.contender is not None:
@@ -180,5 +180,5 @@ def _tell(tuning: _Tuning, best: Entry, candidate: Candidate, gain: Gain, is_new
         f"{abs(expected):.0%} {'faster' if expected >= 0 else 'slower'} expected, give or take {gain.spread:.0%}"
     )
     left_s = max(0.0, tuning.until - time.monotonic())
-    message = f"{candidate.name}: {'never tried before' if is_new else said}"
+    message = f"{candidate.name}: {'not tried before' if is_new else said}"
     tuning.races.emit(Progress("tuning", message, best=best.candidate.name, time_left_s=left_s))

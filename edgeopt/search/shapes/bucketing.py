@@ -21,7 +21,7 @@ from edgeopt.search.shapes.shaping import read_dimensions
 from edgeopt.search.shapes.sized import Shaped, shape_samples
 
 NO_BUCKETS = (
-    "No program for each size was tried: what is near the best runs in ONNX Runtime, where one for all is as fast."
+    "Buckets were not tried: the best candidates run in ONNX Runtime, where one program for all sizes is as fast."
 )
 _SHAPE = Named("shape")
 
@@ -32,18 +32,18 @@ def check_shape(settings: Settings) -> None:
         return
     if settings.goal.kind.needs_labels:
         raise UsageError(
-            f"The metric '{settings.goal.metric}' needs labels, and samples cut to sizes may have others.",
-            "Leave one of the two out.",
+            f"The metric '{settings.goal.metric}' needs labels, which may not fit samples cut to other sizes.",
+            "Leave one of them out.",
         )
     if settings.pre is not None or settings.post is not None:
         raise UsageError(
-            "--shape does not go together with --pre and --post yet: samples are cut to sizes after --pre.",
-            "Leave them out, and give the data as the model takes it.",
+            "--shape cannot be combined with --pre and --post yet.",
+            "Leave out --pre and --post, and give data that the model takes.",
         )
     if settings.objective == "throughput":
         raise UsageError(
-            f"{_SHAPE} does not go together with the objective throughput, which makes batches of its own.",
-            "Leave one of the two out.",
+            f"{_SHAPE} cannot be combined with the objective throughput, which varies the batch size itself.",
+            "Leave one of them out.",
             [_SHAPE],
         )
 
@@ -67,8 +67,8 @@ def explained(shaped: Shaped | None) -> Iterator[None]:
         if shaped is None:
             raise
         raise ModelError(
-            f"The model does not run at every size that was asked for: it {error.message}",
-            "Ask for sizes that it takes, or export it again with dimensions that are open in all of its nodes.",
+            f"The model does not run at every requested size: it {error.message}",
+            "Give sizes that the model supports, or export it again with dimensions that are open in all nodes.",
         ) from error
 
 
@@ -82,9 +82,9 @@ def settle_buckets(
     if shaped.note:
         notes.warn(shaped.note)
     sizes = "; ".join(f"{d}, the usual one {d.usual}" for d in shaped.dimensions)
-    made = "Your samples were cut, repeated or joined" if made_up is not None else "Made-up inputs were made"
+    made = "Your samples were cut, repeated or joined" if made_up is not None else "Generated inputs were created"
     notes.emit(Log("info", f"{made} to these sizes, half of them to the usual one: {sizes}."))
-    notes.emit(Progress("preparing", "whether inputs between two sizes may be filled up"))
+    notes.emit(Progress("preparing", "whether inputs between two sizes may be padded"))
     kinds = [shaped.given] if made_up is None else [shaped.given, made_up]
     found = prove_filling(ground, model, source, shaped.dimensions, kinds)
     for each in found:

@@ -92,8 +92,8 @@ def least_filled(dimension: Dimension, pays: set[Gap]) -> tuple[int, ...]:
 
 def said_of(dimension: Dimension, least: tuple[int, ...]) -> str:
     filled = [f"{low} to {high}" for low, high in zip(least, dimension.sizes, strict=True) if low < high]
-    others = "others run with open shapes, which is quicker for them"
-    told = f"inputs are filled up from {', '.join(filled)}" if filled else "no inputs are filled up"
+    others = "others run with open shapes, which is faster"
+    told = f"inputs are padded from {', '.join(filled)}" if filled else "no inputs are padded"
     return f"{dimension.name}: with buckets, {told}; {others}."
 
 

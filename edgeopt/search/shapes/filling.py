@@ -61,8 +61,8 @@ class Filling(NamedTuple):
         between = f"{self.dimension}: with buckets, inputs between two sizes"
         if self.cuts is not None:
             cut = "" if not self.mask or any(self.cuts.values()) else f", and cut off where '{self.mask}' ends"
-            return f"{between} are filled up with zeros{cut}, as that was proved: {self.reason}."
-        return f"{between} run with open shapes and are not filled up: {self.reason}."
+            return f"{between} are padded with zeros{cut}, which is proved exact: {self.reason}."
+        return f"{between} run with open shapes, without padding: {self.reason}."
 
 
 def prove_filling(
@@ -129,22 +129,22 @@ def _judged(name: str, runs: Sequence[Run]) -> Filling:
     cuts: dict[str, set[int]] = {output: set() for output in runs[0][1]}
     worst_db = float("inf")
     for pair, plain, filled in runs:
-        at = f"at {pair.size} of {pair.bucket}" + (f", the rest left out by '{pair.mask}'," if pair.mask else "")
+        at = f"at {pair.size} of {pair.bucket}" + (f", the rest masked by '{pair.mask}'," if pair.mask else "")
         for output, array in plain.items():
             axes = _grown(array.shape, filled[output].shape, pair)
             if axes is None:
-                shapes = f"{list(array.shape)}, filled up {list(filled[output].shape)}"
+                shapes = f"{list(array.shape)}, padded {list(filled[output].shape)}"
                 return Filling(name, None, f"{at} the output '{output}' is {shapes}")
             cuts[output] |= axes
         kept = {output: array[tuple(map(slice, plain[output].shape))] for output, array in filled.items()}
         found = compare_outputs([dict(plain)], [kept])
         if found.problem or found.snr_db < _SAME_DB:
-            return Filling(name, None, f"{at} the answers differ ({found.problem or decibels(found.snr_db)})")
+            return Filling(name, None, f"{at} the outputs differ ({found.problem or decibels(found.snr_db)})")
         worst_db = min(worst_db, found.snr_db)
     floats = [output for output, array in runs[0][1].items() if array.dtype.kind == "f"]
     if not any(_varies(output, runs) for output in floats):
-        return Filling(name, None, "no output of floats tells samples apart, which proves nothing")
-    same = "equal answers" if worst_db >= EQUAL_DB else f"the same answers, {decibels(worst_db)} at least,"
+        return Filling(name, None, "no float output differs between samples, so nothing is proved")
+    same = "equal answers" if worst_db >= EQUAL_DB else f"the same outputs, at least {decibels(worst_db)},"
     reason = f"{same} on {len(runs)} samples"
     mask = next((run.pair.mask for run in runs if run.pair.mask), "")
     return Filling(name, {output: tuple(sorted(axes)) for output, axes in cuts.items()}, reason, mask)

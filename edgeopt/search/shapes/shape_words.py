@@ -38,6 +38,6 @@ def _cost(report: CandidateReport, twin: CandidateReport) -> str:
         told.append(f"loads in {report.load_ms:.0f} ms instead of {twin.load_ms:.0f} ms")
     peak, before = (one.memory.peak_bytes if one.memory else None for one in (report, twin))
     if peak is not None and before is not None:
-        told.append(f"takes {units.size(peak)} instead of {units.size(before)} at its peak")
+        told.append(f"has peak memory {units.size(peak)} instead of {units.size(before)}")
     each = f"With a program for each size ({', '.join(report.candidate.sizes)})"
     return f"{each}, {twin.candidate.name} {' and '.join(told)}." if told else ""

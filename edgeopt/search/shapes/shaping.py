@@ -13,7 +13,7 @@ from edgeopt.nearest import nearest
 
 MOST_SIZES = 8
 MOST_PROGRAMS = 16
-_HOW = "Write it as seq=16:32:128 (least, usual, largest) or seq=16,32,64."
+_HOW = "Write seq=16:32:128 (minimum, usual, maximum) or seq=16,32,64."
 # A doubling this near to a size that was asked for is no bucket of its own.
 _NEAR = 1.3
 _LARGEST = 1 << 20
@@ -76,9 +76,9 @@ def _few(asked: list[Dimension], ranges: Mapping[str, tuple[int, int, int]]) -> 
         rich = [d for d in made if d.name in ranges and len(d.sizes) > len(set(ranges[d.name]))]
         if not rich:
             raise UsageError(
-                f"The sizes come to {prod(len(d.sizes) for d in made)} combinations of sizes; there can be "
-                f"{MOST_PROGRAMS}, and {MOST_SIZES} sizes of a dimension.",
-                "Name fewer sizes: each combination is a program of its own in memory.",
+                f"These are {prod(len(d.sizes) for d in made)} combinations of sizes; the maximum is "
+                f"{MOST_PROGRAMS}, with {MOST_SIZES} sizes per dimension.",
+                "Give fewer sizes: each combination is one program in memory.",
             )
         most = max(rich, key=lambda d: len(d.sizes))
         steps[most.name] *= 2
@@ -89,7 +89,7 @@ def _few(asked: list[Dimension], ranges: Mapping[str, tuple[int, int, int]]) -> 
         for d, before in zip(made, asked, strict=True)
         if d.sizes != before.sizes
     ]
-    said = f"Fewer sizes between, so that they come to at most {MOST_PROGRAMS} programs: {'; '.join(told)}."
+    said = f"Sizes in between were reduced to fit {MOST_PROGRAMS} programs: {'; '.join(told)}."
     return tuple(made), said if told else ""
 
 
@@ -110,10 +110,10 @@ def _doublings(least: int, usual: int, most: int, step: int) -> tuple[int, ...]:
 def _range(text: str, wanted: str) -> tuple[int, int, int]:
     sizes = [_size(text, one) for one in wanted.split(":")]
     if len(sizes) != 3:
-        raise UsageError(f"'{text}' gives {len(sizes)} sizes where there must be three.", _HOW)
+        raise UsageError(f"'{text}' has {len(sizes)} sizes; it needs three.", _HOW)
     least, usual, most = sizes
     if not least <= usual <= most:
-        raise UsageError(f"'{text}' does not go from the least over the usual to the largest size.", _HOW)
+        raise UsageError(f"'{text}' must list the minimum, usual and maximum size in this order.", _HOW)
     return least, usual, most
 
 
@@ -125,13 +125,13 @@ def _listed(text: str, wanted: str) -> tuple[tuple[int, ...], int]:
 
 def _size(text: str, word: str) -> int:
     if not re.fullmatch(r"\d{1,7}", word.strip()) or not 1 <= int(word) <= _LARGEST:
-        raise UsageError(f"In '{text}', '{word.strip()}' is no size.", f"Give whole numbers from 1. {_HOW}")
+        raise UsageError(f"In '{text}', '{word.strip()}' is not a size.", f"Give whole numbers from 1. {_HOW}")
     return int(word)
 
 
 def _hint(name: str, known: Mapping[str, object]) -> str:
     if not known:
-        return "All dimensions of its inputs have a fixed size, so it needs no buckets."
-    listed = f"The open dimensions of its inputs are: {', '.join(known)}."
+        return "All dimensions of its inputs are fixed, so it needs no buckets."
+    listed = f"Its open dimensions are: {', '.join(known)}."
     hint = nearest(name, known, listed)
     return hint if hint == listed else f"{hint} {listed}"

@@ -70,7 +70,7 @@ def shape_samples(
     needed = len(samples) * max(_bytes(samples, dimensions, sizes) for sizes in (usual, largest))
     if needed > _MOST_BYTES:
         raise UsageError(
-            f"{len(samples)} samples of these sizes take {units.size(needed)}.",
+            f"{len(samples)} samples of these sizes need {units.size(needed)} of memory.",
             "Give fewer samples (48 are enough), or a smaller largest size.",
         )
     every = range(len(samples))

@@ -54,7 +54,7 @@ def test_a_name_that_is_no_file_name_is_refused(token, tmp_path, name):
 def test_a_taken_name_keeps_its_token(token):
     made = json.loads(token("add", "laptop", "--json")[1])["data"]
     code, _, err = token("add", "laptop", "--role", "deploy")
-    assert (code, "exists already" in err, "token remove laptop" in err) == (3, True, True)
+    assert (code, "already exists" in err, "token remove laptop" in err) == (3, True, True)
     assert json.loads(token("list", "--json")[1])["data"]["tokens"][0]["role"] == made["role"]
 
 

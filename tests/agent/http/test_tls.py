@@ -100,7 +100,7 @@ def test_plain_http_and_tls_that_meet_are_told(secured, idle_agent):
     with pytest.raises(MissingError, match="ended the connection") as raised:
         Agent(f"http://127.0.0.1:{secured.port}").status()
     assert "--url https://" in raised.value.hint
-    with pytest.raises(MissingError, match="does not speak TLS"):
+    with pytest.raises(MissingError, match="does not use TLS"):
         Agent(f"https://127.0.0.1:{idle_agent.port}").status()
 
 

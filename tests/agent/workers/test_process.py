@@ -90,7 +90,7 @@ def test_wrong_golden_answers_are_told_with_both_figures(null_bundle, settings):
         return (await worker.golden(30.0)).problem
 
     problem = with_worker(null_bundle(noise=1.0), settings, use)
-    assert "dB; it must reach" in problem
+    assert "dB on its golden samples; it needs" in problem
 
 
 def test_a_slow_model_is_timed_within_the_limit(null_bundle, settings):

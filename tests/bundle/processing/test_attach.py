@@ -22,16 +22,20 @@ TEXTS = (
     ("pre", "[data]\ncrp = [16]", r"the table \[data\] has no key 'crp'"),
     ("pre", '[data]\ncolour_order = "red"', r"colour_order in \[data\] does not know 'red'"),
     ("pre", '[data]\ncrop = [16]\ndtype = "uint8"', r"gives 'x' as uint8 .*; the model takes float32"),
-    ("pre", '[[steps]]\ndo = "softmax"', r"no table \[data\]"),
+    ("pre", '[[steps]]\ndo = "softmax"', r"the table \[data\] is missing"),
     ("pre", "[data\n", "is not valid TOML"),
     ("post", '[[steps]]\ndo = "sofmax"\non = "y"', r"step 1 does not know 'sofmax'"),
-    ("post", STEPS.format("softmax", "z"), r"Step 1 in 'it.toml' \(softmax\) is on 'z'; there is y\."),
+    ("post", STEPS.format("softmax", "z"), r"Step 1 in 'it.toml' \(softmax\) reads 'z'; available: y\."),
     ("post", STEPS.format("softmax", "y") + "k = 1", r"step 1 \(softmax\) has no key 'k'"),
     ("post", STEPS.format("top-k", "y"), r"step 1 \(top-k\): .*missing required field `k`"),
     ("post", STEPS.format("top-k", "y") + "k = 11", r"cannot take 'y': its axis -1 has 10 values, fewer than 11"),
-    ("post", STEPS.format("rename", "y") + 'to = "z"\n' + STEPS.format("argmax", "y"), r"Step 2 .* there is z\."),
-    ("post", "steps = 1", r"no table \[\[steps\]\]"),
-    ("post", "[data]\n", r"has no key 'data'; post-processing is one \[\[steps\]\] after the other"),
+    (
+        "post",
+        STEPS.format("rename", "y") + 'to = "z"\n' + STEPS.format("argmax", "y"),
+        r"Step 2 .* available: z\.",
+    ),
+    ("post", "steps = 1", r"the table \[\[steps\]\] is missing"),
+    ("post", "[data]\n", r"has no key 'data'; postprocessing is a list of \[\[steps\]\]"),
 )
 
 
@@ -59,7 +63,7 @@ def test_names_and_types_of_onnx_files_must_fit_the_model(pre_model, post_model)
         EdgeoptError, match=r"gives 'x' as float32 \[n, 3, 16, 16\]; the model takes float32 \[batch, 3"
     ):
         attach(pre_model, None, [smaller], [Y])
-    with pytest.raises(EdgeoptError, match="gives 'chance', and so does the model"):
+    with pytest.raises(EdgeoptError, match="writes 'chance', which is also an output"):
         attach(None, post_model, [X], [Y, TensorInfo("chance", "float32", (1,))])
 
 
@@ -69,7 +73,7 @@ def test_weights_in_another_file_are_refused(post_model, tmp_path):
     model.graph.initializer.append(weight)
     path = tmp_path / "post.onnx"
     onnx.save(model, path, save_as_external_data=True, location="post.bin", size_threshold=0)
-    with pytest.raises(EdgeoptError, match=r"--post 'post\.onnx' keeps weights in other files"):
+    with pytest.raises(EdgeoptError, match=r"--post 'post\.onnx' has weights in other files"):
         attach(None, path, [X], [Y])
 
 
@@ -77,7 +81,5 @@ def test_what_processing_does_not_take_is_handed_on(post_model, camera):
     mask, boxes = TensorInfo("mask", "float32", (1,)), TensorInfo("boxes", "float32", (1, 4))
     found = attach(None, post_model, [X, mask], [Y, boxes]).processing
     assert [each.name for each in found.post.inputs] == ["y"]
-    with pytest.raises(
-        EdgeoptError, match=r"does not say which input takes the pictures; the model takes x, mask\."
-    ):
+    with pytest.raises(EdgeoptError, match=r"names no input for the pictures; the model takes x, mask\."):
         attach(camera, None, [X, mask], [Y])

@@ -44,18 +44,18 @@ def cut_off(bundle):
 
 
 HOSTILE = (
-    (cut_off, r"processing/pre\.onnx is not what was written"),
-    (swapped, r"'processing/pre\.onnx', whose digest is another than deployment\.toml says"),
+    (cut_off, r"processing/pre\.onnx was changed"),
+    (swapped, r"'processing/pre\.onnx', whose digest differs from deployment\.toml"),
     (
         text('file = "processing/pre.onnx"', 'file = "../pre.onnx"'),
-        r"'\.\./pre\.onnx', which is no file of its folder",
+        r"'\.\./pre\.onnx', which is not in its folder",
     ),
-    (text('file = "processing/pre.onnx"', 'file = "model/conv.onnx"'), r"'model/conv\.onnx', which is no file of"),
-    (text('file = "processing/pre.onnx"', 'embedded = "eJw="'), r"with 'an embedded file', which is no file"),
+    (text('file = "processing/pre.onnx"', 'file = "model/conv.onnx"'), r"'model/conv\.onnx', which is not in"),
+    (text('file = "processing/pre.onnx"', 'embedded = "eJw="'), r"with 'an embedded file', which is not in"),
     (text('file = "processing/pre.onnx"', 'file = "processing/pre.onnx"\nrun = "it"'), r"unknown field `run`"),
     (
         text('[[processing.pre.outputs]]\nname = "x"', '[[processing.pre.outputs]]\nname = "z"'),
-        r"'z', which is no tensor",
+        r"'z', which is not a tensor",
     ),
     (text('file = "processing/pre.onnx"\n', ""), r"must be a file, pictures made into one input, or steps"),
 )
@@ -70,16 +70,19 @@ def test_files_that_are_not_what_was_written_are_refused(damage, said, processin
 
 
 CHANGES = (
-    (text("scale = 0.0039", "scale = 0.0038"), "pre-processing of the bundle 'conv' gives other results"),
-    (text("k = 2", "k = 3"), "post-processing of the bundle 'conv' gives other results"),
-    (text('on = "chance"', 'on = "luck"'), "post-processing of the bundle 'conv' fails .* A step is on 'luck'"),
+    (text("scale = 0.0039", "scale = 0.0038"), "preprocessing of the bundle 'conv' gives other outputs"),
+    (text("k = 2", "k = 3"), "postprocessing of the bundle 'conv' gives other outputs"),
+    (text('on = "chance"', 'on = "luck"'), "postprocessing of the bundle 'conv' fails .* A step reads 'luck'"),
 )
 
 
 @pytest.mark.parametrize(("change", "said"), CHANGES)
 def test_verify_checks_before_and_after_each_by_itself(change, said, processing_bundle, camera, classes):
     bundle = processing_bundle(camera, classes)
-    assert check(bundle, ignore).processing == "Pre-processing and post-processing give what they gave then."
+    assert (
+        check(bundle, ignore).processing
+        == "Preprocessing and postprocessing give the same outputs as when the bundle was made."
+    )
     change(bundle)
     with pytest.raises(VerificationError, match=said):
         check(bundle, ignore)
@@ -91,8 +94,8 @@ def test_what_takes_no_made_up_samples_goes_unchecked_and_that_is_said(processin
     nodes = [helper.make_node("Reshape", ["image", "shape"], ["x"])]
     image, x = ("image", "FLOAT", ["n", "any", "size", 3]), ("x", "FLOAT", ["n", 3, 16, 16])
     picky = write_graph(tmp_path / "picky.onnx", nodes, [image], [x], [shape])
-    bundle = processing_bundle(picky, post_model, r"No golden samples check the pre-processing: .*")
-    assert check(bundle, ignore).processing == "Post-processing gives what it gave then."
+    bundle = processing_bundle(picky, post_model, r"The preprocessing has no golden samples, .*")
+    assert check(bundle, ignore).processing == "Postprocessing gives the same outputs as when the bundle was made."
     with edgeopt.load(bundle) as session:
         assert session.process({"image": np.ones((1, 16, 16, 3), np.float32)})["chance"].shape == (1, 10)
 
@@ -112,11 +115,14 @@ def test_a_profile_in_one_file_holds_the_files_and_says_what_they_are(
     again = tmp_path / "again.edgeopt"
     assert replay(ReplayRequest(out, conv_model, again)).same_files
     assert read_deployment(again / FILE).processing == read_deployment(bundle / FILE).processing
-    assert check(again, ignore).processing == "Pre-processing and post-processing give what they gave then."
+    assert (
+        check(again, ignore).processing
+        == "Preprocessing and postprocessing give the same outputs as when the bundle was made."
+    )
     deployment = read_deployment(out)
     embedded = deployment.processing.pre.embedded
     out.write_text(out.read_text().replace(embedded[:60], embedded[:58] + "AA"))
-    with pytest.raises(EdgeoptError, match=r"pre-processing, as .*conv\.toml' has it, is"):
+    with pytest.raises(EdgeoptError, match=r"preprocessing, as .*conv\.toml' has it, is"):
         read_profile(out)
 
 
@@ -135,5 +141,5 @@ def test_times_are_taken_apart_and_bench_tells_them(processing_bundle, camera, t
     assert times["post_ms"] is None
     assert side["figures"]["p50_ms"] < 5
     said = " ".join(capsys.readouterr().out.split())
-    assert "pre-processing" in said
+    assert "preprocessing" in said
     assert "the table is inference alone" in said

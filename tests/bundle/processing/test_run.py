@@ -63,9 +63,9 @@ def test_run_processes_a_file_of_raw_samples_where_it_is_asked_to(processing_bun
 
 def test_what_is_missing_or_too_much_is_said_with_all_that_is_taken(processing_bundle, pre_model):
     with edgeopt.load(processing_bundle(pre_model)) as session:
-        with pytest.raises(DataError, match=r"There is no 'image' .*; it takes: image\."):
+        with pytest.raises(DataError, match=r"Missing input 'image' .*; it takes: image\."):
             session.process({"x": np.zeros((1, 3, 16, 16), np.float32)})
-        with pytest.raises(DataError, match=r"Nothing takes 'more' .*; it takes: image\."):
+        with pytest.raises(DataError, match=r"Unknown input 'more' .*; it takes: image\."):
             session.process({"image": pictures(1, 16, 16, 3), "more": np.zeros(1)})
 
 

@@ -153,7 +153,7 @@ def test_several_threads_may_run_one_session(conv_model, backend):
 
 
 def test_no_concurrency_at_all_is_refused(bundle):
-    with pytest.raises(UsageError, match="0 runs"):
+    with pytest.raises(UsageError, match="0 concurrent runs"):
         edgeopt.load(bundle, concurrency=0)
 
 

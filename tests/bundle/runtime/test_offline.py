@@ -113,7 +113,7 @@ def test_a_model_without_a_batch_axis_is_refused_before_it_runs(tmp_path, relu_m
 
 
 def test_batches_of_raw_data_are_refused(request_of):
-    with pytest.raises(UsageError, match="--batch runs the model on prepared samples"):
+    with pytest.raises(UsageError, match="--batch needs prepared samples"):
         run_offline(request_of(batch=2, process=True), events.ignore)
 
 
@@ -130,7 +130,7 @@ def test_an_interrupted_run_goes_on_where_it_ended(request_of, counted, batch):
     assert ran[-4:] == [48, 56, 64, 72]
     assert 48 not in ran[:-4]
     assert (result.samples, result.resumed) == (10, 6)
-    assert "6 of 10 samples were run before" in next(e.message for e in heard if isinstance(e, events.Log))
+    assert "6 of 10 samples were done before" in next(e.message for e in heard if isinstance(e, events.Log))
     resumed = written(request)["y"]
     assert [each.name for each in request.out.iterdir()] == ["outputs.npz"]
     run_offline(request, events.ignore)

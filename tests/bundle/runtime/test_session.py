@@ -82,7 +82,7 @@ def without_onnxruntime(monkeypatch):
 
 def test_a_missing_runtime_names_the_extra(bundle, conv_model, without_onnxruntime):
     for path in (bundle, conv_model):
-        with pytest.raises(MissingError, match=r"cannot be used here: onnxruntime is not installed\.") as raised:
+        with pytest.raises(MissingError, match=r"is not available: onnxruntime is not installed\.") as raised:
             edgeopt.load(path)
         assert "pip install 'edgeopt[cpu]'" in raised.value.hint
 
@@ -91,7 +91,7 @@ def test_a_missing_device_is_not_told_as_a_missing_package(conv_model, monkeypat
     gone = replace(cpu.BACKEND, name="gpu", available=lambda: Unavailable("this system shows no GPU"))
     monkeypatch.setattr(module, "backend_named", lambda _: gone)
     with pytest.raises(
-        MissingError, match=r"the backend gpu, which cannot be used here: this system shows no GPU\."
+        MissingError, match=r"the backend gpu, which is not available: this system shows no GPU\."
     ) as raised:
         edgeopt.load(conv_model, "gpu")
     assert "pip" not in raised.value.hint
@@ -120,7 +120,7 @@ def test_a_damaged_bundle_is_refused_before_anything_is_loaded(bundle, monkeypat
     ("make", "error", "says"),
     [
         (lambda _: None, ModelError, "no model or bundle at"),
-        (lambda path: path.write_text(""), BundleError, "no sound zip archive"),
+        (lambda path: path.write_text(""), BundleError, "not a valid zip archive"),
         (lambda path: path.mkdir(), BundleError, r"no manifest\.json"),
     ],
     ids=["missing", "file", "empty folder"],

@@ -81,9 +81,9 @@ def test_a_failed_step_leaves_the_state_alone(recurrent):
     [
         ({"z": "hn"}, None, "no input 'z'"),
         ({"h": "z"}, None, "no output 'z'"),
-        ({"h": "hn", "x": "hn"}, None, "'hn' is named for several inputs"),
+        ({"h": "hn", "x": "hn"}, None, "'hn' feeds several inputs"),
         ({}, None, "needs state"),
-        (None, {"x": np.zeros((1, 3))}, "'x' is no state"),
+        (None, {"x": np.zeros((1, 3))}, "'x' is not a state"),
     ],
 )
 def test_wrong_declarations_are_told(recurrent, state, initial, says):
@@ -128,13 +128,13 @@ def test_pairs_are_found_by_name(taken, given, pairs):
     ids=["shapes", "names", "two outputs", "no other input"],
 )
 def test_what_is_not_clear_must_be_declared(taken, given):
-    with pytest.raises(UsageError, match="not clear what state") as raised:
+    with pytest.raises(UsageError, match="state of the model cannot be detected") as raised:
         found_pairs(ports(**taken), ports(**given))
     assert "session.stream(state=" in raised.value.hint
 
 
 def test_types_that_differ_are_no_pair():
-    with pytest.raises(UsageError, match="not clear"):
+    with pytest.raises(UsageError, match="cannot be detected"):
         found_pairs(ports(x=(1,), h=(1,)), (TensorInfo("hn", "float16", (1,)),))
 
 

@@ -175,7 +175,7 @@ def test_a_model_that_cannot_be_run_is_analyzed_nevertheless(tmp_path):
     save(helper.make_model(helper.make_graph([node], "g", *ports), opset_imports=opsets, ir_version=8), path)
     found = analyze(path, backends=["onnxruntime-cpu"], opportunities=False)
     assert found.work.unknown == 1
-    assert any("could not be run for the shapes" in note for note in found.warnings)
+    assert any("could not be run to find unknown shapes" in note for note in found.warnings)
     assert {row.backend: row.unsupported for row in found.coverage}["onnxruntime-cpu"] == ("Odd: odd",)
 
 

@@ -25,7 +25,7 @@ def test_the_shapes_of_data(conv_data, tmp_path):
 
 
 def test_inputs_that_the_model_does_not_describe_cannot_be_made_up(tmp_path):
-    with pytest.raises(ModelError, match="'x' cannot be made up"):
+    with pytest.raises(ModelError, match="'x' cannot be generated"):
         feeds_for(tmp_path / "m.xml", None, {}, (Tensor("x", "float32"),))
     made = feeds_for(tmp_path / "m.xml", None, {"x": (2, 3)}, (Tensor("x", "float32"),))
     assert made["x"].shape == (2, 3)

@@ -58,5 +58,5 @@ def test_limits_are_judged_and_nothing_is_raised(null_model):
     assert report.judgement.limits == Limits(0.02, 1.1)
     assert [each.state for each in report.judgement.checks] == ["broken", "broken"]
     assert not report.judgement.passed
-    with pytest.raises(UsageError, match="only one side"):
+    with pytest.raises(UsageError, match="no other side"):
         edgeopt.bench(null_model("slow"), max_slowdown=0.02)

@@ -62,7 +62,7 @@ def test_the_ratio_within_each_run_is_compared_where_both_have_two_sides(report)
     [
         ({"device": {"cpu": "2"}}, "different devices: they differ in cpu", "measured on different devices"),
         ({"data": "other.npz"}, "different inputs: data.npz and other.npz", "different inputs"),
-        ({"duty": "paced"}, "different duties: steady and paced", "different duties"),
+        ({"duty": "paced"}, "different workloads: steady and paced", "different workloads"),
         ({"versions": {"edgeopt": "2"}}, "edgeopt: 1 before, 2 after", ""),
     ],
 )
@@ -90,11 +90,11 @@ def quiet(**more):
 @pytest.mark.parametrize(
     ("states", "says"),
     [
-        ({"states": ()}, "the second run does not tell what the device did"),
+        ({"states": ()}, "the second run does not record the state"),
         (quiet(bad=("The clock fell.",)), "was not quiet in the second run"),
         (quiet(bad=("The clock fell.",), repeated=True), "was not quiet in the second run"),
-        (quiet(clock_hz=None), "did not tell its clock in the second run"),
-        (quiet(others_percent=None), "does not tell what others did"),
+        (quiet(clock_hz=None), "did not report its clock in the second run"),
+        (quiet(others_percent=None), "does not record other load"),
         (quiet(clock_hz=1.2e9), "the clock was 2.00 GHz in the first run and 1.20 GHz in the second"),
         (quiet(clock_hz=1.98e9), ""),
     ],

@@ -34,7 +34,7 @@ def test_the_time_of_the_first_side(judged, after_ms, states):
     assert [each.state for each in found.checks] == states
     assert (found.checks[0].first, found.checks[0].second) == ("a in b.json", "a in a.json")
     if after_ms == 10.0:
-        assert "measure the two in turns" in found.checks[0].sentence
+        assert "measure both interleaved" in found.checks[0].sentence
 
 
 def test_the_ratio_to_a_side_of_both_runs_is_the_better_evidence(judged):
@@ -51,7 +51,7 @@ def test_the_ratio_to_a_side_of_both_runs_is_the_better_evidence(judged):
 @pytest.mark.parametrize(
     ("before", "after", "more", "why"),
     [
-        ({"a": 1.0}, {"a": 1.0}, {"states": TELLS_NO_CLOCK}, "did not tell its clock"),
+        ({"a": 1.0}, {"a": 1.0}, {"states": TELLS_NO_CLOCK}, "did not report its clock"),
         ({"a": 1.0, "b": 1.0}, {"b": 1.0, "a": 1.0}, {}, "the first sides of the two runs are not the same"),
     ],
 )

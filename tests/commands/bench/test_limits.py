@@ -90,10 +90,10 @@ def test_sentences_say_what_the_interval_says(judged):
     said = [judged(Limits(0.02), b=ends).checks[0].sentence for ends in ((1.0, 1.1), (0.9, 0.95), (0.97, 1.0))]
     assert (
         said[0]
-        == "--max-slowdown 2% holds: a against b is 1.049x [1.000 1.100], all of it above the limit of 0.980x."
+        == "--max-slowdown 2% holds: a against b is 1.049x [1.000 1.100], entirely above the limit of 0.980x."
     )
-    assert said[1].startswith("--max-slowdown 2% is broken: a against b is 0.925x [0.900 0.950], all of it below")
-    assert said[2].endswith("is 0.985x [0.970 1.000], and the limit of 0.980x lies inside; more rounds may tell.")
+    assert said[1].startswith("--max-slowdown 2% is broken: a against b is 0.925x [0.900 0.950], entirely below")
+    assert said[2].endswith("is 0.985x [0.970 1.000], which includes the limit of 0.980x; more rounds may tell.")
     assert "too few rounds to tell" in judged(Limits(0.02), b=None).checks[0].sentence
 
 
@@ -115,7 +115,7 @@ def test_the_luck_of_processes_is_not_held_against_anybody(report):
         for luck in (0.0, 4.0)
     ]
     assert [each.checks[0].state for each in found] == ["broken", "undecided"]
-    assert "luck may be 4 %" in found[1].checks[0].sentence
+    assert "may differ by 4 % by chance" in found[1].checks[0].sentence
 
 
 def test_duties_say_what_was_compared():
@@ -150,8 +150,8 @@ def test_without_limits_nothing_changes():
 @pytest.mark.parametrize(
     ("sides", "duty", "sweep", "says"),
     [
-        (1, "steady", False, "only one side"),
-        (1, "steady", True, "a sweep holds no side against another"),
+        (1, "steady", False, "no other side"),
+        (1, "steady", True, "a sweep does not compare sides"),
         (2, "sustained", False, "get no verdict"),
     ],
 )

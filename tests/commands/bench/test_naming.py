@@ -97,11 +97,11 @@ def test_an_address_is_a_served_model():
     [
         (lambda: first_side("a.onnx@openvino-cup"), "no backend 'openvino-cup'", "'openvino-cpu'"),
         (lambda: other_side("openvino-cup", first_side("a.onnx")), "backend 'openvino-cup'", "'openvino-cpu'"),
-        (lambda: first_side("a.onnx@null", "openvino-cpu"), "another backend than --backend", "one of the two"),
-        (lambda: first_side("a.onnx@null,threads"), "'threads' is no option", "name=value"),
-        (lambda: first_side("@null"), "names no side", "FILE[@BACKEND"),
+        (lambda: first_side("a.onnx@null", "openvino-cpu"), "another backend than --backend", "one of them"),
+        (lambda: first_side("a.onnx@null,threads"), "'threads' is not an option", "name=value"),
+        (lambda: first_side("@null"), "is not a side", "FILE[@BACKEND"),
         (lambda: read_options(["threads=1", "threads=2"]), "given twice", "once"),
-        (lambda: first_side("http://"), "no address", "http://127.0.0.1"),
+        (lambda: first_side("http://"), "not the address", "http://127.0.0.1"),
         (lambda: first_side("http://device/v2/models/x", "null"), "its own backend", "where you start it"),
         (lambda: program("  "), "empty", "python mine.py"),
     ],
@@ -114,7 +114,7 @@ def test_a_side_that_cannot_be_meant_is_said(work, says, hint):
 
 
 def test_a_bundle_refuses_options_with_the_reason(bundle):
-    with pytest.raises(UsageError, match="that it was proved with"):
+    with pytest.raises(UsageError, match="it was proved with"):
         other_side("threads=1", first_side(str(bundle)))
 
 

@@ -41,14 +41,14 @@ def test_the_lines_of_json_are_read_too(report, tmp_path):
     ("content", "says"),
     [
         (None, "cannot be read"),
-        ("", "is no saved run"),
-        ("not json", "is no saved run"),
-        ("[1, 2]", "is no saved run"),
+        ("", "is not a saved run"),
+        ("not json", "is not a saved run"),
+        ("[1, 2]", "is not a saved run"),
         ('{"event": "error", "message": "It failed."}', "failed: It failed."),
-        ('{"event": "result", "kind": "probe", "data": {}}', "no result of edgeopt bench but 'probe'"),
-        ('{"windows": []}', "no contest in turns"),
+        ('{"event": "result", "kind": "probe", "data": {}}', "is 'probe', not a result of edgeopt bench"),
+        ('{"windows": []}', "no interleaved contest"),
         ('{"sides": [], "rounds": 1, "schema": 99}', "newer edgeopt"),
-        ('{"sides": [{"name": 3}], "rounds": 1}', "is no saved run"),
+        ('{"sides": [{"name": 3}], "rounds": 1}', "is not a saved run"),
     ],
 )
 def test_what_is_no_saved_run_is_said(content, says, tmp_path):

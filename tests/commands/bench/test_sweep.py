@@ -109,14 +109,14 @@ def test_a_value_that_fails_is_a_point_of_the_table(swept, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message", "hint"),
     [
-        ("graph_levle", "'graph_levle' is no option of onnxruntime-cpu and no open axis", "graph_level"),
+        ("graph_levle", "'graph_levle' is neither an option of onnxruntime-cpu nor an open axis", "graph_level"),
         ("graph_level=none,al", "must be one of none, basic", "Did you mean 'all'"),
         ("inter_threads", "has no list of values to try", "inter_threads=VALUE"),
-        ("batch=1,two", "'two' is no size of an axis", "batch=16,64"),
+        ("batch=1,two", "'two' is not a size", "batch=16,64"),
         ("batch=1,1", "names 1 twice", "once"),
-        ("batch=", "names nothing to sweep", "--sweep"),
+        ("batch=", "is not a sweep", "--sweep"),
         ("x.2=8", "fixes axis 2 of its input 'x' to 16", "batch"),
-        ("sequence=8", "No axis of the model's inputs is named like a sequence", "batch"),
+        ("sequence=8", "No input axis has the name of a sequence", "batch"),
     ],
 )
 def test_what_cannot_be_swept_is_said_before_anything_runs(swept, conv_model, pictures, spec, message, hint):
@@ -134,7 +134,7 @@ def test_openvino_has_no_graph_levels(swept, conv_model, pictures):
 
 
 def test_a_bundle_keeps_its_options(swept, conv_model, pictures):
-    with pytest.raises(UsageError, match="that it was proved with"):
+    with pytest.raises(UsageError, match="it was proved with"):
         swept(conv_model, "threads=1,2", "onnxruntime-cpu", pictures, kind="bundle")
 
 

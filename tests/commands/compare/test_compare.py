@@ -170,7 +170,7 @@ def test_made_up_samples_that_do_not_fit_ask_for_data(model):
     ports = "(float[N,4] x, int64[2] s) => (float[P,Q] y)"
     path = model("a", body="y = Reshape(x, s)", ports=ports)
     found = compare(Request(path, path))
-    assert "Give samples with --data" in found.not_compared
+    assert "Pass samples with --data" in found.not_compared
     assert found.graph.kept == 1
 
 

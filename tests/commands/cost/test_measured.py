@@ -47,7 +47,7 @@ def test_the_proof_of_a_bundle(conv_bundle):
     ("evidence", "says"),
     [
         (None, "holds no evidence"),
-        (Evidence("faster", "source", 2.0, 0.0, 2.0, 1.9, 2.1, 11, 200.0, 30.0, 3), "makes no sense"),
+        (Evidence("faster", "source", 2.0, 0.0, 2.0, 1.9, 2.1, 11, 200.0, 30.0, 3), "is invalid"),
     ],
 )
 def test_a_bundle_that_proves_nothing_is_refused(bundle, change_deployment, evidence, says):
@@ -78,9 +78,9 @@ def test_several_at_once_count_as_they_do_most(tmp_path):
 
     sides = (ConcurrencySide("new", levels(1000, 1700)), ConcurrencySide("old", levels(600, 500)))
     found = of_saved_run(saved(ConcurrencyReport(sides, comparisons=(faster("new", "old", 2.8),)), tmp_path), None)
-    assert (found.runs_per_s, found.how, found.baseline_runs_per_s) == (1700, "2 threads at once", 600)
+    assert (found.runs_per_s, found.how, found.baseline_runs_per_s) == (1700, "2 concurrent threads", 600)
     assert found.speedup.value == 2.8
-    assert "The baseline does most with one request at a time." in found.notes
+    assert "The baseline has the highest throughput with one request at a time." in found.notes
 
 
 def test_sustained_sides_give_throughput_and_no_speed_up(tmp_path):
@@ -91,13 +91,13 @@ def test_sustained_sides_give_throughput_and_no_speed_up(tmp_path):
     found = of_saved_run(saved(SustainedReport(sides, 5, 5), tmp_path), None)
     assert (found.runs_per_s, found.speedup) == (800, None)
     assert found.how == "one request at a time, sustained for 5 min"
-    assert "do not take turns" in found.notes[0]
+    assert "are not interleaved" in found.notes[0]
 
 
 @pytest.mark.parametrize(
     ("report", "says"),
     [
-        (PacedReport(30, ()), "tells no throughput"),
+        (PacedReport(30, ()), "has no throughput"),
         (ContestReport(()), "no side that ran"),
         (ContestReport((side("new", 900, failure="crashed: SIGSEGV"),)), "new did not finish: crashed: SIGSEGV"),
         (ConcurrencyReport((ConcurrencySide("new", (Level("threads", 1, failure="hung"),)),)), "finish: hung"),
@@ -111,5 +111,5 @@ def test_a_run_without_a_throughput_is_refused(tmp_path, report, says):
 
 def test_a_file_that_is_something_else_is_refused(tmp_path):
     (tmp_path / "x.json").write_text('{"duty": "steady", "sides": 3, "rounds": 1}')
-    with pytest.raises(InputError, match="is no saved run"):
+    with pytest.raises(InputError, match="is not a saved run"):
         of_saved_run(tmp_path / "x.json", None)

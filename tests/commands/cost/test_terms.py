@@ -14,7 +14,7 @@ def test_loads(text, per_s):
 
 @pytest.mark.parametrize("text", ["", "fast", "5/year", "-3/s", "0/s", "1.2.3/s", "5//s", "1e999"])
 def test_what_is_no_load_is_said(text):
-    with pytest.raises(UsageError, match="is no load"):
+    with pytest.raises(UsageError, match="is not a load"):
         read_load(text)
 
 
@@ -30,7 +30,7 @@ def test_prices_for_all_and_for_one():
         (["a=1"], "no price for 'b'"),
         (["1", "2"], "for all is given twice"),
         (["a=1", "a=2"], "of 'a' is given twice"),
-        (["cheap"], "is no price"),
+        (["cheap"], "is not a price"),
         (["-1"], "above 0, not -1"),
         (["0"], "above 0, not 0"),
         (["inf"], "above 0, not inf"),
@@ -55,7 +55,7 @@ def test_a_currency_in_small_letters_will_do():
         ({"hours_per_day": 25}, "at most 24"),
         ({"batch": 0}, "--batch must be 1 or more"),
         ({"devices": 0}, "--devices must be 1 or more"),
-        ({"devices": 2, "load_per_s": 1}, "both say how much work"),
+        ({"devices": 2, "load_per_s": 1}, "exclude each other"),
         ({"pay_back_months": -1}, "--pay-back-months must be above 0"),
         ({"engineering_hours": 5}, "needs --rate"),
         ({"hourly_rate": 5}, "needs --engineering-hours"),

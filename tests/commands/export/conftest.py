@@ -45,7 +45,7 @@ def with_options(bundle):
 
 @pytest.fixture(scope="session")
 def exported(conv_bundle, openvino_bundle, tmp_path_factory):
-    """An export of one of the two, made when it is first asked for: its result and its folder."""
+    """An export of one of them, made when it is first asked for: its result and its folder."""
     made = {}
 
     def of(runtime, form):

@@ -68,7 +68,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(bundle, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("keep me")
-    with pytest.raises(UsageError, match="is no earlier export, so it will not be replaced"):
+    with pytest.raises(UsageError, match="is not an earlier export, so it is not replaced"):
         export(bundle, "onnx", out, quiet)
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
     other = tmp_path / "other"
@@ -77,7 +77,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(bundle, tmp_path):
     (other / "left.txt").write_text("of the earlier export")
     export(bundle, "openvino-ir", other, quiet)
     assert {path.suffix for path in other.iterdir()} == {".xml", ".bin", ".md", ".json"}
-    with pytest.raises(UsageError, match="lie in each other"):
+    with pytest.raises(UsageError, match="contain each other"):
         export(bundle, "onnx", bundle / "export", quiet)
 
 
@@ -89,7 +89,7 @@ def test_what_answers_wrong_is_not_handed_out(bundle, tmp_path):
     np.savez(bundle / "golden" / "reference.npz", **{name: -array for name, array in wrong.items()})
     write_manifest(bundle)
     for form in ("onnx", "runner"):
-        with pytest.raises(VerificationError, match="answers its golden samples with"):
+        with pytest.raises(VerificationError, match="reaches"):
             export(bundle, form, out, quiet)
     assert (out / MARK).read_bytes() == before
     assert not list(tmp_path.glob(".*"))
@@ -119,7 +119,7 @@ def test_a_bundle_of_another_device_is_exported_unchecked(bundle, change_deploym
     )
     result, out = into(bundle, "triton")
     assert result.accuracy_db is None
-    assert "onnxruntime-cuda cannot be used here" in result.not_checked
+    assert "onnxruntime-cuda is not available" in result.not_checked
     config = (out / "conv" / "config.pbtxt").read_text()
     assert "KIND_GPU" in config
     assert 'key: "use_tf32"\n        value: "0"' in config

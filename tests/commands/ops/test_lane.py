@@ -61,7 +61,7 @@ def test_what_the_backend_refuses_is_no_failure(lane, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("crashes", "crashed: SIGSEGV"), ("hangs", "hung"), ("babbles", "no answer")]
+    ("name", "said"), [("crashes", "crashed: SIGSEGV"), ("hangs", "hung"), ("babbles", "invalid answer")]
 )
 def test_the_next_case_gets_a_new_process(lane, tmp_path, name, said):
     opened(lane, "good", tmp_path)
@@ -78,5 +78,5 @@ def test_a_process_that_ends_again_and_again_is_given_up(lane, tmp_path):
     for _ in range(2):
         assert "SIGSEGV" in opened(lane, "crashes", tmp_path).message
     assert opened(lane, "good", tmp_path) == Failed(
-        "ended too often, so nothing more was tried", ending="too-often"
+        "ended too often; it was not started again", ending="too-often"
     )

@@ -52,7 +52,7 @@ def test_the_summary_counts(mixed):
 def test_results_of_a_device_in_no_state_for_it_are_said(mixed):
     assert not any("--again" in line for line in summary(mixed))
     last = list(summary(msgspec.structs.replace(mixed, doubtful=3)))[-1]
-    assert last.startswith("3 of the results kept were measured when this device was not in a state")
+    assert last.startswith("3 cached results were measured while the device was busy")
     assert "--again" in last
 
 

@@ -29,5 +29,5 @@ def test_wishes_are_checked_as_on_the_command_line(relu_model):
         edgeopt.quantize(relu_model, method="int9")
     with pytest.raises(UsageError, match="A plan needs a goal"):
         edgeopt.quantize(relu_model, no_floor=True)
-    with pytest.raises(UsageError, match="no accuracy floor"):
+    with pytest.raises(UsageError, match="not an accuracy floor"):
         edgeopt.quantize(relu_model, floor=500)

@@ -121,7 +121,7 @@ def test_one_form_below_the_default_goal_is_refused_with_what_to_do(stack_model,
     assert found.outcome == "keep float"
     assert found.proof.low_db < 30
     assert found.summary.startswith("Keep float: int8 reaches ")
-    assert f"{found.proof.low_db:.1f} dB on others perhaps" in found.summary
+    assert f"{found.proof.low_db:.1f} dB perhaps on others" in found.summary
     assert "the goal is at least 30 dB (transparent)." in found.summary
     assert "--no-floor" in found.summary
     assert found.files == ()
@@ -146,7 +146,7 @@ def test_one_form_is_written_whatever_its_accuracy_where_no_floor_is_asked_for(s
     check(out, ignore)
     by_layer = {verdict.layer: verdict for verdict in found.plan.verdicts}
     assert by_layer["MatMul_2"].form == FLOAT
-    assert by_layer["MatMul_2"].reason == "kept float: it is kept float as asked"
+    assert by_layer["MatMul_2"].reason == "kept float: requested with --keep-float"
     assert found.quantized_share == pytest.approx(2 / 3)
 
 
@@ -163,7 +163,7 @@ def test_without_data_forms_that_calibrate_nothing_are_judged_on_made_up_inputs(
 
 
 def test_static_forms_need_data(stack_model, tmp_path):
-    with pytest.raises(DataError, match="int8 finds the ranges of activations on samples") as error:
+    with pytest.raises(DataError, match="int8 calibrates activation ranges on samples") as error:
         ask(stack_model, tmp_path / "stack.onnx", method="int8")
     assert "--data" in error.value.hint
 
@@ -194,7 +194,7 @@ def test_what_is_cancelled_leaves_nothing_behind(stack_model, stack_data, tmp_pa
     ("wishes", "kind", "said"),
     [
         ({"method": "int3"}, UsageError, "no method 'int3'"),
-        ({"out": "stack.tflite"}, UsageError, "neither .onnx nor .edgeopt"),
+        ({"out": "stack.tflite"}, UsageError, "does not end in .onnx or .edgeopt"),
         ({"out": "nowhere/stack.onnx"}, UsageError, "does not exist"),
         ({"out": "source.onnx"}, UsageError, "would be replaced"),
         ({"model": "none.onnx"}, ModelError, "none.onnx"),

@@ -35,7 +35,7 @@ def test_augmentations(text, augment):
 
 @pytest.mark.parametrize("text", ["blur=1", "noise", "noise=much", "noise=-1", "noise=1", "noise=nan", ""])
 def test_what_is_no_augmentation(text):
-    with pytest.raises(UsageError, match="no augmentation") as raised:
+    with pytest.raises(UsageError, match="augmentation") as raised:
         read_augment(text)
     assert "noise=0.01" in raised.value.hint
 
@@ -44,12 +44,12 @@ WRONG = (
     ({"method": "int9"}, "no method 'int9'", "int8"),
     ({"calibration": "entropie"}, "no method of calibration", "entropy"),
     ({"check_targets": "cpu-avx3"}, "no target 'cpu-avx3'", "cpu-avx"),
-    ({"options": ("threads=1",)}, "none is named", "--backend"),
+    ({"options": ("threads=1",)}, "--option needs", "--backend"),
     ({"options": ('shapes={"x": [1]}',), "backend": "openvino-cpu"}, "a single value", "--shape"),
-    ({"floor": "aggressive"}, "beside a metric", "balanced"),
+    ({"floor": "aggressive"}, "with a task metric", "balanced"),
     ({"no_floor": True}, "A plan needs a goal", "--method int8"),
-    ({"no_floor": True, "method": "int8", "floor": "20dB"}, "--floor for one", "one of them"),
-    ({"no_floor": True, "method": "int8", "metric": "top1"}, "--metric for one", "one of them"),
+    ({"no_floor": True, "method": "int8", "floor": "20dB"}, "--no-floor and --floor exclude", "one of them"),
+    ({"no_floor": True, "method": "int8", "metric": "top1"}, "--no-floor and --metric exclude", "one of them"),
 )
 
 

@@ -118,13 +118,13 @@ def test_a_lone_profile_needs_its_record_beside_it(chain, tmp_path):
     ("old", "new", "says"),
     [
         ('recipe = "int8"', 'recipe = "int9"', None),
-        ("int8 = [", "int9 = [", "no form 'int9'"),
+        ("int8 = [", "int9 = [", "no scheme 'int9'"),
         ('int8 = ["', 'int8 = ["nobody", "', "no layer 'nobody'"),
         ('"dead-nodes"', '"dread-nodes"', "no pass 'dread-nodes'"),
         ("per_channel = true", 'per_channel = "yes"', "wrong setting"),
         ('model = "model/chain.onnx"', 'model = "../chain.onnx"', "not in model/"),
         ('model = "model/chain.onnx"', 'model = "model/../../chain.onnx"', "not in model/"),
-        ("threads = 1", 'cache_dir = "/tmp"', "names a place"),
+        ("threads = 1", 'cache_dir = "/tmp"', "names a path"),
         ('backend = "onnxruntime-cpu"', 'backend = "abacus"', "abacus"),
         ('sha256 = "', 'sha256 = "0', None),
     ],
@@ -142,7 +142,7 @@ def test_what_is_wrong_with_a_profile_is_named(chain, text, tmp_path, old, new, 
 
 @pytest.mark.parametrize(("old", "new"), [("\\\n", "\\\n!"), ("\\\n", "\\\nAAAA")], ids=["no base64", "another"])
 def test_a_record_that_was_changed_is_refused(chain, text, tmp_path, old, new):
-    with pytest.raises(BundleError, match="What calibration found"):
+    with pytest.raises(BundleError, match="The calibration result"):
         replay(ReplayRequest(text(old, new), chain.model, tmp_path / "o.edgeopt"))
 
 
@@ -151,14 +151,14 @@ def test_other_forms_are_another_model(chain, text, tmp_path):
     changed = text("int8 = [", "w8 = [")
     found = replay(ReplayRequest(changed, chain.model, tmp_path / "o.edgeopt", chain.data))
     assert not found.same_files
-    assert any("not the same to the last byte" in warning for warning in found.warnings)
+    assert any("differ in some bytes" in warning for warning in found.warnings)
     assert read_bundle(tmp_path / "o.edgeopt").deployment.replayed.same_files is False
 
 
 def test_what_answers_too_far_from_the_source_is_not_written(chain, copied, change_deployment, tmp_path):
     evidence = read_bundle(chain.bundle).deployment.evidence
     change_deployment(copied, evidence=msgspec.structs.replace(evidence, floor_db=90.0, accuracy_db=95.0))
-    with pytest.raises(VerificationError, match="it must reach"):
+    with pytest.raises(VerificationError, match="it needs"):
         replay(ReplayRequest(copied, chain.model, tmp_path / "o.edgeopt"))
     assert not (tmp_path / "o.edgeopt").exists()
 

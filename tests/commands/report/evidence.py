@@ -101,13 +101,13 @@ def outcome(**changes):
         inputs=(TensorInfo("x", "float32", ("batch", 3, 16, 16)),),
         outputs=(TensorInfo("y", "float32", ("batch", 10)),),
         variants=(
-            VariantReport("source", "the model as it came", 10_000),
+            VariantReport("source", "the source model", 10_000),
             VariantReport("cleaned", "exact graph rewrites", 9_900),
             VariantReport("int8", "eight bits", 4_000),
             VariantReport("lowered", "forms of one runtime", failure="the profile lists no lowerings"),
         ),
         candidates=CANDIDATES,
-        warnings=("The data also holds extra.",),
+        warnings=("Ignored in the data: extra.",),
         seconds=12.0,
         device=device_for_evidence(probe()),
         operators={

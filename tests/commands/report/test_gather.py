@@ -44,7 +44,7 @@ def test_outputs_are_compared_on_the_golden_samples_where_the_evidence_does_not_
 
 def test_nodes_are_measured_where_asked_for(raced_bundle, raced):
     assert raced.nodes is None
-    assert raced.unknown["time by node"] == "It was not asked for (--no-nodes)."
+    assert raced.unknown["time by node"] == "Not measured (--no-nodes)."
     times = gather(raced_bundle, nodes=True).nodes
     assert times.backend == "onnxruntime-cpu"
     assert any("Conv" in row.operator for row in times.rows)
@@ -77,7 +77,7 @@ def test_a_plan_of_precision_tells_its_points_and_layers(planned_bundle):
     found = gather(planned_bundle, nodes=False)
     assert found.made_by == "a plan of precision"
     assert [(p.name, p.status) for p in found.points] == [
-        ("all layers in floats", "lost"),
+        ("all layers in float", "lost"),
         ("1 layer in int8", "winner"),
         ("2 layers in int8", "lost"),
     ]
@@ -112,9 +112,9 @@ def test_a_bundle_that_tells_nothing_is_reported_from_its_deployment_alone(conv_
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"[]", "no record"),
-        (b'{"a": 1}', "does not know"),
+        (b'{"a": 1}', "does not support"),
         (b'{"candidates": 1}', "cannot be read"),
     ],
 )

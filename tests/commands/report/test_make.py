@@ -30,7 +30,7 @@ def test_undecided_shows_the_source_unchanged(raced_bundle):
     page = written(undecided, "markdown")
     assert "Undecided" in page
     assert "Speed-up" not in page
-    assert page.count("unchanged") == 2
+    assert page.count("(unchanged)") == 2
 
 
 def test_candidates_have_race_and_proof_apart(raced_bundle):

@@ -18,7 +18,7 @@ def test_the_ending_says_what_to_write_unless_it_is_said(out, to, form):
 
 @pytest.mark.parametrize(
     ("out", "to", "words"),
-    [("a.pdf", "", "does not say what the report is to be"), ("a.html", "pdf", "no report in the form 'pdf'")],
+    [("a.pdf", "", "names no report format"), ("a.html", "pdf", "no report format 'pdf'")],
 )
 def test_what_is_no_form_is_refused(out, to, words):
     with pytest.raises(UsageError, match=words):

@@ -14,5 +14,5 @@ def test_shapes_as_they_are_written():
 
 @pytest.mark.parametrize("wrong", ["x", "x=1,2", "x=ax3", "=1x2", "x=1x"])
 def test_what_is_no_shape(wrong):
-    with pytest.raises(UsageError, match="is no shape"):
+    with pytest.raises(UsageError, match="is not a shape"):
         read_shapes((wrong,))

@@ -43,17 +43,17 @@ def test_goals_in_words(words, text):
 
 
 WRONG = (
-    ((None, "aggressive", None), "holds only beside a metric of the task", "balanced"),
-    ((None, None, "1%"), "gives? the source model a value", "top1-labels"),
-    (("top1", None, None), "needs a value to be reached", "--floor 99%"),
-    (("top1-labels", None, None), "needs a value to be reached", "--max-drop"),
-    (("cosine", None, "1%"), "no value of its own", "--floor"),
+    ((None, "aggressive", None), "is only allowed with a task metric", "balanced"),
+    ((None, None, "1%"), "a value for the source model", "top1-labels"),
+    (("top1", None, None), "needs a floor or a maximum drop", "--floor 99%"),
+    (("top1-labels", None, None), "needs a floor or a maximum drop", "--max-drop"),
+    (("cosine", None, "1%"), "so it has no drop", "--floor"),
     (("top1", "99", None), "is never 99", "99%"),
     (("cosine", "2", None), "is never 2", "between -1 and 1"),
-    (("top1", "much", None), "is no floor", "99%"),
+    (("top1", "much", None), "is not a floor", "99%"),
     (("top1-labels", None, "-1%"), "how much worse", "0 or more"),
     (("top1-labels", None, "0.4"), "would be 40 points", "0.4%"),
-    (("top1-labels", None, "much"), "is no drop", "Give a number"),
+    (("top1-labels", None, "much"), "is not a drop", "Give a number"),
     (("nothing", None, None), "no metric 'nothing'", "There are"),
 )
 

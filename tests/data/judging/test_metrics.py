@@ -125,7 +125,7 @@ def test_a_sample_may_have_several_rows_of_labels():
 @pytest.mark.parametrize("labels", [np.full(4, 12), np.zeros((4, 3), int)])
 def test_labels_that_fit_no_output_are_told_with_the_shapes(labels):
     outputs = answers(10, [0] * 4, 4)
-    with pytest.raises(DataError, match=r"no output has scores for these \(they are 'y' \[1, 10\]\)"):
+    with pytest.raises(DataError, match=r"no output has scores for them \(shapes: 'y' \[1, 10\]\)"):
         judge("top1-labels", outputs, outputs, labels)
 
 

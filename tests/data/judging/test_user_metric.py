@@ -70,8 +70,8 @@ SCORE = "def score(outputs, reference, labels):\n"
 WRONG = (
     (SCORE + "    return outputs['z']\n", r"failed in line 2 of mine.py: KeyError: 'z'"),
     (SCORE + "    return float('nan')\n", "returned NaN or infinity"),
-    (SCORE + "    return 'good'\n", "returned str and not a number"),
-    (SCORE + "    return None\n", "returned NoneType and not a number"),
+    (SCORE + "    return 'good'\n", "returned str, not a number"),
+    (SCORE + "    return None\n", "returned NoneType, not a number"),
     (SCORE + "    return [1, 2, 3]\n", r"returned an array of shape \[3\] for 10 samples"),
 )
 

@@ -128,7 +128,7 @@ def test_runs_at_the_same_time_get_rows_of_their_own(written):
     trace = written(report(sides=(SideReport("a", "a", "model", slices=(overlapping,)),)))
     check(trace)
     assert [len(rows(trace)[2, row]) for row in (2, 3, 4)] == [2, 1, 1]
-    assert names(trace, "thread_name")[2, 3] == "runs (2 at once)"
+    assert names(trace, "thread_name")[2, 3] == "runs (2 concurrent)"
 
 
 def test_runs_that_follow_each_other_at_once_stay_in_one_row(written):
@@ -147,7 +147,7 @@ def test_a_long_contest_is_thinned_and_says_so(written, monkeypatch):
     trace = written(report(sides=(SideReport("a", "a", "model", slices=slices),)))
     check(trace)
     assert len(rows(trace)[2, 2]) == 1_500
-    assert trace["otherData"]["thinned"] == "1 of 3 runs is drawn, so that the file holds at most 2000 of them"
+    assert trace["otherData"]["thinned"] == "1 of 3 runs is drawn, at most 2000 per file"
 
 
 def test_slices_without_the_begins_of_their_runs_are_still_drawn(written):

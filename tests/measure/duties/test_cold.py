@@ -90,7 +90,7 @@ def test_a_kernel_that_keeps_the_files_is_told(bench):
     finally:
         place.unlink()
     assert found.sides[0].kept_percent == 100
-    assert "stayed in memory although the kernel was advised" in found.cache
+    assert "stayed in memory although the kernel was asked" in found.cache
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_throttling_is_said_with_when_and_what_the_clock_did():
 
 def test_a_device_that_tells_nothing():
     found = judge(windows([10.0] * 6 + [12.0] * 6))
-    assert found.verdict == "slowed to 0.83x after 30 s; this device tells neither its clock nor its temperature"
+    assert found.verdict == "slowed to 0.83x after 30 s; this device reports neither its clock nor its temperature"
 
 
 def test_others_are_named_when_they_took_the_cores():

@@ -63,5 +63,5 @@ def test_a_side_that_crashes_is_left_out(bench):
 def test_what_cannot_be_measured(bench):
     with pytest.raises(TrialError, match="'bad' crashed: SIGSEGV"):
         run_paced(bench.host, [bench.side("bad", crash="load")], PacedRules(50), bench.emit)
-    with pytest.raises(UsageError, match="no rate"):
+    with pytest.raises(UsageError, match="not a rate"):
         run_paced(bench.host, [bench.side("good")], PacedRules(0), bench.emit)

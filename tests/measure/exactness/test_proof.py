@@ -37,7 +37,7 @@ def prove(write_model):
 
 def test_an_epsilon_that_only_quiet_inputs_reach_is_missed(prove):
     check, wrong, ordinary_db = prove(LOGARITHM, WITHOUT_EPSILON, **WEIGHTS)
-    assert "in the regime 'silence' the output 'y' has -inf where the source has -230" in wrong
+    assert "on inputs of the kind 'silence' the output 'y' has -inf where the source has -230" in wrong
     assert ordinary_db > check.floor_db  # the samples alone would have let it pass
     assert not check.failing[0]["x"].any()
 
@@ -60,7 +60,7 @@ def test_the_source_is_loaded_once(write_model):
 def test_the_regimes_are_tried_beside_the_users_data(prove, tmp_path):
     np.savez(tmp_path / "loud.npz", x=np.random.default_rng(0).normal(size=(6, 64)).astype(np.float32) + 20)
     check, wrong, _ = prove(LOGARITHM, WITHOUT_EPSILON, tmp_path / "loud.npz", **WEIGHTS)
-    assert "in the regime 'silence'" in wrong
+    assert "on inputs of the kind 'silence'" in wrong
     assert check.sample_count == 6
 
 
@@ -73,7 +73,7 @@ def test_the_source_is_itself_in_every_regime(prove):
 def test_where_the_source_answers_nan_the_result_must(prove):
     source = "g (float[1,8] x) => (float[1,8] y) { q = Div(x, x)  y = Mul(q, x) }"
     _, wrong, _ = prove(source, "g (float[1,8] x) => (float[1,8] y) { y = Identity(x) }")
-    assert "in the regime 'silence' the output 'y' has 0 where the source has nan" in wrong
+    assert "on inputs of the kind 'silence' the output 'y' has 0 where the source has nan" in wrong
 
 
 def test_one_wrong_value_among_many_is_seen(prove):
@@ -131,7 +131,7 @@ def test_what_is_right_for_one_row_alone_shows_where_there_are_several(prove):
         row = Constant<value_ints = [1, -1]>()  back = Constant<value_ints = [-1, 4]>()
         flat = Reshape(x, row)  s = Softmax<axis = 1>(flat)  y = Reshape(s, back) }"""
     _, wrong, ordinary_db = prove(source, other)
-    assert "in the regime 'several rows'" in wrong
+    assert "on inputs of the kind 'several rows'" in wrong
     assert ordinary_db > 100
 
 

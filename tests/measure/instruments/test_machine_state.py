@@ -222,7 +222,7 @@ def test_what_is_not_told_is_none_with_a_reason(tmp_path):
     assert [getattr(state, name) for name in told] == [None] * 5
     assert sampler.unavailable.keys() == set(told)
     assert "cpufreq" in sampler.unavailable["clock_hz"]
-    assert sentence([state]) == "Measured without knowing what else the device did: it does not tell."
+    assert sentence([state]) == "Measured without information about other load: the device does not report it."
 
 
 def test_a_round_shorter_than_a_tick_has_no_load(machine, round_of):
@@ -276,7 +276,9 @@ QUIET = [
     state(1, others_percent=3.4, clock_hz=2.4e9, temperature_c=54.0),
 ]
 BUSY = state(1, ["Other processes took 35 % of the cores."], True, others_percent=35.0)
-STOLEN = state(2, ["The hypervisor took 9 % of the cores' time for other machines."], True, steal_percent=9.0)
+STOLEN = state(
+    2, ["The hypervisor took 9 % of the cores' time for other virtual machines."], True, steal_percent=9.0
+)
 SLOW = state(2, ["The clock fell to 1.20 GHz, 50 % below the median of the rounds before."], clock_hz=1.2e9)
 
 
@@ -286,14 +288,14 @@ SLOW = state(2, ["The clock fell to 1.20 GHz, 50 % below the median of the round
         (QUIET, ["the device was quiet (others took 1 to 3 % of", "clock 2.40 to 2.41 GHz, 51 to 54 °C)."]),
         ([QUIET[0], BUSY], ["other processes were busy in 1 of 2 rounds (repeated, and it does not count)"]),
         # What a repeated round showed is no figure of those that count.
-        ([QUIET[0], BUSY], ["the rounds that count: others took 1 % of the cores"]),
+        ([QUIET[0], BUSY], ["counted rounds: others took 1 % of the cores"]),
         (
             [QUIET[0], BUSY, STOLEN],
             ["busy and the hypervisor took time in 2 of 3 rounds (repeated, and they do not"],
         ),
         ([QUIET[0], STOLEN, SLOW], ["the clock had fallen in 2 of 3 rounds (1 repeated and left out, 1 counted)"]),
         ([QUIET[0], SLOW], ["the clock had fallen in 1 of 2 rounds (it counts)", "clock 1.20 to 2.41 GHz"]),
-        ([state(0, others_percent=0.0, held_up_ms=1500.0)], ["the quota of CPU time held it up for 1.5 s"]),
+        ([state(0, others_percent=0.0, held_up_ms=1500.0)], ["throttled by the CPU quota for 1.5 s"]),
     ],
 )
 def test_the_sentence_of_a_report(states, words):

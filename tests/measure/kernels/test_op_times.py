@@ -149,9 +149,9 @@ def test_what_a_runtime_cannot_load_is_a_reason_and_the_others_are_timed(timed):
 
 
 def test_a_backend_that_is_not_here_and_one_that_tells_no_times(timed):
-    with pytest.raises(MissingError, match="The backend onnxruntime-cuda cannot be used here: "):
+    with pytest.raises(MissingError, match="The backend onnxruntime-cuda is not available: "):
         timed(NET, PICTURE, "onnxruntime-cuda")
-    with pytest.raises(UsageError, match="The backend null tells no times of single nodes") as caught:
+    with pytest.raises(UsageError, match="The backend null reports no times of single nodes") as caught:
         timed(NET, PICTURE, "null")
     assert "onnxruntime-cpu" in caught.value.hint
 

@@ -79,4 +79,4 @@ def test_a_process_that_fails_again_and_again_is_given_up(lane, monkeypatch):
     for name in "abcd":
         turn(one, name)
     assert one.tasks == []
-    assert one.failures[Dispatch("d")] == "ended too often, so nothing more was tried"
+    assert one.failures[Dispatch("d")] == "ended too often; it was not started again"

@@ -67,7 +67,7 @@ ENDS = {
     "(print('no device', file=sys.stderr), os._exit(3))": ("exited", "ended with exit code 3 (no device)"),
     "raises(SystemExit(4))": ("exited", "ended with exit code 1"),
     "time.sleep(600)": ("hung", "hung: no answer within 1 s; it was killed"),
-    "{'type': 'nothing that anybody knows'}": ("nonsense", "answered something that is no answer"),
+    "{'type': 'nothing that anybody knows'}": ("nonsense", "sent an invalid answer"),
     "[bytearray(16 << 20) for _ in range(1 << 20)]": ("memory", "used more than 300 MiB; it was killed"),
 }
 # The one that imports least.

@@ -25,5 +25,5 @@ def test_each_sample_has_an_answer_of_its_own_all_the_same():
 
 
 def test_what_is_no_row_for_each_sample_cannot_be_taken_apart():
-    with pytest.raises(UsageError, match="'y' of 2 samples together is of shape"):
+    with pytest.raises(UsageError, match="'y' of 2 samples together has the shape"):
         answers(lambda feeds: {"y": feeds["x"].sum(keepdims=True)}, SAMPLES, 2)

@@ -152,7 +152,7 @@ TWO = [{"name": "a", "state": "READY"}, {"name": "b", "state": "READY"}, {"name"
         ),
         ({INDEX: (200, TWO)}, "", "usage", "serves 2 models (a, b); one must be named."),
         ({INDEX: (200, [])}, "/", "usage", "serves 0 models (none)"),
-        ({}, "/v2/health", "usage", "is no address of a served model."),
+        ({}, "/v2/health", "usage", "is not the address of a served model."),
         (
             {"GET /v2/models/m": (200, METADATA), "POST /v2/models/m/infer": (400, {"error": "bad shape"})},
             "/v2/models/m",
@@ -191,4 +191,4 @@ def test_a_rested_connection_that_the_server_closed_is_opened_again(start, serve
 
 def test_what_a_server_does_not_take_is_a_sentence(any_trial, samples):
     answer = ask(any_trial, Load("url", "http://127.0.0.1:9/", {"threads": 1}, str(samples)))
-    assert "A served model takes no options" in answer.message
+    assert "A served model takes no backend options" in answer.message

@@ -66,7 +66,7 @@ def test_openvino_answers_as_it_was_simulated(tmp_path, form, block_size):
 def test_groups_of_a_size_that_does_not_divide_the_inputs(tmp_path):
     one = products(tmp_path, inputs=100)
     form, context = form_named("int8-groups"), one.context("openvino-cpu")
-    assert form.fits(one.layers[0], context) == "its 100 inputs are no multiple of the group size, 64"
+    assert form.fits(one.layers[0], context) == "its 100 inputs are not a multiple of the group size, 64"
     assert form.fits(one.layers[0], one.context("onnxruntime-cpu")) == "", "its last block is filled up"
     path = one.written("int8-groups", one.context("onnxruntime-cpu"), tmp_path / "q.onnx")
     fake = run(simulated(one, "int8-groups", one.context("onnxruntime-cpu"), tmp_path / "f.onnx"), one.feeds)
@@ -103,4 +103,4 @@ def test_a_table_is_looked_up_in_eight_bits(odd, tmp_path):
 @pytest.mark.parametrize(("form", "layer"), [("int8-groups", "c1"), ("w4", "c1"), ("w4", "rows"), ("w4", "m")])
 def test_what_is_no_matrix_says_so(odd, form, layer):
     found = next(each for each in odd.layers if each.name == layer)
-    assert form_named(form).fits(found, odd.context("openvino-cpu")) == "it is no product with a matrix of weights"
+    assert form_named(form).fits(found, odd.context("openvino-cpu")) == "it is not a product with a weight matrix"

@@ -36,4 +36,4 @@ def test_it_needs_no_ranges(pictures, tmp_path):
 def test_a_transposed_convolution_has_no_kernel(odd):
     layer = next(each for each in odd.layers if each.operator == "ConvTranspose")
     reason = form_named("int8-dynamic").fits(layer, odd.context("onnxruntime-cpu"))
-    assert reason == "there is no ConvTranspose of integers"
+    assert reason == "there is no integer ConvTranspose"

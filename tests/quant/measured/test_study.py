@@ -55,7 +55,7 @@ def test_layers_stay_float_by_name_and_by_pattern(study, tmp_path):
 
     assert kept("MatMul_2") == ["MatMul_2"]
     assert kept("MatMul_*") == ["MatMul_0", "MatMul_2", "MatMul_4"]
-    with pytest.raises(UsageError, match="No layer of the model is called 'head'"):
+    with pytest.raises(UsageError, match="No layer matches --keep-float 'head'"):
         kept("head")
 
 

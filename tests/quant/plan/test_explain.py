@@ -39,18 +39,18 @@ def test_one_that_changes_says_what_it_saves_and_costs():
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([("a", 20.0, 0.1, 0.07)], "int8 saves 0.030 ms, but leaves 20.0 dB alone where 30 dB are wanted"),
+        ([("a", 20.0, 0.1, 0.07)], "int8 saves 0.030 ms, but leaves 20.0 dB alone; the floor is 30 dB"),
         ([("a", 40.0, 0.1, 0.3)], "int8 is 0.200 ms slower here"),
         ([("a", 40.0, 0.1, 0.1)], "int8 saves nothing here"),
         (
             [("a", 30.2, 1.0, 0.9), ("b", 30.1, 9.0, 4.0)],
-            "int8 saves 0.100 ms, but brings the outputs down to 27.1 dB where 30 dB are wanted",
+            "int8 saves 0.100 ms, but brings the outputs to 27.1 dB; the floor is 30 dB",
         ),
         (
             [("a", 31.0, 0.5, 0.45), ("b", 32.5, 9.0, 4.0), ("c", 32.0, 1.0, 0.8)],
-            "int8 saves 0.050 ms, but costs 3.8 dB where 2.5 dB are left",
+            "int8 saves 0.050 ms, but costs 3.8 dB, with 2.5 dB left",
         ),
-        ([("a", 40.0, 0.1, None), ("b", 40.0, 1.0, 0.5)], "how long it takes in int8 is not known"),
+        ([("a", 40.0, 0.1, None), ("b", 40.0, 1.0, 0.5)], "its time in int8 is unknown"),
     ],
 )
 def test_one_that_stays_says_why(rows, reason):
@@ -65,7 +65,7 @@ def test_reasons_found_before_are_passed_on():
     )
     assert verdicts["odd"].reason == "kept float: its weights are computed while the model runs"
     assert verdicts["b"].reason == "kept float: int8 is for cats"
-    assert verdicts["c"].reason == "kept float: no form fits it on this backend"
+    assert verdicts["c"].reason == "kept float: no scheme fits it on this backend"
 
 
 def test_conversions_are_named_where_they_decide():
@@ -74,17 +74,15 @@ def test_conversions_are_named_where_they_decide():
         borders=(Border("a", "b", 0.2), Border("b", "c", 0.2)),
     )["b"]
     assert slow.form == "int8"
-    assert slow.reason.startswith("int8: 0.050 ms slower itself, but its neighbours need no conversions for it")
+    assert slow.reason.startswith("int8: 0.050 ms slower itself, but it saves conversions next to it")
     alone = told([("a", 50.0, 1.0, 0.9), ("b", 20.0, 1.0, 0.5)], borders=(Border("a", "b", 0.3),))["a"]
-    assert (
-        alone.reason == "kept float: int8 saves 0.100 ms, but 0.300 ms go into conversions beside float neighbours"
-    )
+    assert alone.reason == "kept float: int8 saves 0.100 ms, but 0.300 ms go into conversions next to float layers"
 
 
 def test_without_times_only_the_cost_is_told():
     verdicts = told([("a", 40.0, 1.0, 0.5), ("b", 20.0, 1.0, 0.5)], timed=False)
     assert verdicts["a"].reason == "int8: 40.0 dB alone"
-    assert verdicts["b"].reason == "kept float: int8 leaves 20.0 dB alone where 30 dB are wanted"
+    assert verdicts["b"].reason == "kept float: int8 leaves 20.0 dB alone; the floor is 30 dB"
 
 
 def test_a_metric_of_its_own_speaks_of_that():
@@ -94,5 +92,5 @@ def test_a_metric_of_its_own_speaks_of_that():
     verdicts = told([("a", 20.0, 1.0, 0.5), ("b", 50.0, 1.0, 0.5)], floor=0.95, in_decibels=False, check=share)
     assert verdicts["b"].form == "int8"
     assert verdicts["a"].reason.startswith(
-        "kept float: int8 saves 0.500 ms, but brings the metric to 0.9 where 0.95"
+        "kept float: int8 saves 0.500 ms, but brings the metric to 0.9; the floor is 0.95"
     )

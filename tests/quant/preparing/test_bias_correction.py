@@ -83,9 +83,9 @@ def test_every_kind_of_bias_is_changed_and_the_source_is_not(model, data, parts)
     source, layers, choices, context = parts
     found = bias_correction(source, layers, choices, context, data)
     assert found.changes[0].nodes == ("Conv_0", "Conv_2", "MatMul_6")
-    assert found.changes[0].what == "took the mean error of rounding off the biases of 3 products"
+    assert found.changes[0].what == "subtracted the mean rounding error from the biases of 3 products"
     assert [(each.nodes, each.reason) for each in found.refused] == [
-        (("MatMul_8",), "nothing constant is added to its result")
+        (("MatMul_8",), "no constant is added to its result")
     ]
     nodes = {node.name: node for node in found.model.graph}
     assert len(nodes["Conv_0"].inputs) == 3
@@ -98,7 +98,7 @@ def test_few_samples_tell_no_mean(data, parts):
     source, layers, choices, context = parts
     found = bias_correction(source, layers, choices, context, data[range(FEWEST_SAMPLES - 1)])
     assert found.changes == ()
-    assert found.refused[0].reason == "3 samples cannot tell a mean: it takes 4"
+    assert found.refused[0].reason == "3 samples are too few for a mean: it needs 4"
 
 
 def test_float_layers_are_left_alone(data, parts):

@@ -113,7 +113,7 @@ def test_what_cannot_be_rounded_so_is_told(conv_model):
     choices = {layer.name: "w8" for layer in layers}
     found = rounding(source, layers, choices, FormContext("openvino-cpu", SETTINGS), images)
     reasons = {node: each.reason for each in found.refused for node in each.nodes}
-    assert reasons["Conv_0"] == "it is no product with a matrix of weights"
+    assert reasons["Conv_0"] == "it is not a product with a weight matrix"
     late = rounding(source, layers, choices, FormContext("openvino-cpu", SETTINGS), images, limit_s=0.0)
     assert late.weights == {}
     assert "the time was up" in {each.reason for each in late.refused}

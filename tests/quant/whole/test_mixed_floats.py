@@ -77,12 +77,12 @@ def test_only_the_part_that_needs_it_is_kept_in_float32(coarse, samples, tmp_pat
     marked = set(entry.applied[0].nodes)
     assert marked & {"product", "far", "p"}
     assert len(marked) < 12, "of 17"
-    assert "in place of" in entry.applied[0].what
+    assert "instead of" in entry.applied[0].what
 
 
 def test_where_bf16_is_good_enough_nothing_is_made(tmp_path, samples):
     path = make_model(tmp_path / "fine.onnx", 0.5)
-    with pytest.raises(ModelError, match="nothing needs float32"):
+    with pytest.raises(ModelError, match="so no part needs float32"):
         mix(path, tmp_path / "model.xml", samples, floor_db=20.0, limit_s=60.0)
 
 

@@ -147,7 +147,7 @@ def test_a_full_disk_is_said_once_and_leaves_what_was_kept(kept, full_disk):
     for key in ("c" * 64, "d" * 64):
         kept.put(key, size=4500)
     (said,) = kept.said
-    assert said == f"Nothing is kept in the cache {kept.folder}: No space left on device."
+    assert said == f"The search cache {kept.folder} is not used: No space left on device."
     assert sorted(p.name for p in kept.folder.iterdir()) == ["filler", f"thing-{KEY}"]
     kept.store = Store(kept.folder, kept.said.append)
     assert kept.get()[0], "what was kept before is still good"
@@ -161,7 +161,7 @@ def test_the_limit_is_what_the_user_says(tmp_path, monkeypatch, told, size):
 
 def test_a_limit_that_is_none(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "much")
-    with pytest.raises(UsageError, match="no size"):
+    with pytest.raises(UsageError, match="not a size"):
         Store(tmp_path)
     monkeypatch.delenv("EDGEOPT_CACHE_LIMIT")
     assert 0 < Store(tmp_path).limit_bytes <= 2_000_000_000

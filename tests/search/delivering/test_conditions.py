@@ -56,7 +56,7 @@ def proof_of(low, verdict="faster"):
 def test_to_take_more_cores_than_what_runs_today_must_be_worth_them(threads, candidate, low, won):
     today, proof = today_with(threads), proof_of(low, "faster" if low > 1 else "no difference seen")
     assert wins(AIM, today, proof, candidate) is won
-    assert ("what the other cores are worth" in told(AIM, today, proof, candidate)) == (
+    assert ("the gain of the other cores" in told(AIM, today, proof, candidate)) == (
         threads == 1 and candidate is TWO
     )
 

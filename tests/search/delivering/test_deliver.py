@@ -45,7 +45,7 @@ def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered,
     assert (outcome.verdict in KEPT, outcome.winner) == (True, Candidate("source", "null"))
     assert slow.reason.startswith("measured again from the written bundle: ")
     assert quick.status == "lost"  # after the time limit nobody but the first is tried
-    assert "The time limit is over" in outcome.warnings[0]
+    assert "Time limit reached" in outcome.warnings[0]
 
     outcome, (quick,) = delivered({"latency_ms": 0.5})
     assert (outcome.verdict, outcome.winner, quick.status) == ("faster", quick.candidate, "winner")
@@ -90,10 +90,10 @@ def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(notes):
         ending.clock = Clock(0.0, 0.0) if entry == "b" else ending.clock
     assert taken == ["a", "b"]
     (sentence,) = notes.kept
-    assert "2 more candidates that raced well were not measured again" in sentence
+    assert "2 more promising candidates were not measured" in sentence
 
     assert [entry for entry, _ in in_turn(ending, notes, "ab")] == ["a"]
-    assert "1 more candidate that raced well was not" in notes.kept[1]
+    assert "1 more promising candidate was not" in notes.kept[1]
 
     notes.kept.clear()
     assert [entry for entry, _ in in_turn(ending, notes, "a")] == ["a"]

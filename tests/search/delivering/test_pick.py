@@ -36,7 +36,7 @@ def test_another_candidate_is_proved_and_written_without_searching_again(asked, 
     # The numbers in the table stay what they were.
     assert [c.candidate for c in in_order(picked)] == [c.candidate for c in listed]
     assert picked.front == first.front
-    assert "Against the winner of the search: " in picked.summary
+    assert "Compared with the winner of the search: " in picked.summary
     assert not {"racing", "tuning", "final"} & {getattr(event, "phase", "") for event in said}
     if first.verdict == "faster":
         assert first.winner.name in first.front

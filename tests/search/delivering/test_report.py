@@ -9,5 +9,5 @@ def proof(**more):
 
 def test_a_bundle_of_which_a_part_falls_back_says_so():
     said = "3 of 9 nodes do not run on CUDA but on CPU: Gather: g"
-    assert warnings_of(proof(fallback=said)) == (f"Of the bundle, {said}.",)
+    assert warnings_of(proof(fallback=said)) == (f"In the bundle, {said}.",)
     assert warnings_of(proof()) == ()

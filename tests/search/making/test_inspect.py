@@ -57,13 +57,13 @@ def test_external_weights_are_named_and_counted(tmp_path):
     [
         ("g () => (float[2] y) { y = Constant<value_floats = [1.0, 2.0]>() }", "no input"),
         ("g (seq(float[2]) x) => (seq(float[2]) y) { y = Identity(x) }", "'x' is not a plain tensor"),
-        ("g (float x) => (float[n] y) { y = Relu(x) }", "how many dimensions"),
+        ("g (float x) => (float[n] y) { y = Relu(x) }", "number of dimensions"),
     ],
     ids=["constant", "sequence", "rank"],
 )
 def test_what_cannot_be_optimized(parsed, text, says):
     model = parsed(text)
-    if says == "how many dimensions":
+    if says == "number of dimensions":
         model.ir.graph.inputs[0].shape = None
     with pytest.raises(ModelError, match=says) as raised:
         describe(model)

@@ -70,7 +70,7 @@ def test_it_is_made_once_for_all_backends_with_the_same_list(tmp_path):
         (("onnxruntime-cuda",), ("ort-gelu", "ort-skip-normalization")),
         (("onnxruntime-xnnpack", "onnxruntime-cpu"), ("ort-gelu",)),
     ]
-    assert {one.title for one in found} == {"forms that only ONNX Runtime knows"}
+    assert {one.title for one in found} == {"operators specific to ONNX Runtime"}
 
 
 def test_every_cpu_target_lists_some():
@@ -104,7 +104,7 @@ def test_a_search_races_it_and_keeps_its_ledger(bert, tmp_path):
     )
     outcome = optimize(model, tmp_path / "out.edgeopt", profile=profile, time_limit_s=30)
     (made,) = (variant for variant in outcome.variants if variant.name == "lowered")
-    assert (made.failure, made.title) == (None, "forms that only ONNX Runtime knows")
+    assert (made.failure, made.title) == (None, "operators specific to ONNX Runtime")
     assert {entry.pass_name for entry in made.ledger if entry.applied} >= {"ort-attention", "ort-gelu"}
     raced = [report.candidate for report in outcome.candidates if report.candidate.variant == "lowered"]
     assert {candidate.backend for candidate in raced} == {"onnxruntime-cpu"}
@@ -117,8 +117,8 @@ def test_where_nothing_applied_it_says_why_and_writes_nothing(relu_model, task):
     with pytest.raises(ModelError) as caught:
         lower(work)
     assert caught.value.message == (
-        "No lowering applied: ort-transformers: there is no attention in it: no Softmax between two products. "
-        "Nothing found by ort-gelu."
+        "No lowering applied: ort-transformers: the model has no attention: no Softmax between two products. "
+        "No match for ort-gelu."
     )
     assert not work.out.exists()
 

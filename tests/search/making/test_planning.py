@@ -28,7 +28,7 @@ ORT = "onnxruntime-cpu"
 # Where eight-bit products are many times quicker, so that a plan must find them.
 QUICK_EIGHT_BITS = frozenset({"avx512-vnni", "avx-vnni"})
 LATE = "not ready within the time limit; a longer one allows it"
-COVERED = "not made: the plan has timed this precision for every layer"
+COVERED = "not made: the plan already timed this precision for every layer"
 PROFILE = """
 name = "planning"
 title = "A plan, and what it replaces"
@@ -115,7 +115,7 @@ def test_what_no_layer_can_reach_is_no_plan_and_says_why(tmp_path, products, dat
 def test_a_model_without_products_says_so(tmp_path, relu_model):
     rows = np.random.default_rng(1).standard_normal((ALL, 1, 4)).astype(np.float32)
     found = planned(tmp_path, relu_model, Samples({"x": rows}, {"x": 2}), 30.0)
-    assert found.plans.reason == "Nothing can be planned: it has no product with weights (Conv, MatMul, Gemm)."
+    assert found.plans.reason == "No plan possible: it has no product with weights (Conv, MatMul, Gemm)."
 
 
 @pytest.fixture(scope="module")

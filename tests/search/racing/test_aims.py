@@ -35,7 +35,7 @@ def test_limits_that_nothing_keeps_to_are_an_error_and_no_bundle(tmp_path, conv_
     asked = {"data": conv_data, "profile": short_profile, "max_size_mib": 1e-4}
     with pytest.raises(ConstraintError, match="keeps to the limits") as caught:
         search(conv_model, tmp_path, **asked)
-    assert "its files take" in caught.value.message
+    assert "its files have" in caught.value.message
     assert not (tmp_path / "out.edgeopt").exists()
 
 

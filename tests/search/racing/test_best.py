@@ -39,7 +39,7 @@ def course(track):
 def test_the_fastest_leads_and_the_others_say_by_how_much_they_are_behind(course):
     found = course()
     assert found.best[0].candidate.options == QUICK
-    assert found.best[0].reason == "first in the race, but not proved better than the baseline"
+    assert found.best[0].reason == "best in the race, but not proved better than the baseline"
     assert found.best[0].speedup.median > 1
     slow = found.entrants.entries[1]
     assert slow.reason.endswith("% slower than source · null · latency_ms=0.5")
@@ -58,7 +58,7 @@ def test_enough_speed_ends_it_before_all_are_made(course):
 def test_another_objective_ranks_by_its_figure(course):
     found = course("first-answer")
     assert found.best
-    assert all("time from loading to the first answer" in entry.reason for entry in found.best[1:])
+    assert all("time to load and run once" in entry.reason for entry in found.best[1:])
 
 
 def test_when_it_is_stopped_those_who_are_in_race_shortly(course):

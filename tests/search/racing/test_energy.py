@@ -64,7 +64,7 @@ def opened(stack, name="energy"):
     [
         ("sys/class/powercap", {}, "no RAPL counters"),
         ("sys/class/powercap", RAPL, "only root read the RAPL counters"),
-        ("sys/class/power_supply/BAT0", BATTERY, "needs 30 s of one candidate without a break"),
+        ("sys/class/power_supply/BAT0", BATTERY, "needs 30 s of one candidate without interruption"),
     ],
 )
 def test_where_the_device_does_not_tell_it_says_what_to_do(machine, where, files, says):
@@ -121,4 +121,4 @@ def test_a_search_says_what_a_run_takes(tmp_path, relu_model, short_profile, mon
     # The rail draws the same whatever runs, also while others have the cores.
     assert 2e-3 * proof.latency_ms < proof.figure < 0.4 * proof.latency_ms
     assert proof.less.rounds == 11
-    assert (outcome.winner, "better (energy of a run)" in outcome.summary) == (outcome.baseline, True)
+    assert (outcome.winner, "better (energy per run)" in outcome.summary) == (outcome.baseline, True)

@@ -38,7 +38,7 @@ def test_there_is_something_to_hand_out_once_somebody_but_the_baseline_takes_par
 def test_what_takes_too_much_is_out_at_once(track, ending):
     entry = track.entrants(ending, Limits(size_bytes=99)).add(timed(2.0))
     assert (entry.contender, entry.status) == (None, OVER)
-    assert "its files take" in entry.reason
+    assert "its files have" in entry.reason
     assert track.said[-1].status == OVER
 
 

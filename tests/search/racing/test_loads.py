@@ -120,12 +120,12 @@ def asked(folder, nodes, shape, stack):
     ("nodes", "shape", "said"),
     [
         ([("Relu", ["x"], ["y"], {})], ["batch", 4], ""),
-        ([("Relu", ["x"], ["y"], {})], [1, 4], "the first axis of the model's input 'x' is not open"),
+        ([("Relu", ["x"], ["y"], {})], [1, 4], "the first axis of the input 'x' is fixed"),
         # Each row is told from the others' mean.
         (
             [("ReduceMean", ["x"], ["m"], {"axes": [0]}), ("Add", ["x", "m"], ["y"], {})],
             ["batch", 4],
-            "not answered as they are one by one",
+            "differ from outputs one by one",
         ),
     ],
 )

@@ -33,8 +33,8 @@ def test_inputs_are_filled_up_from_where_it_pays(paying, least):
 
 
 def test_what_is_left_to_open_shapes_is_said():
-    assert "filled up from 4 to 8, 20 to 32; others run with open shapes" in said_of(SEQ, (1, 4, 9, 20))
-    assert "no inputs are filled up" in said_of(SEQ, (1, 8, 9, 32))
+    assert "padded from 4 to 8, 20 to 32; others run with open shapes" in said_of(SEQ, (1, 4, 9, 20))
+    assert "no inputs are padded" in said_of(SEQ, (1, 8, 9, 32))
 
 
 @pytest.mark.timing
@@ -50,7 +50,7 @@ def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_pat
     candidate = Candidate("source", "openvino-cpu", {"shapes": {"x": [1, 8, 64]}, "precision": "f32"})
     assert may_be_settled(shaped)
     least = settle_filling(ground, shaped, candidate, model, math.inf)
-    assert least["seq"][1] > 9  # nine places are not filled up to 2048
+    assert least["seq"][1] > 9  # nine places are not padded to 2048
     settled = dataclasses.replace(shaped, fill_from=least)
     assert settled.options["bucket_fill"] == {"seq": list(least["seq"])}
     assert not may_be_settled(settled)

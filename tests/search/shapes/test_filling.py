@@ -48,13 +48,13 @@ def test_places_that_stand_for_themselves_are_filled_up_and_cut_back(tmp_path):
     seq, batch = told("places", [SEQ, BATCH], tmp_path)
     assert seq.cuts == {"hidden": (1,)}
     assert batch.cuts == {"hidden": (0,)}
-    assert "filled up with zeros" in str(seq)
+    assert "padded with zeros" in str(seq)
 
 
 def test_a_mean_over_all_places_is_not_but_a_batch_of_it_is(tmp_path):
     seq, batch = told("mean", [SEQ, BATCH], tmp_path)
     assert seq.cuts is None
-    assert "of 4 the answers differ" in str(seq)
+    assert "of 4 the outputs differ" in str(seq)
     assert batch.cuts == {"y": (0,)}
 
 
@@ -72,7 +72,7 @@ def test_an_input_that_is_only_called_a_mask_proves_nothing(tmp_path, monkeypatc
     monkeypatch.setitem(TOLD, "masked", (odd, outputs, inputs))
     (seq,) = told("masked", [MASKED], tmp_path, np.ones((6, 1, 8), np.float32))
     assert seq.cuts is None
-    assert "left out by 'mask'" in str(seq)
+    assert "masked by 'mask'" in str(seq)
 
 
 def test_a_model_that_does_not_run_at_such_sizes_is_told_so(tmp_path):

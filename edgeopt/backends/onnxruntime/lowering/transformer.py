@@ -68,7 +68,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     model, notes, found = model.clone(), Notes(), heads_of(model)
     products = [node for node in nodes_of(model) if is_op(node, "Softmax") and _of_scores(node)]
     if not products and not any(node.op_type in ATTENTION for node in nodes_of(model)):
-        notes.refuse("there is no attention in it: no Softmax between two products")
+        notes.refuse("the model has no attention: no Softmax between two products")
         return notes.result(model)
     if found is None:
         notes.refuse("no tensor is split into a known number of heads", *(label(node) for node in products))

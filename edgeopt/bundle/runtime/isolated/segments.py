@@ -105,7 +105,7 @@ def flat_texts(name: str, value: object) -> Array:
     """An array that lies in one piece of memory: texts get one length each."""
     if not isinstance(value, np.ndarray | np.generic):
         raise ModelError(
-            f"The output '{name}' is no array, and only arrays come back from a worker.",
+            f"The output '{name}' is not an array; workers return arrays only.",
             "Load the model without 'isolate', or export it without sequences and maps.",
         )
     array = np.asarray(value)

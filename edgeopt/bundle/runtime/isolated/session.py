@@ -218,7 +218,7 @@ class IsolatedSession:
             name = signal_name(-code)
             if name == "SIGKILL":
                 return WorkerError(
-                    f"The worker of '{self._name}' was killed {when}; the system does that where memory runs out.",
+                    f"The worker of '{self._name}' was killed {when}; the system does this if memory runs out.",
                     f"{again} Free memory, or use a smaller batch, if it happens again.",
                     ending="killed",
                 )
@@ -231,7 +231,7 @@ class IsolatedSession:
         if failed.no_memory:
             limit = self._request.memory_limit_bytes // 2**20
             return WorkerError(
-                f"The worker of '{self._name}' ran out of memory, of which it may take {limit} MiB.",
+                f"The worker of '{self._name}' ran out of memory; its limit is {limit} MiB.",
                 "Use a smaller batch, or raise memory_limit_bytes of edgeopt.Isolation.",
                 ending="memory",
             )

@@ -25,7 +25,7 @@ def find(view: View) -> Iterable[Opportunity]:
     # The one input that tells the batch stands for all of them.
     yield Opportunity(
         "batch",
-        f"Run several samples at once where throughput counts, {_BATCH} say",
+        f"For throughput, run several samples at once, for example {_BATCH}",
         f"At a batch of 1, {len(rows)} nodes wait for their weights ({units.size(weights)}).",
         tuple(row.name or row.outputs[0].name for row in rows),
         gain,

@@ -31,8 +31,8 @@ def _transposes(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "layout",
         "Avoid transposes",
-        f"{len(rows)} transpose{'s' if len(rows) != 1 else ''} move {units.size(moved)} and compute nothing; no "
-        "pass can take them out, so another layout at the export may.",
+        f"{len(rows)} transpose{('s' if len(rows) != 1 else '')} move {units.size(moved)} and compute "
+        "nothing; no pass can remove them, but exporting with another layout may.",
         tuple(row.name or row.outputs[0].name for row in rows),
         share,
         f"at most, if all of them go; {view.basis}",

@@ -23,12 +23,12 @@ def find(view: View) -> Iterable[Opportunity]:
     longest = max(chains, key=len)
     yield Opportunity(
         "memory-bound chains",
-        "Let a runtime that fuses chains of element-wise nodes compete",
+        "Try a runtime that fuses chains of element-wise nodes",
         f"{len(chains)} chain{'s' if len(chains) != 1 else ''} of element-wise nodes (up to {len(longest)} long) "
         f"move{'s' if len(chains) == 1 else ''} {units.size(moved)} through memory between their nodes.",
         tuple(row.name or row.outputs[0].name for chain in chains for row in chain),
         gain,
-        f"at most, if no result within a chain goes through memory; {view.basis}",
+        f"at most, if no intermediate result goes through memory; {view.basis}",
         view.optimize,
     )
 

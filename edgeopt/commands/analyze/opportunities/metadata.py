@@ -26,6 +26,6 @@ def find(view: View) -> Iterable[Opportunity]:
         reason,
         (),
         None,
-        "no gain in speed: it keeps to yourself what nobody else needs to know",
+        "no gain in speed; protects private information",
         view.simplify,
     )

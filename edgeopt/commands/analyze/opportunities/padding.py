@@ -25,17 +25,17 @@ def find(view: View) -> Iterable[Opportunity]:
     if gain is not None and gain < _LEAST_GAIN:
         return
     told = (
-        f"{gain:.0%} of the places in your data are padding."
+        f"{gain:.0%} of your data is padding."
         if gain is not None
-        else "How much of your data is padding, --data tells."
+        else "Pass --data to see how much of your data is padding."
     )
     yield Opportunity(
         "padding",
-        f"Skip what '{masks[0].name}' leaves out at the end of the sequences",
-        f"{told} It is computed like the rest; optimize proves that it does not matter, and skips it.",
+        f"Skip the padding that '{masks[0].name}' marks at the end of sequences",
+        f"{told} It is computed like other values; optimize proves that it does not matter and skips it.",
         (),
         gain,
-        "the share of the places that hold nothing" if gain is not None else "no estimate without data",
+        "the share of padding" if gain is not None else "no estimate without data",
         view.optimize,
     )
 

@@ -26,7 +26,7 @@ def _double(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "precision",
         "Compute in float32 instead of float64",
-        f"{len(rows)} nodes compute in float64: twice the bytes, and few quick kernels in any runtime.",
+        f"{len(rows)} nodes compute in float64: twice the bytes, and few fast kernels in any runtime.",
         _names(rows),
         None if share is None else share / 2,
         f"half of the time of these nodes; {view.basis}" if share is not None else "no estimate",
@@ -46,8 +46,8 @@ def _half(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "precision",
         f"Compute in {_HALF[best]}",
-        f"This device computes in {_HALF[best]} up to {ratio:.1f}x as fast as in float32, in which {len(rows)} "
-        "matrix products and convolutions are.",
+        f"This device computes in {_HALF[best]} up to {ratio:.1f}x as fast as in float32, which "
+        f"{len(rows)} matrix products and convolutions use.",
         _names(rows),
         gain,
         f"at most, at this device's peaks; {view.basis}" if gain is not None else "no estimate",

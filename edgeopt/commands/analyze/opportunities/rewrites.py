@@ -11,9 +11,9 @@ _NO_GAIN = frozenset(
     {"raise-opset", "strip-metadata", "deduplicate-weights", "dead-nodes", "name-nodes", "topological-order"}
 )
 _KINDS = {
-    "fold-constants": ("foldable constants", "Compute once what never changes"),
-    "fold-shapes": ("foldable constants", "Compute shapes once that follow from known ones"),
-    "weights-out-of-inputs": ("weights as inputs", "Take the weights out of the inputs"),
+    "fold-constants": ("foldable constants", "Fold constant computations"),
+    "fold-shapes": ("foldable constants", "Fold shapes that are known"),
+    "weights-out-of-inputs": ("weights as inputs", "Remove weights from the inputs"),
     "fusion": ("unfused patterns", ""),
     "layout": ("layout", ""),
     "algebra": ("cheaper forms", ""),
@@ -42,7 +42,7 @@ def _opportunity(view: View, rewrite: Rewrite) -> Opportunity:
         f"The pass {rewrite.pass_name} would apply: {_joined(rewrite.whats)}.",
         rewrite.nodes,
         gain,
-        _basis(view, gone, new) if gain is not None else "no estimate: how much runtimes gain by it differs",
+        _basis(view, gone, new) if gain is not None else "no estimate: the gain differs between runtimes",
         view.simplify,
         # To the last bit or within a bound far below the noise of floats: rounding, either way.
         exact=True,

@@ -48,13 +48,13 @@ class View:
             times = self.analysis.op_times[0]
             return f"measured node by node on {times.backend}"
         if self._by_peaks:
-            return "the least times that this device's measured peaks allow"
+            return "the lower bounds by this device's measured peaks"
         if any(row.cost.operations is not None for row in self.rows):
             return (
                 f"operations and bytes at {_OPERATIONS_PER_BYTE:g} operations a byte, as this device's peaks are "
                 "not measured (edgeopt probe --deep)"
             )
-        return "no estimate: what the nodes cost is not known"
+        return "no estimate: the cost of the nodes is unknown"
 
     def time_ms(self, row: NodeRow) -> float | None:
         """In one run of the model; without measured peaks only its share means anything."""

@@ -15,19 +15,19 @@ def find(view: View) -> Iterable[Opportunity]:
         yield Opportunity(
             "weights",
             "Flush denormal numbers to zero",
-            f"{count} weight{'s' if count != 1 else ''} hold numbers so small that some processors need a hundred "
-            "times as long for them.",
+            f"{count} weight{('s' if count != 1 else '')} hold denormal numbers, which some processors "
+            "compute a hundred times slower.",
             summary.denormal,
             None,
-            "no estimate: it depends on the processor and on how many of them take part",
+            "no estimate: it depends on the processor and on how many of them are used",
             view.optimize,
             exact=False,
         )
     if summary.twins_bytes >= _LEAST_TWIN_BYTES:
         yield Opportunity(
             "weights",
-            "Keep equal weights once",
-            f"{summary.twins_bytes:,} bytes of weights are there more than once.",
+            "Store equal weights once",
+            f"{summary.twins_bytes:,} bytes of weights are duplicates.",
             tuple(name for group in summary.twins for name in group),
             None,
             "no gain in speed: a smaller file, and less memory",
@@ -36,7 +36,7 @@ def find(view: View) -> Iterable[Opportunity]:
     if summary.unused:
         yield Opportunity(
             "weights",
-            "Drop weights that nothing reads",
+            "Drop unused weights",
             f"{len(summary.unused)} weight{'s are' if len(summary.unused) != 1 else ' is'} never read.",
             summary.unused,
             None,

@@ -9,14 +9,15 @@ from edgeopt.graph.accuracy import OutputAccuracy
 def section(facts: Facts) -> Section | None:
     found = facts.accuracy
     if found is None:
-        return Section("accuracy", "Accuracy", (Words("The bundle does not tell how exact it is."),))
+        return Section("accuracy", "Accuracy", (Words("The bundle has no record of its accuracy."),))
     blocks: list[Block] = [Words(_sentence(found))]
     if found.weakest is not None:
         blocks.append(Words(found.weakest.sentence))
     if found.outputs:
         caption = (
-            f"Against the source model, on {found.outputs_on}. The ratio is that of the signal to the noise over "
-            "all samples together; the tolerance is the smallest with which NumPy calls them close."
+            f"Against the source model, on {found.outputs_on}. The ratio is that of the signal to the "
+            "noise over all samples together; the tolerance is the smallest at which NumPy's allclose "
+            "passes."
         )
         titles = (
             "output",
@@ -34,7 +35,7 @@ def section(facts: Facts) -> Section | None:
 
 def _sentence(found: Accuracy) -> str:
     if found.snr_db is None:
-        return "The accuracy was not proved; this is what the golden samples say."
+        return "The accuracy was not proved; these figures are from the golden samples."
     said = f"The worst output reaches {words.decibels(found.snr_db)}"
     if found.lowest_db is not None:
         said += f", the lowest sample {words.decibels(found.lowest_db)}"
@@ -44,7 +45,7 @@ def _sentence(found: Accuracy) -> str:
     said += f"; the floor is {floor}." if floor else "."
     if found.samples:
         said += f" Proved on {words.several(found.samples, 'sample')}"
-        said += ", which nothing before had seen." if found.set_aside else "."
+        said += ", which nothing else had seen." if found.set_aside else "."
     return said
 
 

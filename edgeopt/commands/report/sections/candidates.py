@@ -21,8 +21,8 @@ def section(facts: Facts) -> Section | None:
         blocks.append(Folded(f"{len(ordered) - _SHOWN:,} more candidates", (_table(facts, ordered[_SHOWN:]),)))
     if facts.not_made:
         rows = tuple(Row((each.name, each.title, each.reason)) for each in facts.not_made)
-        blocks.append(Table(columns("variant", "what", "why it did not take part"), rows))
-    return Section("candidates", "Candidates and why they lost", tuple(blocks))
+        blocks.append(Table(columns("variant", "what", "why it was not tried"), rows))
+    return Section("candidates", "Candidates, and why they lost", tuple(blocks))
 
 
 def _rank(point: Point) -> tuple[int, float]:

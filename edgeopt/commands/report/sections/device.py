@@ -32,7 +32,7 @@ def _facts(device: Device) -> list[tuple[str, str]]:
     host, cpu, limits = device.host, device.cpu, device.limits
     cores = f"{cpu.physical_cores or '?'} cores, {words.several(cpu.logical_cores, 'thread')}"
     if limits.usable_cores != cpu.logical_cores:
-        cores += f", of which {limits.usable_cores} may be used"
+        cores += f", {limits.usable_cores} of them usable"
     kind = [each for each in (cpu.model, cpu.microarchitecture) if each]
     found = [
         ("board", host.board or ""),
@@ -67,5 +67,5 @@ def _state(device: Device) -> list[Block]:
     if state is None:
         return []
     if state.worth_measuring:
-        return [Words("When the work began, the device was in a state worth measuring.")]
-    return [Words(f"When the work began: {' '.join(state.reasons)}", "warning")]
+        return [Words("At the start, the state of the device allowed reliable measurements.")]
+    return [Words(f"At the start: {' '.join(state.reasons)}", "warning")]

@@ -12,12 +12,12 @@ from edgeopt.search.delivering.front import EXACT_DB
 
 _WORTH_DRAWING = 1.05
 _EXPECTED = (
-    "The choices that the plan had. Their times are expected, from layers that were timed one by one; only what "
-    "was delivered was measured as a whole."
+    "The choices of the plan. Their times are estimates from single layers; only the result was "
+    "measured as a whole."
 )
 _RACED = (
-    "All candidates as they stood in the race, the result too: a few rounds in turns, and the baseline's time "
-    "over the ratio in these rounds. What the proof found of the result stands above."
+    "All candidates of the race, with the result: a few interleaved rounds, with the baseline's "
+    "time divided by the ratio in these rounds. The proof of the result is shown above."
 )
 _SHAPES = ("circle", "square", "triangle", "diamond")
 
@@ -66,8 +66,8 @@ def _accuracy_chart(points: Sequence[Point], floor: float | None) -> Chart:
     front = [p for p in points if p.on_front]
     says = f"{len(points)} candidates by time and accuracy; {len(front)} of them are on the front."
     caption = (
-        f"Down and to the left is faster and less exact; at {EXACT_DB:g} dB and above stands all that only "
-        f"rounds. {_legend(points)}"
+        f"Lower left is faster and less accurate; at {EXACT_DB:g} dB and above, only rounding "
+        f"differs. {_legend(points)}"
     )
     return Chart("Accuracy against time", says, draw, caption)
 
@@ -153,5 +153,5 @@ def _front(points: Sequence[Point]) -> Table:
         rows.append(Row(tuple(cells), "strong" if p.status == "winner" else ""))
     small = [what for what, known in (("memory", held), ("files", sized)) if known]
     also = f" and as small in {' and '.join(small)}" if small else ""
-    caption = f"The front, with the result: no other that may be delivered is at once as fast, as exact{also}."
+    caption = f"The Pareto front and the result: no other deliverable candidate is as fast and as accurate{also}."
     return Table(columns(*titles), tuple(rows), caption)

@@ -17,7 +17,7 @@ def section(facts: Facts) -> Section | None:
     elif "ledger" in facts.unknown:
         blocks.append(Words(facts.unknown["ledger"], "faint"))
     else:
-        blocks.append(Words("Nothing was done to the model: it is delivered as it came."))
+        blocks.append(Words("The model is delivered unchanged."))
     if facts.layers:
         blocks += _layers(facts.layers)
     return Section("ledger", "Ledger", tuple(blocks))
@@ -30,15 +30,15 @@ def _passes(ledger: tuple[LedgerEntry, ...]) -> list[Block]:
     blocks: list[Block] = []
     if did:
         titles = ("pass", "what it did", ">nodes before", ">after", "against the source")
-        blocks.append(Table(columns(*titles), tuple(_row(each) for each in did), "Passes that changed something."))
+        blocks.append(Table(columns(*titles), tuple(_row(each) for each in did), "Passes that changed the graph."))
     if refused:
         rows = tuple(Row((each.pass_name, _refusals(each))) for each in refused)
         blocks.append(
-            Table(columns("pass", "why it did not apply"), rows, "Passes that found something and left it.")
+            Table(columns("pass", "why it did not apply"), rows, "Passes that found a match but did not apply.")
         )
     if idle:
         named = ", ".join(each.pass_name for each in idle)
-        blocks.append(Words(f"{words.several(len(idle), 'pass', 'passes')} found nothing to do: {named}."))
+        blocks.append(Words(f"{words.several(len(idle), 'pass', 'passes')} found no match: {named}."))
     blocks += [_folded(each) for each in ledger if len(each.applied) > _FEW or len(each.refused) > _FEW]
     return blocks
 
@@ -97,6 +97,6 @@ def _layers(layers: tuple[LayerChoice, ...]) -> list[Block]:
     rows = tuple(Row((each.layer, each.form, each.reason)) for each in layers[:_ALL])
     table = Table(columns("layer", "form", "why"), rows)
     return [
-        Words(f"Of {words.several(len(layers), 'layer')}: {counted}."),
-        Folded("The form of each layer, and why", (table,)),
+        Words(f"{words.several(len(layers), 'layer')}: {counted}."),
+        Folded("The scheme of each layer, and why", (table,)),
     ]

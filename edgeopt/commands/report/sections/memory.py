@@ -21,7 +21,7 @@ def section(facts: Facts) -> Section | None:
     speed = facts.speed
     result, baseline = (speed.result.memory, speed.baseline.memory) if speed else (None, None)
     if result is None:
-        said = "The bundle does not tell of memory; edgeopt bench measures it by phase."
+        said = "The bundle has no record of memory; edgeopt bench measures it by phase."
         return None if facts.deployment.predicted else Section("memory", "Memory", (Words(said),))
     known = [(name, key) for name, key in _PHASES if getattr(result, key) is not None]
     groups = [
@@ -56,8 +56,8 @@ def section(facts: Facts) -> Section | None:
     peak = f"At its peak the result took {words.mebibytes(result.peak_bytes)}"
     compared = f", the baseline {words.mebibytes(baseline.peak_bytes)}." if baseline else "."
     caption = (
-        "Resident memory of the process, Python and the samples with it; grey is the baseline. What the import "
-        "takes is the runtime's, and no model's."
+        "Resident memory of the process, including Python and the samples; grey is the baseline. "
+        "Memory of the import belongs to the runtime, not to a model."
     )
     chart = Chart("Resident memory by phase", peak + compared, draw, caption)
     return Section("memory", "Memory", (chart, table))

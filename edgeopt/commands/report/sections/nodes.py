@@ -19,9 +19,7 @@ def section(facts: Facts) -> Section | None:
     times = facts.nodes
     if times is None:
         reason = facts.unknown.get("time by node", "It was not measured.")
-        return Section(
-            "nodes", "Hottest nodes", (Words(f"The time of each node is not known. {reason}", "faint"),)
-        )
+        return Section("nodes", "Hottest nodes", (Words(f"The time of each node is unknown. {reason}", "faint"),))
     blocks: list[Block] = [Words(_sentence(times)), _chart(times)]
     blocks.append(_table(times.rows[:_SHOWN]))
     if len(times.rows) > _SHOWN:
@@ -30,7 +28,7 @@ def section(facts: Facts) -> Section | None:
     roofline = _roofline(times.rows, facts.bounds)
     blocks.append(
         roofline
-        or Words("What this device could reach is not known: edgeopt probe --deep measures it, once.", "faint")
+        or Words("The peaks of this device are unknown: measure them once with edgeopt probe --deep.", "faint")
     )
     return Section("nodes", "Hottest nodes", tuple(blocks))
 
@@ -66,7 +64,7 @@ def _chart(times: OpTimes) -> Chart:
         return bars.draw(groups, width)
 
     said = "; ".join(f"{_name(row)} {row.share:.0%}" for row in rows[:5])
-    caption = "The mark in each bar is the least time that the device's measured peaks allow for the kernel."
+    caption = "The mark in each bar is the lower bound of the kernel's time by the device's measured peaks."
     return Chart("Kernels that take the longest", f"Of the time in kernels: {said}.", draw, caption)
 
 
@@ -123,9 +121,9 @@ def _roofline(rows: Sequence[OpTimeRow], bounds: Sequence[Bound]) -> Chart | Non
         f"{', '.join(f'{each.what} {_rate(each.operations_per_s or 0)}' for each in compute)}."
     )
     caption = (
-        "The larger a point, the longer its kernel takes. No kernel can lie above the sloping lines (memory) and "
-        "its precision's level line (arithmetic); what lies far below both could be faster. A kernel that finds "
-        "its data in a nearer cache has that cache's slope as its limit."
+        "Larger points take longer. Sloping lines limit kernels by memory, level lines by arithmetic "
+        "in their precision; kernels far below both could be faster. A kernel with its data in a "
+        "nearer cache is limited by that cache's slope."
     )
     return Chart("Roofline", says, draw, caption)
 

@@ -19,11 +19,11 @@ def section(facts: Facts) -> Section | None:
         ),
         _row("after", told.post, times.post_ms if times else None),
     ]
-    caption = "It is no part of the inference, which all other figures are about."
+    caption = "It is not part of the inference, which all other figures measure."
     if times is not None:
         caption += (
-            f" Timed apart in one process that did one after the other, medians of {times.runs} runs; there the "
-            "inference finds colder caches than where it runs by itself."
+            f" Timed in one process, one stage after the other, medians of {times.runs} runs; caches are "
+            "colder there than in inference alone."
         )
     titles = ("", "what", "takes", "gives", ">time")
     table = Table(columns(*titles), tuple(row for row in rows if row is not None), caption)

@@ -13,18 +13,18 @@ def section(facts: Facts) -> Section:
     source = shlex.quote(facts.source_path or deployment.source.name)
     rebuilt = shlex.quote(f"{deployment.name}-again.edgeopt")
     lines = [
-        ("Is the bundle sound, still right, and proved for this device?", f"edgeopt verify {bundle}"),
+        ("Is the bundle intact, correct, and proved for this device?", f"edgeopt verify {bundle}"),
         ("How fast is it here, against the source model?", f"edgeopt bench {bundle} --against {source}"),
         ("Which outputs and nodes differ?", f"edgeopt compare {source} {bundle}"),
         ("Where does the time go, as a graph?", f"edgeopt graph {bundle} -o graph.html --profile-ops"),
     ]
     if deployment.run.model.endswith(".onnx"):  # an IR's nodes have other names
         command = f"edgeopt graph {source} -o changes.html --against {bundle}"
-        lines.append(("What became of each node, as a graph?", command))
+        lines.append(("What changed in the graph?", command))
     if deployment.schema > 1:  # the first did not hold what that takes
         lines.append(("Rebuild it without searching.", f"edgeopt replay {bundle} {source} -o {rebuilt}"))
     again = "quantize" if facts.made_by == "a plan of precision" else "optimize"
-    lines.append(("Make it anew, with your data.", f"edgeopt {again} {source} --data DATA -o {rebuilt}"))
+    lines.append(("Make it again, with your data.", f"edgeopt {again} {source} --data DATA -o {rebuilt}"))
     blocks: list[Block] = [Commands(tuple(lines)), _identity(facts)]
     return Section("reproduce", "How to reproduce", tuple(blocks))
 

@@ -32,7 +32,7 @@ def section(facts: Facts) -> Section | None:
     if speed.result.taken and speed.baseline.taken:
         blocks += [*_latencies(speed), *_rounds(speed)]
     else:
-        blocks.append(Words("The bundle keeps the medians only, so how single runs lie cannot be drawn.", "faint"))
+        blocks.append(Words("The bundle holds only medians, so single runs cannot be drawn.", "faint"))
     return Section("speed", "Speed", tuple(blocks))
 
 
@@ -58,9 +58,9 @@ def _sides(speed: Speed) -> Table:
     ]
     found = speed.ratio
     caption = (
-        f"{speed.verdict.capitalize()}: {words.ratio(found.median)}, and with {words.confidence(found)} "
-        f"confidence between {words.interval(found).replace(' to ', ' and ')}, over {found.rounds} rounds in "
-        "turns."
+        f"{speed.verdict.capitalize()}: {words.ratio(found.median)}, and with "
+        f"{words.confidence(found)} confidence between "
+        f"{words.interval(found).replace(' to ', ' and ')}, over {found.rounds} interleaved rounds."
     )
     return Table(columns(*titles), tuple(rows), caption)
 
@@ -114,13 +114,13 @@ def _latencies(speed: Speed) -> list[Block]:
     def draw(width: int) -> Picture:
         return latencies.draw(hills, width)
 
-    says = "How often a run took how long: " + "; ".join(
+    says = "Distribution of run times: " + "; ".join(
         f"{hill.name} from {words.milliseconds(hill.quantiles_ms[0])} to "
         f"{words.milliseconds(hill.quantiles_ms[-1])}, half of the runs within "
         f"{words.milliseconds(hill.quantiles_ms[len(hill.quantiles_ms) // 2])}"
         for hill in hills
     )
-    caption = "The higher, the more runs took so long; the slowest 5 % of them may lie outside."
+    caption = "Higher means more runs with this time; the slowest 5 % may be outside."
     return [Chart("Latency of single runs", f"{says}.", draw, caption)]
 
 
@@ -139,8 +139,9 @@ def _rounds(speed: Speed) -> list[Block]:
         f"the baseline; it was faster in {sum(each > 1 for each in ratios)} of them."
     )
     caption = (
-        "Each point is one round, in which both sides ran. The line is the speed-up, by the least disturbed round "
-        "of each side in every start of its process; the band is its interval, which holds the median round too."
+        "Each point is one round, in which both sides ran. The line is the speed-up, by the least "
+        "disturbed round of each side in every process; the band is its interval, which includes the "
+        "median round."
     )
     table = Table(
         columns(">round", ">baseline", ">result", ">ratio"),

@@ -12,7 +12,7 @@ def section(facts: Facts) -> Section | None:
     if not stages:
         return None
     if len(stages) == 1:
-        said = "The result is the source model as it came, so there are no steps to show."
+        said = "The result is the unchanged source model, so there are no steps."
         return Section("stages", "Stages", (Words(said),))
     blocks: list[Block] = []
     if any(stage.time_ms for stage in stages):
@@ -35,8 +35,9 @@ def _chart(stages: tuple[Stage, ...], under_load: bool) -> Chart:
 
     said = "; ".join(f"{stage.name}: {words.milliseconds(stage.time_ms)}" for stage in known)
     caption = (
-        "The source and the result as they were measured at the end, in turns. The steps between them raced for "
-        "a few rounds: their time is the baseline's over the ratio in these rounds, with its interval."
+        "Source and result were measured interleaved at the end. The steps between them raced for a "
+        "few rounds: their time is the baseline's divided by the ratio in these rounds, with its "
+        "interval."
     )
     what = "Time by sample, under load" if under_load else "Time of one run"
     return Chart(f"{what}, step by step", f"{what} by stage: {said}.", draw, caption)

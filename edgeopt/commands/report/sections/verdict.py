@@ -68,7 +68,7 @@ def _of_speed(speed: Speed) -> list[Figure]:
 
 def _of_accuracy(accuracy: Accuracy | None) -> Figure:
     if accuracy is None or accuracy.snr_db is None:
-        return Figure("Accuracy", "not known", "nothing in the bundle tells of it")
+        return Figure("Accuracy", "not known", "the bundle has no record")
     floor = accuracy.goal or (f"{accuracy.floor_db:g} dB" if accuracy.floor_db is not None else "not told")
     samples = words.several(accuracy.samples or 0, "sample")
     on = f"on {samples} set aside" if accuracy.set_aside else f"on {samples}"
@@ -102,7 +102,7 @@ def _warnings(facts: Facts) -> list[str]:
         )
     if facts.changed_here and deployment.predicted is None:
         said.append(
-            f"The device on which this report was made is another one than the bundle was proved on: "
+            "This report was made on another device than the bundle was proved on: "
             f"{', '.join(facts.changed_here)} differ."
         )
     return said

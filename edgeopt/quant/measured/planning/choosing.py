@@ -75,8 +75,8 @@ class Chooser:
         held = self.held_back
         if held is not None and held.weakest is not None:
             self.work.warn(
-                f"On {self.track.course.name}, plans that reach the floor over all samples together were refused. "
-                f"{held.weakest.sentence}"
+                f"On {self.track.course.name}, plans were rejected that reach the floor only over all samples "
+                f"together. {held.weakest.sentence}"
             )
         return found
 
@@ -203,9 +203,9 @@ def _instead(verdict: Verdict, form: str) -> Verdict:
     if verdict.form == form:
         return verdict
     why = (
-        "kept float: with no form here the whole model runs quicker"
+        "kept float: no scheme here makes the whole model faster"
         if form == FLOAT
-        else f"{form}: all layers in it run quicker than some"
+        else f"{form}: all layers in this scheme run faster than some"
     )
     return msgspec.structs.replace(verdict, form=form, reason=why)
 
@@ -227,5 +227,5 @@ def _given_back(verdict: Verdict, point: Point) -> Verdict:
     if form == verdict.form:
         return verdict
     said = "kept float" if form == "float" else form
-    why = f"{said}: with {verdict.form} the plan fell below the goal on samples set aside"
+    why = f"{said}: with {verdict.form} the plan missed the goal on samples set aside"
     return msgspec.structs.replace(verdict, form=form, reason=why)

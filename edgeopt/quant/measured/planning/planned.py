@@ -30,7 +30,7 @@ def planned(work: Work) -> Quantized:
     entries: list[Entry] = []
     for number, track in enumerate(able):
         if number and work.left_s(_PLANNING_ENDS) < 0:
-            work.warn(f"{track.course.name} was not planned for want of time; a longer time limit does it.")
+            work.warn(f"{track.course.name} was not planned within the time limit; a longer one allows it.")
             continue
         chooser = Chooser(work, track, shared_forms(track, able))
         entries += [proven(work, entry) for entry in chooser.entries()]
@@ -51,15 +51,15 @@ def hopeful(work: Work, tracks: Sequence[Track]) -> list[Track]:
     least_ms = min((track.best_ms for track in tracks), default=0.0)
     for track in able:
         if track.best_ms > _HOPELESS * least_ms:
-            said = f"at best {track.best_ms:.2f} ms, where another reaches {least_ms:.2f}"
+            said = f"at best {track.best_ms:.2f} ms, while another reaches {least_ms:.2f}"
             work.emit(Log("info", f"{track.course.name} is not planned: {said}."))
     return [track for track in able if track.best_ms <= _HOPELESS * least_ms]
 
 
 def _nothing_gained(tracks: Sequence[Track]) -> str:
     if not tracks:
-        return "no form fits any of its layers on the backends here"
-    return f"no layer is faster in any form on {' or '.join(track.course.name for track in tracks)}"
+        return "no scheme fits any of its layers on the available backends"
+    return f"no layer is faster in any scheme on {' or '.join(track.course.name for track in tracks)}"
 
 
 def shared_forms(track: Track, tracks: Sequence[Track]) -> Mapping[str, Sequence[str]]:
@@ -90,7 +90,7 @@ def _float_rival(work: Work, entry: Entry, tracks: Sequence[Track]) -> Entry | N
     form = str(key[1])
     proof, layers = entry.proof, work.study.layers
     verdicts = tuple(
-        Verdict(layer.name, form, f"{form}: as all floats on {entry.course.name}") for layer in layers
+        Verdict(layer.name, form, f"{form}: like all float nodes on {entry.course.name}") for layer in layers
     )
     point = Point({}, track.timed.float_ms, proof.snr_db, proof.snr_db, proof.low_db)
     goal_db = work.request.goal.target_db or 0.0

@@ -16,18 +16,18 @@ def single(work: Work) -> Quantized:
     form = form_named(work.request.method)
     if form.needs_ranges and not len(work.given.calibrate):
         raise DataError(
-            f"The method {form.name} finds the ranges of activations on samples, and there are none.",
-            "Give some with --data, or choose int8-dynamic, w8 or another method that needs none.",
+            f"The method {form.name} calibrates activation ranges on samples, but there are none.",
+            "Give some with --data, or choose int8-dynamic, w8 or another method without calibration.",
         )
     entries, reasons = proved_entries(work, form)
     if not entries:
         said = " ".join(f"{reason.rstrip('.')}." for reason in reasons)
         raise UsageError(
             f"The method {form.name} cannot be used on this model. {said}",
-            "Choose another method, or let `--method plan` find what fits each layer.",
+            "Choose another method, or let `--method plan` choose a scheme for each layer.",
         )
     for reason in reasons:
-        work.warn(f"Left out: {reason}")
+        work.warn(f"Skipped: {reason}")
     good = [each for each in entries if work.judge.met(each.proof)]
     best = fastest(work, good) if good else max(entries, key=lambda each: work.judge.score(each.proof))
     return finish(work, best)
@@ -61,9 +61,7 @@ def _courses(work: Work, form: Form) -> tuple[Course, ...]:
     able = tuple(course for course in work.courses if course.backend in form.backends)
     if not able:
         names = ", ".join(dict.fromkeys(course.backend for course in work.courses))
-        work.warn(
-            f"No backend here computes {form.name} faster than floats ({names}); it is written all the same."
-        )
+        work.warn(f"No available backend computes {form.name} faster than float ({names}); it is written anyway.")
         able = work.courses
     if form.name == GROUPED:
         return tuple(
@@ -85,7 +83,7 @@ def _as_plan(work: Work, form: Form, entry: Entry) -> Plan:
     proof = entry.proof
     context = work.study.context(entry.course.backend)
     verdicts = tuple(
-        Verdict(layer.name, form.name, f"{form.name}: asked for")
+        Verdict(layer.name, form.name, f"{form.name}: requested")
         if layer.name in entry.choices
         else Verdict(layer.name, FLOAT, f"kept float: {layer.reason or form.fits(layer, context)}")
         for layer in work.study.layers

@@ -44,7 +44,7 @@ def fastest(work: Work, entries: Sequence[Entry]) -> Entry:
         Runner(f"{number}: {each.name}", each.path, each.course.backend, each.course.options)
         for number, each in enumerate(entries)
     ]
-    with work.study.phase(PHASE, f"{len(entries)} candidates in turns"):
+    with work.study.phase(PHASE, f"{len(entries)} candidates, interleaved"):
         times = ranked(runners, work.samples_path, work.folder)
     best_ms = min(times.values(), default=0.0)
     near = [number for number, ms in times.items() if ms <= _SAME * best_ms]
@@ -122,19 +122,19 @@ def _why_float(work: Work, entry: Entry, timed: _Timed) -> str:
         source = timed.measured.speeds.get(SOURCE)
         quicker = f", {source.speedup.median:.2f} times as fast as the source" if source is not None else ""
         where = entry.course.name
-        return f"Keep float: no plan that meets the goal ({goal}) is faster than floats on {where}{quicker}."
+        return f"Keep float: no plan that meets the goal ({goal}) is faster than float on {where}{quicker}."
     if not work.judge.met(entry.proof):
         what = "the best plan" if planned else work.request.method
         return f"Keep float: {what} {_below(work, entry.proof)} {_next_step(work)}"
     if planned and timed.rival is None:
-        return "Keep float: the best plan is no gain. How fast it is could not be measured."
+        return "Keep float: the speed of the best plan could not be measured."
     if planned and timed.rival is not None and not _is_faster(timed.rival):
-        return f"Keep float: the best plan is no gain. {_not_faster(timed.rival, timed.float_on)}"
+        return f"Keep float: the best plan has no gain. {_not_faster(timed.rival, timed.float_on)}"
     out = work.request.out
     if out is not None and out.suffix == SUFFIX and not has_evidence(timed.measured):
         return (
-            "Keep float: a bundle holds how fast it is, and that could not be measured here. "
-            "Write a plain model with -o FILE.onnx."
+            "Keep float: a bundle needs a measured speed, which is not available here. Write a plain "
+            "model with -o FILE.onnx."
         )
     return ""
 
@@ -151,22 +151,22 @@ def _below(work: Work, proof: Proof | None) -> str:
 
 def _next_step(work: Work) -> str:
     if work.request.method == PLAN:
-        return "Ask for a lower --floor, or leave the options of the backend out."
+        return "Set a lower --floor, or leave out the options of the backend."
     if work.request.goal.is_open:
-        return "Try another --method, or name what stays float with --keep-float."
+        return "Try another --method, or keep some layers in float with --keep-float."
     return (
-        "Try --method plan, which keeps float what costs most, another --calibration or a lower --floor; "
-        "--no-floor writes it all the same."
+        "Try --method plan, which keeps the worst layers in float, another --calibration or a lower "
+        "--floor; --no-floor writes it anyway."
     )
 
 
 def _reached(work: Work, proof: Proof) -> str:
     """The accuracy on the samples that proved, and what it may be on others where that is what decided."""
     goal, met = work.request.goal, work.judge.met(proof)
-    low = "" if met or proof.judged is not None else f" ({decibels(proof.low_db)} on others perhaps)"
+    low = "" if met or proof.judged is not None else f" ({decibels(proof.low_db)} perhaps on others)"
     said = f"{decibels(proof.snr_db)}{low} on {proof.samples} samples{goal.tail_words(proof.tail)}"
     if proof.weakest is not None:
-        said += f", of {proof.weakest.levels} levels the weakest"
+        said += f", the weakest of {proof.weakest.levels} levels"
     if proof.judged is not None:
         said = f"{goal.title} {goal.shown(proof.judged.value)}, {said}"
     return said
@@ -195,7 +195,7 @@ def _timed(work: Work, entry: Entry) -> _Timed:
         Runner(SOURCE, work.request.model, judge, {}),
     ]
     limit_s = max(_LEAST_S, min(_MOST_S, work.left_s()))
-    with work.study.phase(PHASE, "against float models, in turns"):
+    with work.study.phase(PHASE, "against float models, interleaved"):
         found = compared(runners, work.samples_path, work.folder, limit_s, work.emit)
     for name, reason in found.failures.items():
         work.warn(f"The speed of the {name} model could not be measured: {reason}")
@@ -252,8 +252,8 @@ def _is_faster(speed: Speed) -> bool:
 
 def _not_faster(rival: Speed, where: str) -> str:
     if rival.verdict == "slower":
-        return f"It is slower than floats on {where}: {rival.speedup}."
-    return f"That it is faster than floats on {where} could not be shown: {rival.speedup} ({rival.verdict})."
+        return f"It is slower than float on {where}: {rival.speedup}."
+    return f"It is not proved faster than float on {where}: {rival.speedup} ({rival.verdict})."
 
 
 def _summary(work: Work, entry: Entry, timed: _Timed) -> str:
@@ -263,5 +263,5 @@ def _summary(work: Work, entry: Entry, timed: _Timed) -> str:
     precision = entry.course.options.get("precision") or "the runtime's own precision"
     what = f"All layers in {precision}" if entry.is_float else f"{share} in fewer bits"
     rival = timed.rival
-    speed = "" if rival is None else f", {rival.speedup.median:.2f} times as fast as floats on {timed.float_on}"
+    speed = "" if rival is None else f", {rival.speedup.median:.2f} times as fast as float on {timed.float_on}"
     return f"{what} on {entry.course.name}: {_reached(work, entry.proof)}{speed}."

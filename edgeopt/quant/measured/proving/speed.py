@@ -79,7 +79,7 @@ def compared(
     if len(runners) < _A_PAIR:
         return Measured()
     host = LocalHost(folder)
-    emit(Progress(PHASE, f"{len(runners)} in turns", time_left_s=limit_s))
+    emit(Progress(PHASE, f"{len(runners)} interleaved", time_left_s=limit_s))
     with ExitStack() as stack:
         try:
             starter = Starter(host, [_side(host, each, samples) for each in runners], stack)

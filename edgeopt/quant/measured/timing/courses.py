@@ -57,7 +57,7 @@ def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
         state = backend.available()
         if not isinstance(state, Available):
             raise MissingError(
-                f"The backend {wanted} cannot be used here: {state.reason}.", "See which can be: edgeopt backends"
+                f"The backend {wanted} is not available: {state.reason}.", "List available ones: edgeopt backends"
             )
         if ".onnx" not in backend.formats:
             raise UsageError(f"The backend {wanted} runs no ONNX files.", "Choose another one: edgeopt backends")
@@ -65,7 +65,7 @@ def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
     here = [name for name in profile.backends.order if isinstance(backend_named(name).available(), Available)]
     found = tuple(dict.fromkeys(name for name in here if ".onnx" in backend_named(name).formats))
     if not found:
-        raise MissingError("No runtime is here that a model could be quantized for.", "pip install 'edgeopt[cpu]'")
+        raise MissingError("No installed runtime runs quantized models.", "pip install 'edgeopt[cpu]'")
     return found
 
 

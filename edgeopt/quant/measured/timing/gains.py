@@ -93,7 +93,7 @@ def time_forms(  # noqa: PLR0913, PLR0917 - as above, and the device
         known = {form: sources.of(path, shapes) for form, path in {"": float_path, **written}.items()}
         analyses = {form: analysis for form, (_, analysis) in known.items()}
         if backend_named(backend).op_times is None:
-            reason = "its runtime does not tell the time of single kernels"
+            reason = "its runtime does not report the time of single kernels"
             return _estimated(layers, tuple(written), analyses[""], device, reason)
         clock = stack.enter_context(Clock(backend, options, feeds, _RUNS, _LIMIT_S))
         members = [_Member(form) for form in known]
@@ -116,7 +116,7 @@ def time_forms(  # noqa: PLR0913, PLR0917 - as above, and the device
     if not times[""]:
         return _estimated(layers, tuple(written), analyses[""], device, reasons[""])
     said = tuple(
-        f"The kernels of the model in {form} could not be timed on {backend}: {reason.rstrip('.')}."
+        f"The kernels of the model in {form} could not be measured on {backend}: {reason.rstrip('.')}."
         for form, reason in reasons.items()
     )
     return _measured(analyses, times, layers, tuple(form for form in written if times[form]), said, backend)
@@ -273,7 +273,9 @@ def _estimated(
             smaller = moved // (2 if precision in {"bf16", "fp16"} else 4)
             form_ms = _least_ms(device, precision, operations, smaller)
             found.append(Gain(layer.name, form, float_ms, form_ms, basis="estimated"))
-    said = f"What the layers save is estimated, as their kernels could not be timed: {reason.rstrip('.')}."
+    said = (
+        f"The gains of the layers are estimated, because their kernels could not be timed: {reason.rstrip('.')}."
+    )
     return Timed(tuple(found), total, {}, (said,))
 
 

@@ -55,12 +55,12 @@ def tracks_of(work: Work) -> list[Track]:
     found: list[Track] = []
     for course in work.courses:
         if found and work.left_s(_TIMING_ENDS) < 0:
-            work.warn(f"{course.name} was left out for want of time; a longer time limit looks at it too.")
+            work.warn(f"{course.name} was skipped within the time limit; a longer one includes it.")
             continue
         try:
             track = _track(work, course)
         except EdgeoptError as error:
-            work.warn(f"{course.name} was left out: {error.message}")
+            work.warn(f"{course.name} was skipped: {error.message}")
             continue
         if track is not None:
             found.append(track)
@@ -74,8 +74,8 @@ def _track(work: Work, course: Course) -> Track | None:
         accuracy, met = _floats(work, course)
         base_db, base = accuracy.snr_db, noise_of(accuracy)
         if not met:
-            said = f"floats themselves reach only {base_db:.1f} dB there"
-            work.emit(Log("info", f"{course.name} is left out: {said}."))
+            said = f"float itself reaches only {base_db:.1f} dB there"
+            work.emit(Log("info", f"{course.name} is skipped: {said}."))
             return None
     forms = forms_for(course.backend, bool(work.study.known.ranges))
     settled = _grouped(work, course, forms)
@@ -162,7 +162,7 @@ def _timed(work: Work, course: Course, fitting: Mapping[str, tuple[str, ...]]) -
         try:
             written[form] = _uniform(work, course, form, fitting)
         except EdgeoptError as error:
-            work.warn(f"The form {form} is left out on {course.backend}: {error.message}")
+            work.warn(f"The scheme {form} is skipped on {course.backend}: {error.message}")
     feeds = work.given.samples.feeds(work.given.plan.start)
     with study.phase(PHASE, course.name):
         return time_forms(
@@ -202,5 +202,5 @@ def unfit_reasons(work: Work, track: Track) -> dict[str, str]:
         if layer.name in track.forms:
             continue
         said = [layer.reason, *(form.fits(layer, context) for form in forms)]
-        found[layer.name] = next((each for each in said if each), "it is not faster in any form here")
+        found[layer.name] = next((each for each in said if each), "it is not faster in any scheme here")
     return found

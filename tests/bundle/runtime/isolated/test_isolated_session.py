@@ -137,7 +137,7 @@ def test_a_request_that_takes_too_much_memory_is_an_error_of_that_request(null_m
     model = null_model("m", eat_memory_at="run")
     with edgeopt.load(model, isolate=edgeopt.Isolation(memory_limit_bytes=2**29)) as session:
         null_model("m")
-        with pytest.raises(WorkerError, match="ran out of memory, of which it may take 512 MiB") as raised:
+        with pytest.raises(WorkerError, match="ran out of memory; its limit is 512 MiB") as raised:
             session.run(row())
         assert raised.value.ending == "memory"
         assert session.run(row())["y"].shape == (1, 8)

@@ -157,8 +157,8 @@ def test_weights_that_are_twins_unused_or_denormal(view):
     summary = WeightsSummary(denormal=("d",), unused=("u",), twins=(("a", "b"),), twins_bytes=4096)
     found = {each.title: each for each in weights.find(view(weights_summary=summary))}
     assert found["Flush denormal numbers to zero"].nodes == ("d",)
-    assert found["Keep equal weights once"].nodes == ("a", "b")
-    assert found["Drop weights that nothing reads"].nodes == ("u",)
+    assert found["Store equal weights once"].nodes == ("a", "b")
+    assert found["Drop unused weights"].nodes == ("u",)
     assert list(weights.find(view())) == []
 
 

@@ -21,14 +21,14 @@ def data(tmp_path):
 def test_padded_data_is_told_with_its_share(view, data):
     (found,) = padding.find(view(inputs=(IDS, MASK), outputs=(POOLED,), data=data(10, 20)))
     assert found.gain_share == 1 - 48 / 128
-    assert "62% of the places in your data are padding" in found.reason
+    assert "62% of your data is padding" in found.reason
     assert found.exact
 
 
 def test_without_data_it_says_what_would_tell(view):
     (found,) = padding.find(view(inputs=(IDS, MASK), outputs=(POOLED,)))
     assert found.gain_share is None
-    assert "--data tells" in found.reason
+    assert "Pass --data" in found.reason
 
 
 @pytest.mark.parametrize(

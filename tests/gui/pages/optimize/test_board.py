@@ -42,9 +42,9 @@ def test_the_one_that_was_picked_leads(result):
 
 
 def test_over_a_limit_is_said_in_short_and_in_full():
-    (row,) = Board().hear(events.Standing("a", "over a limit", "it takes 90 MiB of memory, and may take 70"))
+    (row,) = Board().hear(events.Standing("a", "over a limit", "it takes 90 MiB of memory; the limit is 70"))
     assert row.short == "▲ over a limit"
-    assert row.outcome == "▲ over a limit: it takes 90 MiB of memory, and may take 70"
+    assert row.outcome == "▲ over a limit: it takes 90 MiB of memory; the limit is 70"
 
 
 def test_a_variant_that_could_not_be_made_says_why(result):

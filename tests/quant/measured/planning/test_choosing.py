@@ -54,7 +54,7 @@ def test_one_form_is_also_tried_on_the_layers_with_weights_alone(work):
     (alone,) = (each for each in entries if dict(each.choices) == dict.fromkeys(weighted, "int8"))
     (product,) = (verdict for verdict in alone.plan.verdicts if verdict.layer not in weighted)
     assert product.form == FLOAT
-    assert "the whole model runs quicker" in product.reason
+    assert "makes the whole model faster" in product.reason
 
 
 @pytest.mark.parametrize("work", [0.01], indirect=True)

@@ -84,7 +84,7 @@ def test_nothing_but_a_bundle_is_replaced(stack_model, stack_data, tmp_path):
     with pytest.raises(UsageError, match="not a bundle"):
         ask(stack_model, out, stack_data)
     assert out.read_text() == "mine"
-    with pytest.raises(UsageError, match=r"neither \.onnx nor \.edgeopt"):
+    with pytest.raises(UsageError, match=r"does not end in \.onnx or \.edgeopt"):
         ask(stack_model, tmp_path / "mine.bin", stack_data)
 
 

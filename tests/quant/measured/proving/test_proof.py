@@ -40,7 +40,7 @@ def test_quiet_samples_below_the_floor_refuse_what_loud_ones_carry(one_product, 
     assert found.proof.snr_db < 15
     assert (found.proof.weakest.levels, found.proof.weakest.output) == (2, "y")
     assert found.proof.weakest.share == pytest.approx(QUIET, rel=0.2)
-    assert "of 2 levels the weakest" in found.summary
+    assert "the weakest of 2 levels" in found.summary
     assert "samples at 0.0096 of the loudest" in found.summary
     assert any("Of 2 levels of input the weakest decides" in line for line in proved(found, found.proof))
     assert b'"weakest":{"output":"y"' in msgspec.json.encode(found)
