@@ -41,7 +41,7 @@ PATTERNS = (
     (r"(?<=[.:] )Of (all|what|the|these|those|several|a|each)\b[^.;:]*?,", "subject first"),
     (r"\bwhat (is|was|are) \w+ (is|was|are)\b", "name the thing"),
     (r"\bwho (takes?|took) part\b|\btakes? part\b", "is a candidate, is included"),
-    (r"\b(is|are) no \w+(?= (of|that|at)\b)", "is not a"),
+    (r"(?<!there )\b(is|are) no \w+(?= (of|that|at)\b)", "is not a"),
     (r"\breckons?\b", "calculate, assume"),
     (r"\bof (its|their|his) own accord\b", "automatically"),
     (r"\bthe (like|likes) of\b", "such as"),

@@ -209,7 +209,7 @@ def _dimension(
         raise _wrong(f"give '{name}' no sizes from 1", "Give some, such as 16, 32, 64.")
     mine = _of(name, axes)
     if not mine:
-        raise _wrong(f"name '{name}', of which no input is said to have it", f"Give '{name}:INPUT' its axes.")
+        raise _wrong(f"name '{name}', which no input has", f"Give '{name}:INPUT' its axes.")
     for tensor, places in mine.items():
         if tensor not in known:
             raise _wrong(f"name the input '{tensor}'", f"The inputs are: {', '.join(known)}.")

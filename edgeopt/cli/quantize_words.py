@@ -57,7 +57,7 @@ def _speed(found: "Quantized") -> str:
     assert found.speedup is not None  # noqa: S101 - asked by the caller
     times = f" of {found.float_ms:.3g} ms" if found.float_ms else ""
     where = f" on {found.float_on}" if found.float_on else ""
-    line = f"Measured: {found.speedup} over the float model{times}{where}, in turns"
+    line = f"Measured: {found.speedup} over the float model{times}{where}, interleaved"
     if found.source_speedup is not None:
         line += f"; {found.source_speedup} over the source in plain ONNX Runtime"
     return f"{line}."

@@ -71,7 +71,7 @@ class Sheet:
             unknown = "this recording does not say which Python packages there are"
             self.put("runtime_installed", installed is not None if known else None, INSTALLED, unknown)
         else:
-            self.absent.setdefault("runtime", "edgeopt knows no runtime of ONNX models for it")
+            self.absent.setdefault("runtime", "edgeopt does not support a runtime for it")
 
     def record(self, index: int) -> Accelerator | None:
         """None where it has not even a name."""

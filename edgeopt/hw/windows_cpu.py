@@ -35,7 +35,7 @@ def identity(host: Host, answer: dict[str, object]) -> CpuIdentity:
         source += " and py-cpuinfo (CPUID)" if closer else ""
     if "avx2" in flags and x86_models.has_avx_vnni(vendor, family, number):
         flags |= {"avx_vnni"}
-        source += "; avx-vnni by the model, every one of which has it"
+        source += "; avx-vnni by the model, which always has it"
     facts = {"vendor": vendor, "model": model, "microarchitecture": name}
     sources = {f"cpu.{fact}": REGISTRY for fact, value in facts.items() if value}
     return CpuIdentity(vendor, model, name, flags, sources=sources | ({"cpu.simd": source} if flags else {}))

@@ -122,15 +122,15 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     if other and not work.record.force:
         raise StepError(
             f"The bundle '{deployment.name}' was proved on another device (its {' and '.join(other)} differ), so "
-            "nothing of its proof holds here. Run `edgeopt optimize` on this device, or deploy it with --force.",
+            "its proof does not hold here. Run `edgeopt optimize` on this device, or deploy it with --force.",
             fault=False,
         )
     served = name_of(site, current(site))
     if served not in {"", deployment.name} and not work.record.rename:
         raise StepError(
-            f"The bundle's model is called '{deployment.name}', and the one that serves '{served}': whoever asks "
-            f"for '{served}' would be answered with 404. Deploy it with --rename if that is meant, or "
-            "with --add to serve it beside that one.",
+            f"The bundle's model is called '{deployment.name}', and the one that serves '{served}': clients "
+            f"of '{served}' would get 404. Deploy it with --rename if that is intended, or with --add to serve "
+            "both.",
             fault=False,
         )
     if site.name_taken(deployment.name):

@@ -210,8 +210,8 @@ class _Limits:
         """Holds the answers against those of the release before to the same requests."""
         if shadow.not_finite > self._settings.error_share * shadow.compared:
             raise StepError(
-                f"{shadow.not_finite} of {shadow.compared} answers held NaN or infinity where the release before "
-                "it answered the same request with numbers."
+                f"{shadow.not_finite} of {shadow.compared} answers contained NaN or infinity where the previous "
+                "release returned numbers."
             )
         if self._least_agreement_db is None or shadow.compared < JUDGED_RUNS:
             return

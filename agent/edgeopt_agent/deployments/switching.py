@@ -35,7 +35,7 @@ async def switch(site: Site, work: Work) -> Outcome:
     replaced = put_in_service(site, work.candidate, keep_old=record.old is not None)
     if record.old is None and replaced is not None:
         await replaced.stop(FAREWELL_S)
-    return Outcome(reason=f"{record.release} serves" + (f" in place of {record.old}" if record.old else ""))
+    return Outcome(reason=f"{record.release} serves" + (f" instead of {record.old}" if record.old else ""))
 
 
 async def _next_older(site: Site, record: Record) -> str | None:

@@ -61,7 +61,7 @@ def _asked(provider: Provider, installed: "list[Distribution]") -> Available | U
     others = [found.name for found in installed if not _is(found.name, provider.distributions)]
     if others and len(installed) > 1:
         return Unavailable(
-            f"{_join(others, 'and')} stands in the way, installed beside {_wanted(provider)}: uninstall both, "
+            f"{_join(others, 'and')} conflicts with {_wanted(provider)}: uninstall both, "
             f"then install {_wanted(provider)} again",
             provider.extra,
         )

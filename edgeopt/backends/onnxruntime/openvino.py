@@ -49,7 +49,7 @@ def settings(options: OpenVinoProviderOptions, _model: Path) -> Settings:
     # It takes any word for a device, and then runs nothing on it.
     if not _DEVICES.fullmatch(options.device_type):
         raise UsageError(
-            f"The option 'device_type' of {_NAME} is no device of OpenVINO: '{options.device_type}'.",
+            f"The option 'device_type' of {_NAME} is not an OpenVINO device: '{options.device_type}'.",
             "Use CPU, GPU, GPU.1, NPU, AUTO:GPU,CPU, HETERO:GPU,CPU or MULTI:GPU,CPU.",
         )
     given = _given(options.load_config)
@@ -101,7 +101,7 @@ def _given(text: str) -> dict[str, dict[str, str]]:
         given = None
     if not isinstance(given, dict) or not all(isinstance(part, dict) for part in given.values()):
         raise UsageError(
-            f"The option 'load_config' of {_NAME} is no JSON of properties by device.",
+            f"The option 'load_config' of {_NAME} is not a JSON object of properties by device.",
             'Write it like this: {"CPU": {"NUM_STREAMS": "2"}}.',
         )
     return given

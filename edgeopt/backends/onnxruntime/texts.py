@@ -15,7 +15,7 @@ def core_list(text: str, backend: str) -> tuple[int, ...]:
         last = int(found[2] or found[1]) if found else -1
         if found is None or last < int(found[1]) or last - int(found[1]) > 4096:
             raise UsageError(
-                f"The option 'cores' of {backend} holds '{part}', which is no list of cores.",
+                f"The option 'cores' of {backend} holds '{part}', which is not a list of cores.",
                 "Write numbers and ranges, as the system counts the logical cores: 0-3,8.",
             )
         cores.extend(range(int(found[1]), last + 1))

@@ -219,7 +219,7 @@ def _in_one_phase(emit: Emit) -> Emit:
         if isinstance(event, Progress):
             measuring = measuring or event.phase == "measuring"
             if measuring and event.phase == "loading":
-                event = msgspec.structs.replace(event, phase="measuring", message=f"{event.message} anew")
+                event = msgspec.structs.replace(event, phase="measuring", message=f"{event.message} again")
         emit(event)
 
     return tell

@@ -175,7 +175,9 @@ def _worst(
 
 def no_labels(message: str) -> DataError:
     other = Named("labels", "NAME")
-    how = "Labels are an array of class numbers in the data, one for each sample, that is no input of the model"
+    how = (
+        "Labels are an array of class numbers in the data, one for each sample, that is not an input of the model"
+    )
     return DataError(message, f"{how}: 'label' or 'labels', or any other with {other}.", [other])
 
 

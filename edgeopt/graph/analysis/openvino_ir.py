@@ -158,7 +158,7 @@ def _cost(
 ) -> Cost:
     kind = layer.get("type", "")
     if kind in HOLDERS:
-        return Cost(0, 0, 0, 0, "how often its body runs does not stand in the file; once is counted")
+        return Cost(0, 0, 0, 0, "the file does not say how often its body runs; it counts once")
     given = [_operand(tensor, weight) for tensor, weight in zip(inputs, held, strict=True)]
     data = layer.find("data")
     attributes = {} if data is None else dict(data.attrib)

@@ -137,7 +137,7 @@ def _power(host: Host, look: _Look) -> tuple[power.Supply | None, power.Draw | N
     source = supply.source if supply else None
     percent = supply.battery_percent if supply else None
     file = supply.file if supply else ""
-    look.tell("power_source", source, file, f"no mains adapter and no battery is told of ({power.SUPPLIES})")
+    look.tell("power_source", source, file, f"no mains adapter or battery is listed ({power.SUPPLIES})")
     look.tell("battery_percent", percent, file, "no battery")
     look.tell("power_w", draw, draw.source if draw else "", "no meter that may be read: battery, board, RAPL")
     if source == "battery":

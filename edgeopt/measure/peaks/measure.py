@@ -88,7 +88,7 @@ def _open(lanes: list[Lane], deadline: float) -> None:
 def _take_turns(lanes: list[Lane], deadline: float, emit: Emit) -> None:
     number = 0
     while time.monotonic() < deadline:
-        emit(Progress("measuring", "all in turns", time_left_s=max(0.0, deadline - time.monotonic())))
+        emit(Progress("measuring", "all, interleaved", time_left_s=max(0.0, deadline - time.monotonic())))
         turns = [(lane, task) for lane in lanes for task in lane.tasks if _is_wanted(task, lane, number)]
         if not turns:
             return

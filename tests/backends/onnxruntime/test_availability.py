@@ -54,7 +54,7 @@ def test_what_the_runtime_has(distributions, providers):
 def test_a_flavour_that_another_one_has_overwritten(distributions, providers):
     distributions({"onnxruntime": "1.31.1", "onnxruntime-gpu": "1.31.1"})
     providers()
-    assert reason(CUDA).startswith("onnxruntime stands in the way, installed beside onnxruntime-gpu")
+    assert reason(CUDA).startswith("onnxruntime conflicts with onnxruntime-gpu")
 
 
 def test_a_wheel_that_was_built_here_is_asked(distributions, providers):

@@ -46,9 +46,9 @@ def _refusal(node: "ir.Node", add: "ir.Node") -> str | None:
     if axis not in {-1, (rank(one) or 0) - 1}:
         return "it goes over more than the last dimension"
     if any(rank(value) != 3 for value in (one, other)):
-        return "what is added is not known to have three dimensions"
+        return "the added tensor may not have three dimensions"
     if not all(same_extent(one, at, other, at) for at in range(3)):
-        return "what is added is not known to have one shape"
+        return "the shapes of the added tensors may differ"
     if any(output.name and output.uses() for output in node.outputs[1:]):
         return "its mean or deviation is used too"
     return None

@@ -34,7 +34,7 @@ RULES: dict[str, Callable[[Call], Arithmetic]] = {
     **classic.RULES,
 }
 DEPENDS_ON_DATA = {
-    "ImageDecoder": "how large a picture is stands in the data",
+    "ImageDecoder": "the size of a picture depends on the data",
     "TfIdfVectorizer": "how many n-grams it finds depends on the data",
     **dict.fromkeys(
         ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "Tokenizer"),

@@ -13,7 +13,7 @@ def _constant(call: Call, position: int) -> int:
     values = call.input(position).values
     if not values:
         raise Unknown(
-            f"'{call.input(position).name}' says how much it computes, and is told only when the model runs"
+            f"'{call.input(position).name}' decides how much it computes, and is known only when the model runs"
         )
     return int(values[0])
 

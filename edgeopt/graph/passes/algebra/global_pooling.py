@@ -27,7 +27,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             kind, reason = _POOLS[node.op_type], _why_not(node)
             is_open = picture_may_be_empty(node.inputs[0])
             if is_open and context.empty_inputs:
-                reason = reason or "its picture may be empty, of which runtimes make no global pooling"
+                reason = reason or "its picture may be empty, for which runtimes do not support global pooling"
         elif is_op(node, "AveragePool", "MaxPool") and _takes_all(node):
             kind, reason, is_open = f"Global{node.op_type}", _why_not_type(node), False
         else:

@@ -58,7 +58,7 @@ def _resolve_if(node: "ir.Node", notes: Notes) -> None:
         return
     name = label(node)
     _become(node, _move_out(branch.as_graph(), node))
-    notes.did("put the branch that is always taken in place of its If", name)
+    notes.did("replaced an If by the branch that is always taken", name)
 
 
 def _resolve_loop(node: "ir.Node", notes: Notes) -> None:

@@ -88,7 +88,7 @@ def _can_merge(context: Op, x: "ir.Value", before: "ir.Value", behind: "ir.Value
 def _why_not(before: "ir.Node", behind: "ir.Node") -> str | None:
     x = before.inputs[0]
     if x is None or x.dtype is None:
-        return "the type of what is limited is not known"
+        return "the type of the limited tensor is unknown"
     for node in (before, behind):
         if "min" in node.attributes or "max" in node.attributes:
             return "its limits are attributes, as before opset 11"

@@ -179,7 +179,7 @@ def _holds_all_values(context: Op, x: "ir.Value", between: "ir.Value", **bound: 
     first, second = x.dtype, ir.DataType(bound["wide"].as_int())
     last = ir.DataType(bound["to"].as_int())
     if first is None:
-        return MatchResult().fail("the type of what is cast is not known")
+        return MatchResult().fail("the type of the cast tensor is unknown")
     wraps = first.is_integer() and second.is_floating_point() and last.is_integer()
     if wraps and last != first and last.name not in HOLDS.get(first.name, ()):
         return MatchResult().fail(f"{first.name} as {last.name} wraps round, which it need not from {second.name}")
