@@ -65,6 +65,7 @@ check: .venv/.dev
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 	@$(PYTHON) packaging/licences.py check
+	@$(PYTHON) packaging/words.py
 	@$(PYTHON) -m pytest -q tests/structure
 
 gui: .venv/.gui
