@@ -292,7 +292,7 @@ def test_bundles(kind, command, bundle, refused):
         (["-o", "{}/mine"], 2, "is not a bundle"),
         (["-o", "{}/nowhere/out"], 2, "does not exist"),
         (["-o", "{}/out", "--target", "cpu-avx3"], 2, "no target 'cpu-avx3'"),
-        (["-o", "{}/out", "--floor", "loud"], 2, "no accuracy floor"),
+        (["-o", "{}/out", "--floor", "loud"], 2, "not an accuracy floor"),
         (["-o", "{}/out", "--profile", "{}/nowhere.toml"], 3, "nowhere.toml"),
         (["-o", "{}/out", "--profile", "{}/bad.toml"], 3, "no key 'colour'"),
         (["-o", "{}/out", "--time-limit", "0.5"], 2, "time-limit"),

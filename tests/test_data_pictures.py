@@ -139,7 +139,7 @@ def test_which_input_takes_the_pictures(save):
     picture, rest = np.stack([pixels(4, 4)]), np.ones((1, 1), np.float32)
     path = save("data.npz", image=picture, other=rest)
     assert load_data(path, (IMAGE, OTHER), Data(input="image")).shapes()["image"] == [1, 3, 4, 4]
-    with pytest.raises(DataError, match="does not say which takes the pictures") as caught:
+    with pytest.raises(DataError, match="does not name the one for pictures") as caught:
         load_data(path, (IMAGE, OTHER), Data())
     assert 'input = "image"' in caught.value.hint
     with pytest.raises(DataError, match="has no input 'picture'"):
@@ -210,11 +210,11 @@ def test_without_pillow_it_is_said_what_brings_it(folder, monkeypatch):
 
 
 def test_pictures_without_a_data_table(folder):
-    with pytest.raises(DataError, match="holds pictures, and nothing says how") as caught:
+    with pytest.raises(DataError, match="holds pictures, but no profile says how") as caught:
         load_data(folder, (IMAGE,))
     assert "[data]" in caught.value.hint
 
 
 def test_an_empty_folder(tmp_path):
-    with pytest.raises(DataError, match=r"holds no \.npy file and no picture"):
+    with pytest.raises(DataError, match=r"holds no \.npy files and no pictures"):
         load_data(tmp_path, (IMAGE,), Data())

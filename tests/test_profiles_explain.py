@@ -83,11 +83,11 @@ def test_a_draft_uncommented_is_the_profile_itself(tmp_path):
 @pytest.mark.parametrize(
     ("name", "out", "says"),
     [
-        ("", "x.toml", "no name for a profile"),
-        ("My Camera", "x.toml", "no name for a profile"),
-        ("auto", "x.toml", "no name for a profile"),
+        ("", "x.toml", "not a valid profile name"),
+        ("My Camera", "x.toml", "not a valid profile name"),
+        ("auto", "x.toml", "not a valid profile name"),
         ("realtime", "x.toml", "comes with edgeopt"),
-        ("mine", "there.toml", "is there already"),
+        ("mine", "there.toml", "already exists"),
         ("mine", "nowhere/x.toml", "no folder"),
     ],
 )
@@ -103,5 +103,5 @@ def test_a_base_that_would_not_be_found(tmp_path):
     base.touch()
     (tmp_path / "other").mkdir()
     check_new("mine", base, tmp_path / "mine.toml")
-    with pytest.raises(UsageError, match="extends one beside it"):
+    with pytest.raises(UsageError, match="must extend a shipped one"):
         check_new("mine", base, tmp_path / "other" / "mine.toml")

@@ -279,10 +279,10 @@ PROFILES = {
     "a key of too many parts": (lambda c: c + b"[" + b"a." * 100_000 + b"a]", "more than 32 parts"),
     "a huge one": (lambda c: c + b"#" * (5 << 20), "too large"),
     "a later schema": (lambda c: c.replace(b"schema = ", b"schema = 9"), "has schema 9"),
-    "a place": (lambda c: c.replace(b"threads = 1", b'cache_dir = "x"'), "'cache_dir' for its runtime"),
+    "a place": (lambda c: c.replace(b"threads = 1", b'cache_dir = "x"'), "the runtime option 'cache_dir'"),
     "a record elsewhere": (record(file="../../secret"), r"names '\.\./\.\./secret'"),
     "a record that is none": (record(embedded="!"), "is damaged"),
-    "a record that is another": (record(embedded=base64.b64encode(zlib.compress(b"x")).decode()), "is another"),
+    "a changed record": (record(embedded=base64.b64encode(zlib.compress(b"x")).decode()), "digest differs"),
 }
 
 

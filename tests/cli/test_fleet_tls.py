@@ -62,7 +62,7 @@ def test_commands_on_the_device_know_its_certificate_also_after_a_renewal(agent,
 )
 def test_options_that_contradict_each_other_are_refused(capfd, tmp_path, arguments):
     assert main.run(["run", "--data-dir", str(tmp_path), *arguments]) == 2
-    assert "belong together" in capfd.readouterr().err
+    assert "must be given together" in capfd.readouterr().err
 
 
 def test_a_given_certificate_that_is_none_is_told(capfd, tmp_path):

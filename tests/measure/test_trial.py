@@ -253,7 +253,7 @@ def test_a_trial_is_kept_to_its_cores_and_nobody_else_is(start, load_null):
     assert os.sched_getaffinity(0) == ours
     answer = ask(start(), msgspec.structs.replace(load_null(), cores=(core, 4095)))
     assert isinstance(answer, Failed)
-    assert "core 4095 is not available" in answer.message
+    assert "core 4095 cannot be used here" in answer.message
 
 
 def test_a_strict_trial_refuses_what_falls_back_and_another_one_tells_it(start, load_null):

@@ -44,7 +44,7 @@ def test_texts_and_shapes_that_depend_on_the_sample(tmp_path, quick_profile):
     ("options", "error", "says"),
     [
         ({"out": "notes"}, UsageError, "is not a bundle"),
-        ({"floor": "loud"}, UsageError, "no accuracy floor"),
+        ({"floor": "loud"}, UsageError, "not an accuracy floor"),
         ({"model": "nowhere.onnx"}, ModelError, "nowhere"),
     ],
 )

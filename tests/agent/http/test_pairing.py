@@ -138,7 +138,7 @@ def test_a_pretended_agent_is_not_kept(agent):
 
 @pytest.mark.parametrize("text", ["", "AAAA-AAAA", "AAAA-AAAA-AAA0", "AAAA-AAAA-AAAA-AAAA"])
 def test_what_is_no_code_is_told_before_it_is_sent(text):
-    with pytest.raises(UsageError, match="no pairing code"):
+    with pytest.raises(UsageError, match="not a pairing code"):
         key_of(text)
 
 

@@ -177,7 +177,7 @@ def test_tls_is_the_default_where_others_can_reach_the_agent(tmp_path, host, tls
 
 @pytest.mark.parametrize("text", ["", "SHA256:", "0" * 63, "g" * 64, "MD5:" + "0" * 32])
 def test_what_is_no_fingerprint(text):
-    with pytest.raises(UsageError, match="no fingerprint"):
+    with pytest.raises(UsageError, match="not the fingerprint"):
         normal_fingerprint(text)
 
 

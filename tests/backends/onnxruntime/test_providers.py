@@ -146,7 +146,7 @@ def test_a_backend_that_is_not_here_says_why(onnx_file):
     assert missing
     for backend in missing:
         for call in (lambda b=backend: b.load(path, {}), lambda b=backend: b.supports(path)):
-            with pytest.raises(MissingError, match=f"The backend {backend.name} is not available: ") as raised:
+            with pytest.raises(MissingError, match=f"The backend {backend.name} cannot be used here: ") as raised:
                 call()
             assert raised.value.hint
 

@@ -122,7 +122,7 @@ def test_a_profile_in_one_file_holds_the_files_and_says_what_they_are(
     deployment = read_deployment(out)
     embedded = deployment.processing.pre.embedded
     out.write_text(out.read_text().replace(embedded[:60], embedded[:58] + "AA"))
-    with pytest.raises(EdgeoptError, match=r"preprocessing, as .*conv\.toml' has it, is"):
+    with pytest.raises(EdgeoptError, match=r"preprocessing in '.*conv\.toml' is damaged"):
         read_profile(out)
 
 

@@ -222,7 +222,7 @@ def test_a_pair_of_another_page_starts_at_once(qtbot, page, context, conv_model,
     context.compare(ComparePair(conv_model, conv_bundle, conv_data))
     assert page.state == "busy"
     finish(qtbot, page)
-    assert page.view.accuracy.text().startswith("Equal")
+    assert page.view.accuracy.text().startswith("Bit-identical")
     line = page.view.layers_line
     assert "No layer was looked for" in line.text()
     page.view.tabs.setCurrentIndex(2)

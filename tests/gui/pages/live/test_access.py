@@ -63,7 +63,7 @@ def test_what_is_no_fingerprint_is_told_in_the_dialog(qtbot, connected):
     qtbot.keyClicks(dialog.fingerprint, "SHA256:short")
     qtbot.keyClick(dialog.fingerprint, Qt.Key.Key_Return)
     assert dialog.isVisible()
-    assert "no fingerprint" in dialog.problem.text()
+    assert "not the fingerprint" in dialog.problem.text()
     assert pairings.all_of() == {}
 
 

@@ -278,7 +278,7 @@ def test_another_candidate_is_delivered_with_the_settings_of_its_search(qtbot, s
     with qtbot.waitSignal(job.ended, timeout=SEARCH_MS):
         pass
     assert searched.view.verdict.isVisible()
-    assert "The other candidate was not delivered. No search" in searched.view.verdict.note.text()
+    assert "The other candidate was not delivered. The cache has no search" in searched.view.verdict.note.text()
     assert "Search again first" in searched.view.verdict.note.text()
 
 
@@ -330,7 +330,7 @@ def test_a_search_stopped_before_it_has_anything_ends_as_if_cancelled(qtbot, rea
 def test_a_wrong_field_is_said_before_anything_runs(qtbot, ready):
     qtbot.waitUntil(lambda: bool(ready.delivery.forms), timeout=SEARCH_MS)
     ready.panel.limits.fields["max_memory_mib"].setText("-1")
-    assert "nothing that a model could keep to" in why_not(ready, "optimize.start")
+    assert "not a possible limit" in why_not(ready, "optimize.start")
     ready.panel.limits.fields["max_memory_mib"].clear()
     assert why_not(ready, "optimize.start") == ""
 

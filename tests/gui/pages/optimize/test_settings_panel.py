@@ -103,7 +103,7 @@ def test_a_metric_shows_its_fields_and_says_what_it_lacks(panel):
     accuracy.which.setCurrentIndex(accuracy.which.findData("max-error"))
     assert accuracy.value.isVisible()
     assert not accuracy.labels.isVisible()
-    assert "needs a value" in accuracy.problem.text()
+    assert "needs a floor" in accuracy.problem.text()
     assert panel.problem == accuracy.problem.text()
     accuracy.value.setText("0.01")
     assert not accuracy.problem.isVisible()
@@ -118,7 +118,7 @@ def test_a_limit_that_is_none_is_said_below_it_and_in_the_folded_head(panel):
     panel.limits.fields["max_memory_mib"].setText("64")
     assert panel.fold.summary.text() == "Memory at most 64 MiB"
     panel.limits.fields["max_memory_mib"].setText("0")
-    assert "nothing that a model could keep to" in panel.fold.summary.text()
+    assert "not a possible limit" in panel.fold.summary.text()
     panel.fold.head.click()
     assert panel.limits.limits_problem.isVisible()
     panel.limits.fields["max_memory_mib"].clear()
