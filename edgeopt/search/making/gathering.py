@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
 from edgeopt.measure.processes.failed import Failed
@@ -25,11 +27,14 @@ from edgeopt.search.stopping import Ending
 # Making may take this share of the time limit; racing needs the rest.
 _MAKING_SHARE = 0.58
 # Of the time limit, when the libraries' own ways must be there: a plan must beat them, and needs time for that.
-_WHOLE_SHARE = 0.3
+_WHOLE_SHARE = 0.38
 # Of the time limit, when the plan must be there: what it replaces can still be made after that.
 _PLANNING_SHARE = 0.53
 # Of the time until then, what planning is told to take: its last check and its files come after.
 _PLAN_IS_READY = 0.8
+# Of the time until a recipe that is made to hold the floor must be there, what it is told to take.
+_FLOOR_IS_READY = 0.85
+_LEAST_FOR_FLOOR_S = 2.0
 _COVERED = "not made: the plan already timed this precision for every layer"
 _SAVES_TIME = "not made: a plan minimizes time, and this search has another objective"
 _MAKERS = 2
@@ -146,7 +151,8 @@ class Gathering:
         return True
 
     def _all_of(self, names: list[str], share: float = _MAKING_SHARE) -> Iterator[Ready]:
-        asked = [each for name in names for each in jobs(self._material, name, self._base)]
+        left_s = self._ending.clock.until(share) - time.monotonic()
+        asked = [within(each, left_s) for name in names for each in jobs(self._material, name, self._base)]
         second = [self._another() for _ in range(min(_MAKERS, len(asked)) - 1)]
         try:
             for one, made in self._made(asked, share, [self._place.maker, *second]):
@@ -196,6 +202,14 @@ class Gathering:
             report = VariantReport(name, title, size, seconds, ledger=one.ledger, backends=backends)
             self.variants.enter(report, path, one)
             yield Ready(name, backends, one)
+
+
+def within(job: Make, left_s: float) -> Make:
+    """The job with no more time than is left."""
+    if not job.limit_s:
+        return job
+    able_s = max(_LEAST_FOR_FLOOR_S, _FLOOR_IS_READY * left_s)
+    return msgspec.structs.replace(job, limit_s=min(job.limit_s, able_s))
 
 
 def _size_bytes(path: Path) -> int:

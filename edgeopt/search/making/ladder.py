@@ -16,7 +16,7 @@ from edgeopt.search.making.plans import PLANNED, Planning
 from edgeopt.search.making.recipes import Recipe, recipe_named
 
 # Of the time limit, what one variant that is made to hold the floor may take.
-_FLOOR_SHARE = 0.22
+_FLOOR_SHARE = 0.28
 
 
 @dataclass(frozen=True, slots=True)
