@@ -25,13 +25,13 @@ PRECISE = "precise_0"
 GROUPS = 12
 _PARTS = 4
 """Of each group that must stay in float32, once those are found."""
-_LEEWAY_DB = 2.0
+_LEEWAY_DB = 3.0
 """Other samples are a little worse."""
-_TAIL_LEEWAY_DB = 1.0
+_TAIL_LEEWAY_DB = 2.0
 _COSTS_SHARE = 0.75
 """Of the time, what finding out may take of each group alone."""
 _FAR_DB = 30.0
-_MOST_SAMPLES = 8
+MOST_SAMPLES = 16
 _NEVER = frozenset({"Parameter", "Constant", "Result"})
 
 
@@ -53,7 +53,7 @@ def mix(base: Path, out: Path, samples: Sequence[Feeds], floor_db: float, limit_
     Raises ModelError where bf16 needs no help, or marks do not help enough.
     """
     begun = time.monotonic()
-    trial = _Trial(read_model(base), samples[:_MOST_SAMPLES], out)
+    trial = _Trial(read_model(base), samples[:MOST_SAMPLES], out)
     whole = trial.tried(())
     wanted_db = floor_db + _LEEWAY_DB
     if whole.snr_db >= wanted_db:

@@ -40,11 +40,12 @@ def dynamic_by_onnxruntime(task: Task) -> Ledger:
 
 
 def mixed_floats(task: Task) -> Plans:
-    from edgeopt.quant.whole.mixed_floats import mix
+    from edgeopt.quant.whole.mixed_floats import MOST_SAMPLES, mix
 
     if task.floor_db is None:
         raise ModelError("A floor in dB is needed to find the parts that need float32.")
-    samples = [task.check_samples.feeds(number) for number in range(len(task.check_samples))]
+    known = task.samples or task.check_samples  # those that check are the last ones
+    samples = [known.feeds(number) for number in range(len(known))][-MOST_SAMPLES:]
     entry = mix(task.base, task.out, samples, task.floor_db, task.limit_s)
     return Plans((Planned("openvino-cpu", {"precision": "bf16"}, str(task.out), (entry,), {}),), ())
 
