@@ -39,7 +39,7 @@ def test_a_release_that_is_less_finite_than_the_old_one_is_taken_back(start_agen
     ask(agent, 0, 1, 2, 3)
     done = agent.ended(number)
     assert done["state"] == "ROLLED_BACK"
-    assert "contained NaN or infinity" in done["reason"]
+    assert "held NaN or infinity" in done["reason"]
     assert "failed before" in agent.deploy(make_log_bundle("Log"))["reason"]
 
 

@@ -82,4 +82,4 @@ def test_infinity_where_the_predecessor_gave_numbers_takes_the_release_back(star
         found = agent.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]
         return found if found["state"] == "ROLLED_BACK" else None
 
-    assert "answered the same request with numbers" in agent.until(ended, "the way back")["reason"]
+    assert "the previous release returned numbers" in agent.until(ended, "the way back")["reason"]

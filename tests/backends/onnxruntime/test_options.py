@@ -150,7 +150,7 @@ def test_no_dimension_with_a_size(text):
 
 @pytest.mark.parametrize("text", ["a", "3-1", "-1", "0-", "0-99999"])
 def test_no_list_of_cores(text):
-    with pytest.raises(UsageError, match="no list of cores"):
+    with pytest.raises(UsageError, match="not a list of cores"):
         core_list(text, "x")
 
 

@@ -62,10 +62,10 @@ def test_a_loop_of_constant_length_counts_its_body_so_often(write_model):
 def test_a_loop_of_unknown_length_counts_once_and_says_so(write_model, inputs, setup, condition):
     found = analyze_onnx(write_model(LOOP.format(inputs=inputs, setup=setup, condition=condition)))
     loop = next(node for node in found.nodes if node.operator == "Loop")
-    assert "told only when the model runs" in loop.cost.unknown
+    assert "known only when the model runs" in loop.cost.unknown
     assert found.work.unknown == 1
     assert found.work.operations in {4, 5}
-    assert found.work.unknown_reasons[0].startswith("Loop 'y': how often its body runs")
+    assert found.work.unknown_reasons[0].startswith("Loop 'y': the number of iterations")
 
 
 @pytest.mark.parametrize("operator", ["own.twice", "Sin"])
