@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.backends.base import Feeds
-from edgeopt.bundle.runtime.batching import check_batching
+from edgeopt.bundle.runtime.batching import check_batching, rows_of
 from edgeopt.bundle.runtime.session import Session
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt_agent.workers.frames import Batching, Load
@@ -67,9 +67,3 @@ def _gain(session: Session, one: Feeds) -> float:
 
 def _repeated(feeds: Feeds, times: int) -> dict[str, NDArray[np.generic]]:
     return {name: np.concatenate([array] * times) for name, array in feeds.items()}
-
-
-def rows_of(feeds: Feeds) -> int:
-    """The rows of a request; 0 where its inputs have different numbers of them."""
-    rows = {len(array) if array.ndim else 0 for array in feeds.values()}
-    return rows.pop() if len(rows) == 1 else 0

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from edgeopt.bundle.runtime.batching import run_together
+from edgeopt.bundle.runtime.batching import rows_of, run_together
 from edgeopt_agent.v2.request import Inference
-from edgeopt_agent.workers.batch_trial import rows_of
 from edgeopt_agent.workers.child_io import Frame, Frames
 from edgeopt_agent.workers.frames import Batching, Infer
 from edgeopt_agent.workers.served import Reply, Served

@@ -51,6 +51,12 @@ class _Group:
     calls: list[_Call]
 
 
+def rows_of(feeds: Feeds) -> int:
+    """The rows of a request; 0 where its inputs have none, or different numbers of them."""
+    rows = {len(array) if array.ndim else 0 for array in feeds.values()}
+    return rows.pop() if len(rows) == 1 else 0
+
+
 class Batcher:
     """Collects calls of equal shapes and types, and hands each caller its own rows."""
 
@@ -87,11 +93,7 @@ class Batcher:
         """Samples in a call; 0 where it cannot be part of a batch."""
         if not isinstance(feeds, Mapping) or feeds.keys() != set(self._names):
             return 0
-        arrays = list(feeds.values())
-        if not all(isinstance(array, np.ndarray) and array.ndim for array in arrays):
-            return 0
-        rows = {len(array) for array in arrays}
-        return rows.pop() if len(rows) == 1 else 0
+        return rows_of(feeds) if all(isinstance(array, np.ndarray) for array in feeds.values()) else 0
 
     def _leave(self, key: Key, call: _Call) -> None:
         """Frees the place of a cancelled call, where its batch has not begun."""
