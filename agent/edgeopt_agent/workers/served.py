@@ -31,6 +31,7 @@ from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
     PROTOBUF,
     Answered,
+    Batching,
     Compare,
     Compared,
     FromWorker,
@@ -59,7 +60,7 @@ Made = TypeVar("Made")
 def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     """The release loaded and ready, and what to tell the agent of it."""
     try:
-        session = load(Path(wanted.folder))
+        session = load(Path(wanted.folder), fallback=False)
     except (EdgeoptError, MemoryError) as error:
         return None, _failure(error, wanted)
     deployment = session.deployment
@@ -71,13 +72,19 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
         return None, Failed(wrong)
     batching = None
     if wanted.batch_max_size > 1:
-        from edgeopt_agent.workers.batch_trial import judge_batching
-
-        batching = judge_batching(session, wanted)
+        batching = _try_batches(session, wanted)
     states = carried_state(session)
     loaded = Loaded(deployment.name, session.backend, *ports, batching=batching, states=dict(states))
     sequences = Sequences(session, states, wanted.max_sequences, wanted.sequence_idle_s)
     return Served(session, wanted, deployment.name, *ports, sequences), loaded
+
+
+def _try_batches(session: Session, wanted: Load) -> Batching:
+    try:
+        trial = session.try_batches(wanted.batch_max_size)
+    except EdgeoptError as error:
+        return Batching(wanted.batch_max_size, wanted.batch_max_delay_us, False, error.message)
+    return Batching(wanted.batch_max_size, wanted.batch_max_delay_us, trial.used, trial.reason)
 
 
 def _failure(error: BaseException, loaded: Load) -> Failed:

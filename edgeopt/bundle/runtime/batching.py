@@ -16,11 +16,6 @@ Run = Callable[[Feeds], dict[str, Array]]
 Outputs = dict[str, Array]
 Key = tuple[asyncio.AbstractEventLoop, tuple[tuple[str, str, tuple[int, ...]], ...]]
 
-_TRIAL_SIZES = (1, 8, 32)
-"""Tried for the other open dimensions of a model without samples: a kernel may need more than one."""
-_TOLERANCE = 0.05
-"""Of the largest value: dynamic quantization finds its ranges over a batch, which rows that mix go far beyond."""
-
 
 @dataclass(frozen=True, slots=True)
 class Batching:
@@ -154,90 +149,3 @@ def run_together(run: Run, feeds: Sequence[Feeds]) -> list[Outputs] | None:
     return [
         {name: array[k * rows : (k + 1) * rows].copy() for name, array in whole.items()} for k in range(len(feeds))
     ]
-
-
-def check_batching(
-    run: Run, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...], samples: Sequence[Feeds]
-) -> None:
-    """Raises UsageError with the reason where samples cannot be run together, each with its own result.
-
-    What the shapes leave open is tried, on the samples if there are any: a first axis may also be a sequence.
-    """
-    reason = _closed_axis(inputs, outputs) or _mixed(run, inputs, samples)
-    if reason:
-        raise UsageError(
-            f"The model cannot run samples in batches: {reason}.",
-            "Run them one by one, or export the model with an open batch axis, first in all inputs and outputs.",
-        )
-
-
-def _closed_axis(inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]) -> str:
-    if not inputs:
-        return "it has no inputs"
-    for kind, infos in (("input", inputs), ("output", outputs)):
-        for info in infos:
-            if info.rank_known and (not info.shape or isinstance(info.shape[0], int)):
-                return f"the {kind} '{info.name}' has no open first axis, its shape is {list(info.shape)}"
-    return ""
-
-
-def _mixed(run: Run, inputs: tuple[TensorInfo, ...], samples: Sequence[Feeds]) -> str:
-    """Why the rows of a batch are not those of single runs; empty where they are."""
-    failure = ""
-    pairs = [_pair(samples)] if samples else [made_up(inputs, size) for size in _TRIAL_SIZES]
-    for pair in pairs:
-        try:
-            alone = [run(feeds) for feeds in pair]
-            together = run_together(run, pair)
-        except EdgeoptError as error:
-            failure = error.message.rstrip(".")
-            continue
-        if together is None:
-            return "an output has a different number of rows than the inputs"
-        odd = next(
-            (n for n in alone[0] for a, b in zip(alone, together, strict=True) if not _alike(a[n], b[n])), None
-        )
-        return f"in a batch, the output '{odd}' of one sample depends on the others" if odd else ""
-    return f"a trial with two samples failed ({failure})"
-
-
-def _alike(alone: Array, together: Array) -> bool:
-    if alone.shape != together.shape:
-        return False
-    if alone.dtype.kind in "biuOUS" or not alone.size:
-        return bool(np.array_equal(alone, together))
-    a, b = alone.astype(np.float64), together.astype(np.float64)
-    return bool(np.allclose(a, b, rtol=0, atol=_TOLERANCE * float(np.nanmax(np.abs(a))), equal_nan=True))
-
-
-def _pair(samples: Sequence[Feeds]) -> list[Feeds]:
-    """Two samples of one shape; where only one has it, its values in reverse, so that indices stay in range."""
-    first, *others = samples
-    for other in others:
-        if all(np.shape(first[name]) == np.shape(other[name]) for name in first):
-            return [first, other]
-    second = {name: np.ravel(array)[::-1].reshape(np.shape(array)).copy() for name, array in first.items()}
-    return [
-        first,
-        {name: a if a.dtype.kind in "biuOUS" else (a / 2).astype(a.dtype) for name, a in second.items()},
-    ]
-
-
-def made_up(inputs: tuple[TensorInfo, ...], size: int) -> list[Feeds]:
-    """Two samples of made-up values; open dimensions but the first have this size."""
-    from edgeopt.backends.openvino.session import numpy_dtype
-
-    def sample(seed: int) -> Feeds:
-        numbers = np.random.default_rng(seed)
-        made: dict[str, Array] = {}
-        for info in inputs:
-            shape = [1, *(d if isinstance(d, int) else size for d in info.shape[1:])]
-            if info.dtype == "str":
-                made[info.name] = np.full(shape, "a", object)
-                continue
-            dtype = numpy_dtype(info.dtype)
-            values = numbers.integers(0, 2, shape) if dtype.kind in "iub" else numbers.standard_normal(shape)
-            made[info.name] = np.asarray(values).astype(dtype)
-        return made
-
-    return [sample(0), sample(1)]

@@ -60,7 +60,7 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
     files = len(check_manifest(bundle.folder).files)
     signed_by = verify_signature(bundle.folder, keys) if keys else claimed_key(bundle.folder)
     emit(Progress("running golden samples", bundle.deployment.run.backend))
-    with load(path) as session:
+    with load(path, fallback=False) as session:
         found = answer_golden(bundle, session)
         unlike = problem_with(bundle, session.processor, session.process) if session.processor is not None else ""
     changes = changes_since(bundle.deployment, probe())

@@ -16,7 +16,8 @@ from edgeopt.backends.onnxruntime.kept import external_files
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.processing.data import taken_by
 from edgeopt.bundle.request import RunRequest
-from edgeopt.bundle.runtime.batching import check_batching, run_together
+from edgeopt.bundle.runtime.batch_trial import check_batching
+from edgeopt.bundle.runtime.batching import run_together
 from edgeopt.bundle.runtime.interrupted import InterruptedRun, digest_of_paths
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.data.read import load_data

@@ -12,7 +12,7 @@ from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Pla
 from edgeopt.backends.base import Session as Loaded
 from edgeopt.backends.feeds import closed
 from edgeopt.backends.intended import intended, is_usable
-from edgeopt.backends.strictness import fallback
+from edgeopt.backends.strictness import fallback as fallen_back
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs
@@ -21,6 +21,7 @@ from edgeopt.graph.files.sniff import check_file
 if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
     from edgeopt.bundle.runtime.asynchronous import RunThreads
+    from edgeopt.bundle.runtime.batch_trial import BatchTrial
     from edgeopt.bundle.runtime.batching import Batcher, Batching
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
@@ -41,7 +42,7 @@ class Session:
     """
 
     __slots__ = (
-        *("backend", "deployment", "inputs", "outputs", "processor", "run"),
+        *("backend", "batch_trial", "deployment", "inputs", "outputs", "processor", "run"),
         *(
             "_batcher",
             "_batching",
@@ -77,6 +78,8 @@ class Session:
         self.processor = _processor(deployment, held)
         self._concurrency = concurrency or _concurrency_of(deployment)
         self._batching = batching
+        self.batch_trial: BatchTrial | None = None
+        """Whether `batching` is used on this device, with the reason; None where it was not asked for."""
         self._batcher: Batcher | None = None
         self._run_threads: RunThreads | None = None
         self._lock = threading.Lock()
@@ -84,7 +87,7 @@ class Session:
         self._closed = False
         if batching is not None:
             try:
-                self._check_batching()
+                self.batch_trial = self.try_batches(batching.max_size)
             except BaseException:
                 self.close()
                 raise
@@ -147,15 +150,15 @@ class Session:
             self.processor.close()
         self._held = None
 
+    def try_batches(self, max_size: int) -> "BatchTrial":
+        """Whether batches are right and faster on this device; tried on golden samples if the bundle has some."""
+        from edgeopt.bundle.runtime.batch_trial import try_batches
+
+        return try_batches(self.run, self.inputs, self.outputs, self.golden(), max_size)
+
     def golden(self) -> list[dict[str, Array]]:
         """The golden inputs of its bundle; none for a plain model."""
         return self._held.golden("inputs") if self._held is not None else []
-
-    def _check_batching(self) -> None:
-        """On the golden samples, where the bundle has some: made-up values may not suit the model."""
-        from edgeopt.bundle.runtime.batching import check_batching
-
-        check_batching(self.run, self.inputs, self.outputs, self.golden())
 
     def _pool(self) -> "RunThreads":
         """Imported and made for those who need it, by the first who does."""
@@ -166,7 +169,7 @@ class Session:
                 from edgeopt.bundle.runtime.asynchronous import RunThreads
 
                 self._run_threads = RunThreads(self._concurrency)
-                if self._batching is not None:
+                if self._batching is not None and self.batch_trial is not None and self.batch_trial.used:
                     from edgeopt.bundle.runtime.batching import Batcher
 
                     self._batcher = Batcher(self.run, self.inputs, self._run_threads, self._batching)
@@ -223,6 +226,8 @@ class Place:
     options: Options
     bundle: Bundle | None = None
     """Where the model lies in one; a single file stays unpacked as long as this is held."""
+    replaces: str | None = None
+    """The missing backend of the bundle that `backend` runs instead of."""
 
     @property
     def deployment(self) -> Deployment | None:
@@ -239,13 +244,16 @@ def load(  # noqa: PLR0913 - keywords, each with a default
     concurrency: int | None = None,
     batching: "Batching | None" = None,
     isolate: "bool | Isolation" = False,
+    fallback: bool = True,
 ) -> Session:
     """Loads a bundle (checked first, with the backend and options it was proved with) or a plain model.
 
-    Nodes that fall back to another provider or device are in `Session.placement` and in the log; `strict` refuses
-    them. `custom_ops` are libraries with operators of your own, for models only. `concurrency` is how many runs of
-    `run_async` are under way at once: by default the number of callers that a bundle was proved with, else 2.
-    `batching` makes batches of its calls; a model that cannot be batched is refused with a UsageError.
+    If the backend of a bundle is not available, the next one that reads its model runs it, with a warning, if it
+    reproduces the golden outputs; `fallback=False` refuses instead. Nodes that fall back to another provider or
+    device are in `Session.placement` and in the log; `strict` refuses both. `custom_ops` are libraries with
+    operators of your own, for models only. `concurrency` is how many runs of `run_async` are under way at once: by
+    default the number of callers that a bundle was proved with, else 2. `batching` makes batches of its calls if
+    that is faster on this device; a model that cannot be batched is refused with a UsageError.
     `isolate` runs the model in a worker process: a crash, a hang or a lack of memory there is the WorkerError of
     one request. `edgeopt.Isolation` holds the limits.
     """
@@ -253,7 +261,7 @@ def load(  # noqa: PLR0913 - keywords, each with a default
         raise UsageError(
             f"A session cannot have {concurrency} concurrent runs.", "Give at least 1, or leave 'concurrency' out."
         )
-    place = locate(Path(path), backend, options)
+    place = locate(Path(path), backend, options, fallback=fallback and not strict)
     if place.deployment is not None and custom_ops:
         raise UsageError(
             "A bundle takes no libraries of custom operators: its manifest must cover all code it runs.",
@@ -274,13 +282,38 @@ def load(  # noqa: PLR0913 - keywords, each with a default
     if not session.outputs:
         session.close()
         raise no_outputs(place.model.name)
-    said = fallback(session.placement)
+    if place.replaces is not None and place.bundle is not None:
+        _check_fallback(session, place.bundle, place.replaces)
+    said = fallen_back(session.placement)
     if said is not None:
         _log.warning("'%s': %s.", Path(path).name, said)
     return session
 
 
-def locate(path: Path, backend: str | None = None, options: Options | None = None) -> Place:
+def _check_fallback(session: Session, bundle: Bundle, missing: str) -> None:
+    """Runtimes compute some models differently, above all those in eight bits."""
+    from edgeopt.bundle.runtime.golden import answer_golden
+
+    name = bundle.deployment.name
+    try:
+        wrong = answer_golden(bundle, session).sentence(f"On {session.backend} the bundle '{name}'")
+        if wrong:
+            raise BundleError(
+                f"The backend {missing} of the bundle is not available here. {wrong}",
+                f"Install {missing}, or run `edgeopt optimize` on this device.",
+            )
+    except BaseException:
+        session.close()
+        raise
+    _log.warning(
+        "'%s' was proved with %s, which is not available here; it runs with %s, so its speed is not proved.",
+        *(name, missing, session.backend),
+    )
+
+
+def locate(
+    path: Path, backend: str | None = None, options: Options | None = None, *, fallback: bool = False
+) -> Place:
     """What `load` would load, checked but not loaded yet."""
     if is_bundle(path) or path.is_dir():
         if backend or options:
@@ -296,6 +329,10 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
             raise BundleError(
                 f"The bundle '{path.name}': {error.message}", "A newer edgeopt may support it."
             ) from None
+        if fallback and not isinstance(chosen.available(), Available):
+            other = next((b for b in _readers(bundle.model) if isinstance(b.available(), Available)), None)
+            if other is not None:
+                return Place(other, bundle.model, {}, bundle, replaces=chosen.name)
         _require(chosen, f"The bundle '{path.name}'")
         return Place(chosen, bundle.model, run.options, bundle)
     if not path.exists():
@@ -312,8 +349,12 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
     return Place(chosen, path, options or {})
 
 
+def _readers(model: Path) -> list[Backend]:
+    return [b for b in BACKENDS if model.suffix in b.formats or model.name.endswith(b.formats)]
+
+
 def _first_available(model: Path) -> Backend:
-    readers = [b for b in BACKENDS if model.suffix in b.formats or model.name.endswith(b.formats)]
+    readers = _readers(model)
     if not readers:
         # The null backend's own format is for tests: nobody has a model in it.
         known = " and ".join(sorted({f for b in BACKENDS if b.package for f in b.formats}))

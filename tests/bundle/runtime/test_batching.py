@@ -1,5 +1,6 @@
 import asyncio
 import random
+import time
 
 import numpy as np
 import onnx.parser
@@ -205,6 +206,39 @@ def test_a_bundle_is_tried_on_its_golden_samples(bundle):
         wanted = session.run(image)["y"]
         for outputs in asyncio.run(together(session, [image] * 8)):
             np.testing.assert_allclose(outputs["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_batches_that_are_not_faster_are_not_used(null_model, batches, monkeypatch):
+    def slower(self, feeds):
+        time.sleep(0.002 * len(feeds["x"]) ** 2)
+        return run(self, feeds)
+
+    run = null.NullSession.run
+    monkeypatch.setattr(null.NullSession, "run", slower)
+    with edgeopt.load(null_model("m"), batching=edgeopt.Batching(max_size=4)) as session:
+        assert not session.batch_trial.used
+        assert "at least 1.05 times is required" in session.batch_trial.reason
+        batches.clear()
+        asyncio.run(together(session, [row(number) for number in range(4)]))
+    assert batches == [1, 1, 1, 1]
+
+
+def test_a_batch_that_the_device_cannot_hold_is_not_used(null_model, monkeypatch):
+    def limited(self, feeds):
+        if len(feeds["x"]) > 2:
+            raise ModelError("The runtime ran out of memory.", "Use smaller batches.")
+        return run(self, feeds)
+
+    run = null.NullSession.run
+    monkeypatch.setattr(null.NullSession, "run", limited)
+    with edgeopt.load(null_model("m"), batching=edgeopt.Batching(max_size=4)) as session:
+        assert not session.batch_trial.used
+        assert "A batch of 4 failed" in session.batch_trial.reason
+
+
+def test_session_without_batching_has_no_trial(null_model):
+    with edgeopt.load(null_model("m")) as session:
+        assert session.batch_trial is None
 
 
 @pytest.mark.parametrize("batching", [{"max_size": 0}, {"max_delay_us": -1}])

@@ -11,6 +11,7 @@ import edgeopt
 from edgeopt.backends.base import Placement
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.backends.onnxruntime import cpu
+from edgeopt.backends.openvino import cpu as openvino_cpu
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime import session as module
@@ -78,6 +79,40 @@ def without_onnxruntime(monkeypatch):
     gone = replace(cpu.BACKEND, available=lambda: Unavailable("onnxruntime is not installed", "cpu"))
     monkeypatch.setattr(module, "BACKENDS", (gone,))
     monkeypatch.setattr(module, "backend_named", lambda _: gone)
+
+
+@pytest.fixture
+def without_openvino(bundle, change_deployment, monkeypatch):
+    """A bundle proved with OpenVINO, on a device that has ONNX Runtime only."""
+    gone = replace(openvino_cpu.BACKEND, available=lambda: Unavailable("openvino is not installed", "openvino"))
+    monkeypatch.setattr(module, "BACKENDS", (cpu.BACKEND, gone))
+    monkeypatch.setattr(module, "backend_named", lambda _: gone)
+    change_deployment(bundle, run=Run("openvino-cpu", "model/conv.onnx", {"threads": 1}))
+    return bundle
+
+
+def test_bundle_runs_on_the_next_backend_with_a_warning(without_openvino, caplog):
+    with edgeopt.load(without_openvino) as session:
+        assert session.backend == "onnxruntime-cpu"
+        assert session.run(feed(2))["y"].shape == (2, 10)
+    assert "was proved with openvino-cpu, which is not available here" in caplog.text
+
+
+@pytest.mark.parametrize("refusing", [{"fallback": False}, {"strict": True}])
+def test_fallback_to_another_backend_can_be_refused(without_openvino, refusing):
+    with pytest.raises(MissingError, match="needs the backend openvino-cpu"):
+        edgeopt.load(without_openvino, **refusing)
+
+
+def test_fallback_that_misses_the_golden_outputs_is_refused(without_openvino, monkeypatch):
+    def halved(loaded):
+        return lambda feeds: {name: array / 2 for name, array in loaded.run(feeds).items()}
+
+    monkeypatch.setattr(module, "_by_name", halved)
+    with pytest.raises(
+        BundleError, match=r"openvino-cpu of the bundle is not available here\. On onnxruntime-cpu"
+    ):
+        edgeopt.load(without_openvino)
 
 
 def test_a_missing_runtime_names_the_extra(bundle, conv_model, without_onnxruntime):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from edgeopt.backends.base import Array, Feeds
-from edgeopt.bundle.runtime.batching import made_up
+from edgeopt.bundle.runtime.batch_trial import made_up
 from edgeopt.bundle.runtime.pool.members import Member, MemberStatistics, PoolRequest, Strategy, choose
 from edgeopt.bundle.runtime.session import Session
 from edgeopt.errors import DeadlineError, EdgeoptError, OverloadError, UsageError, WorkerError
