@@ -13,7 +13,7 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 
 def peak_rows(peaks: Peaks) -> Iterator[tuple[str, str]]:
-    disturbed = ", while the device was busy or slowed down" if peaks.disturbed_by else ""
+    disturbed = ", while the device was busy or throttled" if peaks.disturbed_by else ""
     yield "measured", f"{ago(age_s(peaks))}{disturbed}"
     for (runtime, precision), group in groupby(peaks.compute, lambda peak: (peak.runtime, peak.precision)):
         unit = "GOP/s" if precision == "int8" else "GFLOP/s"

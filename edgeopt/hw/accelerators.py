@@ -53,7 +53,7 @@ class Sheet:
             if otherwise:
                 self.absent[name] = otherwise
         elif not _plausible(name, value):
-            self.absent[name] = f"{source} tells {str(value)[:40]!r}, which cannot be"
+            self.absent[name] = f"{source} reports {str(value)[:40]!r}, which is impossible"
         else:
             self.values[name] = _clean(value) if isinstance(value, str) else value
             self.sources[name] = source
@@ -68,7 +68,7 @@ class Sheet:
             self.put("runtime", installed or runtimes[0], TABLE)
             # A plain tree of files says nothing about Python.
             known = installed is not None or host.call("platform", "python_version") is not None
-            unknown = "this recording does not say which Python packages there are"
+            unknown = "this recording does not list the Python packages"
             self.put("runtime_installed", installed is not None if known else None, INSTALLED, unknown)
         else:
             self.absent.setdefault("runtime", "edgeopt does not support a runtime for it")
@@ -80,7 +80,9 @@ class Sheet:
         total, free = self.values.get("memory_total_bytes"), self.values.get("memory_free_bytes")
         if isinstance(total, int) and isinstance(free, int) and free > total:
             del self.values["memory_free_bytes"]
-            self.absent["memory_free_bytes"] = f"{self.sources.pop('memory_free_bytes')} tells more than there is"
+            self.absent["memory_free_bytes"] = (
+                f"{self.sources.pop('memory_free_bytes')} reports more than there is"
+            )
         facts = {
             **self.values,
             "kind": self.kind,
@@ -129,10 +131,10 @@ def blocked(host: Host, node: str, what: str) -> str:
     names = host.list(folder)
     # A recording of /proc and /sys alone has no /dev: that says nothing about the machine.
     if name not in names and (names or host.list("/dev")):
-        return f"There is no {node}: inside a container, {what} must be given to it (--device {node})."
+        return f"There is no {node}: in a container, pass {what} with --device {node}."
     if name in names and host.call("os", "access", node, _READ_AND_WRITE) is False:
-        usual = ", as a rule `render`" if folder in {"/dev/dri", "/dev/accel"} else ""
-        return f"This user may not open {node}: add it to the group that owns it (ls -l {node}){usual}."
+        usual = ", usually `render`" if folder in {"/dev/dri", "/dev/accel"} else ""
+        return f"No permission to open {node}: add the user to the group that owns it (ls -l {node}){usual}."
     return ""
 
 

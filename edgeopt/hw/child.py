@@ -41,7 +41,7 @@ def call_in_child(library: str, function: str, timeout_s: float) -> object:
                 env=environment,
             )
     except subprocess.TimeoutExpired:
-        return Unavailable(f"{name} gave no answer within {timeout_s:g} s")
+        return Unavailable(f"{name} did not answer within {timeout_s:g} s")
     except (OSError, ValueError) as error:
         return Unavailable(f"{name} could not be started: {error}")
     if done.returncode < 0:
@@ -51,7 +51,7 @@ def call_in_child(library: str, function: str, timeout_s: float) -> object:
     try:
         return json.loads(_last_line(done.stdout, limit=None))
     except ValueError:
-        return Unavailable(f"{name} gave an answer that is not JSON")
+        return Unavailable(f"{name} returned invalid JSON")
 
 
 def main(library: str, function: str) -> None:

@@ -24,7 +24,7 @@ def cores_for(word: str, device: Device) -> Cores:
     """
     if word not in CORE_WORDS:
         raise UsageError(
-            f"There is no choice of cores '{word}'.",
+            f"Unknown choice of cores '{word}'.",
             f"Give a number of threads, or one of: {', '.join(CORE_WORDS)}.",
         )
     usable = device.limits.usable_cores

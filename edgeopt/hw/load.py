@@ -44,22 +44,22 @@ class LoadSampler:
         unavailable = {}
         if load is None:
             unavailable["load_percent"] = (
-                "neither /proc/stat nor psutil tells how busy the cores were"
+                "neither /proc/stat nor psutil reports the load of the cores"
                 if self._times is None
-                else "less than a tick of the kernel's clock has gone by since the first sample"
+                else "less than one tick of the kernel's clock since the first sample"
             )
         for name, size in (("memory_used_bytes", used), ("memory_total_bytes", total)):
             if size is None:
-                unavailable[name] = "neither /proc/meminfo nor psutil tells"
+                unavailable[name] = "neither /proc/meminfo nor psutil reports it"
         if clock is None:
             unavailable["clock_hz"] = (
-                "the kernel shows no cpufreq, as in most virtual machines"
+                "the kernel has no cpufreq files, as in most virtual machines"
                 if not self._clocks
                 else "the kernel's cpufreq files could not be read"
             )
         if temperature is None:
             unavailable["temperature_c"] = (
-                "the kernel shows no sensor of the CPU or the chip"
+                "the kernel has no sensor of the CPU or the chip"
                 if not self._sensors
                 else "no sensor of the CPU or the chip gives a plausible number"
             )

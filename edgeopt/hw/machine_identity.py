@@ -21,7 +21,7 @@ def identity(host: Host) -> tuple[Identity, dict[str, str], dict[str, str]]:
         Identity(known_name, number),
         {f"identity.{fact}": said_by for fact, (value, said_by) in facts.items() if value},
         {
-            f"identity.{fact}": "the operating system does not tell"
+            f"identity.{fact}": "the operating system does not report it"
             for fact, (value, _) in facts.items()
             if not value
         },

@@ -29,8 +29,8 @@ _SENTENCES = {
     "restart the machine after the driver's update",
     "NVMLError_GpuIsLost": "the GPU has fallen off the bus: restart the machine, then look at its power and slot",
     "NVMLError_ResetRequired": "the GPU must be reset before it can be used (nvidia-smi --gpu-reset)",
-    "NVMLError_NotSupported": "this GPU does not tell",
-    "NVMLError_FunctionNotFound": "this driver is too old to tell",
+    "NVMLError_NotSupported": "this GPU does not report it",
+    "NVMLError_FunctionNotFound": "this driver is too old to report it",
 }
 
 Answer = dict[str, Any]
@@ -62,7 +62,7 @@ def sentence(error: Exception) -> str:
     if known:
         return known
     if isinstance(error, AttributeError):
-        return f"the installed nvidia-ml-py is too old to ask ({error})"
+        return f"the installed nvidia-ml-py is too old ({error})"
     return f"NVML failed: {str(error) or type(error).__name__}"
 
 
@@ -98,7 +98,7 @@ def _gpus(nvml: _Asker) -> list[Answer]:
     for number, handle in enumerate(handles):
         if handle is None:
             found.append(
-                {"index": number, "error": nvml.errors.pop(f"gpu {number}", "NVML gives no handle of it")}
+                {"index": number, "error": nvml.errors.pop(f"gpu {number}", "NVML returned no handle for it")}
             )
             continue
         facts = _gpu(_Asker(nvml.module), handle)

@@ -101,21 +101,19 @@ class RecordingHost:
 def check_folder(folder: Path) -> None:
     """Refuses a place where a recording would mix with something else."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(
-            f"'{folder}' is there already and is no empty folder.", "Name a new folder for the recording."
-        )
+        raise UsageError(f"'{folder}' exists and is not an empty folder.", "Name a new folder for the recording.")
 
 
 def open_recording(root: Path) -> RecordedHost:
     """The machine recorded in this folder: by `edgeopt probe --record`, or an unpacked tree of /proc and /sys."""
     if not root.is_dir():
-        raise InputError(f"There is no folder '{root}' to read a machine from.", "Give the folder of a recording.")
+        raise InputError(f"There is no folder '{root}' .", "Give the folder of a recording.")
     marks = (CALLS, "proc", "sys")
     if any((root / mark).exists() for mark in marks):
         return RecordedHost(root)
     below = [entry.name for entry in sorted(root.iterdir()) if any((entry / mark).exists() for mark in marks)]
     raise InputError(
-        f"The folder '{root}' holds no recorded machine: neither proc, nor sys, nor {CALLS}.",
+        f"The folder '{root}' contains no recorded machine: no proc, sys or {CALLS}.",
         f"Its folder '{below[0]}' does: --root {root / below[0]}"
         if below
         else "Make one: edgeopt probe --record DIR",

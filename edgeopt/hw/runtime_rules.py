@@ -32,27 +32,25 @@ def absences(host: Host, runtimes: tuple[Runtime, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     if not any(name.startswith("tensorrt") for name in names):
         found["tensorrt"] = (
-            "not installed: neither its Python package nor libnvinfer.so is here"
+            "not installed: no Python package and no libnvinfer.so"
             if _nvidia(host) or system == "Windows"
-            else "there is no NVIDIA driver that it could use"
+            else "no NVIDIA driver"
         )
     if "CoreMLExecutionProvider" not in providers and "coremltools" not in names:
         found["coreml"] = (
-            "not installed; on macOS pip install 'edgeopt[cpu]' brings it with ONNX Runtime"
+            "not installed; on macOS pip install 'edgeopt[cpu]' with ONNX Runtime"
             if system == "Darwin"
-            else "Apple's systems alone have it"
+            else "available only on Apple systems"
         )
     if "DmlExecutionProvider" not in providers:
         found["directml"] = (
-            "not installed; pip install 'edgeopt[directml]' brings it"
+            "not installed; pip install 'edgeopt[directml]'"
             if system == "Windows"
-            else "Windows alone has it"
+            else "available only on Windows"
         )
     if "QNNExecutionProvider" not in providers:
         found["qnn"] = (
-            "not installed; pip install onnxruntime-qnn brings it"
-            if _qualcomm(host)
-            else "there is no Qualcomm chip that it could use"
+            "not installed; pip install onnxruntime-qnn brings it" if _qualcomm(host) else "no Qualcomm chip"
         )
     return found
 

@@ -43,17 +43,17 @@ def read_device(path: Path) -> Device:
         if line.event is not None:
             if (line.event, line.kind) != ("result", "probe"):
                 what = line.kind or line.event
-                raise InputError(f"The file '{path}' holds no device record but the event '{what}'.", _HINT)
+                raise InputError(f"The file '{path}' contains no device record but the event '{what}'.", _HINT)
             text = bytes(line.data)
             line = msgspec.json.decode(text, type=_Line)
         if line.schema is not None and line.schema > SCHEMA:
             raise InputError(
                 f"The device record '{path}' has schema {line.schema}; this edgeopt reads up to {SCHEMA}.",
-                "Update edgeopt here, or probe the device with the version that is used here.",
+                "Update edgeopt here, or probe the device with the version installed here.",
             )
         device = msgspec.json.decode(text, type=Device)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"The file '{path}' is no device record: {error}.", _HINT) from error
+        raise InputError(f"The file '{path}' is not a device record: {error}.", _HINT) from error
     if device.limits.usable_cores < 1 or device.cpu.logical_cores < 1 or device.memory.total_bytes < 0:
-        raise InputError(f"The device record '{path}' has no cores or less than no memory.", _HINT)
+        raise InputError(f"The device record '{path}' has no cores or a negative amount of memory.", _HINT)
     return device

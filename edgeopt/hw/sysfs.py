@@ -11,7 +11,7 @@ def asleep(host: Host, sheet: Sheet, folder: str) -> bool:
     if (host.read(f"{folder}/power/runtime_status") or "").strip() != "suspended":
         return False
     for name in _VOLATILE:
-        sheet.absent.setdefault(name, "it sleeps until it is used")
+        sheet.absent.setdefault(name, "asleep until it is used")
     return True
 
 

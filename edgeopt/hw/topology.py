@@ -64,7 +64,7 @@ def cores(host: Host) -> Groups | None:
     found = _shared(host, "core_cpus_list", "thread_siblings_list", most=_MOST_THREADS)
     if found:
         if _only_looks_like_threads(host, found):
-            reason = f"{CPU_FOLDER}/smt/active: 0 (topology/core_id is -1: the kernel was not told the cores)"
+            reason = f"{CPU_FOLDER}/smt/active: 0 (topology/core_id is -1: the kernel does not know the cores)"
             return Groups(tuple((cpu,) for group in found for cpu in group), reason)
         return Groups(found, f"{CPU_FOLDER}/cpu*/topology")
     named = _from_cpuinfo(host, ("physical id", "core id"))

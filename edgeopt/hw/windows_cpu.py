@@ -8,7 +8,7 @@ from edgeopt.hw.host import Host
 
 FACTS_MODULE = "edgeopt.hw.windows_facts"
 REGISTRY = r"registry: HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor\0"
-NOT_ASKED = "edgeopt asks Windows for the name, the instruction sets and the affinity only"
+NOT_ASKED = "on Windows edgeopt reads only the name, the instruction sets and the affinity"
 _NUMBERS = re.compile(r"Family (\d{1,3}) Model (\d{1,3}) Stepping (\d{1,3})")
 _LIBRARY = "py-cpuinfo"
 # The system has numbers for these only; what makes an inference engine fast beyond them needs CPUID.

@@ -35,7 +35,7 @@ def test_peaks_as_rows():
 
 def test_that_it_was_disturbed_is_said():
     rows = dict(peak_rows(peaks(disturbed_by=("Other processes keep cores busy.",))))
-    assert rows["measured"] == "3 days ago, while the device was busy or slowed down"
+    assert rows["measured"] == "3 days ago, while the device was busy or throttled"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_an_npu_that_openvino_does_not_see(device):
 
 def test_the_first_thing_in_the_way_is_enough(board):
     npu = probe(board("intel-core-ultra")).accelerators[1]
-    assert "may not open" in npu.note
+    assert "No permission to open" in npu.note
     assert "OpenVINO" not in npu.note
 
 

@@ -18,7 +18,7 @@ def test_the_answer_comes_from_another_process():
     [
         ("os", "abort", 20, "os.abort() crashed: SIGABRT"),
         ("no_such_runtime", "devices", 20, "No module named 'no_such_runtime'"),
-        ("signal", "pause", 0.5, "signal.pause() gave no answer within 0.5 s"),
+        ("signal", "pause", 0.5, "signal.pause() did not answer within 0.5 s"),
     ],
 )
 def test_a_failure_is_a_reason(library, function, limit_s, reason):

@@ -52,5 +52,5 @@ def test_where_no_fast_core_is_left_the_number_still_is():
 
 
 def test_another_word():
-    with pytest.raises(UsageError, match="no choice of cores 'fast'"):
+    with pytest.raises(UsageError, match="Unknown choice of cores 'fast'"):
         cores_for("fast", device("raspberry-pi-5"))

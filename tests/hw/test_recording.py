@@ -120,7 +120,7 @@ def test_a_recording_does_not_mix_with_something_else(machine, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     for place in (tmp_path / "full", tmp_path / "full" / "file"):
-        with pytest.raises(UsageError, match="no empty folder"):
+        with pytest.raises(UsageError, match="not an empty folder"):
             RecordingHost(machine()).write(place)
     (tmp_path / "empty").mkdir()
     assert RecordingHost(machine()).write(tmp_path / "empty") == 1
@@ -129,7 +129,7 @@ def test_a_recording_does_not_mix_with_something_else(machine, tmp_path):
 def test_a_folder_that_is_no_recording_says_what_would_be(tmp_path):
     with pytest.raises(InputError, match="no folder"):
         open_recording(tmp_path / "nothing")
-    with pytest.raises(InputError, match="holds no recorded machine") as caught:
+    with pytest.raises(InputError, match="contains no recorded machine") as caught:
         open_recording(tmp_path)
     assert "edgeopt probe --record" in caught.value.hint
     (tmp_path / "board" / "proc").mkdir(parents=True)

@@ -19,12 +19,12 @@ def test_without_a_driver_tensorrt_is_of_no_use(machine):
 @pytest.mark.parametrize(
     ("files", "calls", "name", "words"),
     [
-        (DRIVER, {}, "tensorrt", "neither its Python package nor libnvinfer.so"),
+        (DRIVER, {}, "tensorrt", "no Python package and no libnvinfer.so"),
         ({}, {}, "tensorrt", "no NVIDIA driver"),
         ({}, {"platform.system()": "Darwin"}, "coreml", "edgeopt[cpu]"),
         ({}, {"platform.system()": "Linux"}, "coreml", "Apple"),
         ({}, {"platform.system()": "Windows"}, "directml", "edgeopt[directml]"),
-        ({}, {"platform.system()": "Linux"}, "directml", "Windows alone"),
+        ({}, {"platform.system()": "Linux"}, "directml", "only on Windows"),
         ({"/proc/device-tree/compatible": "qcom,qcs6490\0"}, {}, "qnn", "onnxruntime-qnn"),
         ({}, {}, "qnn", "no Qualcomm"),
     ],

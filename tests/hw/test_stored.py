@@ -43,15 +43,15 @@ def test_unknown_keys_are_ignored_and_missing_sections_are_absent(record, stored
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no device record"),
-        ("{", "no device record"),
-        ("[]", "no device record"),
+        ("", "not a device record"),
+        ("{", "not a device record"),
+        ("[]", "not a device record"),
         ("{}", "missing required field"),
         ('{"schema": 99}', "schema 99"),
         ('{"event": "result", "kind": "targets", "data": {}}', "'targets'"),
         ('{"event": "result", "kind": "probe", "data": {"schema": 2}}', "schema 2"),
-        ('{"event": "result", "kind": "probe"}', "no device record"),
-        ("[" * 100_000, "no device record"),
+        ('{"event": "result", "kind": "probe"}', "not a device record"),
+        ("[" * 100_000, "not a device record"),
     ],
 )
 def test_what_is_no_record_gets_a_sentence(stored, text, words):

@@ -15,7 +15,7 @@ def test_sensors_in_the_units_of_the_record(machine):
 def test_sleep_is_said_for_what_changes(machine):
     sheet = Sheet("gpu")
     assert sysfs.asleep(machine({"/device/power/runtime_status": "suspended\n"}), sheet, "/device")
-    assert sheet.absent["power_w"] == "it sleeps until it is used"
+    assert sheet.absent["power_w"] == "asleep until it is used"
     assert not sysfs.asleep(machine({"/device/power/runtime_status": "active\n"}), Sheet("gpu"), "/device")
 
 

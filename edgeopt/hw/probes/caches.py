@@ -44,13 +44,13 @@ def probe(host: Host) -> Facts | Unavailable:
     if without_size:
         levels = ", ".join(f"L{level}" for level in sorted(without_size))
         return Unavailable(
-            f"the kernel names the levels ({levels}) but tells no sizes ({topology.CPU_FOLDER}/cpu*/cache)"
+            f"the kernel names the levels ({levels}) but no sizes ({topology.CPU_FOLDER}/cpu*/cache)"
         )
     if rows_of_mac := sysctl.caches(sysctl.read(host)):
         return Facts(rows_of_mac, {"caches": "sysctl hw.perflevel*, hw.l*cachesize"})
     if windows_cpu.read(host):
         return Unavailable(windows_cpu.NOT_ASKED)
-    return Unavailable(f"the kernel tells of none ({topology.CPU_FOLDER}/cpu0/cache is missing)")
+    return Unavailable(f"the kernel lists none ({topology.CPU_FOLDER}/cpu0/cache is missing)")
 
 
 def _entry(

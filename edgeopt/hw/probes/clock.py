@@ -93,5 +93,5 @@ def _elsewhere(host: Host) -> Facts | Unavailable:
 
 def _why_not(host: Host) -> str:
     if host.call("platform", "system") == "Darwin":
-        return "macOS does not tell the clocks of Apple's own chips"
-    return "the kernel shows no cpufreq, as in most virtual machines"
+        return "macOS does not report the clocks of Apple's own chips"
+    return "the kernel has no cpufreq files, as in most virtual machines"

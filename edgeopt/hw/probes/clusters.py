@@ -38,7 +38,7 @@ def probe(host: Host) -> Facts | Unavailable:
     if threads:
         sources["clusters.cores"] = threads.source
         return Facts(rows, sources)
-    sources["clusters.cores"] = "one a CPU, because nothing tells which CPUs share a core"
+    sources["clusters.cores"] = "one per CPU, because no source says which CPUs share a core"
     return Facts(rows, sources)
 
 
@@ -117,5 +117,5 @@ def _from_sysctl(host: Host) -> Facts | Unavailable:
     if not found and windows_cpu.read(host):
         return Unavailable(windows_cpu.NOT_ASKED)
     if not found:
-        return Unavailable("nothing here tells one kind of core from another")
+        return Unavailable("no source distinguishes kinds of cores")
     return Facts(found, {"clusters": "sysctl hw.perflevel*"})

@@ -12,12 +12,12 @@ RVV_ALLOWED = "/proc/sys/abi/riscv_v_default_allow"
 _NUMBERS = ("family", "model", "stepping")
 # Why a fact is not there, unless a more exact reason is at hand.
 _REASONS = {
-    "vendor": "neither the kernel nor a library tells it",
-    "model": "neither the kernel nor a library tells it",
-    "microarchitecture": "the numbers of this CPU have no name in this version of edgeopt",
-    "sockets": "nothing here tells which CPUs share a socket",
-    "physical_cores": "nothing here tells which CPUs share a core",
-    "threads_per_core": "nothing here tells which CPUs share a core",
+    "vendor": "neither the kernel nor a library reports it",
+    "model": "neither the kernel nor a library reports it",
+    "microarchitecture": "this version of edgeopt has no name for the IDs of this CPU",
+    "sockets": "no source says which CPUs share a socket",
+    "physical_cores": "no source says which CPUs share a core",
+    "threads_per_core": "no source says which CPUs share a core",
     "vector_bits": "no vector instructions were found",
 }
 
@@ -82,10 +82,10 @@ def _sets(
     flags = found.flags
     if "avx_ifma" in flags and "avx_vnni" in flags and "hypervisor" not in flags:
         flags |= {"avx_vnni_int8"}
-        sources["cpu.simd"] += " (avx_ifma stands for avx-vnni-int8, which the kernel does not print)"
+        sources["cpu.simd"] += " (avx_ifma implies avx-vnni-int8, which the kernel does not print)"
     if "v" in flags and (host.read(RVV_ALLOWED) or "").strip() == "0":
         flags = frozenset(flag for flag in flags if flag != "v" and not flag.startswith("zv"))
-        unavailable["cpu.simd.rvv"] = f"the CPU has it, but the kernel keeps it off ({RVV_ALLOWED} is 0)"
+        unavailable["cpu.simd.rvv"] = f"the CPU has it, but the kernel has disabled it ({RVV_ALLOWED} is 0)"
     sets = simd.names(flags, architecture_name)
     for flag, cpus in found.flags_of_some.items():
         for lacking in simd.names(frozenset({flag}), architecture_name):
@@ -106,12 +106,12 @@ def _vector_bits(
         if length and length % 16 == 0 and 16 <= length <= 256:
             sources["cpu.vector_bits"] = SVE_LENGTH
             return 8 * length
-        unavailable["cpu.vector_bits"] = f"SVE has no length of its own and {SVE_LENGTH} does not tell it"
+        unavailable["cpu.vector_bits"] = f"SVE has no fixed length, and {SVE_LENGTH} does not report it"
         return None
     if "rvv" in sets:
         bits = riscv.vector_bits(flags)
         if bits is None:
-            unavailable["cpu.vector_bits"] = "RVV has no length of its own and the isa string names no zvl*b"
+            unavailable["cpu.vector_bits"] = "RVV has no fixed length, and the isa string has no zvl*b"
         else:
             sources["cpu.vector_bits"] = f"{cpu_identity.CPUINFO}: isa, zvl{bits}b (at least)"
         return bits

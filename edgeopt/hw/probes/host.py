@@ -9,10 +9,10 @@ UNKNOWN = "unknown"
 _ALIASES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64", "armv8l": "armv7l", "i386": "i686"}
 _ABSENT = {
     "distribution": "no os-release, and the operating system does not say either",
-    "libc": "neither os.confstr() nor /lib tells of glibc or musl",
+    "libc": "neither os.confstr() nor /lib shows glibc or musl",
     "board": "neither a device tree nor the firmware (DMI) names it",
-    "virtual_machine": "nothing shows a hypervisor: firmware, device tree, CPU flags",
-    "container": "nothing shows a container: marks of engines, control groups, the environment",
+    "virtual_machine": "no sign of a hypervisor in firmware, device tree or CPU flags",
+    "container": "no sign of a container in files of engines, control groups or the environment",
 }
 
 
@@ -21,7 +21,7 @@ def probe(host: Host) -> Facts:
     system, sources["host.os"] = _first(
         (host.call("platform", "system"), "platform.system()"),
         (host.read("/proc/sys/kernel/ostype"), "/proc/sys/kernel/ostype"),
-        ("Linux" if host.read("/proc/cpuinfo") else None, "/proc/cpuinfo, which Linux alone has"),
+        ("Linux" if host.read("/proc/cpuinfo") else None, "/proc/cpuinfo, which only Linux has"),
     )
     kernel, sources["host.kernel"] = _first(
         (host.read("/proc/sys/kernel/osrelease"), "/proc/sys/kernel/osrelease"),

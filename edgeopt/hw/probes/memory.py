@@ -17,8 +17,8 @@ _PAGES = (
     ("huge_pages_free", "HugePages_Free"),
 )
 _ABSENT = {
-    "swap_total_bytes": "neither /proc/meminfo nor psutil tells",
-    "huge_page_bytes": "/proc/meminfo tells of no huge pages",
+    "swap_total_bytes": "neither /proc/meminfo nor psutil reports it",
+    "huge_page_bytes": "/proc/meminfo lists no huge pages",
     "transparent_huge_pages": f"no {THP}",
 }
 
@@ -33,7 +33,7 @@ def probe(host: Host) -> Facts:
     told = {key: n for key, n in kernel_text.counters(host.read(MEMINFO)).items() if 0 <= n < _MOST_BYTES}
     main, swap = _main(host, told), _swap(host, told)
     if main is None:
-        reason = "neither /proc/meminfo nor psutil tells how much there is"
+        reason = "neither /proc/meminfo nor psutil reports it"
         return Facts(Memory(total_bytes=0, available_bytes=0, usable_bytes=0), {}, {"memory": reason})
     limit = cgroup.memory_limit(host)
     pages = {name: told[key] for name, key in _PAGES if key in told}
@@ -60,8 +60,8 @@ def probe(host: Host) -> Facts:
 def _rule(available: str, limit: str | None) -> str:
     """How "usable for a model" comes about."""
     if limit is None:
-        return f"what is available ({available}), as no container limits it"
-    return f"the smaller of what is available ({available}) and what the container still allows ({limit})"
+        return f"available memory ({available}); no container limits it"
+    return f"the smaller of the available memory ({available}) and the rest of the container's limit ({limit})"
 
 
 def _main(host: Host, told: dict[str, int]) -> _Amount | None:

@@ -19,7 +19,7 @@ def probe(host: Host) -> Facts | Unavailable:
     if not rows and windows_cpu.read(host):
         return Unavailable(windows_cpu.NOT_ASKED)
     if not rows:
-        return Unavailable(f"the kernel tells of no NUMA nodes ({NODE_FOLDER} is missing or empty)")
+        return Unavailable(f"the kernel lists no NUMA nodes ({NODE_FOLDER} is missing or empty)")
     sources = {"numa": f"{NODE_FOLDER}/node*"}
     if any(row.memory_bytes for row in rows):
         sources["numa.memory_bytes"] = f"{NODE_FOLDER}/node*/meminfo"

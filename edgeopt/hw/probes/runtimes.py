@@ -97,8 +97,8 @@ def probe(host: Host) -> Facts:
 
 def _not_here(host: Host, extra: str) -> str:
     if host.call("platform", "python_version") is None:
-        return "this recording does not say which Python packages there are"
-    return f"not installed; pip install 'edgeopt[{extra}]' brings it"
+        return "this recording does not list the Python packages"
+    return f"not installed; pip install 'edgeopt[{extra}]'"
 
 
 def _installed(host: Host) -> tuple[tuple[Kind, str, str], ...]:
@@ -141,7 +141,7 @@ def _answer(host: Host, question: str) -> Answer | str:
     try:
         return msgspec.convert(told if isinstance(told, dict) else {"providers": told}, Answer)
     except msgspec.ValidationError as error:
-        return f"the runtime's answer is not understood: {error}"
+        return f"the runtime's answer cannot be read: {error}"
 
 
 def _circumstances(host: Host, versions: tuple[tuple[str, str], ...]) -> list[object]:

@@ -40,7 +40,7 @@ def probe(host: Host) -> Facts | Unavailable:
     look = _Look()
     load = _load(host, look)
     if load is None and not _looked_at_cores(host, look):
-        return Unavailable("nothing tells how busy it is: no /proc/loadavg, no os.getloadavg(), no psutil")
+        return Unavailable("no source for the load: no /proc/loadavg, no os.getloadavg(), no psutil")
     throttled = _throttling(host, look)
     temperatures = _temperatures(host, look)
     supply, draw = _power(host, look)
@@ -79,7 +79,7 @@ def _load(host: Host, look: _Look) -> float | None:
     elif len(words) > 3:
         # This process runs as well while it reads that.
         running = max(0, (kernel_text.whole(words[3].partition("/")[0]) or 1) - 1)
-    look.tell("load_1m", load, source, "neither /proc/loadavg nor os.getloadavg() tells")
+    look.tell("load_1m", load, source, "neither /proc/loadavg nor os.getloadavg() reports it")
     cores = _cores(host)
     waited = _pressure(host)
     if waited is not None and waited >= _MUCH_PRESSURE:
@@ -91,7 +91,7 @@ def _load(host: Host, look: _Look) -> float | None:
                 f"{words_of_load}, and {running} more thread{'s run' if running > 1 else ' runs'} now."
             )
         else:
-            look.notes.append(f"{words_of_load}, but nothing else runs just now.")
+            look.notes.append(f"{words_of_load}, but nothing else runs now.")
     return load
 
 
@@ -103,7 +103,7 @@ def _looked_at_cores(host: Host, look: _Look) -> bool:
     if not isinstance(busy, int | float):
         return False
     if busy >= _MUCH_BUSY:
-        look.against.append(f"The cores are busy to {busy:.0f} % just now.")
+        look.against.append(f"The cores are {busy:.0f} % busy now.")
     return True
 
 
@@ -117,8 +117,8 @@ def _throttling(host: Host, look: _Look) -> tuple[str, ...]:
     )
     if found is None:
         return ()
-    look.against += [f"It is slowed down: {words}." for words in found.now]
-    look.notes += [f"Since the boot it was slowed down: {words}." for words in found.before]
+    look.against += [f"Throttled: {words}." for words in found.now]
+    look.notes += [f"Throttled since boot: {words}." for words in found.before]
     return found.now
 
 
@@ -126,7 +126,7 @@ def _temperatures(host: Host, look: _Look) -> dict[str, float]:
     found, files = thermal.temperatures(host)
     look.tell("temperatures_c", files or None, ", ".join(files[:3]), "no thermal zone and no sensor of the CPU")
     look.against += [
-        f"{zone.zone} has {zone.temperature_c:.0f} °C; from {zone.limit_c:.0f} °C on it is slowed down."
+        f"{zone.zone} is at {zone.temperature_c:.0f} °C; the device throttles it from {zone.limit_c:.0f} °C."
         for zone in thermal.hot(host)
     ]
     return found
@@ -139,18 +139,18 @@ def _power(host: Host, look: _Look) -> tuple[power.Supply | None, power.Draw | N
     file = supply.file if supply else ""
     look.tell("power_source", source, file, f"no mains adapter or battery is listed ({power.SUPPLIES})")
     look.tell("battery_percent", percent, file, "no battery")
-    look.tell("power_w", draw, draw.source if draw else "", "no meter that may be read: battery, board, RAPL")
+    look.tell("power_w", draw, draw.source if draw else "", "no readable power meter: battery, board, RAPL")
     if source == "battery":
         left = f" ({percent:.0f} % left)" if percent is not None else ""
-        words = f"It runs on its battery{left}, and most devices lower their clocks then:"
-        look.against.append(f"{words} figures hold for the battery alone.")
+        words = f"The device runs on battery{left}, where most devices lower their clocks:"
+        look.against.append(f"{words} these figures apply to battery power only.")
     return supply, draw
 
 
 def _busy(host: Host, look: _Look) -> tuple[str, ...]:
     answer = host.call(_PROCESSES, "busiest")
     known = answer if isinstance(answer, list) else None
-    look.tell("busy", known, "/proc/*/stat", "no /proc tells of other processes")
+    look.tell("busy", known, "/proc/*/stat", "/proc lists no other processes")
     busy = tuple(str(words) for words in known or ())
     if busy:
         look.against.append(f"Other processes keep cores busy: {', '.join(busy[:3])}.")
@@ -162,24 +162,24 @@ def _steal(host: Host, look: _Look) -> float | None:
     steal = 100 * ticks.stolen / ticks.total if ticks and ticks.total else None
     look.tell("steal_percent", steal, "/proc/stat: steal, since the boot", "no /proc/stat")
     if steal is not None and steal >= _SOME_STEAL:
-        words = f"The hypervisor took {steal:.1f} % of the time since the boot for others."
+        words = f"The hypervisor gave {steal:.1f} % of the CPU time since boot to others."
         (look.against if steal >= _MUCH_STEAL else look.notes).append(words)
     return None if steal is None else round(steal, 3)
 
 
 def _clock(host: Host, look: _Look) -> int | None:
     clock = sensors.mean_clock_hz(host, sensors.clock_files(host))
-    look.tell("clock_hz", clock, f"{_CPUFREQ[:-12]}*/cpufreq/scaling_cur_freq", "the kernel shows no cpufreq")
+    look.tell("clock_hz", clock, f"{_CPUFREQ[:-12]}*/cpufreq/scaling_cur_freq", "the kernel has no cpufreq files")
     governor, driver = ((host.read(f"{_CPUFREQ}/scaling_{name}") or "").strip() for name in ("governor", "driver"))
     if governor == "powersave" and driver not in _SELF_CHOOSING:
-        look.against.append("The governor 'powersave' holds the clock at its lowest; 'performance' would not.")
+        look.against.append("The governor 'powersave' keeps the clock at its minimum; use 'performance'.")
     most, allowed = (_hertz(host, f"{_CPUFREQ}/{name}_max_freq") for name in ("cpuinfo", "scaling"))
     if most and allowed and allowed < _FULL_CLOCK * most:
         look.against.append(
-            f"The clock may not go above {allowed / 1e9:.2f} GHz; the CPU can do {most / 1e9:.2f} GHz."
+            f"The clock is limited to {allowed / 1e9:.2f} GHz; the CPU supports {most / 1e9:.2f} GHz."
         )
     elif governor == "performance" and clock and most and clock < _FULL_CLOCK * most:
-        look.notes.append(f"The clock is {clock / 1e9:.2f} GHz, below the {most / 1e9:.2f} GHz that it may have.")
+        look.notes.append(f"The clock is {clock / 1e9:.2f} GHz, below the {most / 1e9:.2f} GHz limit.")
     return None if clock is None else round(clock)
 
 

@@ -210,12 +210,12 @@ class StateSampler:
 
     def _heat_words(self, throttles_before: dict[str, int]) -> tuple[str, ...]:
         found = thermal.throttling(self._host, self._cooling)
-        words = [f"It was slowed down: {each}." for each in found.now] if found else []
+        words = [f"Throttled: {each}." for each in found.now] if found else []
         for part, count in thermal.x86_counts(self._host).items():
             if count > throttles_before.get(part, count):
-                words.append(f"It was slowed down: the {part} was throttled for its temperature.")
+                words.append(f"Throttled: the {part} was too hot.")
         words += [
-            f"{zone.zone} had {zone.temperature_c:.0f} °C; from {zone.limit_c:.0f} °C on it is slowed down."
+            f"{zone.zone} was at {zone.temperature_c:.0f} °C; the device throttles it from {zone.limit_c:.0f} °C."
             for zone in thermal.hot(self._host, self._limits)
         ]
         return tuple(words)
@@ -247,7 +247,7 @@ _KINDS = (
     ("Other processes", "other processes were busy"),
     ("The hypervisor", "the hypervisor took time"),
     ("The clock fell", "the clock had fallen"),
-    ("It was slowed", "the device was slowed down"),
+    ("Throttled", "the device was throttled"),
     ("", "the device was near its temperature limit"),
 )
 

@@ -159,7 +159,7 @@ def test_a_core_that_this_device_does_not_have():
         core_list(str(os.cpu_count()), "x")
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not tell")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not report it")
 def test_a_core_that_this_process_may_not_use():
     from concurrent.futures import ThreadPoolExecutor
 

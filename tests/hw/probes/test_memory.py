@@ -10,7 +10,7 @@ def test_a_container_leaves_less(board):
     assert facts.section.total_bytes == 64000000 * 1024
     # 512 MiB allowed, 200 used, 80 of these are file pages that the kernel drops on demand.
     assert facts.section.usable_bytes == (512 - 200 + 80) * MIB
-    rule = "the smaller of what is available (/proc/meminfo) and what the container still allows"
+    rule = "the smaller of the available memory (/proc/meminfo) and the rest of the container's limit"
     assert facts.sources["memory.usable_bytes"] == f"{rule} (/sys/fs/cgroup/memory.max)"
 
 

@@ -190,9 +190,9 @@ def test_heat(machine, round_of):
     hot = round_of(sampler, 1, {f"{ZONE}/temp": "84000", f"{COOLING}/cur_state": "2", throttle: "19"})
     assert hot.temperature_c == 84.0
     assert hot.bad == (
-        "It was slowed down: the kernel's thermal governor limits the clock (cpufreq-cpu0).",
-        "It was slowed down: the core was throttled for its temperature.",
-        "cpu-thermal had 84 °C; from 85 °C on it is slowed down.",
+        "Throttled: the kernel's thermal governor limits the clock (cpufreq-cpu0).",
+        "Throttled: the core was too hot.",
+        "cpu-thermal was at 84 °C; the device throttles it from 85 °C.",
     )
     # What the counters of x86 counted before is of no concern.
     assert round_of(sampler, 2, {f"{ZONE}/temp": "60000", f"{COOLING}/cur_state": "0"}).bad == ()

@@ -16,7 +16,7 @@ def probe(host: Host) -> Facts | Unavailable:
         case "Darwin":
             return gather("gpu", (apple.find(host),), "system_profiler lists no GPU")
         case "Windows":
-            return gather("gpu", windows.find(host), "Windows lists no display adapter that computes")
+            return gather("gpu", windows.find(host), "Windows lists no display adapter for compute")
         case _:
             return _linux(host)
 

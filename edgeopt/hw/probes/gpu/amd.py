@@ -17,7 +17,7 @@ def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
     sysfs.numa_node(host, sheet, folder)
     memory = f"{folder}/mem_info_vram_total"
     total, used = number(host.read(memory)), number(host.read(f"{folder}/mem_info_vram_used"))
-    sheet.put("memory_total_bytes", total, memory, "amdgpu does not tell (no mem_info_vram_total)")
+    sheet.put("memory_total_bytes", total, memory, "amdgpu does not report it (no mem_info_vram_total)")
     if total is not None and used is not None:
         sheet.put("memory_free_bytes", total - used, f"{folder}/mem_info_vram_used")
     clocks = re.findall(
@@ -34,10 +34,10 @@ def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
         pass  # the files below would wake it, for a second and some watts
     else:
         current = next((int(mhz[:6]) * 10**6 for mhz, star in clocks if star), None)
-        sheet.put("clock_hz", current or None, source, "amdgpu does not tell")
+        sheet.put("clock_hz", current or None, source, "amdgpu does not report it")
         busy = f"{folder}/gpu_busy_percent"
         sheet.put(
-            "utilization_percent", number(host.read(busy)), busy, "amdgpu does not tell (no gpu_busy_percent)"
+            "utilization_percent", number(host.read(busy)), busy, "amdgpu does not report it (no gpu_busy_percent)"
         )
         sysfs.hwmon(host, sheet, folder)
         header = (host.read(f"{folder}/gpu_metrics") or "")[2:3]
@@ -61,5 +61,5 @@ def _drive(host: Host, sheet: Sheet) -> None:
     names = host.list("/dev")
     if names and "kfd" not in names:
         sheet.notes.append(
-            f"There is no {_KFD}: ROCm needs it, from amdgpu's compute part or given to the container."
+            f"{_KFD} is missing. ROCm needs it: install amdgpu's compute part, or pass the device to the container."
         )

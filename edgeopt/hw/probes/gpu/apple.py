@@ -40,7 +40,7 @@ def find(host: Host) -> Finding:
 def _unified(host: Host, sheet: Sheet) -> None:
     sheet.put("memory_shared", True, "Apple silicon has one memory")
     size = number(sysctl.read(host).get("hw.memsize"))
-    sheet.put("memory_total_bytes", size, _MEMORY, "sysctl does not tell")
+    sheet.put("memory_total_bytes", size, _MEMORY, "sysctl does not report it")
 
 
 def _card(host: Host, card: dict[str, object]) -> Sheet:

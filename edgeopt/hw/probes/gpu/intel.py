@@ -13,7 +13,7 @@ def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
     if slot:
         sheet.put("memory_shared", slot == _INTEGRATED, f"{folder}/uevent: PCI_SLOT_NAME")
     if slot != _INTEGRATED:
-        sheet.absent["memory_total_bytes"] = f"{lines.get('DRIVER', 'the driver')} does not tell in sysfs"
+        sheet.absent["memory_total_bytes"] = f"{lines.get('DRIVER', 'the driver')} does not report it in sysfs"
     sysfs.numa_node(host, sheet, folder)
     largest, current = _clock_files(host, folder)
     sheet.put("clock_max_hz", number(host.read(largest), 1e6), largest, f"no {largest}")
@@ -22,7 +22,7 @@ def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
         sheet.put("clock_hz", number(host.read(current), 1e6) or None, current, "it idles with its clock off")
         if slot != _INTEGRATED:
             sysfs.hwmon(host, sheet, folder)
-        sheet.absent.setdefault("utilization_percent", "the driver tells it through perf alone")
+        sheet.absent.setdefault("utilization_percent", "the driver reports it only through perf")
     sheet.driven_by(host, ("openvino",), ("openvino", "onnxruntime-openvino"))
 
 

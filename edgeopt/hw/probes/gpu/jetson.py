@@ -52,7 +52,7 @@ def find(host: Host) -> Finding:
     nodes = host.list("/dev")
     gpu_nodes = [node for node in nodes if node in {"nvhost-gpu", "nvhost-ctrl-gpu", "nvgpu", "nvmap"}]
     if nodes and not gpu_nodes:
-        sheet.notes.append("There is no node of the GPU in /dev: start the container with --runtime nvidia.")
+        sheet.notes.append("The GPU has no device node in /dev: start the container with --runtime nvidia.")
     elif "nvmap" in gpu_nodes and (why := blocked(host, "/dev/nvmap", "the GPU")):
         sheet.notes.append(why)
     return Finding((sheet,), {}, (device_tree.COMPATIBLE,))

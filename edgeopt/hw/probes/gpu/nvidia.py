@@ -12,7 +12,7 @@ DRIVER_FOLDER = "/proc/driver/nvidia"
 APIS = ("cuda", "tensorrt")
 RUNTIMES = ("onnxruntime-gpu", "tensorrt")
 BINDINGS = ("nvidia-ml-py", "pynvml", "nvidia-ml-py3")
-EXTRA = "pip install 'edgeopt[cuda]' brings it"
+EXTRA = "install it with: pip install 'edgeopt[cuda]'"
 _MODULE_VERSION = "/sys/module/nvidia/version"
 _WSL_FOLDER = "/usr/lib/wsl/lib"
 _NVML_TIMEOUT_S = 10.0
@@ -44,7 +44,7 @@ def find(host: Host) -> Finding:
     listed = _cards(host)
     if not minors and not wsl:
         if host.list(f"{DRIVER_FOLDER}/gpus"):
-            return _nothing("an NVIDIA driver but no /dev/nvidia0 (a container must be given the GPU: --gpus all)")
+            return _nothing("an NVIDIA driver but no /dev/nvidia0 (start the container with --gpus all)")
         return _nothing("the NVIDIA driver is loaded, but found no GPU and no /dev/nvidia0 (dmesg says why not)")
     cards = _given(listed, minors)
     finding = from_nvml(host, cards)
@@ -64,14 +64,14 @@ def from_nvml(host: Host, cards: tuple[Sheet, ...] = ()) -> Finding:
         return Finding(_merged(told, cards) if told else cards, {"gpu.nvidia": reason}, place)
     answer = host.call_in_child("edgeopt.hw.nvml", "query", _NVML_TIMEOUT_S)
     if isinstance(answer, Unavailable) or not isinstance(answer, dict):
-        reason = answer.reason if isinstance(answer, Unavailable) else "NVML's answer is not understood"
+        reason = answer.reason if isinstance(answer, Unavailable) else "NVML's answer cannot be read"
         return _failed(cards, reason)
     if isinstance(answer.get("error"), str):
         return _failed(cards, answer["error"], hinders=not answer.get("no_binding"))
     errors = _table(answer.get("errors"))
     gpus = rows(answer.get("gpus"))
     if not gpus:
-        return _failed(cards, str(errors.get("count") or "NVML counts no GPU"))
+        return _failed(cards, str(errors.get("count") or "NVML lists no GPU"))
     sheets = tuple(_sheet(gpu, answer, errors) for gpu in gpus)
     return Finding(_merged(sheets, cards), {}, ("NVML",))
 
@@ -85,11 +85,11 @@ def _sheet(gpu: dict[str, object], machine: dict[str, object], machine_errors: d
     for field, key, asked, unit, call in _FIELDS:
         value = gpu.get(key)
         told = value if isinstance(value, str) else scaled(value, unit)
-        sheet.put(field, told, f"NVML {call}", str(errors.get(asked) or failed or "NVML does not tell"))
+        sheet.put(field, told, f"NVML {call}", str(errors.get(asked) or failed or "NVML does not report it"))
     sheet.put("driver", machine.get("driver"), "NVML nvmlSystemGetDriverVersion")
     cuda = machine.get("cuda")
     version = f"{cuda // 1000}.{cuda % 1000 // 10}" if isinstance(cuda, int) and cuda >= 1000 else None
-    reason = str(machine_errors.get("cuda") or "NVML does not tell")
+    reason = str(machine_errors.get("cuda") or "NVML does not report it")
     sheet.put("cuda_version", version, "NVML nvmlSystemGetCudaDriverVersion_v2", reason)
     links = gpu.get("links")
     if isinstance(links, list) and links:
@@ -99,7 +99,7 @@ def _sheet(gpu: dict[str, object], machine: dict[str, object], machine_errors: d
             "NVML nvmlDeviceGetNvLinkState, nvmlDeviceGetP2PStatus",
         )
     if gpu.get("mig"):
-        sheet.notes.append("MIG is on: CUDA sees the slices that were made of this GPU, not the whole of it.")
+        sheet.notes.append("MIG is on: CUDA sees the slices of this GPU, not the whole GPU.")
     if gpu.get("prohibited"):
         sheet.notes.append("Its compute mode is `prohibited`: nvidia-smi --compute-mode=0 allows CUDA again.")
     place = gpu.get("slot")

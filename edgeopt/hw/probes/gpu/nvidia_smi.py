@@ -52,7 +52,7 @@ def cuda_of_branch(sheet: Sheet) -> None:
     branch = str(sheet.values.get("driver", "")).partition(".")[0]
     version = _CUDA_OF_BRANCH.get(int(branch)) if branch.isdecimal() else None
     sheet.put(
-        "cuda_version", version, "the driver's branch, by CUDA's release notes", "nothing tells without NVML"
+        "cuda_version", version, "the driver's branch, by CUDA's release notes", "not available without NVML"
     )
 
 
@@ -65,7 +65,7 @@ def _sheet(fields: tuple[str, ...], line: list[str]) -> Sheet:
         value = _value(text, unit, is_text=name in _TEXTS)
         sheet.put(name, value, source, f"nvidia-smi says {text.strip('[] ') or 'nothing'}")
     if len(fields) < len(_FIELDS):
-        sheet.absent["compute_capability"] = "this driver's nvidia-smi does not tell"
+        sheet.absent["compute_capability"] = "this driver's nvidia-smi does not report it"
     return sheet
 
 

@@ -46,10 +46,10 @@ def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
     source = f"{folder}/uevent"
     sheet.put("name", f"{maker} {model}".strip(), source)
     sheet.put("vendor", maker, source, f"the driver {driver} is not in edgeopt's list")
-    sheet.put("memory_shared", True, f"{source}: a GPU without a bus of its own")
+    sheet.put("memory_shared", True, f"{source}: an on-chip GPU")
     _clock(host, sheet, folder)
     sheet.driven_by(host, ("vulkan",) if driver in _WITH_VULKAN else (), ())
-    sheet.notes.append("No runtime of ONNX models that edgeopt knows computes on it.")
+    sheet.notes.append("No ONNX runtime that edgeopt supports can use it.")
 
 
 def _model(compatible: str) -> str | None:

@@ -26,7 +26,7 @@ def _mali(host: Host) -> Sheet | None:
     sheet.put("clock_max_hz", number(host.read(f"{place}/max_freq")), f"{place}/max_freq", "no devfreq")
     sheet.put("clock_hz", number(host.read(f"{place}/cur_freq")), f"{place}/cur_freq", "no devfreq")
     busy = f"{_MALI}/utilisation"
-    sheet.put("utilization_percent", number(host.read(busy)), busy, "the driver does not tell")
+    sheet.put("utilization_percent", number(host.read(busy)), busy, "the driver does not report it")
     return sheet
 
 
@@ -41,9 +41,11 @@ def _adreno(host: Host) -> Sheet | None:
         ("clock_hz", "gpuclk", 1.0),
         ("temperature_c", "temp", 0.001),
     ):
-        sheet.put(name, number(host.read(f"{_KGSL}/{file}"), scale), f"{_KGSL}/{file}", "the driver does not tell")
+        sheet.put(
+            name, number(host.read(f"{_KGSL}/{file}"), scale), f"{_KGSL}/{file}", "the driver does not report it"
+        )
     busy = (host.read(f"{_KGSL}/gpu_busy_percentage") or "").replace("%", "")
-    sheet.put("utilization_percent", number(busy), f"{_KGSL}/gpu_busy_percentage", "the driver does not tell")
+    sheet.put("utilization_percent", number(busy), f"{_KGSL}/gpu_busy_percentage", "the driver does not report it")
     return sheet
 
 
@@ -51,12 +53,12 @@ def _sheet(host: Host, vendor: str, folder: str, node: str) -> Sheet:
     sheet = Sheet("gpu")
     sheet.put("vendor", vendor, folder)
     sheet.put("driver", {"Arm": "mali", "Qualcomm": "kgsl"}[vendor], folder)
-    sheet.put("memory_shared", True, f"{folder}: a GPU without a bus of its own")
+    sheet.put("memory_shared", True, f"{folder}: an on-chip GPU")
     if vendor == "Qualcomm":
         sheet.driven_by(host, ("qnn", "opencl"), ("onnxruntime-qnn",))
     else:
         sheet.driven_by(host, ("opencl",), ())
-        sheet.notes.append("No runtime of ONNX models that edgeopt knows computes on it.")
+        sheet.notes.append("No ONNX runtime that edgeopt supports can use it.")
     if why := blocked(host, node, "the GPU"):
         sheet.notes.append(why)
     return sheet

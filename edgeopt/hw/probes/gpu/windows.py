@@ -27,7 +27,7 @@ def find(host: Host) -> tuple[Finding, ...]:
     """NVIDIA's by NVML first, which knows more of them, then what else computes through DirectML."""
     answer = json_of(host.run(COMMAND, _TIMEOUT_S))
     if not isinstance(answer, dict):
-        return (Finding(unavailable={"gpu.adapters": "PowerShell did not tell the display adapters"}),)
+        return (Finding(unavailable={"gpu.adapters": "PowerShell did not list the display adapters"}),)
     sheets = [
         sheet for row in rows(answer.get("adapters")) if (sheet := _adapter(row, rows(answer.get("memory"))))
     ]
@@ -54,7 +54,7 @@ def _adapter(row: dict[str, object], sizes: tuple[dict[str, object], ...]) -> Sh
     sheet.put("name", row.get("Name"), f"{_WMI}: Name")
     sheet.put("name", f"{vendor} GPU", f"{_WMI}: PNPDeviceID")
     sheet.put("vendor", vendor, f"{_WMI}: PNPDeviceID")
-    sheet.put("driver", row.get("DriverVersion"), f"{_WMI}: DriverVersion", "Windows does not tell")
+    sheet.put("driver", row.get("DriverVersion"), f"{_WMI}: DriverVersion", "Windows does not report it")
     start = f"PCI\\VEN_{ids[1]}&DEV_{ids[2]}"
     size = next(
         (
@@ -65,7 +65,9 @@ def _adapter(row: dict[str, object], sizes: tuple[dict[str, object], ...]) -> Sh
         ),
         None,
     )
-    sheet.put("memory_total_bytes", size if isinstance(size, int) else None, _REGISTRY, "its driver does not tell")
+    sheet.put(
+        "memory_total_bytes", size if isinstance(size, int) else None, _REGISTRY, "its driver does not report it"
+    )
     if isinstance(size, int) and "memory_total_bytes" in sheet.values:
         sheet.put("memory_shared", size < _DEDICATED_BYTES or vendor == "Qualcomm", _REGISTRY)
     return sheet

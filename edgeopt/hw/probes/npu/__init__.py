@@ -10,9 +10,7 @@ from edgeopt.hw.probes.npu import accel, apple, buses, nodes, windows
 def probe(host: Host) -> Facts | Unavailable:
     match host.call("platform", "system"):
         case "Darwin":
-            return gather(
-                "npu", (apple.find(host),), "only Apple silicon has a Neural Engine, and this is another CPU"
-            )
+            return gather("npu", (apple.find(host),), "only Apple silicon has a Neural Engine")
         case "Windows":
             return gather("npu", (windows.find(host),), "Windows lists no device of the class ComputeAccelerator")
         case _:

@@ -24,7 +24,7 @@ def _sheet(host: Host, node: str) -> Sheet:
     lines = pci.uevent(host, folder)
     driver = lines.get("DRIVER")
     sheet = Sheet("npu", slot=lines.get("PCI_SLOT_NAME"))
-    sheet.put("driver", driver, f"{folder}/uevent", "the kernel does not tell")
+    sheet.put("driver", driver, f"{folder}/uevent", "the kernel does not report it")
     vendor, device = _ids(host, folder, lines)
     known = of_pci(vendor, device)
     maker = known[0] if known else DRIVERS.get(driver or "")
@@ -55,7 +55,12 @@ def describe(host: Host, sheet: Sheet, maker: Maker, source: str) -> None:
 def _intel(host: Host, sheet: Sheet, folder: str) -> None:
     for name, file in (("clock_max_hz", "npu_max_frequency_mhz"), ("clock_hz", "npu_current_frequency_mhz")):
         value = number(host.read(f"{folder}/{file}"), 1e6)
-        sheet.put(name, value or None, f"{folder}/{file}", "this kernel's intel_vpu does not tell, or it sleeps")
+        sheet.put(
+            name,
+            value or None,
+            f"{folder}/{file}",
+            "this kernel's intel_vpu does not report it, or the NPU sleeps",
+        )
 
 
 def _ids(host: Host, folder: str, lines: dict[str, str]) -> tuple[str, str]:

@@ -28,7 +28,9 @@ def find(host: Host) -> Finding:
             continue
         sheet = Sheet("npu")
         sheet.put("name", name, f"{_SOURCE}, DriverDesc")
-        sheet.put("driver", values.get("DriverVersion"), f"{_SOURCE}, DriverVersion", "the registry does not tell")
+        sheet.put(
+            "driver", values.get("DriverVersion"), f"{_SOURCE}, DriverVersion", "the registry does not report it"
+        )
         maker = next((maker for word, maker in _MAKERS if word in name.lower()), None)
         if maker:
             describe(host, sheet, maker, f"{_SOURCE}, DriverDesc")

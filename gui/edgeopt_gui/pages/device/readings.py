@@ -17,7 +17,7 @@ def readings(sample: LoadSample) -> tuple[Reading, ...]:
 
 
 def not_known(found: Iterable[Reading]) -> str:
-    """One line for those that have no value: `Not known: clock (the kernel shows no cpufreq).`"""
+    """One line for those that have no value: `Not known: clock (the kernel has no cpufreq files).`"""
     missing = [reading for reading in found if reading.value is None]
     if not missing:
         return ""
@@ -58,5 +58,5 @@ def _temperature(sample: LoadSample) -> Reading:
 
 
 def _missing(name: str, sample: LoadSample, field: str) -> Reading:
-    reason = sample.unavailable.get(field, "the device does not tell")
+    reason = sample.unavailable.get(field, "the device does not report it")
     return Reading(name, _NOT_KNOWN, f"{reason[:1].upper()}{reason[1:]}.")

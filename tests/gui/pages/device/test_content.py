@@ -73,7 +73,7 @@ def test_targets_of_other_systems_are_folded(content):
 def test_values_that_are_not_known_have_no_gauge_but_one_line(content):
     content.show_load(LoadSample(None, 2**30, 2**31, None, None, {"clock_hz": "no cpufreq"}))
     assert [gauge.isVisible() for gauge in content.gauges] == [True, True, False, False]
-    assert content.no_gauge.text() == "Not known: clock (no cpufreq); temperature (the device does not tell)."
+    assert content.no_gauge.text() == "Not known: clock (no cpufreq); temperature (the device does not report it)."
     content.show_load(LoadSample(40.0, 2**30, 2**31, 2e9, 50.0))
     assert all(gauge.isVisible() for gauge in content.gauges)
     assert not content.no_gauge.isVisible()

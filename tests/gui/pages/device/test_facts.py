@@ -90,7 +90,7 @@ def test_what_is_not_here_says_why_and_what_would_bring_it(board):
     device = msgspec.structs.replace(
         board("amd-zen4"),
         unavailable={
-            "openvino": "not installed; pip install 'edgeopt[openvino]' brings it",
+            "openvino": "not installed; pip install 'edgeopt[openvino]'",
             "npu": "no compute accelerator",
             "state.power_w": "no meter",
         },

@@ -2,7 +2,7 @@ from edgeopt.hw.load import LoadSample
 from edgeopt_gui.pages.device.readings import NAMES, not_known, readings
 
 FULL = LoadSample(41.6, 6 * 2**30, 16 * 2**30, 2.4e9, 61.3)
-EMPTY = LoadSample(None, None, None, None, None, {"clock_hz": "the kernel shows no cpufreq"})
+EMPTY = LoadSample(None, None, None, None, None, {"clock_hz": "the kernel has no cpufreq files"})
 
 
 def test_values_with_their_units():
@@ -17,8 +17,8 @@ def test_values_with_their_units():
 
 def test_a_missing_value_says_why_and_is_never_zero():
     assert all(r.value is None and r.text == "not known" for r in readings(EMPTY))
-    assert readings(EMPTY)[2].note == "The kernel shows no cpufreq."
-    assert readings(EMPTY)[0].note == "The device does not tell."
+    assert readings(EMPTY)[2].note == "The kernel has no cpufreq files."
+    assert readings(EMPTY)[0].note == "The device does not report it."
 
 
 def test_the_axis_of_memory_ends_at_what_there_is():
@@ -28,6 +28,6 @@ def test_the_axis_of_memory_ends_at_what_there_is():
 
 def test_what_is_not_known_takes_one_line():
     assert not_known(readings(FULL)) == ""
-    some = LoadSample(41.6, 1, 2, None, None, {"clock_hz": "the kernel shows no cpufreq"})
-    told = "Not known: clock (the kernel shows no cpufreq); temperature (the device does not tell)."
+    some = LoadSample(41.6, 1, 2, None, None, {"clock_hz": "the kernel has no cpufreq files"})
+    told = "Not known: clock (the kernel has no cpufreq files); temperature (the device does not report it)."
     assert not_known(readings(some)) == told

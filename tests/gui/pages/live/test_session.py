@@ -71,7 +71,13 @@ def test_before_there_are_samples_it_says_what_is_done(session):
 def test_why_a_metric_is_missing_is_kept(session):
     session.begin("model.onnx", "")
     session.take(
-        Log("info", "It is not told.", kind="no-metric", subject="clock_hz", reason="the kernel shows no cpufreq"),
+        Log(
+            "info",
+            "It is not told.",
+            kind="no-metric",
+            subject="clock_hz",
+            reason="the kernel has no cpufreq files",
+        ),
         NOW_S,
     )
     clock = next(each for each in session.readouts() if each.name == "Clock")

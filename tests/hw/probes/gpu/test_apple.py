@@ -50,7 +50,7 @@ def test_without_system_profiler_the_chip_names_its_gpu(machine):
     facts = probe(machine(calls=PYTHON, run={SYSCTL: "machdep.cpu.brand_string: Apple M3 Max\n"}))
     assert facts.section[0].name == "Apple M3 Max"
     assert facts.sources["accelerators.gpu"] == "sysctl machdep.cpu.brand_string"
-    assert facts.unavailable["gpu.0.memory_total_bytes"] == "sysctl does not tell"
+    assert facts.unavailable["gpu.0.memory_total_bytes"] == "sysctl does not report it"
 
 
 def test_a_recorded_mac(board):

@@ -47,7 +47,7 @@ def test_links_that_end_at_a_switch(with_pynvml):
         ("driver", "not loaded"),
         ("permission", "gives this user no access"),
         ("mismatch", "different versions: restart"),
-        ("no gpu", "NVML counts no GPU"),
+        ("no gpu", "NVML lists no GPU"),
         ("crash", "crashed: SIGABRT"),
     ],
 )
@@ -64,7 +64,7 @@ def test_a_call_that_raises_costs_that_fact_alone(with_pynvml):
     facts = probe(with_pynvml("call"))
     assert facts.section[0].power_w is None
     assert facts.unavailable["gpu.0.power_w"] == "NVML failed: the sensor went away"
-    assert facts.unavailable["gpu.0.temperature_c"] == "this GPU does not tell"
+    assert facts.unavailable["gpu.0.temperature_c"] == "this GPU does not report it"
     assert facts.section[0].power_limit_w == 400.0
 
 
@@ -85,7 +85,7 @@ def test_mig_and_a_hidden_gpu_stand_in_the_way(with_pynvml):
 
 def test_a_node_that_this_user_may_not_open(with_pynvml):
     host = with_pynvml(calls={'os.access("/dev/nvidiactl", 6)': False})
-    assert "This user may not open /dev/nvidiactl" in probe(host).section[0].note
+    assert "No permission to open /dev/nvidiactl" in probe(host).section[0].note
 
 
 def test_without_the_binding_nvidia_smi_tells_most(machine, driver_files):
@@ -110,7 +110,7 @@ def test_an_old_nvidia_smi_is_asked_for_less(machine, driver_files):
     assert facts.section[0].name == "Tesla T4"
     assert facts.section[0].cuda_version == "11.4"
     assert facts.section[0].compute_capability is None
-    assert "nvidia-smi does not tell" in facts.unavailable["gpu.0.compute_capability"]
+    assert "nvidia-smi does not report it" in facts.unavailable["gpu.0.compute_capability"]
 
 
 def test_without_binding_and_tool_the_drivers_files_are_left(machine, driver_files):
@@ -131,7 +131,7 @@ def test_a_container_without_the_device_node_has_no_gpu(machine, driver_files):
     files = {path: text for path, text in driver_files.items() if not path.startswith("/dev/nvidia")}
     answer = probe(machine(files))
     assert isinstance(answer, Unavailable)
-    assert "an NVIDIA driver but no /dev/nvidia0 (a container must be given the GPU" in answer.reason
+    assert "an NVIDIA driver but no /dev/nvidia0 (start the container" in answer.reason
 
 
 def test_a_driver_that_found_no_gpu(machine, driver_files):

@@ -24,4 +24,4 @@ def test_systems_without_a_kernel_of_linux_are_told_so_in_their_own_words(machin
     mac = probe(machine(calls={"platform.system()": "Darwin"}))
     windows = probe(machine(calls={"platform.system()": "Windows"}))
     assert mac.reason == "system_profiler lists no GPU"
-    assert "PowerShell did not tell the display adapters" in windows.reason
+    assert "PowerShell did not list the display adapters" in windows.reason

@@ -51,7 +51,7 @@ def test_an_adapter_with_the_size_that_the_registry_tells(machine):
 def test_one_adapter_is_not_a_list_to_powershell(machine):
     facts = probe(machine(**tables(ADRENO, None)))
     assert (facts.section[0].vendor, facts.section[0].apis) == ("Qualcomm", ("qnn", "directml"))
-    assert facts.unavailable["gpu.0.memory_total_bytes"] == "its driver does not tell"
+    assert facts.unavailable["gpu.0.memory_total_bytes"] == "its driver does not report it"
 
 
 def test_nvml_tells_more_of_nvidias_on_windows_too(with_pynvml):

@@ -20,8 +20,8 @@ def test_an_intel_npu_that_this_user_may_not_open(board):
     assert (npu.name, npu.vendor, npu.driver) == ("Intel NPU (Lunar Lake)", "Intel", "intel_vpu")
     assert (npu.clock_max_hz, npu.clock_hz, npu.memory_shared) == (1_950_000_000, None, True)
     assert (npu.apis, npu.runtime, npu.runtime_installed) == (("openvino",), "openvino", True)
-    assert "may not open /dev/accel/accel0" in npu.note
-    assert "as a rule `render`" in npu.note
+    assert "No permission to open /dev/accel/accel0" in npu.note
+    assert "usually `render`" in npu.note
 
 
 @pytest.mark.parametrize(

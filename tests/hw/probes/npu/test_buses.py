@@ -8,7 +8,7 @@ USB = "/sys/bus/usb/devices"
 def test_a_coral_stick_that_this_user_may_not_open(board):
     (npu,) = probe(board("amd-radeon-desktop")).section
     assert (npu.name, npu.apis, npu.runtime) == ("Coral USB Accelerator", ("edgetpu",), "pycoral")
-    assert "may not open /dev/bus/usb/002/003" in npu.note
+    assert "No permission to open /dev/bus/usb/002/003" in npu.note
 
 
 def test_a_coral_stick_before_its_firmware_is_loaded(machine):

@@ -19,4 +19,4 @@ def test_a_maker_that_is_not_known(machine):
     answer = f"{KEY}\\0001\n    DriverDesc    REG_SZ    Some Accelerator\n"
     facts = probe(machine(calls=CALLS, run={" ".join(COMMAND): answer}))
     assert (facts.section[0].vendor, facts.section[0].apis) == (None, ())
-    assert facts.unavailable["npu.0.driver"] == "the registry does not tell"
+    assert facts.unavailable["npu.0.driver"] == "the registry does not report it"
