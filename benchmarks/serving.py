@@ -1,6 +1,6 @@
 """What sessions of `edgeopt.load` cost and give in a server: isolation, pools, models under a memory budget.
 
-python benchmarks/serving.py [isolate] [pool] [models] [--cycles 300]
+python benchmarks/serving.py [isolate] [pool] [models] [batching] [requests] [--cycles 300] [--requests 200000]
 
 isolate: what a worker process adds to a run with 0.5 MB of inputs and 0.5 MB of outputs, in turns with the same
 model in this process; the aim is at most 150 us. And how long after a crash the next request is answered.
@@ -8,11 +8,17 @@ pool:    how a pool with the strategy `cost` splits requests over three members 
 the ideal split.
 models:  memory of this process and of its workers while models are loaded and unloaded; the aim is that it stays
 within 3 %.
+batching: what batches gain for 8 coroutines that each wait for their answer, beside the gain of the runtime's own
+batch of 8 over single calls; the aim is 80 % of it.
+requests: whether any of 200,000 requests of 8 coroutines is lost or mixed up while some are cancelled, and whether
+memory holds within 2 %.
 """
 
 import argparse
+import asyncio
 import json
 import os
+import random
 import signal
 import tempfile
 import time
@@ -23,9 +29,11 @@ import psutil
 
 import edgeopt
 from edgeopt.bundle.runtime.session import Session
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import WorkerError
 
-PARTS = ("isolate", "pool", "models")
+PARTS = ("isolate", "pool", "models", "batching", "requests")
+CLIENTS = 8
 LATENCIES_MS = (10.0, 20.0, 40.0)
 
 
@@ -35,6 +43,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
     parser.add_argument("--cycles", type=int, default=300, help="loads and unloads of the part models")
     parser.add_argument("--rounds", type=int, default=60, help="rounds of the part isolate")
+    parser.add_argument("--requests", type=int, default=200_000, help="requests of the part requests")
     arguments = parser.parse_args()
     chosen = arguments.parts or PARTS
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
@@ -46,6 +55,11 @@ def main() -> None:
             pool(folder)
         if "models" in chosen:
             models(folder, arguments.cycles)
+        if "batching" in chosen:
+            for backend in ("onnxruntime-cpu", "openvino-cpu"):
+                batching(backend)
+        if "requests" in chosen:
+            requests(folder, arguments.requests)
 
 
 def isolate(folder: Path, rounds: int) -> None:
@@ -137,6 +151,97 @@ def models(folder: Path, cycles: int) -> None:
         f"{end / 2**20:.1f} MiB at the end ({(end / start - 1) * 100:+.1f} %); workers at most "
         f"{max(theirs) / 2**20:.1f} MiB ({(max(theirs) / np.median(theirs) - 1) * 100:+.1f} % of the median) of a "
         f"budget of {budget_bytes / 2**20:.0f} MiB; {len(own.children())} processes left"
+    )
+
+
+def batching(backend: str, rounds: int = 7, slice_s: float = 0.5) -> None:
+    """Rounds in turns: the runtime alone with 1 and with 8 samples, then 8 coroutines without and with batches."""
+    wanted = edgeopt.Batching(max_size=CLIENTS, max_delay_us=2000)
+    with (
+        edgeopt.load(MODEL, backend) as plain,
+        edgeopt.load(MODEL, backend, batching=wanted) as batched,
+    ):
+        name = plain.inputs[0].name
+        one = {name: np.load(DATA)[name][0]}
+        eight = {name: np.concatenate([one[name]] * CLIENTS)}
+        gains = []
+        for _ in range(rounds):
+            single_s, batch_s = (_seconds(plain, feeds, slice_s) for feeds in (one, eight))
+            alone, _ = asyncio.run(_served(plain, one, slice_s))
+            together, latencies_s = asyncio.run(_served(batched, one, slice_s))
+            p99_s = float(np.quantile(latencies_s, 0.99))
+            limit_s = wanted.max_delay_us / 1e6 + 3 * batch_s
+            gains.append((CLIENTS * single_s / batch_s, together / alone, together * single_s, p99_s / limit_s))
+        runtime, served, of_single, tail = np.median(np.array(gains), axis=0)
+        print(
+            f"batching: {backend}: the runtime's batch of {CLIENTS} gains {runtime:.2f}x over single calls; "
+            f"{CLIENTS} clients gain {served:.2f}x over the same without batches, and {of_single:.2f}x over one "
+            f"caller of run(); p99 is {tail:.2f} of the limit (delay and three computes). "
+            + (batched.batch_trial.reason if batched.batch_trial else "")
+        )
+
+
+def _seconds(session: Session, feeds: dict[str, np.ndarray], slice_s: float) -> float:
+    """Median of a run."""
+    taken = []
+    end = time.perf_counter() + slice_s
+    while time.perf_counter() < end:
+        begin = time.perf_counter()
+        session.run(feeds)
+        taken.append(time.perf_counter() - begin)
+    return float(np.median(taken))
+
+
+async def _served(session: Session, feeds: dict[str, np.ndarray], slice_s: float) -> tuple[float, list[float]]:
+    """Requests a second of clients that each wait for their answer, and their latencies."""
+    latencies_s: list[float] = []
+    begin = time.perf_counter()
+
+    async def client() -> None:
+        while (start := time.perf_counter()) < begin + slice_s:
+            await session.run_async(feeds)
+            latencies_s.append(time.perf_counter() - start)
+
+    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    return len(latencies_s) / (time.perf_counter() - begin), latencies_s
+
+
+def requests(folder: Path, count: int) -> None:
+    """Each request has its own number, so that an answer shows whose it is; 2 % are cancelled."""
+    model = add_model(folder / "count.onnx", 16)
+    found = {"answered": 0, "cancelled": 0, "wrong": 0}
+    numbers = iter(range(count))
+    own = psutil.Process()
+    resident: list[int] = []
+    chance = random.Random(0)  # noqa: S311 - only which requests are cancelled
+
+    async def client(session: Session) -> None:
+        for number in numbers:
+            task = asyncio.ensure_future(session.run_async({"x": np.full((1, 16), number, np.float32)}))
+            if chance.random() < 0.02:
+                await asyncio.sleep(chance.random() * 0.002)
+                task.cancel()
+            try:
+                answer = (await task)["y"]
+            except asyncio.CancelledError:
+                found["cancelled"] += 1
+            else:
+                found["answered" if (answer == number + 1).all() else "wrong"] += 1
+            if number % (count // 100) == 0:
+                resident.append(own.memory_info().rss)
+
+    async def serve() -> None:
+        wanted = edgeopt.Batching(max_size=CLIENTS, max_delay_us=200)
+        with edgeopt.load(model, batching=wanted) as session:
+            await asyncio.gather(*(client(session) for _ in range(CLIENTS)))
+
+    begin = time.perf_counter()
+    asyncio.run(serve())
+    start, end = np.mean(resident[10:20]), np.mean(resident[-10:])
+    print(
+        f"requests: {count} in {time.perf_counter() - begin:.0f} s: {found}, lost {count - sum(found.values())}; "
+        f"memory {start / 2**20:.1f} MiB after a tenth, {end / 2**20:.1f} MiB at the end "
+        f"({(end / start - 1) * 100:+.1f} %)"
     )
 
 

@@ -10,7 +10,7 @@ def prepare(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> dict[str, Array]:
 
     sentence = check_feeds(inputs, feeds)
     if sentence is not None:
-        raise DataError(sentence, "Compare the data with the model's inputs: edgeopt simplify MODEL -o OUT")
+        raise DataError(sentence, "`edgeopt analyze MODEL` lists the inputs.")
     arrays: dict[str, Array] = {}
     for info in inputs:
         array = np.asarray(feeds[info.name])

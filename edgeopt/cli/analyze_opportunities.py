@@ -13,7 +13,7 @@ _SHOWN_NODES = 2
 
 def opportunities(found: "tuple[Opportunity, ...]") -> Section:
     """By the command that would use them, the command with the largest gain first."""
-    title = "What could be done"
+    title = "Opportunities"
     if not found:
         return section(title, Words("Nothing was found."))
     # What most estimates stand on is told once.

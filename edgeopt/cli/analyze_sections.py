@@ -212,9 +212,9 @@ def dimensions(analysis: "Analysis") -> Section | None:
         )
     )
     left = len(analysis.dimensions) - len(found)
-    note = f"and {left:,} more, which nodes make while the model runs; --json has them" if left else ""
+    note = f"and {left:,} more, which nodes create at run time; --json has them" if left else ""
     titles = columns("open dimension", ">figures are for", "set by", ">tensors")
-    return section("What the model leaves open", Table(titles, found, note))
+    return section("Open dimensions", Table(titles, found, note))
 
 
 def _first(words: tuple[str, ...]) -> str:
@@ -289,7 +289,7 @@ def coverage(analysis: "Analysis") -> Section | None:
     )
     titles = columns("backend", "version", ">nodes it runs", ">boundaries", "the rest")
     note = "Nodes are counted as the runtime sees them. What else could run models: edgeopt backends"
-    return section("What would run it here", Table(titles, found, note))
+    return section("Backends on this device", Table(titles, found, note))
 
 
 def _why(unsupported: tuple[str, ...], reason: str) -> str:

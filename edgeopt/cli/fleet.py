@@ -68,7 +68,7 @@ def pair(request: PairRequest, json: JsonFlag = False) -> None:
 
 def _show_paired(result: "Paired") -> list[Block]:
     said = f"Paired with {result.url} as '{result.name}' (role {result.role})."
-    kept = f"Token and fingerprint are kept in {result.stored_in}, for you alone."
+    kept = f"Token and fingerprint are stored in {result.stored_in}, readable only by you."
     return [Words(said), *([Words(result.fingerprint)] if result.fingerprint else []), Words(kept)]
 
 

@@ -19,7 +19,7 @@ _TRUST = {
 def goes_on(url: str) -> str:
     """How things stand when following a deployment is given up."""
     return in_commands(
-        "the agent goes on with what it has (edgeopt fleet status; edgeopt fleet rollback takes it back)", url
+        "the deployment continues (edgeopt fleet status shows it; edgeopt fleet rollback undoes it)", url
     )
 
 
@@ -83,7 +83,7 @@ def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
         )
         for each in result.releases
     )
-    titles = columns("=release", "=name", "!state", "made", "what it is, or why it is refused")
+    titles = columns("=release", "=name", "!state", "made", "name, or reason for the refusal")
     return [Table(titles, tuple(rows))]
 
 

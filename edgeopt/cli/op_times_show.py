@@ -42,7 +42,7 @@ def _run_lines(times: "OpTimes") -> list[str]:
 
 def _adds(ratio: float) -> str:
     if ratio < 1.02:
-        return "adds next to nothing"
+        return "adds almost nothing"
     return f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
 
 

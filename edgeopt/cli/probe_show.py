@@ -24,9 +24,9 @@ def _verdict(device: Device) -> list[Block]:
     if state is None:
         return []
     if state.worth_measuring:
-        said = Words("This device is in a state worth measuring.", "good")
+        said = Words("This device is ready for measurements.", "good")
     else:
-        said = Words("This device is not in a state worth measuring now:", "warning")
+        said = Words("This device is not ready for measurements now:", "warning")
     return [section("", said, Listed(tuple(state.reasons)))]
 
 

@@ -89,7 +89,7 @@ def show_exported(result: "Exported") -> list[Block]:
 
 
 def show_imported(result: "Imported") -> list[Block]:
-    checked = "which is the model given" if result.source_checked else "not looked at here"
+    checked = "the given model" if result.source_checked else "not checked here"
     found: list[Block] = [
         Words(f"{result.name} on {result.backend}, for the target {result.target}"),
         Listed(tuple(result.steps), numbered=True),
@@ -99,7 +99,7 @@ def show_imported(result: "Imported") -> list[Block]:
     ]
     found += lines([result.unavailable])
     if result.changes:
-        found.append(Words("This device is another than the one that it was proved on:"))
+        found.append(Words("This device differs from the one that it was proved on:"))
         found.append(Listed(tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)))
     return [*found, Words(f"Make the bundle: {result.command}")]
 

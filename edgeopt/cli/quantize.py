@@ -56,8 +56,8 @@ def quantize(
 
         if asked.out is None and not asked.sensitivity and not asked.check_targets.strip(" ,"):
             raise UsageError(
-                "Nothing says where the quantized model goes.",
-                "Add -o FILE.onnx or NAME.edgeopt, or --sensitivity to look at the layers alone.",
+                "The quantized model has no output path.",
+                "Add -o FILE.onnx or NAME.edgeopt, or --sensitivity to see only the layers.",
             )
         if report is not None:
             check_place(report, "report")

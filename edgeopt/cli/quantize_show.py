@@ -69,7 +69,7 @@ def _frontier(plan: "Plan", goal: "Goal") -> Block | None:
     titles = columns("!", ">time", ">speed-up", ">accuracy", ">on others", ">measured", "layers")
     caption = "Times are the float model's less what the layers save; ~ adds up the layers' own errors."
     drawing = Drawing(lambda width, plain: chart(plan, goal, width, plain))
-    return section("The frontier: what more error buys", filled(Table(titles, tuple(rows), caption)), drawing)
+    return section("Frontier: gain for more error", filled(Table(titles, tuple(rows), caption)), drawing)
 
 
 def _accuracy(point: "Point", goal: "Goal") -> str:
@@ -98,7 +98,7 @@ def chart(plan: "Plan", goal: "Goal", width: int, ascii: bool = False) -> list[s
 
 def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
     ordered = worst_first(plan.verdicts)
-    title = "The layers, those that cost most first"
+    title = "Layers, the most costly first"
     if found.method != "plan":
         # That the others have the form that was asked for goes without saying.
         ordered, title = [each for each in ordered if each.form == "float"], "Layers that stay float"
@@ -142,14 +142,14 @@ def _calibrations(tried: "Sequence[CalibrationTried]") -> Block | None:
         )
     )
     titles = columns("=method", ">accuracy", ">on others", ">cut off", ">took", "the range")
-    return section("Methods of calibration, the most exact first", Table(titles, found))
+    return section("Calibration methods, the most exact first", Table(titles, found))
 
 
 def _targets(said: "Sequence[TargetSaid]") -> Block | None:
     if not said:
         return None
     found = rows(*((row.target, row.verdict, f"{row.reason} {row.remedy}".strip()) for row in said))
-    return section("On other targets", Table(columns("=target", "verdict", "why, and what helps"), found))
+    return section("On other targets", Table(columns("=target", "verdict", "reason and remedy"), found))
 
 
 def _findings(found: "Quantized", every: bool) -> Block | None:
@@ -159,4 +159,4 @@ def _findings(found: "Quantized", every: bool) -> Block | None:
     shown = told if every else told[:SHOWN_FINDINGS]
     left = len(told) - len(shown)
     more = Words(f"and {left} more (--all)", "faint") if left else None
-    return section("What the data and the model showed", Listed(tuple(shown)), more)
+    return section("Findings about data and model", Listed(tuple(shown)), more)

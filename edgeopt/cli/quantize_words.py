@@ -67,7 +67,7 @@ def proved(found: "Quantized", proof: "Proof") -> list[str]:
     """What the outputs were on the samples that prove, in dB and by the goal's own metric."""
     from edgeopt.graph.accuracy import decibels
 
-    seen = "that nothing had seen before" if proof.set_aside else "which the plan had seen too"
+    seen = "not used before" if proof.set_aside else "also used by the plan"
     low = "" if proof.snr_db >= 200 else f", on others perhaps {decibels(proof.low_db)}"
     low += "" if proof.tail is None else f", lowest sample {decibels(proof.tail.lowest_db)}"
     goal, judged = found.goal, proof.judged
@@ -98,7 +98,7 @@ def _worse(goal: "Goal", judged: "Judged") -> str:
 
 def _samples(use: "SampleUse") -> str:
     if use.generated:
-        return "Samples: none were given; made-up ones show that it runs, and say little of its accuracy (--data)."
+        return "Samples: none given; generated ones show that the model runs, but not how accurate it is (--data)."
     shared = " There were too few to set some aside." if use.shared else ""
     did = f"{use.calibrated} calibrated, {use.planned} planned, {use.proved} proved"
     return f"Samples: {use.given} given; {did}.{shared}"

@@ -31,7 +31,7 @@ def run(request: RunRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.bundle.runtime.offline import run_offline
 
-    left_behind = "the same command goes on with the samples that are missing"
+    left_behind = "run the same command to continue with the missing samples"
     execute("run", lambda emit: run_offline(request, emit), show, json, left_behind)
 
 

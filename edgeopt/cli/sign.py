@@ -36,7 +36,7 @@ def sign(request: SignRequest, json: JsonFlag = False) -> None:
     if path is not None:
         execute("new-key", lambda _emit: _new_key(request, path), show_key, json)
     else:
-        execute("sign", lambda emit: _sign(request, emit), show, json, "the bundle is as it was")
+        execute("sign", lambda emit: _sign(request, emit), show, json, "the bundle is unchanged")
 
 
 def _sign(request: SignRequest, emit: "Emit") -> "Signed":
@@ -64,7 +64,7 @@ def show_key(result: "NewKey") -> list[Block]:
         Words(f"New key {result.key_id}"),
         Listed(
             (
-                f"private: {result.private_key_file}  (keep it; nothing protects it but its file mode)",
+                f"private: {result.private_key_file}  (keep it secret; only its file mode protects it)",
                 f"public:  {result.public_key_file}  (on each device: edgeopt-agent trust add FILE)",
             )
         ),

@@ -239,8 +239,8 @@ def _not_finite(a: Array, b: Array) -> str | None:
         return None
     count = int(np.count_nonzero(~np.isfinite(a) | ~np.isfinite(b)))
     if np.isfinite(a).all():
-        return f"is not finite where it should be, in {count:,} of {a.size:,} values"
-    return f"is NaN or infinite in other places than it should be, in {count:,} of {a.size:,} values"
+        return f"is not finite where the reference is, in {count:,} of {a.size:,} values"
+    return f"has NaN or infinity in different places than the reference, in {count:,} of {a.size:,} values"
 
 
 def _incomparable(name: str, problem: str) -> OutputAccuracy:

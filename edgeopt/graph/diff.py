@@ -324,7 +324,7 @@ def _lost(
                     host = matching.nodes[user]
                     inputs = host.inputs
                     if position < len(inputs) and matching.second.of(inputs[position]).startswith("weight"):
-                        return NodeChange("gone", label(node), what="its result is known beforehand")
+                        return NodeChange("gone", label(node), what="its result is constant")
                     return NodeChange("fused into", label(node), label(host))
                 if user not in matching.nodes and user not in seen and user in matching.first.ids:
                     seen.add(user)

@@ -28,7 +28,7 @@ SMALL_TENSOR_BYTES = 1024
 PROTOBUF_BYTES = (2 << 30) - 1
 LONGEST_MESSAGE = 400
 WEIGHTS_NEED_NO_INPUT = 4  # from this IR version on; onnxslim, for one, does not raise it
-EXPORT_AGAIN = "Export or download it again; `onnx.checker.check_model` says the same about it."
+EXPORT_AGAIN = "Export or download it again; `onnx.checker.check_model` reports the same error."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +90,24 @@ def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
     if tensor_said := tensor_fault(proto):
         raise ModelError(f"'{path.name}' is damaged: {tensor_said}.", EXPORT_AGAIN)
     if dense := make_dense(proto):
-        repairs.append(f"made {_listed(dense)} dense, which came sparse")
+        repairs.append(f"converted sparse weights to dense: {_listed(dense)}")
     unsorted = [part for part in (proto.graph, *proto.functions) if sort(part)]
     if unsorted:
-        repairs.append("sorted the nodes, which were not in an order in which they can be computed")
+        repairs.append("sorted the nodes into an order in which they can run")
     reason = disorder(proto.graph) or next(filter(None, map(function_disorder, proto.functions)), None)
     if reason := reason or function_cycle(proto.functions):
         raise ModelError(f"The graph of '{path.name}' {reason}.", EXPORT_AGAIN)
     if domains := import_domains(proto):
-        repairs.append(f"imported {_listed(domains)}, whose operators it uses without saying so")
+        repairs.append(f"added missing imports of {_listed(domains)}")
     if _open_sizes(proto):
-        repairs.append("took sizes of -1 and '?' for open ones, as its exporter means them")
+        repairs.append("read sizes of -1 and '?' as open dimensions")
     inputs = {value.name for value in proto.graph.input}
     if proto.ir_version < WEIGHTS_NEED_NO_INPUT and any(w.name not in inputs for w in proto.graph.initializer):
-        repairs.append(
-            f"raised the IR version from {proto.ir_version}, in which each weight had to be an input too"
-        )
+        repairs.append(f"raised the IR version from {proto.ir_version}, which required each weight to be an input")
         proto.ir_version = WEIGHTS_NEED_NO_INPUT
     if proto.training_info:
         proto.ClearField("training_info")
-        repairs.append("left out the training information, which inference does not use")
+        repairs.append("removed the training information")
     return tuple(repairs)
 
 
@@ -162,8 +160,8 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
     sniff.check_file(path)
     if (size := path.stat().st_size) > PROTOBUF_BYTES:
         raise ModelError(
-            f"'{path.name}' has {size:,} bytes, and protobuf, in which models are written, ends at 2 GiB.",
-            "Save it with its weights in files beside it: onnx.save(model, path, save_as_external_data=True).",
+            f"'{path.name}' has {size:,} bytes, and the limit of protobuf, the file format, is 2 GiB.",
+            "Save its weights in separate files: onnx.save(model, path, save_as_external_data=True).",
         )
     data = path.read_bytes()
     proto = onnx.ModelProto()
@@ -172,15 +170,15 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
     except DecodeError as error:
         if sniff.is_cut_short(data):
             raise ModelError(
-                f"'{path.name}' is cut short: the model goes on after the file's end ({len(data):,} bytes).",
+                f"'{path.name}' is cut short: the model continues beyond its end ({len(data):,} bytes).",
                 "Copy or download it again.",
             ) from error
         raise ModelError(
-            f"'{path.name}' is not an ONNX model: its bytes cannot be read as one.",
-            "Give a file that an ONNX exporter wrote.",
+            f"'{path.name}' is not an ONNX model: it cannot be parsed.",
+            "Pass a file that an ONNX exporter wrote.",
         ) from error
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
-        raise ModelError(f"'{path.name}' holds no graph.", "Give a file that an ONNX exporter wrote.")
+        raise ModelError(f"'{path.name}' contains no graph.", "Pass a file that an ONNX exporter wrote.")
     if not proto.graph.output:
         raise no_outputs(path.name)
     return proto

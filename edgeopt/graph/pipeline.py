@@ -90,7 +90,7 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     undone: list[LedgerEntry] = []
     steps = _run(chosen, source, before, context, emit, rounds)
     while check is not None:
-        emit(events.Progress("verify", "checking the numbers against the source model"))
+        emit(events.Progress("verify", "comparing results with the source model"))
         models = [source, *(step.model_ir for step in steps)]
         reason = check(models[-1])
         if reason is None:
@@ -227,8 +227,8 @@ def _first_wrong(models: "Sequence[ir.Model]", check: "Callable[[ir.Model], str 
     """The place of the first model that fails the check, by bisection."""
     if (reason := check(models[0])) is not None:
         raise VerificationError(
-            f"The source model does not agree with itself: {reason}.",
-            "Its results are probably random; nothing can be proved about such a model.",
+            f"The source model does not repeat its results: {reason}.",
+            "Its results are probably random, so nothing can be proved about it.",
         )
     right, wrong = 0, len(models) - 1
     while wrong - right > 1:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from onnxscript.rewriter import RewriteRule
 
-HOW = "A rules file holds RULES = [RewriteRule(...), ...], or the functions pattern and replacement."
+HOW = "A rules file contains RULES = [RewriteRule(...), ...], or the functions pattern and replacement."
 TOLERANCE_DB = 80.0
 
 
@@ -61,7 +61,7 @@ def load_rules(path: Path) -> tuple[Pass, ...]:
     elif callable(names.get("pattern")) and callable(names.get("replacement")):
         rules = [_one(path, names)]
     else:
-        raise InputError(f"'{path.name}' holds no rules.", HOW)
+        raise InputError(f"'{path.name}' contains no rules.", HOW)
     if not rules:
         raise InputError(f"RULES in '{path.name}' is empty.", HOW)
     titles = [rule.name or f"rule-{number}" for number, rule in enumerate(rules, 1)]
@@ -83,10 +83,10 @@ def _run(path: Path) -> Mapping[str, Any]:
         source = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"The rules file '{path}' cannot be read: {error.strerror}.", "Check the path behind --rules."
+            f"The rules file '{path}' cannot be read: {error.strerror}.", "Check the path of --rules."
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"The rules file '{path}' is not a text in UTF-8.", HOW) from error
+        raise InputError(f"The rules file '{path}' is not UTF-8 text.", HOW) from error
     # Registered, because onnxscript and dataclasses look up the module of what they are given.
     module = types.ModuleType(f"edgeopt_rules_{path.stem}")
     module.__file__ = str(path)
@@ -157,7 +157,7 @@ def _only_on(nodes: "Collection[ir.Node]", rule: "RewriteRule") -> "RewriteRule"
 
 def _why_not(notes: Notes) -> WhyNot:
     def tell(reason: str, node: str) -> None:
-        notes.refuse("its check said no" if reason in SAYS_NOTHING else reason, node)
+        notes.refuse("its check failed" if reason in SAYS_NOTHING else reason, node)
 
     return WhyNot(tell)
 

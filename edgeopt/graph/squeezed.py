@@ -12,7 +12,7 @@ Proto = Any
 
 
 def squeezes_by_no_axes(node: "ir.Node") -> bool:
-    """Whether a Squeeze names no axes, in a list that is there, or that is known only when the model runs."""
+    """Whether a Squeeze names no axes, in a list that is there, or that is known only at run time."""
     if not is_op(node, "Squeeze"):
         return False
     if "axes" in node.attributes:

@@ -41,7 +41,7 @@ def missing_library(error: ImportError | OSError) -> MissingError:
     name = str(error).partition(":")[0].strip()
     package = PACKAGES.get(re.sub(r"\.so.*$", "", name))
     hint = f"Install it with: sudo apt-get install {package}" if package else f"Qt says: {error}"
-    return MissingError(f"The desktop app needs the system library {name}, which is not here.", hint)
+    return MissingError(f"The desktop app needs the system library {name}, which is not installed.", hint)
 
 
 def check(environment: Mapping[str, str], plugins: Path) -> None:
@@ -53,7 +53,7 @@ def check(environment: Mapping[str, str], plugins: Path) -> None:
     if not platforms:
         platforms = [name for name in ("wayland", "xcb") if _promised(name, environment)]
     if not platforms:
-        raise MissingError("There is no screen: neither DISPLAY nor WAYLAND_DISPLAY is set.", REMOTE)
+        raise MissingError("No display: neither DISPLAY nor WAYLAND_DISPLAY is set.", REMOTE)
     problems: list[MissingError] = []
     for name in platforms:
         try:

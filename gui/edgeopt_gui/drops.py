@@ -42,7 +42,7 @@ def sort_out(paths: Sequence[Path], *, has_model: bool) -> Dropped:
 def _one(path: Path) -> Dropped:
     ending = path.suffix.lower()
     if not path.exists():
-        return Dropped(refusal=f"{path.name} is not there; check its path, or choose another file.")
+        return Dropped(refusal=f"{path.name} does not exist; check its path, or choose another file.")
     if path.is_dir():
         return _folder(path)
     if not path.is_file():
@@ -50,14 +50,12 @@ def _one(path: Path) -> Dropped:
     if ending == ".npz":
         return Dropped(data=path)
     if ending == ".npy":
-        return Dropped(refusal=f"{path.name} is one array: drop the folder that holds it, or an .npz file.")
+        return Dropped(refusal=f"{path.name} is one array: drop the folder that contains it, or an .npz file.")
     if ending == BUNDLE_ENDING:
         return Dropped(Subject(path, "bundle"))
     if ending in MODEL_ENDINGS:
         return Dropped(Subject(path, "model"))
-    return Dropped(
-        refusal=f"{path.name} is nothing that edgeopt opens: drop a model (.onnx), a bundle or data (.npz)."
-    )
+    return Dropped(refusal=f"{path.name} cannot be opened: drop a model (.onnx), a bundle or data (.npz).")
 
 
 def _folder(path: Path) -> Dropped:
@@ -65,4 +63,6 @@ def _folder(path: Path) -> Dropped:
         return Dropped(Subject(path, "bundle"))
     if any(path.glob("*.npy")):
         return Dropped(data=path)
-    return Dropped(refusal=f"{path.name} is no bundle ({BUNDLE_FILE} is missing) and holds no data (.npy files).")
+    return Dropped(
+        refusal=f"{path.name} is not a bundle ({BUNDLE_FILE} is missing) and contains no data (.npy files)."
+    )

@@ -41,8 +41,10 @@ class Faults(QObject):
             return
         details = "".join(traceback.format_exception(error))
         sys.stderr.write(details)
-        what = f"The app made a mistake: {type(error).__name__}: {error}"
-        next_step = "The app goes on. Please report this with the details below; nothing of yours was changed."
+        what = f"Internal error of the app: {type(error).__name__}: {error}"
+        next_step = (
+            "The app keeps running and your files are unchanged. Please report this with the details below."
+        )
         self.happened.emit(Ending("crashed", {}, what, next_step, f"edgeopt-gui {__version__}\n{details}"))
 
     def _qt_said(self, kind: QtMsgType, _where: QMessageLogContext, message: str) -> None:

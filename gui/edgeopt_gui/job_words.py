@@ -27,11 +27,11 @@ def loss(command: Command) -> str:
     if name == "optimize" and "--pick" in rest:
         return "The other candidate is not delivered."
     if name == "optimize":
-        return "The search ends without a bundle; the variants that it has made are cached for the next search."
+        return "The search ends without a bundle; the variants made so far are cached for the next search."
     if name in {"report", "export"}:
         return "The files are not written."
     if name == "fleet":
-        return "The agent may still finish what it was asked for; the app no longer shows it."
+        return "The agent may still finish the request; the app no longer shows it."
     return "The result is lost."
 
 

@@ -36,8 +36,8 @@ def test_tables_for_people(analyze):
     out = analyze(samples.MODEL).out
     for wanted in (
         *("digits_cnn.onnx", "opset ai.onnx 18", "[batch, 1, 32, 32]", "Conv ", "█", "largest weights"),
-        *("MFLOP", "batch = 1 (assumed)", "convolution", "What could be done", "edgeopt simplify"),
-        *("What would run it here", "onnxruntime-cpu", "edgeopt backends"),
+        *("MFLOP", "batch = 1 (assumed)", "convolution", "Opportunities", "edgeopt simplify"),
+        *("Backends on this device", "onnxruntime-cpu", "edgeopt backends"),
     ):
         assert wanted in out
     assert "node_linear" not in out

@@ -66,7 +66,7 @@ def test_the_verdict_stands_first_and_the_file_last():
 
 def test_what_was_proved_is_told_with_the_samples():
     text = said()
-    assert "Accuracy: 31.2 dB, on others perhaps 30.4 dB; on 16 samples that nothing had seen before." in text
+    assert "Accuracy: 31.2 dB, on others perhaps 30.4 dB; on 16 samples not used before." in text
     assert "Goal: at least 30 dB (transparent)." in text
     assert "1 more daring plan fell below it" in text
     assert "256 given; 100 calibrated, 24 planned, 16 proved." in text
@@ -78,7 +78,7 @@ def test_what_was_proved_is_told_with_the_samples():
 
 def test_samples_that_prove_little_are_not_praised():
     text = said(proof=Proof(4, False, 31.2, 30.4), use=SampleUse(4, 4, 4, 2, shared=True))
-    assert "which the plan had seen too" in text
+    assert "also used by the plan" in text
     assert "too few to set some aside" in text
     assert "made-up" in said(use=SampleUse(16, 0, 8, 8, generated=True))
 

@@ -22,7 +22,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(arguments, tmp_path,
     with monkeypatch.context() as patch:
         patch.setattr(null.NullSession, "run", interrupted)
         assert main.run(arguments) == 130
-    assert "Cancelled; the same command goes on with the samples that are missing." in capsys.readouterr().err
+    assert "Cancelled; run the same command to continue with the missing samples." in capsys.readouterr().err
     assert main.run(arguments) == 0
     out = capsys.readouterr().out
     assert "Ran 4 samples and took 6 from the interrupted run" in out

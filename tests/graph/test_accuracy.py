@@ -154,7 +154,7 @@ def test_places_where_both_are_not_finite_are_counted():
 def test_nan_in_other_places_is_told_with_how_many():
     wanted, got = np.float32([np.nan, 1, 2]), np.float32([0, 1, 2])
     assert "in 1 of 3 values" in compare_outputs([{"y": wanted}], [{"y": got}]).problem
-    assert "not finite where it should be" in compare_outputs([{"y": got}], [{"y": wanted}]).problem
+    assert "not finite where the reference is" in compare_outputs([{"y": got}], [{"y": wanted}]).problem
 
 
 def test_sequences_and_maps_are_compared_by_their_elements():

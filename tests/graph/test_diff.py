@@ -66,7 +66,7 @@ def test_what_became_constant_is_gone_for_that_reason(changes):
     first = """g (float[2,2] x) => (float[2,2] y) {
         one = Constant <value_float = 1.0> ()  two = Add(one, one)  y = Mul(x, two) }"""
     _, found = changes(first, "g (float[2,2] x) => (float[2,2] y) { y = Mul(x, two) }", {}, {"two": np.float32(2)})
-    assert found["Add 'two'"] == ("gone", "", "its result is known beforehand")
+    assert found["Add 'two'"] == ("gone", "", "its result is constant")
     assert found["Mul 'y'"][2] == "input 1 is constant now"
 
 

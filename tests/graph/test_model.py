@@ -107,9 +107,9 @@ BAD = (
     (lambda path: path.write_bytes(b""), "is empty (0 bytes)"),
     (lambda path: path.write_text("<html>404 not found</html>"), "is an HTML page"),
     (os.mkfifo, "is a device or a pipe"),
-    (lambda path: write_sparse(path, 2 << 30), "protobuf, in which models are written, ends at 2 GiB"),
+    (lambda path: write_sparse(path, 2 << 30), "protobuf, the file format, is 2 GiB"),
     (lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\n"), "is a Git LFS pointer"),
-    (lambda path: path.write_bytes(b"\xff\xfe\xfd" * 99), "is not an ONNX model: its bytes"),
+    (lambda path: path.write_bytes(b"\xff\xfe\xfd" * 99), "is not an ONNX model: it cannot be parsed"),
     (lambda path: zipped(path, "archive/data.pkl", "archive/version"), "is a PyTorch checkpoint"),
     (lambda path: zipped(path, "readme"), "is a zip archive"),
     (lambda path: path.write_bytes(pickle.dumps({"state_dict": 1})), "is a Python pickle"),
@@ -124,7 +124,7 @@ BAD = (
     (altered(cycle), "has a cycle: Add 'first' needs 'b'"),
     (altered(twice), "computes 'y' twice, in Relu 'y' and in Neg 'late'"),
     (altered(calls_itself), "has a function that calls itself: 'f'"),
-    (altered(too_little), "is damaged: its weight 'w' holds 4 bytes where its type and shape need 8"),
+    (altered(too_little), "is damaged: its weight 'w' has 4 bytes; its type and shape need 8"),
     (altered(line_break), "reads 'no body' in Relu 'y'"),
     (altered(not_utf8), "is not a valid ONNX model"),
     (altered(dangling), "reads 'nobody' in Relu 'y', which no node, input or weight provides"),
@@ -168,7 +168,7 @@ def test_an_unsorted_model_is_sorted_and_says_so(folder):
     altered(unsorted)(folder / "model.onnx")
     model = load(folder / "model.onnx")
     assert [node.op_type for node in model.ir.graph] == ["Neg", "Relu"]
-    assert model.repairs == ("sorted the nodes, which were not in an order in which they can be computed",)
+    assert model.repairs == ("sorted the nodes into an order in which they can run",)
 
 
 def leave_training(proto):
@@ -182,9 +182,7 @@ def leave_out_types(proto):
 
 def test_what_training_left_behind_is_left_out(folder):
     altered(leave_training)(folder / "model.onnx")
-    assert load(folder / "model.onnx").repairs == (
-        "left out the training information, which inference does not use",
-    )
+    assert load(folder / "model.onnx").repairs == ("removed the training information",)
 
 
 def test_an_output_without_a_type_gets_the_one_that_follows(folder):

@@ -36,7 +36,7 @@ print("goes on")
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    expected = "crashed | The app made a mistake: ValueError: no such thing | True\ngoes on\n"
+    expected = "crashed | Internal error of the app: ValueError: no such thing | True\ngoes on\n"
     assert done.stdout == expected
 
 

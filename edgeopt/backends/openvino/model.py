@@ -119,7 +119,7 @@ def with_shapes(model: "Model", inputs: tuple[TensorInfo, ...], shapes: Shapes) 
     except RuntimeError as error:
         raise UsageError(
             f"The model does not take the shapes {shapes}: {said_by(error)}",
-            "Give 'shapes' that fit the model's inputs: edgeopt simplify MODEL -o OUT",
+            "Set 'shapes' that fit the model's inputs; `edgeopt analyze MODEL` lists them.",
         ) from error
     return fixed
 

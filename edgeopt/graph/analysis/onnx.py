@@ -221,11 +221,11 @@ def _warnings(model: Model, nodes: tuple[NodeRow, ...], listed: int, looked: Loo
     if listed:
         yield (
             f"{listed:,} weights are listed as inputs, which keeps runtimes from optimizing them; "
-            "`edgeopt simplify` takes them out."
+            "`edgeopt simplify` makes them constants."
         )
     own = [input_ for input_ in model.ir.graph.inputs if not input_.is_initializer()]
     if not own:
-        yield "The model has no input: all that it computes is a constant."
+        yield "The model has no input, so its results are constants."
     shapes = unknown_shapes(nodes)
     if shapes:
         yield shapes
@@ -234,9 +234,9 @@ def _warnings(model: Model, nodes: tuple[NodeRow, ...], listed: int, looked: Loo
         if node.domain:
             foreign[node.domain] += 1
     for domain, count in foreign.items():
-        yield f"{count:,} nodes are of the domain '{domain}', which not every runtime knows."
+        yield f"{count:,} nodes use the domain '{domain}', which not every runtime supports."
     summary = looked.summary
     if summary.twins_bytes:
-        yield f"{summary.twins_bytes:,} bytes of weights are there more than once; `edgeopt simplify` merges them."
+        yield f"{summary.twins_bytes:,} bytes of weights are duplicates; `edgeopt simplify` merges them."
     if summary.not_finite:
-        yield f"{len(summary.not_finite)} weights hold NaN or infinity: {', '.join(summary.not_finite[:3])}."
+        yield f"{len(summary.not_finite)} weights contain NaN or infinity: {', '.join(summary.not_finite[:3])}."

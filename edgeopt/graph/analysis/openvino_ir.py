@@ -89,7 +89,9 @@ def _parse(path: Path) -> Element:
             f"'{path.name}' is not a readable OpenVINO model: {error}.", "Convert the model again."
         ) from None
     if net.tag != "net" or net.find("layers") is None:
-        raise ModelError(f"'{path.name}' is XML, but no OpenVINO model.", "Give the .xml that OpenVINO wrote.")
+        raise ModelError(
+            f"'{path.name}' is XML, but not an OpenVINO model.", "Pass the .xml file that OpenVINO wrote."
+        )
     return net
 
 
@@ -158,7 +160,7 @@ def _cost(
 ) -> Cost:
     kind = layer.get("type", "")
     if kind in HOLDERS:
-        return Cost(0, 0, 0, 0, "the file does not say how often its body runs; it counts once")
+        return Cost(0, 0, 0, 0, "the number of iterations is not in the file; its body counts once")
     given = [_operand(tensor, weight) for tensor, weight in zip(inputs, held, strict=True)]
     data = layer.find("data")
     attributes = {} if data is None else dict(data.attrib)

@@ -47,16 +47,16 @@ class Operands:
 
         name = str(value.name)
         if isinstance(value.type, ir.SequenceType | ir.OptionalType):
-            return Operand(name, reason="{} is a sequence or may be missing, so its size depends on the data")
+            return Operand(name, reason="{} is a sequence or optional, so its size depends on the data")
         tensor = _constant(value)
         dtype = value.dtype or (tensor.dtype if tensor is not None else None)
         shape = self._real.get(name) or _sizes(value.shape)
         if shape is None and tensor is not None:
             shape = _sizes(tensor.shape)
         if dtype is ir.DataType.STRING:
-            return Operand(name, shape, None, reason="{} holds texts, which have no fixed size")
+            return Operand(name, shape, None, reason="{} contains strings, which have no fixed size")
         if dtype is None or dtype is ir.DataType.UNDEFINED:
-            return Operand(name, shape, None, reason="the type of {} is not known before the model runs")
+            return Operand(name, shape, None, reason="the type of {} is known only at run time")
         values = None
         computed = self._values.get(value)
         if computed is not None and computed.size <= _SMALL:

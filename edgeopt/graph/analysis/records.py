@@ -317,6 +317,4 @@ def unknown_shapes(nodes: Iterable[NodeRow]) -> str | None:
     unknown = sum(output.shape is None for output in outputs)
     if not unknown:
         return None
-    return (
-        f"The shapes of {unknown:,} of {len(outputs):,} intermediate tensors are not known before the model runs."
-    )
+    return f"The shapes of {unknown:,} of {len(outputs):,} intermediate tensors are known only at run time."

@@ -33,7 +33,7 @@ def least(device: Device, precision: str, threads: int, operations: int, moved_b
         return f"no peak is known for {precision} with {threads} threads"
     bandwidth = _bytes_per_s(device, threads, moved_bytes)
     if bandwidth is None:
-        return f"no peak of memory is known with {threads} threads"
+        return f"no peak of the memory is known for {threads} threads"
     moving, computing = moved_bytes / bandwidth, operations / max(rates) if rates else 0.0
     return Least(moving, "memory") if moving >= computing else Least(computing, "compute")
 

@@ -41,7 +41,7 @@ def timed(rows: Iterable[NodeRow], given: Given) -> tuple[tuple[NodeRow, ...], s
         else:
             reasons[best] = reasons.get(best, 0) + 1
             found.append(row)
-    told = "; ".join(f"{count:,} nodes are not in it: {reason}" for reason, count in reasons.items())
+    told = "; ".join(f"{count:,} nodes are not included: {reason}" for reason, count in reasons.items())
     return tuple(found), told
 
 

@@ -112,7 +112,7 @@ def trips(node: "ir.Node", call: Call, model: "ir.Model", operands: Operands) ->
         found = _scan_trips(call, model) if node.op_type == "Scan" else _loop_trips(node, call, operands)
     except (Unknown, IndexError):
         found = None
-    return "the number of iterations is known only when the model runs; one is counted" if found is None else found
+    return "the number of iterations is known only at run time; it counts once" if found is None else found
 
 
 def _scan_trips(call: Call, model: "ir.Model") -> int | None:

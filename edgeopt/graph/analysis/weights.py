@@ -65,7 +65,7 @@ def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) 
     unused = tuple(str(value.name) for value, _ in weights if not value.uses() and not value.is_graph_output())
     note, contents = "", {}
     if size > LOOKED_INTO_BYTES and not everything:
-        note = f"nobody looked at the numbers in {units.size(size)} of weights; --weights does"
+        note = f"values not analyzed: {units.size(size)} of weights; use --weights"
     else:
         contents = {id(tensor): content(tensor) for _, tensor in weights}
     named = [(str(value.name), tensor, contents.get(id(tensor), Content())) for value, tensor in weights]

@@ -57,13 +57,13 @@ def _inside(path: Path, tensor: str, location: str) -> Path:
     parts = PurePosixPath(location.replace("\\", "/"))
     if not location or parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[0]:
         raise ModelError(
-            f"The weight '{tensor}' of '{path.name}' lies outside the model's folder ('{location}').",
-            "Only files beside the model are read, for safety; save it again with its data there.",
+            f"The weight '{tensor}' of '{path.name}' is outside the model's folder ('{location}').",
+            "For safety, only files in the model's folder are read. Save the model again with its data there.",
         )
     if IN_MEMORY in parts.parts:
         raise ModelError(
-            f"The weight '{tensor}' of '{path.name}' names ONNX Runtime's own memory as its place ('{location}').",
-            "No file can lie there, and runtimes crash on it; export the model again.",
+            f"The weight '{tensor}' of '{path.name}' refers to ONNX Runtime's own memory ('{location}').",
+            "That is not a file, and runtimes crash on it. Export the model again.",
         )
     file = path.parent
     for part in parts.parts:
@@ -71,17 +71,17 @@ def _inside(path: Path, tensor: str, location: str) -> Path:
         if file.is_symlink():
             raise ModelError(
                 f"The external data '{location}' of '{path.name}' is a symbolic link.",
-                "Put the real file beside the model: cp -L follows links.",
+                "Put the file itself into the model's folder: cp -L follows links.",
             )
     if not file.is_file():
         raise ModelError(
             f"The external data '{location}' of '{path.name}' is missing.",
-            f"Put it into the model's folder, {path.parent}; the two files belong together.",
+            f"Put it into the model's folder, {path.parent}; it belongs to the model.",
         )
     if file.stat().st_nlink > 1:
         raise ModelError(
             f"The external data '{location}' of '{path.name}' has several hard links.",
-            "onnx's own loaders refuse that, for safety; a copy made with cp is a file of its own.",
+            "onnx's own loaders refuse this for safety. Replace it with a copy: cp makes one.",
         )
     return file
 
@@ -92,7 +92,7 @@ def _check_length(path: Path, file: Path, tensor: Proto, entries: dict[str, str]
         length = int(entries.get("length") or _size_bytes(tensor))
     except ValueError:
         raise ModelError(
-            f"The weight '{tensor.name}' of '{path.name}' says no valid place in '{file.name}'.",
+            f"The weight '{tensor.name}' of '{path.name}' has no valid offset in '{file.name}'.",
             "Export the model again.",
         ) from None
     size = file.stat().st_size

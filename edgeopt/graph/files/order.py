@@ -75,7 +75,7 @@ def given(graph: Proto) -> Iterator[str]:
 def disorder(graph: Proto, outer: frozenset[str] = frozenset()) -> str | None:
     """Why a sorted graph's nodes cannot be computed, as the second half of a sentence, or None."""
     if twice := _first_repeated(weight.name for weight in graph.initializer):
-        return f"holds the weight '{twice}' twice"
+        return f"contains the weight '{twice}' twice"
     if twice := _first_repeated(value.name for value in graph.input):
         return f"lists the input '{twice}' twice"
     return _disorder(graph.node, frozenset(given(graph)), outer, [value.name for value in graph.output])
@@ -104,12 +104,12 @@ def _disorder(
             if name in made:
                 return f"computes '{name}' twice, in {node_label(made[name])} and in {node_label(node)}"
             if name in fixed:
-                return f"computes '{name}' in {node_label(node)}, which is the name of an input or weight already"
+                return f"computes '{name}' in {node_label(node)}, which is already the name of an input or weight"
             if name:
                 made[name] = node
         known.update(node.output)
     lost = next((name for name in outputs if name not in known), None)
-    return f"promises the output '{lost}', which no node computes" if lost is not None else None
+    return f"declares the output '{lost}', which no node computes" if lost is not None else None
 
 
 def _first_repeated(names: Iterable[str]) -> str | None:

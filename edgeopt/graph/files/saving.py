@@ -50,7 +50,7 @@ def save(model_ir: "ir.Model", path: Path | str) -> None:
             _put(temporary, path)
     except FileNotFoundError as error:
         raise ModelError(
-            f"The folder '{path.parent}' does not exist.", "Make it first, or give another place with -o."
+            f"The folder '{path.parent}' does not exist.", "Create it, or choose another path with -o."
         ) from error
 
 
@@ -167,7 +167,7 @@ def _write_tensor(tensor: "ir.TensorProtocol", out: _Digesting) -> None:
         # onnx-ir's own, for a file that is shorter than it was
     if out.written - start != tensor.nbytes:
         raise ModelError(
-            f"The weight '{tensor.name}' gave {out.written - start:,} bytes where its type and shape need "
+            f"The weight '{tensor.name}' has {out.written - start:,} bytes; its type and shape need "
             f"{tensor.nbytes:,}.",
             "Its file was changed meanwhile; export the model again.",
         )

@@ -20,7 +20,7 @@ class Sighting:
     hint: str
 
 
-UNPACK = "Unpack it and give the .onnx file inside."
+UNPACK = "Unpack it and pass the .onnx file inside."
 CONVERT_TF = "Convert it first: python -m tf2onnx.convert."
 MAGIC = (
     # (offset, bytes, what it is, what to do)
@@ -32,11 +32,11 @@ MAGIC = (
     (0, b"\x28\xb5\x2f\xfd", "a Zstandard archive", UNPACK),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK),
     (257, b"ustar", "a tar archive", UNPACK),
-    (0, b"\x93NUMPY", "a NumPy array", "Data goes behind --data; give the .onnx file as the model."),
-    (0, b"ftrt", "a TensorRT engine", "An engine fits one GPU alone; give the .onnx file that it was built from."),
-    (0, b"ptrt", "a TensorRT engine", "An engine fits one GPU alone; give the .onnx file that it was built from."),
+    (0, b"\x93NUMPY", "a NumPy array", "Pass data with --data, and the .onnx file as the model."),
+    (0, b"ftrt", "a TensorRT engine", "An engine fits one GPU only; pass the .onnx file that it was built from."),
+    (0, b"ptrt", "a TensorRT engine", "An engine fits one GPU only; pass the .onnx file that it was built from."),
     (4, b"TFL3", "a TensorFlow Lite model", "Convert it first: python -m tf2onnx.convert --tflite MODEL."),
-    (4, b"ORTM", "an ONNX Runtime .ort model", "Give the .onnx file that it was made from."),
+    (4, b"ORTM", "an ONNX Runtime .ort model", "Pass the .onnx file that it was made from."),
     (4, b"ET12", "an ExecuTorch program", EXPORT_PYTORCH),
     (0, b"version https://git-lfs", "a Git LFS pointer", "Fetch it with: git lfs pull"),
 )
@@ -50,16 +50,20 @@ IN_ZIP = (
     (
         b"deployment.toml",
         "an edgeopt bundle",
-        "Give the model inside it, or the bundle to a command that takes one.",
+        "Pass the model inside it, or use a command that takes a bundle.",
     ),
-    (b".npy", "a NumPy archive", "Data goes behind --data; give the .onnx file as the model."),
+    (b".npy", "a NumPy archive", "Pass data with --data, and the .onnx file as the model."),
 )
 IN_TEXT = (
     # (how the text begins, what it is, what to do)
-    ("<!doctype html", "an HTML page", "A download saved an error page in the model's place; download it again."),
-    ("<html", "an HTML page", "A download saved an error page in the model's place; download it again."),
-    ("<?xml", "an OpenVINO model (XML)", "Give the .onnx file that it was converted from."),
-    ("<net", "an OpenVINO model (XML)", "Give the .onnx file that it was converted from."),
+    (
+        "<!doctype html",
+        "an HTML page",
+        "The download saved an error page instead of the model; download it again.",
+    ),
+    ("<html", "an HTML page", "The download saved an error page instead of the model; download it again."),
+    ("<?xml", "an OpenVINO model (XML)", "Pass the .onnx file that it was converted from."),
+    ("<net", "an OpenVINO model (XML)", "Pass the .onnx file that it was converted from."),
     ("ir_version", "an ONNX model as text", AS_TEXT.format("textproto")),
 )
 
@@ -93,7 +97,7 @@ def _what_text(head: bytes) -> Sighting | None:
             return Sighting(what, hint)
     if start.startswith("{") and '"irversion"' in start:
         return Sighting("an ONNX model as JSON", AS_TEXT.format("json"))
-    return Sighting("a text file", "Give the .onnx file; a download may have saved an error page instead.")
+    return Sighting("a text file", "Pass the .onnx file. A download may have saved an error page instead.")
 
 
 def _text(head: bytes) -> str | None:
@@ -131,7 +135,7 @@ def check_file(path: Path) -> None:
     """Raises ModelError for a file that cannot be read or whose first bytes say that it is no ONNX model."""
     try:
         if path.is_dir():
-            raise ModelError(f"'{path}' is a folder, not a model.", "Give the .onnx file inside it.")
+            raise ModelError(f"'{path}' is a folder, not a model.", "Pass the .onnx file inside it.")
         if path.exists() and not path.is_file():
             raise ModelError(f"'{path}' is a device or a pipe, not a file.", "Save the model to a file first.")
         with path.open("rb") as stream:
@@ -139,7 +143,9 @@ def check_file(path: Path) -> None:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelError(f"There is no file '{path}'.", "Check the path.") from error
     except PermissionError as error:
-        raise ModelError(f"'{path}' may not be read.", "Check the file's permissions.") from error
+        raise ModelError(
+            f"'{path}' cannot be read: permission denied.", "Check the file's permissions."
+        ) from error
     except (OSError, ValueError) as error:
         raise ModelError(f"'{path}' cannot be read: {said_by(error)}.", "Check the path.") from error
     if not head:

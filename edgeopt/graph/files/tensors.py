@@ -23,7 +23,7 @@ def tensor_fault(model: Proto) -> str | None:
         try:
             bits = 0 if tensor.data_type == STRING else ir.DataType(tensor.data_type).bitwidth
         except (ValueError, TypeError):
-            return f"{name} is of the data type {tensor.data_type}, which is not known"
+            return f"{name} has the unknown data type {tensor.data_type}"
         count = math.prod(tensor.dims)
         if tensor.data_location == EXTERNAL:
             continue
@@ -33,7 +33,7 @@ def tensor_fault(model: Proto) -> str | None:
             wanted, what = _stored(tensor.data_type, count, bits), "values"
             got = sum(len(getattr(tensor, field)) for field in TYPED_FIELDS)
         if wanted != got:
-            return f"{name} holds {got:,} {what} where its type and shape need {wanted:,}"
+            return f"{name} has {got:,} {what}; its type and shape need {wanted:,}"
     return None
 
 

@@ -19,7 +19,7 @@ def check_versions(proto: Proto, path: Path, onnx: ModuleType) -> None:
     newer = f"Update onnx ({onnx.__version__} is installed): pip install -U onnx; or export with an older one."
     if proto.ir_version > onnx.IR_VERSION:
         raise ModelError(
-            f"'{path.name}' has IR version {proto.ir_version}; the newest known here is {onnx.IR_VERSION}.", newer
+            f"'{path.name}' has IR version {proto.ir_version}; the newest supported is {onnx.IR_VERSION}.", newer
         )
     newest = {
         "": onnx.defs.onnx_opset_version(),
@@ -32,14 +32,14 @@ def check_versions(proto: Proto, path: Path, onnx: ModuleType) -> None:
         if latest is not None and opset.version > latest:
             of = "" if opset.domain in OWN else f" of {opset.domain}"
             raise ModelError(
-                f"'{path.name}' uses opset {opset.version}{of}; the newest known here is {latest}.", newer
+                f"'{path.name}' uses opset {opset.version}{of}; the newest supported is {latest}.", newer
             )
     if not own and proto.ir_version < 3:
         own = [1]  # before IR version 3 no model said which
     if own and min(own) < OLDEST_OPSET and (changed := _changed(proto.graph, min(own), onnx)):
         raise ModelError(
-            f"'{path.name}' uses opset {min(own)}, in which {changed} means something else than in "
-            f"{OLDEST_OPSET}, the oldest one that is supported.",
+            f"'{path.name}' uses opset {min(own)}, where {changed} has another meaning than in "
+            f"{OLDEST_OPSET}, the oldest supported opset.",
             "Export it with opset 17, or raise it with onnx.version_converter.convert_version(model, 17).",
         )
 

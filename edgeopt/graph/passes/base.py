@@ -119,7 +119,7 @@ def replace_value(old: "ir.Value", new: "ir.Value") -> str | None:
     if old.is_graph_output():
         producer = new.producer()
         if producer is None or producer.graph is not graph or new.is_graph_output():
-            return "its result is an output of the graph, and what it passes on cannot take that name"
+            return "its result is a graph output, and its input cannot take that name"
         # The model's outputs keep the names, types and shapes that they were declared with.
         name, new.shape, new.type = old.name, old.shape or new.shape, old.type or new.type
         for position, output in enumerate(graph.outputs):

@@ -38,5 +38,5 @@ class Command:
 
     @property
     def line(self) -> str:
-        """What to type in a shell to do the same."""
+        """Shell command that does the same."""
         return shlex.join(("edgeopt", *self.arguments))

@@ -52,7 +52,7 @@ def ending_of(
     return Ending(
         "crashed",
         {},
-        f"The job ended with exit code {exit_code} and did not say why.",
+        f"The job ended with exit code {exit_code} without a reason.",
         "Start it again, and look at the details if it happens twice.",
         details,
     )

@@ -8,10 +8,10 @@ from edgeopt.version import __version__
 from edgeopt_gui.actions.book import ActionBook
 
 _STEPS = (
-    ("Device", "See what this device is, and for which target edgeopt optimizes on it."),
-    ("Model", "Open a model, or drop it on the window, and look into it."),
-    ("Optimize", "Choose data and an accuracy floor, start the search, and save the bundle that won."),
-    ("Live", "Watch a model, a bundle or a device's agent at work, and deploy to it."),
+    ("Device", "See the device and the target that edgeopt optimizes for."),
+    ("Model", "Open a model or drop it on the window, and inspect it."),
+    ("Optimize", "Choose data and an accuracy floor, start the search, and save the winning bundle."),
+    ("Live", "Watch a model, a bundle or an agent run, and deploy to the agent."),
 )
 
 
@@ -36,8 +36,8 @@ class AboutDialog(_Dialog):
         super().__init__(parent, "About edgeopt")
         self.setObjectName("about")
         label = QLabel(
-            f"edgeopt {__version__}\n\nFinds the fastest deployment of an ONNX model on a device"
-            f" that measurement proves good.\n\nQt {qVersion()} · Apache-2.0 licence"
+            f"edgeopt {__version__}\n\nFinds the fastest deployment of an ONNX model on a device,"
+            f" proved by measurement.\n\nQt {qVersion()} · Apache-2.0 licence"
         )
         label.setWordWrap(True)
         label.setMinimumWidth(self.fontMetrics().averageCharWidth() * 50)

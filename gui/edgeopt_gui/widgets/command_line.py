@@ -16,7 +16,7 @@ class CommandLine(QWidget):
         self._line = QLineEdit(readOnly=True)
         self._line.setObjectName("command-line")
         self._line.setAccessibleName("Command line")
-        self._line.setToolTip("What to type in a shell to do the same")
+        self._line.setToolTip("Shell command that does the same")
         fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         fixed.setPointSizeF(self.font().pointSizeF())
         self._line.setFont(fixed)

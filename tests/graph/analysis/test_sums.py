@@ -28,8 +28,8 @@ def reasons(*costs, operator="Relu"):
 @pytest.mark.parametrize("name", ["a", "it's", "{}", "domain "])
 def test_nodes_with_a_tensor_of_unknown_shape_are_told_together(name):
     costs = [cost_of(Call("Relu", (Operand(each, None, 32),), (Operand("y", (1,), 32),))) for each in (name, "b")]
-    assert reasons(costs[0]) == (f"Relu 'n0': the shape of '{name}' is not known before the model runs",)
-    assert reasons(*costs) == ("Relu 'n0' and 1 more: the shape of a tensor is not known before the model runs",)
+    assert reasons(costs[0]) == (f"Relu 'n0': the shape of '{name}' is known only at run time",)
+    assert reasons(*costs) == ("Relu 'n0' and 1 more: the shape of a tensor is known only at run time",)
 
 
 def test_other_quoted_words_are_kept():

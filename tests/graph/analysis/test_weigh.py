@@ -62,7 +62,7 @@ def test_a_loop_of_constant_length_counts_its_body_so_often(write_model):
 def test_a_loop_of_unknown_length_counts_once_and_says_so(write_model, inputs, setup, condition):
     found = analyze_onnx(write_model(LOOP.format(inputs=inputs, setup=setup, condition=condition)))
     loop = next(node for node in found.nodes if node.operator == "Loop")
-    assert "known only when the model runs" in loop.cost.unknown
+    assert "known only at run time" in loop.cost.unknown
     assert found.work.unknown == 1
     assert found.work.operations in {4, 5}
     assert found.work.unknown_reasons[0].startswith("Loop 'y': the number of iterations")
@@ -79,7 +79,7 @@ def test_what_holds_a_node_of_unknown_cost_says_that_it_is_within(write_model, o
     holder = next(node for node in analysis.nodes if node.operator == "If")
     assert holder.cost.unknown_within
     assert holder.cost.unknown.startswith("within: the shape of '")
-    assert holder.cost.unknown_kind == "within: the shape of a tensor is not known before the model runs"
+    assert holder.cost.unknown_kind == "within: the shape of a tensor is known only at run time"
 
 
 def test_a_scan_counts_its_body_for_each_step(write_model):

@@ -30,7 +30,7 @@ def test_a_branch_may_read_what_came_before_it():
 
 
 def test_an_output_that_nobody_computes():
-    assert "promises the output 'y'" in why("g (float[2] x) => (float[2] y) { a = Relu(x) }")
+    assert "declares the output 'y'" in why("g (float[2] x) => (float[2] y) { a = Relu(x) }")
 
 
 def test_a_cycle_through_several_nodes_names_where_it_closes():
@@ -71,13 +71,13 @@ def test_a_node_that_needs_itself_is_a_cycle():
 def test_a_name_that_is_computed_twice():
     text = "g (float[2] x) => (float[2] y) { y = Relu(x)  y = Neg(x) }"
     assert why(text) == "computes 'y' twice, in Relu 'y' and in Neg 'y'"
-    assert "the name of an input or weight already" in why("g (float[2] x) => (float[2] x) { x = Relu(x) }")
+    assert "already the name of an input or weight" in why("g (float[2] x) => (float[2] x) { x = Relu(x) }")
 
 
 def test_a_weight_or_input_that_is_there_twice():
     graph = parsed("g (float[2] x) => (float[2] y) { y = Relu(x) }").graph
     graph.initializer.extend([onnx.TensorProto(name="w"), onnx.TensorProto(name="w")])
-    assert disorder(graph) == "holds the weight 'w' twice"
+    assert disorder(graph) == "contains the weight 'w' twice"
     assert "lists the input 'x' twice" in why("g (float[2] x, float[2] x) => (float[2] y) { y = Relu(x) }")
 
 
@@ -90,7 +90,7 @@ def test_functions_are_sorted_and_checked_too():
     assert sort(function)
     assert function_disorder(function) is None
     function.output[0] = "nobody"
-    assert function_disorder(function) == "promises the output 'nobody', which no node computes"
+    assert function_disorder(function) == "declares the output 'nobody', which no node computes"
 
 
 def test_functions_that_call_each_other_in_a_circle():

@@ -133,7 +133,7 @@ def test_saving_into_a_folder_that_is_not_there(weighted, folder):
 def test_data_that_shrank_meanwhile_is_told(external_model, folder):
     model = load(external_model)
     os.truncate(folder / "weights.bin", 100)
-    with pytest.raises(ModelError, match="'w' gave 100 bytes where its type and shape need 1,600"):
+    with pytest.raises(ModelError, match="'w' has 100 bytes; its type and shape need 1,600"):
         save(model.ir, folder / "copy.onnx")
     assert not (folder / "copy.onnx").exists()
 

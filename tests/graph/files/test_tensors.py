@@ -39,9 +39,9 @@ def spoiled(**changes):
 
 
 BAD = (
-    (spoiled(raw_data=b"1234"), "its weight 'w' holds 4 bytes where its type and shape need 24"),
-    (lambda tensor: tensor.ClearField("raw_data"), "holds 0 values where its type and shape need 6"),
-    (spoiled(data_type=99), "is of the data type 99, which is not known"),
+    (spoiled(raw_data=b"1234"), "its weight 'w' has 4 bytes; its type and shape need 24"),
+    (lambda tensor: tensor.ClearField("raw_data"), "has 0 values; its type and shape need 6"),
+    (spoiled(data_type=99), "has the unknown data type 99"),
     (lambda tensor: tensor.dims.__setitem__(0, -2), "has a negative dimension"),
 )
 
@@ -61,7 +61,7 @@ def test_sparse_weights_become_dense_and_the_model_says_so(write_model, results,
     proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
     path.write_bytes(proto.SerializeToString())
     model = load(path)
-    assert model.repairs == ("made 'w' dense, which came sparse",)
+    assert model.repairs == ("converted sparse weights to dense: 'w'",)
     (sum_,) = results(model.ir, x=np.zeros((2, 3), np.float32))
     np.testing.assert_array_equal(sum_, [[0, 3, 0], [0, 0, 4]])
 

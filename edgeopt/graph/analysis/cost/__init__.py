@@ -35,12 +35,12 @@ RULES: dict[str, Callable[[Call], Arithmetic]] = {
 }
 DEPENDS_ON_DATA = {
     "ImageDecoder": "the size of a picture depends on the data",
-    "TfIdfVectorizer": "how many n-grams it finds depends on the data",
+    "TfIdfVectorizer": "the number of n-grams depends on the data",
     **dict.fromkeys(
         ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "Tokenizer"),
-        "texts have no fixed length",
+        "strings have no fixed length",
     ),
-    "Gradient": "it stands for another graph, which only training makes",
+    "Gradient": "it represents another graph, which exists only in training",
 }
 
 
@@ -53,14 +53,12 @@ def arithmetic(call: Call) -> Arithmetic:
         rule = RULES.get(call.operator)
     if rule is None:
         own = f" of the domain '{call.domain}'" if call.domain not in STANDARD_DOMAINS else ""
-        raise Unknown(
-            DEPENDS_ON_DATA.get(call.operator) or f"what {call.operator}{own} computes is not known here"
-        )
+        raise Unknown(DEPENDS_ON_DATA.get(call.operator) or f"the cost of {call.operator}{own} is not known")
     try:
         return rule(call)
     except (IndexError, ValueError, KeyError) as error:
         # An operator of another form than its definition has, as hand-made and damaged models do.
-        raise Unknown(f"its shapes are not those of {call.operator}") from error
+        raise Unknown(f"its shapes do not fit {call.operator}") from error
 
 
 def cost_of(call: Call) -> Cost:

@@ -27,7 +27,7 @@ def standard(call: Call) -> Arithmetic:
         batch, heads, queries, size = query
         return _times(_of(queries, key[2] + past, heads * size, heads * value[3], heads), batch)
     if len(query) != 3 or len(value) != 3:
-        raise Unknown(f"its query has {len(query)} dimensions, where 3 or 4 are known")
+        raise Unknown(f"its query has {len(query)} dimensions; 3 or 4 are supported")
     batch, queries, width = query
     heads, of_values = max(1, call.whole("q_num_heads", 1)), max(1, call.whole("kv_num_heads", 1))
     return _times(_of(queries, key[1] + past, width, value[2] // of_values * heads, heads), batch)

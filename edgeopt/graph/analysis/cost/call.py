@@ -48,7 +48,7 @@ class Operand:
 
     def known_shape(self) -> Shape:
         if self.shape is None:
-            raise self._unknown("the shape of {} is not known before the model runs")
+            raise self._unknown("the shape of {} is known only at run time")
         return self.shape
 
     def count(self) -> int:
@@ -95,7 +95,7 @@ class Call:
         """The size of an input along one axis."""
         shape = self.shape(position)
         if not -len(shape) <= place < len(shape):
-            raise Unknown(f"its input {position + 1} has {len(shape)} dimensions, fewer than it should have")
+            raise Unknown(f"its input {position + 1} has {len(shape)} dimensions, fewer than expected")
         return shape[place]
 
     def given(self) -> int:

@@ -13,7 +13,7 @@ def _constant(call: Call, position: int) -> int:
     values = call.input(position).values
     if not values:
         raise Unknown(
-            f"'{call.input(position).name}' decides how much it computes, and is known only when the model runs"
+            f"'{call.input(position).name}' determines the amount of computation and is known only at run time"
         )
     return int(values[0])
 
@@ -25,7 +25,7 @@ def transform(call: Call) -> Arithmetic:
     if call.has(2):
         axis = _constant(call, 2)
     if not -len(shape) <= axis < len(shape):
-        raise Unknown(f"its axis {axis} is none of its input's {len(shape)}")
+        raise Unknown(f"its axis {axis} is outside the {len(shape)} axes of its input")
     length = _constant(call, 1) if call.has(1) else shape[axis]
     transforms = prod(shape[:-1]) // max(1, shape[axis])
     return Arithmetic(0, transforms * _fourier(length) // (2 if call.whole("onesided") else 1))

@@ -31,7 +31,7 @@ def of_regions(call: Call) -> Arithmetic:
     """Each cell takes so many samples along both sides, and each sample mixes four neighbours."""
     samples = call.whole("sampling_ratio")
     if samples < 1:
-        raise Unknown("how many samples a region takes depends on its size, so on the data")
+        raise Unknown("the number of samples of a region depends on its size, so on the data")
     return Arithmetic(4 * call.out() * samples * samples)
 
 
@@ -68,9 +68,9 @@ def summed_up(call: Call) -> Arithmetic:
 
 def of_data(call: Call) -> Arithmetic:
     raise Unknown(
-        "how many boxes it compares depends on the data"
+        "the number of compared boxes depends on the data"
         if call.operator == "NonMaxSuppression"
-        else "how many elements a region covers depends on the data"
+        else "the number of elements in a region depends on the data"
     )
 
 

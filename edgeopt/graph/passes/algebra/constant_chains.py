@@ -89,7 +89,7 @@ def _why_not(
             if step is not None and value is not step.source and value is not None:
                 number = constant(value)
                 if number is None or widens(source, number):
-                    return f"the constant '{value.name}' may make the tensor bigger"
+                    return f"the constant '{value.name}' may broadcast the tensor to a larger shape"
                 given += number.size
     numbers = [number for _, number in wanted]
     if sum(number.size for number in numbers) > _GROWTH * given:
@@ -97,7 +97,7 @@ def _why_not(
     if not all(fits(number, source.dtype.numpy()) for number in numbers):
         return f"the merged constants do not fit into {source.dtype.name.lower()}"
     if rounds_away(whole.largest, source.dtype.numpy()):
-        return "it adds and takes away so much that what is rounded differs from what the merged chain rounds"
+        return "it adds and subtracts so much that the merged chain would round differently"
     if whole.reason:
         return whole.reason
     adds = any(is_op(node, "Add", "Sub") for node in chain)

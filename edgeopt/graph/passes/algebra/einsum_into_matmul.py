@@ -71,18 +71,18 @@ def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: N
     """Replaces the node; tells by which operator, or why it stays."""
     operands = [value for value in node.inputs if value is not None]
     if not 0 < len(operands) == len(node.inputs) <= 2:
-        return f"it has {len(node.inputs)} operands, and a product takes two"
+        return f"it has {len(node.inputs)} operands; a matrix product has two"
     equation = read(node.attributes["equation"].as_string(), [rank(value) for value in operands])
     if isinstance(equation, str):
         return equation
     if own := alone(equation):
-        return f"it sums '{called(own[0])}' of one operand alone"
+        return f"it sums '{called(own[0])}' over one operand only"
     writer = Writer(graph, node)
     if len(operands) == 1:
         writer.finish(writer.turned(operands[0], equation.terms[0], equation.result))
         return "Transpose"
     lengths = _lengths(equation, operands)
-    found: MatrixForm | str = "its numbers are not known to be floats, and not every runtime multiplies others so"
+    found: MatrixForm | str = "its values may not be floats, and not every runtime multiplies other types"
     if all(value.dtype is not None and value.dtype.name in FLOATS for value in operands):
         found = lengths if isinstance(lengths, str) else _cheapest(equation, operands, lengths)
     if not summed(equation) and (isinstance(found, str) or not crosses(equation)):
@@ -92,7 +92,7 @@ def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: N
         return str(found)
     if _is_ambiguous(found, lengths):
         if context.empty_inputs:
-            return "a Reshape cannot tell one open dimension from the others where one of these is 0"
+            return "Reshape cannot infer an open dimension if another one is 0"
         notes.nonempty_only = True
     writer.product(equation, operands, lengths, found)
     return "MatMul"
@@ -121,7 +121,7 @@ def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
         if isinstance(here, int) and isinstance(there, int):
             return f"'{called(index)}' is {here} long in one operand and {there} in the other"
         if index not in equation.result:
-            return f"'{called(index)}' is not known to be equally long in both operands"
+            return f"'{called(index)}' may have different sizes in the operands"
     return found
 
 
@@ -140,7 +140,7 @@ def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) 
         shapes = (joined(way.left, lengths), joined(way.right, lengths), parted(way.out, lengths))
         open_one = next((shape for shape in shapes if isinstance(shape, str)), "")
         reason = reason or (
-            f"'{called(open_one)}' is open beside another index, and a Reshape finds only one" if open_one else ""
+            f"'{called(open_one)}' is open like another index, and Reshape can infer only one" if open_one else ""
         )
     return best or reason
 

@@ -43,7 +43,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
         result.replace_all_uses_with(pool.outputs[0], replace_graph_outputs=True)
         node.graph.remove(node, safe=True)
         notes.nonempty_only |= is_open
-        notes.did("made pools of whole pictures global pooling", label(node))
+        notes.did("replaced pooling of whole pictures by global pooling", label(node))
     return notes.result(model)
 
 
@@ -91,12 +91,12 @@ def _why_not_type(node: "ir.Node") -> str | None:
     if value is not None and value.dtype in {ir.DataType.FLOAT, ir.DataType.FLOAT16}:
         return None
     kind = value.dtype.name.lower() if value is not None and value.dtype is not None else "unknown numbers"
-    return f"global pooling of {kind} is not to be had in every runtime"
+    return f"global pooling of {kind} is not supported by every runtime"
 
 
 PASS = Pass(
     "global-pooling",
-    "what is taken over whole pictures becomes global pooling",
+    "pooling and reductions over whole pictures become global pooling",
     apply,
     tolerance_db=100.0,
     finite_only=True,  # GlobalMaxPool loses NaN, and gives the lowest number for minus infinity

@@ -52,9 +52,8 @@ def _divide(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
         precise = np.abs(factor.astype(np.float64) * exact - 1) <= EPSILON[divisor.dtype.name]
         precise &= np.abs(factor.astype(np.float64)) >= _SMALLEST_NORMAL[factor.dtype.name]
     if not precise.all():
-        return (
-            f"the reciprocal of '{node.inputs[1].name if node.inputs[1] else ''}' is no normal number of its type"
-        )
+        named = node.inputs[1].name if node.inputs[1] else ""
+        return f"the reciprocal of '{named}' is not a normal number of its type"
     gone = label(node)
     result = node.outputs[0]
     weight = new_weight(graph, f"{node.name or result.name}_reciprocal", factor)
@@ -245,18 +244,18 @@ def _spreads_over(shape: tuple[int, ...], value: "ir.Value | None") -> bool:
 
 FORMS = (
     Form("multiplied by the reciprocal instead of dividing by a constant", _divide),
-    Form("took square roots as such", _root),
+    Form("replaced powers by square roots", _root),
     Form("wrote the larger of two as Relu or LeakyRelu", _larger, opset=14),
-    Form("gave PRelu with one slope for all as LeakyRelu", _one_slope),
-    Form("limited from both sides by one Clip", _smaller, opset=11),
+    Form("wrote PRelu with a single slope as LeakyRelu", _one_slope),
+    Form("merged two limits into one Clip", _smaller, opset=11),
     Form("shuffled channels by one Gather", _shuffle),
-    Form("multiplied channels instead of convolving single places", _by_channel),
-    Form("doubled the channels before a convolution of each by itself", _twofold),
+    Form("replaced a 1x1 depthwise convolution by a multiplication", _by_channel),
+    Form("doubled the channels before a depthwise convolution", _twofold),
 )
 
 PASS = Pass(
     "operator-forms",
-    "operators in the form that runtimes compute fastest",
+    "operators take the form that runtimes compute fastest",
     apply,
     tolerance_db=100.0,
     finite_only=True,  # Pow(x, 0.5) is infinity at -infinity and +0 at -0; Relu may drop a NaN

@@ -51,7 +51,7 @@ def rewrites() -> tuple[Rewrite, ...]:
     known_shape, two_shapes = guarded.reshape_rules()
     return (
         Rewrite("multiplied matrices without reshaping them first", ("MatMul",), guarded.product_rules()),
-        Rewrite("filled tensors in the wanted type at once", ("ConstantOfShape",), guarded.filling_rules(), 9),
+        Rewrite("filled tensors directly in the wanted type", ("ConstantOfShape",), guarded.filling_rules(), 9),
         Rewrite("made the shape of a Reshape constant", ("Reshape",), (known_shape,), 14, speaks=True),
         Rewrite("merged minima and maxima", ("Min", "Max"), extremes, 11, speaks=True),
         Rewrite("merged activations and clips", ("Relu", "Clip"), clips, 11, speaks=True),
@@ -114,6 +114,4 @@ def _why_not(rewrite: Rewrite, notes: Notes) -> WhyNot:
 SILENT = ("Shape input is already a constant", *SAYS_NOTHING)
 
 # A convolution that pads itself may add up in another order.
-PASS = Pass(
-    "rewrite-patterns", "small patterns become the simpler nodes that they mean", apply, tolerance_db=100.0
-)
+PASS = Pass("rewrite-patterns", "small patterns become simpler nodes", apply, tolerance_db=100.0)

@@ -65,7 +65,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     if behind:
         notes.did(f"put {plural(len(behind), 'node')} with constants into the weights before", *behind)
     if before:
-        notes.did(f"put {plural(len(before), 'node')} with constants into the weights behind", *before)
+        notes.did(f"put {plural(len(before), 'node')} with constants into the weights after", *before)
     separate_names(model)
     return notes.result(model)
 
@@ -86,7 +86,7 @@ def _try_behind(
         notes.refuse(affine, label(node))
         return
     if _loses(linear, affine):
-        notes.refuse("its constant is so small that it would be rounded away in the bias", label(node))
+        notes.refuse("its constant would be rounded away in the bias", label(node))
         return
     if reason := put_behind(part, linear, affine, node.name or node.outputs[0].name or linear.op_type):
         notes.refuse(reason, label(node))
@@ -121,12 +121,12 @@ def _try_before(
         reason = _why_no_shift(linear)
     if reason is not None:
         if not is_op(linear, "MatMul"):
-            notes.refuse(f"it cannot go into the {linear.op_type} behind it: {reason}", label(node))
+            notes.refuse(f"it cannot be merged into the {linear.op_type} after it: {reason}", label(node))
         return
     channels = channels_before(linear)
     affine = _affine(step, linear, channels, step.source)
     if isinstance(affine, Affine) and affine.by_channel and not _has_channels(linear, step.source, channels):
-        affine = f"its constant may make '{step.source.name}' bigger"
+        affine = f"its constant may broadcast '{step.source.name}' to a larger shape"
     if isinstance(affine, str):
         notes.refuse(affine, label(node))
         return
@@ -142,7 +142,7 @@ def _why_no_shift(linear: "ir.Node") -> str | None:
     if is_op(linear, "MatMul"):
         return "a MatMul has no bias"
     if is_op(linear, "ConvTranspose"):
-        return "at the borders of a ConvTranspose fewer products are summed"
+        return "a ConvTranspose sums fewer products at its borders"
     return (
         "the convolution pads with zeros, which are not shifted"
         if is_op(linear, "Conv") and pads(linear)
@@ -171,7 +171,7 @@ def _affine(step: ScaleAndShift, linear: "ir.Node", channels: int, value: "ir.Va
     assert axis is not None  # noqa: S101 - the rank is known
     found = [by_channel(number, axis, rank, channels) for number in (step.factor, step.shift)]
     if found[0] is None or found[1] is None:
-        return "its constant differs within a channel, or makes the tensor bigger"
+        return "its constant differs within a channel, or broadcasts the tensor"
     return Affine(found[0], found[1])
 
 

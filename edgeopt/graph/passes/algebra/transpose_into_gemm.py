@@ -42,6 +42,4 @@ def _swaps(node: "ir.Node") -> bool:
     return order is None or (not order.is_ref() and list(order.as_ints()) == [1, 0])
 
 
-PASS = Pass(
-    "transpose-into-gemm", "transposes of matrices go into the Gemm behind them", apply, tolerance_db=100.0
-)
+PASS = Pass("transpose-into-gemm", "transposes of matrices go into the Gemm after them", apply, tolerance_db=100.0)

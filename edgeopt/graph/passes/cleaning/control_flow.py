@@ -58,7 +58,7 @@ def _resolve_if(node: "ir.Node", notes: Notes) -> None:
         return
     name = label(node)
     _become(node, _move_out(branch.as_graph(), node))
-    notes.did("replaced an If by the branch that is always taken", name)
+    notes.did("replaced an If by the branch that always runs", name)
 
 
 def _resolve_loop(node: "ir.Node", notes: Notes) -> None:
@@ -100,7 +100,7 @@ def _skip_loop(node: "ir.Node", body: "ir.Graph", notes: Notes) -> None:
         read = output.uses() or output.is_graph_output()
         known = element.shape is not None and element.shape.is_static() and element.dtype is not None
         if read and not known:
-            notes.refuse("the shape of what the loop would collect is not known", label(node))
+            notes.refuse("the shape of the collected outputs is not known", label(node))
             return
     assert node.graph is not None  # noqa: S101 - the caller saw to it
     for output, element in collected:
@@ -109,7 +109,7 @@ def _skip_loop(node: "ir.Node", body: "ir.Graph", notes: Notes) -> None:
         results.append(constant_before(node, f"{output.name}__empty", np.zeros(shape, kind)))
     name = label(node)
     _become(node, results)
-    notes.did("took loops away that never run", name)
+    notes.did("removed loops that never run", name)
 
 
 def _run_once(node: "ir.Node", body: "ir.Graph", notes: Notes) -> None:
@@ -136,7 +136,7 @@ def _run_once(node: "ir.Node", body: "ir.Graph", notes: Notes) -> None:
         node.graph.insert_before(node, wider)
         results[place] = wider.outputs[0]
     _become(node, results)
-    notes.did("put the body of loops that run once in their place", name)
+    notes.did("replaced loops that run once by their body", name)
 
 
 def _move_out(inner: "ir.Graph", node: "ir.Node") -> "list[ir.Value]":
@@ -206,4 +206,4 @@ def _drop_unread_results(node: "ir.Node", notes: Notes) -> None:
     notes.did(f"dropped {plural(gone, 'result')} of an If that nothing reads", label(new))
 
 
-PASS = Pass("control-flow", "branches and loops whose course is known become plain nodes", apply)
+PASS = Pass("control-flow", "branches and loops with known conditions become plain nodes", apply)

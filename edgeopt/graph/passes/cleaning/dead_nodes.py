@@ -42,4 +42,4 @@ def _remove_unused_weights_of_subgraphs(model: "ir.Model") -> None:
                 del graph.initializers[name]
 
 
-PASS = Pass("dead-nodes", "nodes, weights and functions that no output needs go away", apply)
+PASS = Pass("dead-nodes", "nodes, weights and functions that no output needs are removed", apply)

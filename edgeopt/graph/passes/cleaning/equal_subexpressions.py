@@ -52,9 +52,9 @@ def _merged(node: "ir.Node", first: "dict[Hashable, ir.Node]", notes: Notes) -> 
         return False
     pairs = list(zip(node.outputs, twin.outputs, strict=True))
     if is_random(node):
-        notes.refuse("it draws random numbers, so two of them are not the same", label(node))
+        notes.refuse("it draws random numbers", label(node))
     elif twin.graph is not node.graph and any(old.is_graph_output() for old in node.outputs):
-        notes.refuse("its result is what a branch returns, and must be computed there", label(node))
+        notes.refuse("a branch returns its result, so it must stay there", label(node))
     elif any(old.is_graph_output() and new.is_graph_output() for old, new in pairs):
         notes.refuse("both results are outputs of the graph", label(node))
     else:
@@ -99,4 +99,4 @@ def _alike(value: "ir.Value | None") -> Hashable:
     return tensor.dtype, tuple(int(dim) for dim in tensor.shape), tensor.tobytes()
 
 
-PASS = Pass("equal-subexpressions", "what is computed twice is computed once", apply)
+PASS = Pass("equal-subexpressions", "equal subexpressions are computed once", apply)

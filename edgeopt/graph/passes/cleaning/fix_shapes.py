@@ -49,7 +49,7 @@ def _why_not(model: "ir.Model", name: str, wanted: tuple[int, ...]) -> str:  # n
 def _misfit(value: "ir.Value", wanted: tuple[int, ...], sizes: dict[str, int]) -> str | None:
     """Why an input cannot have this shape; notes which size each named dimension gets."""
     if any(size < 1 and size != AS_IT_IS for size in wanted):
-        return f"{_text(wanted)} is no shape: sizes are at least 1, or -1 for those to leave as they are"
+        return f"{_text(wanted)} is not a shape: sizes are at least 1, or -1 to keep a size"
     if value.shape is None:
         return None
     if len(value.shape) != len(wanted):

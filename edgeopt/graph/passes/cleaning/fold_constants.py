@@ -184,13 +184,13 @@ def _tell(before: "dict[ir.Node, str]", left: "set[ir.Node]", notes: Notes) -> N
     if branches:
         notes.did(f"resolved {plural(len(branches), 'If')} whose condition is known", *branches)
     if folded:
-        notes.did(f"removed {plural(len(folded), 'node')} whose results are known or no longer needed", *folded)
+        notes.did(f"removed {plural(len(folded), 'node')} with known or unused results", *folded)
     if lifted:
         notes.did(f"made weights of {plural(len(lifted), 'Constant node')}", *lifted)
     for node in left:
         if is_op(node, "If") and constant(node.inputs[0]) is None:
-            notes.refuse("the condition of the If is known only when the model runs", label(node))
+            notes.refuse("the condition of the If is known only at run time", label(node))
 
 
 # onnx's reference computes them, and rounds otherwise than a runtime would.
-PASS = Pass("fold-constants", "what depends on constants alone is computed once, now", apply, tolerance_db=100.0)
+PASS = Pass("fold-constants", "results that depend only on constants are computed once", apply, tolerance_db=100.0)

@@ -99,16 +99,14 @@ def _reshape(
         open_sizes = sum(not isinstance(size, int) for size in wanted)
         notes.refuse(
             f"{plural(open_sizes, 'dimension')} of the new shape {'is' if open_sizes == 1 else 'are'} "
-            "known only when the model runs; fixing the shapes of the inputs would tell",
+            "known only at run time; fix the shapes of the inputs to know it",
             label(node),
         )
         return
     # Where the dimension copied is 0, no runtime can tell the one that is left.
     is_ambiguous = -1 in target and 0 in target
     if is_ambiguous and empty_inputs:
-        notes.refuse(
-            "a dimension of the new shape cannot be told from the others where one of these is 0", label(node)
-        )
+        notes.refuse("the new shape is ambiguous if one of its dimensions is 0", label(node))
         return
     notes.nonempty_only |= is_ambiguous
     _constant_input(graph, node, 1, target)
@@ -180,4 +178,4 @@ def _computed(node: "ir.Node", index: int, known: "dict[ir.Value, Elements]") ->
 
 REWRITES = {"Expand": _expand, "Slice": _slice}
 
-PASS = Pass("fold-shapes", "arithmetic on shapes whose result is known goes away", apply, nonempty_only=True)
+PASS = Pass("fold-shapes", "arithmetic on known shapes is removed", apply, nonempty_only=True)

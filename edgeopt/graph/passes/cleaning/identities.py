@@ -42,4 +42,4 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(model)
 
 
-PASS = Pass("identities", "nodes that pass their input on unchanged go away", apply)
+PASS = Pass("identities", "nodes that return their input unchanged are removed", apply)

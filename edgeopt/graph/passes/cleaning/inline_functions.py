@@ -25,7 +25,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             model = common.InlinePass(criteria=lambda function: function not in kept)(model).model
             common.NameFixPass()(model)
     except ir.passes.PreconditionError:
-        notes.refuse("functions call each other in a circle", *sorted(before))
+        notes.refuse("functions call each other recursively", *sorted(before))
         return PassResult(source, (), notes.result(source).refused)
     gone = sorted(before - {_named(identifier) for identifier in model.functions})
     if gone:
@@ -70,4 +70,4 @@ def _named(identifier: "ir.OperatorIdentifier") -> str:
     return ".".join(part for part in (domain, name) if part) + (f":{overload}" if overload else "")
 
 
-PASS = Pass("inline-functions", "calls of the model's own functions become their nodes", apply)
+PASS = Pass("inline-functions", "calls of the model's own functions are replaced by their nodes", apply)

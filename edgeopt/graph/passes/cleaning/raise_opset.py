@@ -38,7 +38,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     source, model, notes = model, context.copy(model), Notes()
     before, after = model.opset_imports.get("", context.target_opset), context.target_opset
     if after > onnx_opset_version():
-        notes.refuse(f"there is no opset {after}; the newest known here is {onnx_opset_version()}")
+        notes.refuse(f"opset {after} does not exist; the newest supported is {onnx_opset_version()}")
     elif before < after and model.functions:
         notes.refuse(f"the model has functions, whose opset ({before}) cannot be converted")
     if before >= after or notes.refused:
@@ -48,7 +48,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     counted = [label(node) for node in splits if "num_outputs" in node.attributes]
     notes.nonempty_only = bool(counted)
     if counted and context.empty_inputs:
-        notes.refuse("what it splits may be empty, which runtimes refuse from opset 18 on", *counted)
+        notes.refuse("its input may be empty, which runtimes refuse from opset 18 on", *counted)
     if notes.refused:
         return PassResult(source, (), notes.result(source).refused)
     with quiet():

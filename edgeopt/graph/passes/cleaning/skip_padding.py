@@ -42,7 +42,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     cut = [value for value in _inputs(model) if length in _names(value)]
     _skip(model.graph, mask, cut, length)
     said = ", ".join(str(value.name) for value in cut)
-    notes.did(f"skips what '{mask.name}' leaves out at the end of {said}, in steps of {STEP}", str(mask.name))
+    notes.did(f"skips the end of {said} that '{mask.name}' masks, in steps of {STEP}", str(mask.name))
     return notes.result(model)
 
 
@@ -60,7 +60,7 @@ def _why_not(model: "ir.Model", masks: "list[ir.Value]") -> str | None:
         return f"the model has opset {model.opset_imports.get('', 0)}, and this needs {_OPSET}"
     for output in model.graph.outputs:
         if length in _names(output):
-            return f"the output '{output.name}' has a row for each place, padded or not"
+            return f"the output '{output.name}' has a row for each position, padded or not"
     return None
 
 
@@ -134,7 +134,7 @@ def _rename(graph: "ir.Graph", old: str, new: str) -> None:
 
 PASS = Pass(
     "skip-padding",
-    "what a mask leaves out at the end of a sequence is not computed",
+    "masked positions at the end of a sequence are not computed",
     apply,
     tolerance_db=100.0,
     on_request=True,

@@ -45,4 +45,4 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(model)
 
 
-PASS = Pass("strip-metadata", "doc strings and exporters' notes go away", apply)
+PASS = Pass("strip-metadata", "doc strings and exporters' notes are removed", apply)

@@ -16,7 +16,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     inputs = model.graph.inputs
     weights = [value for value in inputs if value.is_initializer()]
     if weights and len(weights) == len(inputs):
-        notes.refuse("every input has a default value: without them the model would take no input at all")
+        notes.refuse("every input has a default value; without them the model would have no inputs")
     elif weights:
         kept = [value for value in inputs if not value.is_initializer()]
         inputs.clear()

@@ -34,7 +34,7 @@ OPSET = 23
 LOWEST = -1e30
 """Added to any score, a number below this one gives the number itself: adding is then the same as replacing."""
 
-GUARDED = "rows that are masked altogether are set to zero, which Attention does not do"
+GUARDED = "fully masked rows are set to zero, which Attention does not do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def find_attention(node: "ir.Node") -> Attention | None:
     if query is None or turn is None or turn.inputs[0] is None:
         return None
     if permutation(turn) == (0, 2, 1):
-        reason = "query, key and value have three dimensions: heads are not apart from the batch"
+        reason = "query, key and value have three dimensions, which mix heads and batch"
         return Attention(node, query, turn.inputs[0], (), value, scores, (node, weights), reason=reason)
     if permutation(turn) not in {SWAP, SPLIT_TURNED}:
         return None
@@ -266,11 +266,10 @@ def refusal(found: Attention) -> str | None:
         return found.reason
     masks = [one for one in (found.scores.mask, found.scores.bias) if one is not None]
     if masks and all(one.shape is None or not one.shape or one.shape[-1] == 1 for one in masks):
-        return "the mask is not known to have a column for every key"
+        return "the mask may not have a column for every key"
     if found.scores.condition is not None and found.scores.otherwise > LOWEST:
         return (
-            f"masked scores become {found.scores.otherwise:g}, which where all of a row is masked is not the same "
-            "as adding it"
+            f"masked scores become {found.scores.otherwise:g}, which differs from adding it in fully masked rows"
         )
     return None
 

@@ -34,7 +34,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             part.remove(node, safe=True)
             done.append(label(node))
     if done:
-        notes.did(f"folded {plural(len(done), 'batch normalization')} into the weights behind", *done)
+        notes.did(f"folded {plural(len(done), 'batch normalization')} into the weights after", *done)
         separate_names(model)
     return notes.result(model)
 
@@ -55,17 +55,17 @@ def _why_not(norm: "ir.Node", linear: "ir.Node", limit_bytes: int) -> str | None
     if result.is_graph_output() or len(result.uses()) > 1:
         return "its output is used elsewhere too"
     if linear.graph is not norm.graph:
-        return f"the {linear.op_type} behind it is in another graph"
+        return f"the {linear.op_type} after it is in another graph"
     if is_op(linear, "Gemm") and integer(linear, "transA", 0):
         return "the Gemm reads its input transposed"
     affine = affine_of(norm)
     if affine.factor.size != channels_before(linear):
-        return f"the {linear.op_type} reads other channels than it writes"
+        return f"the {linear.op_type} reads different channels than it writes"
     if affine.shifts and is_op(linear, "Conv") and pads(linear):
         return "the convolution pads with zeros, which are not normalized"
     return None
 
 
 PASS = Pass(
-    "batchnorm-before-conv", "batch normalizations go into the weights behind them", apply, tolerance_db=100.0
+    "batchnorm-before-conv", "batch normalizations go into the weights after them", apply, tolerance_db=100.0
 )

@@ -36,7 +36,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             if not is_op(node, "BatchNormalization"):
                 continue
             if part not in graphs:
-                notes.refuse("it is inside a function, which can hold no weights", label(node))
+                notes.refuse("it is inside a function, which cannot contain weights", label(node))
             elif reason := _refusal(node, context.folded_limit_bytes) or _put(part, node):
                 notes.refuse(reason, label(node))
             else:

@@ -38,7 +38,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                 notes.refuse(reason, label(concat))
                 continue
             _widen(part, conv, source, step, offsets)
-            notes.did("let a convolution read pixels in steps, instead of sorting them first", label(concat))
+            notes.did("let a convolution read pixels with a stride instead of sorting them first", label(concat))
     separate_names(model)
     return notes.result(model)
 
@@ -95,12 +95,12 @@ def _why_not(
     if result.is_graph_output() or len(result.uses()) > 1:
         return "its output is used elsewhere too"
     if concat.graph is not conv.graph:
-        return "the convolution behind it is in another graph"
+        return "the convolution after it is in another graph"
     sizes = list(source.shape or ())[2:]
     if not sizes or any(not isinstance(size, int) or size % step for size in sizes):
-        return f"the sides of the picture are not known to be multiples of {step}"
+        return f"the sides of the picture may not be multiples of {step}"
     if len(set(offsets)) < step * step:
-        return "some of the pixels are read by none, and the convolution would multiply them by zeros"
+        return "some pixels are not read, and the convolution would multiply them by zeros"
     if constant(conv.inputs[1]) is None:
         return "the weights of the convolution are not constant"
     if integer(conv, "group", 1) != 1:
@@ -108,7 +108,7 @@ def _why_not(
     if "dilations" in conv.attributes and any(n != 1 for n in conv.attributes["dilations"].as_ints()):
         return "the convolution is dilated"
     if "auto_pad" in conv.attributes and conv.attributes["auto_pad"].as_string() not in {"NOTSET", "VALID"}:
-        return "the convolution chooses its padding when the model runs (auto_pad)"
+        return "the convolution chooses its padding at run time (auto_pad)"
     return None
 
 
@@ -141,7 +141,7 @@ def wider(weights: "NDArray[Any]", step: int, offsets: list[tuple[int, int]]) ->
 
 PASS = Pass(
     "focus-into-conv",
-    "pixels sorted into channels are read by the convolution in steps",
+    "convolutions read pixels with a stride instead of pixels sorted into channels",
     apply,
     tolerance_db=100.0,
 )

@@ -44,7 +44,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 PASS = Pass(
     "gelu",
-    "spelled-out GELUs, by erf or tanh, become one operator",
+    "GELUs written as several nodes (erf or tanh) become one operator",
     apply,
     100.0,
     lowest_opset=OPSET,

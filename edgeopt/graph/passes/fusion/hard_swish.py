@@ -69,4 +69,6 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return fuse(model, context, find_hard_swish, "HardSwish operator")
 
 
-PASS = Pass("hard-swish", "spelled-out HardSwishes become one operator", apply, 100.0, lowest_opset=OPSET)
+PASS = Pass(
+    "hard-swish", "HardSwishes written as several nodes become one operator", apply, 100.0, lowest_opset=OPSET
+)

@@ -42,7 +42,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
         for products in _groups(part):
             nodes = [label(one.node) for one in products]
             if not isinstance(part, ir.Graph):
-                notes.refuse("they are inside a function, which can hold no weights", *nodes)
+                notes.refuse("they are inside a function, which cannot contain weights", *nodes)
             elif opset < OPSET:
                 notes.refuse(f"Split needs opset {OPSET}; `--opset {OPSET}` raises it", *nodes)
             elif reason := _refusal(products):

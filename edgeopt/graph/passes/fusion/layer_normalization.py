@@ -39,7 +39,7 @@ def find_layer_normalization(node: "ir.Node") -> Found | None:
     assert root is not None, "the results of nodes have producers"  # noqa: S101 - tells mypy
     reason = None
     if scale is None and sizes(x, normal.axis) is None:
-        reason = "how long the normalized dimension is, is not known"
+        reason = "the size of the normalized dimension is not known"
     elif x.dtype is not None and x.dtype.itemsize > 4:
         reason = "the numbers are float64, and LayerNormalization would compute in float32"
     inputs = (x, scale[0] if scale else ones(x, normal.axis), *((shift[0],) if shift else ()))
@@ -53,5 +53,9 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 PASS = Pass(
-    "layer-normalization", "spelled-out layer normalizations become one operator", apply, 100.0, lowest_opset=OPSET
+    "layer-normalization",
+    "layer normalizations written as several nodes become one operator",
+    apply,
+    100.0,
+    lowest_opset=OPSET,
 )

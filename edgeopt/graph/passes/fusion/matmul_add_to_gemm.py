@@ -36,7 +36,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             # Cannot be refused: the new node lies in the same graph and is no output yet.
             replace_value(add.outputs[0], result)
             part.remove([add, product], safe=True)
-            notes.did("made a Gemm of a matrix product and the addition behind it", label(product), label(add))
+            notes.did("merged a matrix product and the addition after it into a Gemm", label(product), label(add))
     return notes.result(model)
 
 
@@ -61,18 +61,16 @@ def _why_not(product: "ir.Node", bias: "ir.Value", add: "ir.Node") -> str | None
     if product.graph is not add.graph:
         return "the MatMul is outside the subgraph that holds it"
     if result.dtype is None or result.dtype.name not in _FLOATS:
-        return "Gemm takes floating-point numbers only, as far as all runtimes know"
+        return "not every runtime supports Gemm for other types than floats"
     left, right = product.inputs
     assert left is not None and right is not None and right.shape is not None  # noqa: S101, PT018 - seen before
     shape, columns = bias.shape, right.shape[1]
     if shape is None or len(shape) > 2 or (len(shape) == 2 and shape[0] != 1):
-        return "what is added does not have one number for each column"
+        return "the added tensor does not have one value for each column"
     wide = shape[-1] if len(shape) else 1
     if wide != 1 and (wide != columns or (not isinstance(wide, int) and wide.value is None)):
-        return "what is added may make the tensor bigger"
+        return "the added tensor may broadcast the result to a larger shape"
     return None
 
 
-PASS = Pass(
-    "matmul-add-to-gemm", "matrix products with a bias behind them become one Gemm", apply, tolerance_db=100.0
-)
+PASS = Pass("matmul-add-to-gemm", "matrix products followed by a bias become one Gemm", apply, tolerance_db=100.0)

@@ -34,7 +34,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             reason = begin_end if isinstance(begin_end, str) else _why_not(pad, pool, begin_end)
             is_open = picture_may_be_empty(pad.inputs[0])
             if is_open and context.empty_inputs:
-                reason = reason or "its picture may be empty, which runtimes do not pool"
+                reason = reason or "its picture may be empty, which runtimes cannot pool"
             if reason or isinstance(begin_end, str):
                 notes.refuse(reason or "", label(pad))
                 continue
@@ -53,19 +53,19 @@ def _spatial_pads(pad: "ir.Node") -> list[int] | str:
     """Begins and ends of the spatial axes, or why it pads more than those."""
     given = constant(pad.inputs[1]) if len(pad.inputs) > 1 else None
     if given is None and "pads" not in pad.attributes:
-        return "how much it pads is known only when the model runs"
+        return "its padding is known only at run time"
     amounts = (given if given is not None else np.asarray(pad.attributes["pads"].as_ints())).astype(np.int64)
     if len(pad.inputs) > 3 and pad.inputs[3] is not None:
         axes, shape = constant(pad.inputs[3]), pad.inputs[0].shape if pad.inputs[0] is not None else None
         if axes is None or shape is None:
-            return "which axes it pads is known only when the model runs"
+            return "the axes it pads are known only at run time"
         named = amounts.reshape(2, -1)
         amounts = np.zeros((2, len(shape)), np.int64)
         amounts[:, axes.astype(np.int64)] = named
         amounts = amounts.reshape(-1)
     half = len(amounts) // 2
     if (amounts < 0).any() or amounts[:2].any() or amounts[half : half + 2].any():
-        return "it pads other axes than those of a picture, or cuts"
+        return "it pads axes other than those of a picture, or crops"
     return [int(n) for n in (*amounts[2:half], *amounts[half + 2 :])]
 
 
@@ -74,25 +74,25 @@ def _why_not(pad: "ir.Node", pool: "ir.Node", begin_end: list[int]) -> str | Non
     if result.is_graph_output() or len(result.uses()) > 1:
         return "its output is used elsewhere too"
     if pad.graph is not pool.graph:
-        return f"the {pool.op_type} behind it is in another graph"
+        return f"the {pool.op_type} after it is in another graph"
     if "mode" in pad.attributes and pad.attributes["mode"].as_string() != "constant":
         mode = pad.attributes["mode"].as_string()
-        return f"it pads in another way than with a constant ({mode})"
+        return f"it does not pad with a constant ({mode})"
     if pads(pool):
-        return f"the {pool.op_type} behind it pads too"
+        return f"the {pool.op_type} after it pads too"
     kernel = pool.attributes["kernel_shape"].as_ints()
     if any(amount >= size for amount, size in zip(begin_end, (*kernel, *kernel), strict=True)):
-        return f"it pads as much as the {pool.op_type} takes at once, which runtimes refuse"
+        return f"its padding is as large as the window of the {pool.op_type}, which runtimes refuse"
     if (
         is_op(pool, "MaxPool")
         and "dilations" in pool.attributes
         and max(pool.attributes["dilations"].as_ints()) > 1
     ):
-        return "the MaxPool behind it is dilated, so that it may see nothing but padding"
+        return "the MaxPool after it is dilated, so its window may contain only padding"
     if integer(pool, "ceil_mode", 0):
-        return f"the {pool.op_type} behind it rounds its size up, which counts padding differently"
+        return f"the {pool.op_type} after it rounds its size up, which counts padding differently"
     if len(pool.outputs) > 1 and pool.outputs[1].name:
-        return "the places of the maxima are used, and they count the padding"
+        return "the indices of the maxima are used, and they include the padding"
     return _why_not_filled(pad, pool)
 
 
@@ -103,7 +103,7 @@ def _why_not_filled(pad: "ir.Node", pool: "ir.Node") -> str | None:
     elif len(pad.inputs) > 2 and pad.inputs[2] is not None:
         number = constant(pad.inputs[2])
         if number is None:
-            return "what it pads with is known only when the model runs"
+            return "its padding value is known only at run time"
         filling = float(number.reshape(-1)[0])
     if is_op(pool, "AveragePool"):
         return None if filling == 0 else f"it pads with {filling:g}, and the average counts zeros"
@@ -115,4 +115,4 @@ def _why_not_filled(pad: "ir.Node", pool: "ir.Node") -> str | None:
 
 
 # A window of minus infinity and padding has another maximum.
-PASS = Pass("pad-into-pool", "pads go into the pools behind them", apply, finite_only=True, nonempty_only=True)
+PASS = Pass("pad-into-pool", "pads go into the pools after them", apply, finite_only=True, nonempty_only=True)

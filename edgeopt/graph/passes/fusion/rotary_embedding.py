@@ -181,7 +181,7 @@ def _standard(node: "ir.Node", caches: Caches) -> Found | None:
     reasons = (refusal(angles, x, width, found.twice) for angles in (found.cosine, found.sine))
     reason = next((one for one in reasons if one is not None), None)
     if x.dtype is None or x.dtype.itemsize > 4:
-        reason = "the numbers are not known to be of a type that RotaryEmbedding takes"
+        reason = "the values may not have a type that RotaryEmbedding takes"
 
     def prepare() -> "tuple[list[ir.Node], tuple[Any, ...]]":
         cosines, cosine = caches.of(found.cosine, x, width, node)
@@ -211,7 +211,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 PASS = Pass(
     "rotary-embedding",
-    "spelled-out rotary positions become one operator",
+    "rotary embeddings written as several nodes become one operator",
     apply,
     100.0,
     on_request=True,

@@ -15,8 +15,8 @@ from edgeopt.graph.passes.knowledge.matching import Found, fuse, integers, opera
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-OVERFLOWS = "its exponentials overflow, as nothing takes the maximum away before, and those of Softmax do not"
-VANISHES = "what is 0 for Softmax has a logarithm of minus infinity, and LogSoftmax gives a number there"
+OVERFLOWS = "its exponentials can overflow, because the maximum is not subtracted; those of Softmax cannot"
+VANISHES = "the logarithm of a Softmax of 0 is minus infinity; LogSoftmax returns a finite number"
 OPSET = 13  # before, Softmax took all dimensions after its axis together
 
 

@@ -93,15 +93,15 @@ def chained(steps: "Sequence[ScaleAndShift]", dtype: "np.dtype[Any]") -> Chain:
         for step in steps:
             moved = shift * step.factor
             if lost(step.shift, moved, dtype):
-                reason = "one of its constants is so small that it would be rounded away beside another"
+                reason = "one of its constants would be rounded away beside another"
             factor, shift = factor * step.factor, moved + step.shift
             largest = np.maximum(largest * np.abs(step.factor), np.abs(step.shift))
             smallest, widest = np.minimum(smallest, np.abs(factor)), np.maximum(widest, np.abs(factor))
         if (np.abs(shift) * _DIGITS < largest).any():
-            reason = "what it adds it takes away again, and what is rounded off in between would no longer be"
+            reason = "it adds a value and subtracts it again, and the rounding in between would be lost"
         reach, size = _REACH.get(dtype.name, _USUAL_REACH), np.abs(factor)
         if (widest > np.maximum(size, 1) * reach).any() or (smallest * reach < np.minimum(size, 1)).any():
-            reason = "in between its numbers leave the range that they begin and end with"
+            reason = "its intermediate values leave the range of its input and output"
     return Chain(factor, shift, largest, reason)
 
 

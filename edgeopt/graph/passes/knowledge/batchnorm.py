@@ -24,7 +24,7 @@ def why_not_affine(norm: "ir.Node") -> str | None:
             return f"'{value.name}' is not constant"
     affine = affine_of(norm)
     if not (np.isfinite(affine.factor).all() and np.isfinite(affine.shift).all()):
-        return "what it computes is not finite, as with a variance of zero or below"
+        return "its result is not finite, for example because of a variance of zero"
     return None
 
 

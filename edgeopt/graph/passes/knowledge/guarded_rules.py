@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # onnxscript's builders, rules and verdicts, which have every operator as a method and carry no types.
 Op = Any
-DECLARED = "its result is an output, whose declared shape need not hold"
+DECLARED = "its result is an output, whose declared shape may be wrong"
 
 
 def product_rules() -> tuple[Op, ...]:
@@ -99,7 +99,7 @@ def _same_number(context: Op, filled: "ir.Value", cast: "ir.Value", to: Op, **_:
     from onnxscript.rewriter import MatchResult
 
     if _filling(filled.producer(), to) is None:
-        return MatchResult().fail("the number is another one in that type")
+        return MatchResult().fail("the value is not representable in that type")
     return True
 
 
@@ -142,7 +142,7 @@ def reshape_rules() -> tuple[Op, Op]:
             return MatchResult().fail(DECLARED)
         sizes = list(result.shape or ())
         if 0 in sizes and not all(isinstance(size, int) for size in sizes):
-            return MatchResult().fail("a dimension of zero beside an open one cannot be written down")
+            return MatchResult().fail("a zero dimension beside an open one cannot be expressed")
         return known.check(context, data, shape)
 
     return (

@@ -97,9 +97,9 @@ def _why_not(before: "ir.Node", behind: "ir.Node") -> str | None:
             if value is not None and array is None:
                 return f"{value.name} is not a constant."
             if array is not None and np.isnan(array.astype(np.float64)).any():
-                return f"{value.name if value is not None else ''} is no number"
+                return f"{value.name if value is not None else ''} is not a number"
     if not _others(before, behind):
-        return "there are no limits"
+        return "it has no limits"
     if before.op_type == behind.op_type and is_op(before, "Min", "Max"):
         merged, given = _joined(before, behind), [constant(value) for value in _others(before, behind)]
         larger = merged.size > sum(array.size for array in given if array is not None)

@@ -58,7 +58,7 @@ def why_not_weights(linear: "ir.Node", limit_bytes: int) -> str | None:
     if weights is None or weights.dtype.name not in FLOATS:
         return "the weights are not floating-point numbers"
     if is_op(linear, "MatMul") and weights.ndim < 2:
-        return "its weights are a vector, so that its result has no channels"
+        return "its weights are a vector, so its result has no channels"
     if is_op(linear, "Gemm") and (bias := _bias(linear)) is not None and bias.ndim == 2 and bias.shape[0] != 1:
         return "the bias of the Gemm differs from row to row"
     return why_not_copied(linear, limit_bytes)
@@ -70,7 +70,7 @@ def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
     if value is None or value.const_value is None or value.const_value.nbytes <= limit_bytes:
         return None
     if len(value.uses()) > 1 or value.is_graph_output():
-        return f"the weights '{value.name}' are used elsewhere too, and are too large to keep twice"
+        return f"the weights '{value.name}' are also used elsewhere, and are too large to duplicate"
     return None
 
 
@@ -177,7 +177,7 @@ def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
     if reason := _why_not_fit(linear, weights, moved):
         return reason
     if rounds_away(shift, weights_of(linear).dtype):
-        return "it takes away so much that the rest would be rounded off behind the products"
+        return "it subtracts so much that the rest would be rounded away after the products"
     if affine.scales:
         _replace(graph, linear, 1, weights, f"{stem}_folded_weight")
     if moved is not None:

@@ -182,9 +182,9 @@ def _holds_all_values(context: Op, x: "ir.Value", between: "ir.Value", **bound: 
         return MatchResult().fail("the type of the cast tensor is unknown")
     wraps = first.is_integer() and second.is_floating_point() and last.is_integer()
     if wraps and last != first and last.name not in HOLDS.get(first.name, ()):
-        return MatchResult().fail(f"{first.name} as {last.name} wraps round, which it need not from {second.name}")
+        return MatchResult().fail(f"{first.name} as {last.name} may wrap around, unlike from {second.name}")
     if second.name not in HOLDS.get(first.name, ()) or last.name not in NUMBERS:
-        return MatchResult().fail(f"{first.name} by way of {second.name} to {last.name} rounds differently")
+        return MatchResult().fail(f"{first.name} through {second.name} to {last.name} rounds differently")
     return True
 
 

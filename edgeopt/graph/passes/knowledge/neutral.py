@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-SIGN = "adding 0 makes +0 of -0, and what follows can tell these apart"
+SIGN = "adding 0 turns -0 into +0, and later nodes depend on the sign"
 
 
 def arithmetic(node: "ir.Node") -> "ir.Value | str | None":

@@ -60,7 +60,7 @@ def _top_k(node: "ir.Node") -> str | None:
 def _clip(node: "ir.Node") -> str | None:
     kind = _float_type(node)
     if kind is None:
-        return "the type of what it clips is not known"
+        return "the type of its input is not known"
     for index, name in enumerate(("min", "max"), start=1):
         attribute = node.attributes.pop(name, None)
         if attribute is not None:
@@ -98,7 +98,7 @@ def _resize(node: "ir.Node") -> str | None:
         scales = None if found is None else found.astype(np.float64)
         enlarges = node.meta.get(_ENLARGES) or (scales is not None and bool((scales >= 1).all()))
         if not enlarges and (scales is None or bool((scales > 1).any())):
-            return "whether it takes the nearest before or behind is known only when the model runs"
+            return "its rounding of nearest neighbours is known only at run time"
         node.attributes["nearest_mode"] = ir.AttrString("nearest_mode", "floor" if enlarges else "ceil")
     places = "coordinate_transformation_mode"
     node.attributes[places] = ir.AttrString(places, "asymmetric")
@@ -113,7 +113,7 @@ def _pad(node: "ir.Node") -> str | None:
 
     kind = _float_type(node)
     if kind is None:
-        return "the type of what it pads is not known"
+        return "the type of its input is not known"
     _set_input(node, 1, "pads", np.array(node.attributes.pop("pads").as_ints(), np.int64))
     if (value := node.attributes.pop("value", None)) is not None:
         _set_input(node, 2, "value", kind(value.as_float()))
@@ -156,7 +156,7 @@ def _softmax(node: "ir.Node") -> str | None:
             return _softmax_of_flat(node, axis % len(shape))
         axis %= len(shape)
     elif axis != -1:
-        return "how many axes it goes over is not known"
+        return "the number of its axes is not known"
     node.attributes["axis"] = ir.AttrInt64("axis", axis)
     return None
 
@@ -166,7 +166,7 @@ def _softmax_of_flat(node: "ir.Node", axis: int) -> str | None:
     import onnx_ir as ir
 
     if node.op_type == "Hardmax":
-        return "it goes over several axes at once, which opset 13 cannot say"
+        return "it covers several axes at once, which opset 13 cannot express"
     x, result = node.inputs[0], node.outputs[0]
     assert node.graph is not None  # noqa: S101 - it was found in one
     flat = ir.node("Flatten", [x], {"axis": axis})
@@ -227,7 +227,7 @@ def _split(node: "ir.Node") -> str | None:
 def _average_pool(node: "ir.Node") -> str | None:
     ceil = node.attributes.get("ceil_mode")
     rounds_up = ceil is not None and (ceil.is_ref() or ceil.as_int() != 0)
-    return "what it averages over at the border changed with opset 19 where sizes round up" if rounds_up else None
+    return "averaging at the border changed with opset 19 for sizes that are rounded up" if rounds_up else None
 
 
 def _grid_sample(node: "ir.Node") -> str | None:

@@ -33,10 +33,10 @@ def read(text: str, ranks: Sequence[int | None]) -> Equation | str:
     if not arrow:
         right = ("..." if "..." in left else "") + "".join(sorted(c for c in letters if letters.count(c) == 1))
     if any("..." in term and rank is None for term, rank in zip(terms, ranks, strict=True)):
-        return "it is not known for how many dimensions '...' stands"
+        return "the number of dimensions of '...' is not known"
     behind = [_behind(term, rank) for term, rank in zip(terms, ranks, strict=True)]
     if max(behind) > len(_UNNAMED):
-        return "'...' stands for too many dimensions"
+        return "'...' covers too many dimensions"
     named = [term.replace("...", _unnamed(count)) for term, count in zip(terms, behind, strict=True)]
     result = right.replace("...", _unnamed(max(behind)))
     if any(rank is not None and len(term) != rank for term, rank in zip(named, ranks, strict=True)):

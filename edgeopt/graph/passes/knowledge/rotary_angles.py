@@ -21,17 +21,17 @@ def refusal(angles: "ir.Value", x: "ir.Value", width: int, twice: bool) -> str |
     """Why these cannot turn x (batch, heads, rows, 2 * width), each angle for a pair of columns and all heads."""
     dimensions = rank(angles)
     if dimensions not in {2, 3, 4}:
-        return "the cosines and sines are not known to have two to four dimensions"
+        return "the cosines and sines may not have two to four dimensions"
     if extent(angles, dimensions - 1) != (2 * width if twice else width):
-        return "how many columns the cosines and sines have, is not known"
+        return "the number of columns of the cosines and sines is not known"
     if dimensions > 2 and extent(angles, dimensions - 3) != 1:
         return "the angles differ from head to head"
     if dimensions == 4 and extent(angles, 0) != 1 and not equal(angles, 0, x, 0):
-        return "the cosines and sines are not known to be for one batch, or for all"
+        return "the cosines and sines may not be for one batch or for all"
     if not equal(angles, dimensions - 2, x, 2):
-        return "the cosines and sines are not known to have a row for every row that is turned"
+        return "the cosines and sines may not have a row for every rotated row"
     if twice and not repeats(angles, width):
-        return "the cosines and sines of both halves are not known to be the same"
+        return "the cosines and sines of the halves may differ"
     return None
 
 

@@ -1,7 +1,7 @@
 """Sizes that are known in part: whole numbers, sums of products of open dimensions, or nothing at all.
 
 A size is an int where it is known, a Sum where it follows from dimensions that are open (3·batch·heads + 1),
-and None where it is known only when the model runs. Open dimensions are never negative.
+and None where it is known only at run time. Open dimensions are never negative.
 """
 
 from dataclasses import dataclass

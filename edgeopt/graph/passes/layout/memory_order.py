@@ -32,7 +32,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             continue
         drawn = [label(node) for node in part if is_random(node)]
         if len(drawn) > 1:
-            notes.refuse("they draw random numbers, one after the other from the same source", *drawn)
+            notes.refuse("they draw random numbers from the same source in sequence", *drawn)
             continue
         sizes = _sizes(part)
         before, _ = peak_bytes(part, sizes)
@@ -43,7 +43,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             if after < before * _WORTH:
                 took = f"{units.size(after)} instead of {units.size(before)}"
                 notes.did(
-                    f"ordered the nodes so that activations take {took} at once",
+                    f"ordered the nodes so that activations take {took} at their peak",
                     *(label(node) for node, old in zip(order, found, strict=True) if node is not old),
                 )
                 found, before = order, after
@@ -140,5 +140,5 @@ def _depth_first(nodes: "Sequence[ir.Node]", sizes: "Mapping[ir.Value, int]") ->
 
 
 PASS = Pass(
-    "memory-order", "nodes in an order in which activations take less memory at once", apply, on_request=True
+    "memory-order", "nodes are ordered so that the activations' peak memory is lower", apply, on_request=True
 )

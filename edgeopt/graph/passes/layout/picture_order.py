@@ -51,7 +51,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     model, notes, blocked = context.copy(model), Notes(), Notes()
     wanted = context.layout
     if wanted not in LAYOUTS:
-        notes.refuse(f"which order is wanted is not said: --layout {LAST} or --layout {FIRST}")
+        notes.refuse(f"choose the order: --layout {LAST} or --layout {FIRST}")
         return notes.result(model)
     done = turned(model)
     sights = _sights(model)
@@ -90,7 +90,7 @@ def _why_not(name: str, sight: Sight, wanted: str) -> str | None:
     if len(sight.orders) > 1:
         return f"the input '{name}' is read as a picture in both orders"
     if sight.orders and wanted not in sight.orders and sight.strangers:
-        return f"the input '{name}' is also read by what knows the order of its dimensions"
+        return f"the input '{name}' is also read by nodes that depend on the order of its dimensions"
     return None
 
 
@@ -301,4 +301,4 @@ def _dims(value: "ir.Value") -> str:
     return f"[{', '.join(str(d if isinstance(d, int) else d.value or '?') for d in value.shape or ())}]"
 
 
-PASS = Pass("picture-order", "pictures go in and out in the order that --layout names", apply, on_request=True)
+PASS = Pass("picture-order", "pictures enter and leave in the order of --layout", apply, on_request=True)

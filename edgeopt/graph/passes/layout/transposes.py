@@ -112,7 +112,7 @@ def _try(part: "ir.Graph", start: "ir.Node", tried: "set[ir.Node]", notes: Notes
     best = max(regions, key=_saves, default=None)
     if best is None or _saves(best) <= 0:
         if best is not None and len(_moved_before(best)) > 1:
-            notes.refuse("as many numbers would be moved by other transposes", label(start))
+            notes.refuse("other transposes would move as many values", label(start))
         return False
     before = sum(1 for node in part if is_op(node, "Transpose"))
     names = [label(node) for node in best.nodes]
@@ -120,7 +120,7 @@ def _try(part: "ir.Graph", start: "ir.Node", tried: "set[ir.Node]", notes: Notes
     _merge(part, Notes())
     _drop_without_effect(part)
     gone = before - sum(1 for node in part if is_op(node, "Transpose"))
-    what = f"computed in another order of dimensions, which saves {plural(gone, 'transpose')}"
+    what = f"changed the order of dimensions, which saves {plural(gone, 'transpose')}"
     notes.did(what if gone > 0 else "moved transposes to where tensors are smaller", *names)
     return True
 
@@ -318,4 +318,4 @@ def size(value: "ir.Value") -> int | None:
     return prod(dim for dim in dims if isinstance(dim, int)) if all(isinstance(d, int) for d in dims) else None
 
 
-PASS = Pass("transposes", "orders of dimensions change where that saves transposes", apply, tolerance_db=100.0)
+PASS = Pass("transposes", "the order of dimensions changes if that saves transposes", apply, tolerance_db=100.0)

@@ -61,5 +61,5 @@ def _drive(host: Host, sheet: Sheet) -> None:
     names = host.list("/dev")
     if names and "kfd" not in names:
         sheet.notes.append(
-            f"{_KFD} is missing. ROCm needs it: install amdgpu's compute part, or pass the device to the container."
+            f"{_KFD} is missing. ROCm needs it: install amdgpu's compute part, or pass it to the container."
         )

@@ -129,7 +129,7 @@ class CompareView(QWidget):
         self.accuracy.hide()
         for section, needed in self.parts():
             own = [commands[part] for part in needed if part in commands]
-            section.wait("Waiting for its job." if own else "Saved bench reports do not tell this.", own)
+            section.wait("Waiting for its job." if own else "Saved bench reports do not include this.", own)
         for place in range(2, self.tabs.count()):
             self.tabs.setTabVisible(place, "compare" in commands)
         self.size_part.setVisible("compare" in commands)
@@ -153,7 +153,7 @@ class CompareView(QWidget):
         found = verdict.interval
         self.interval.setVisible(found is not None)
         if found is not None:
-            said = f"How many times faster B is: {found}"
+            said = f"Speed-up of B: {found}"
             self.interval.show_interval((found.low, found.median, found.high), said)
         self._note(" ".join(verdict.notes))
 

@@ -2,9 +2,9 @@
 
 LEVEL_WORDS = {
     "amx": "AMX, matrix units for 8-bit integers and bfloat16",
-    "avx512-vnni": "AVX-512 with VNNI, made for 8-bit integers",
+    "avx512-vnni": "AVX-512 with VNNI, for 8-bit integers",
     "avx512": "AVX-512",
-    "avx-vnni": "AVX2 with VNNI, made for 8-bit integers",
+    "avx-vnni": "AVX2 with VNNI, for 8-bit integers",
     "avx2": "AVX2",
     "avx": "AVX",
     "sse4": "SSE4.2",
@@ -12,7 +12,7 @@ LEVEL_WORDS = {
     "arm-dotprod": "Arm NEON with 8-bit dot products",
     "neon": "Arm NEON",
     "riscv-rvv": "RISC-V vectors",
-    "baseline": "no vector instructions that edgeopt makes use of",
+    "baseline": "no vector instructions that edgeopt uses",
 }
 _PURPOSES = (
     (

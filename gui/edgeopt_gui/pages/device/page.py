@@ -72,7 +72,7 @@ class DevicePage(Page):
         self.context.changed.emit()
 
     def why_not_probe(self) -> str:
-        return "The device is being read just now." if self._jobs else ""
+        return "The device is being read." if self._jobs else ""
 
     def why_not_known(self) -> str:
         return "" if self.device is not None else "The device has not been read yet."
@@ -90,7 +90,7 @@ class DevicePage(Page):
 
     def copy(self) -> None:
         QGuiApplication.clipboard().setText(self.record())
-        self.context.say("The device's record is in the clipboard, as JSON.")
+        self.context.say("Copied the device record as JSON.")
 
     def save(self) -> None:
         path = dialogs.choose_save(
@@ -140,7 +140,7 @@ class DevicePage(Page):
 
     def _copy(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self.context.say(f"In the clipboard: {text}")
+        self.context.say(f"Copied: {text}")
 
 
 ENTRY = Entry(

@@ -27,7 +27,7 @@ def look(verdict: Verdict) -> Look:
 
 COLUMNS: tuple[Column[Verdict], ...] = (
     Column("Target", lambda v: v.name, tip=lambda v: v.title),
-    Column("What it is for", lambda v: v.title),
+    Column("Purpose", lambda v: v.title),
     Column("Fits", lambda v: not v.fits, text=lambda v: "yes" if v.fits else "no"),
-    Column("Why it was not chosen", lambda v: v.reason, tip=lambda v: v.reason, stretch=True),
+    Column("Reason it was not chosen", lambda v: v.reason, tip=lambda v: v.reason, stretch=True),
 )

@@ -62,7 +62,7 @@ class GraphContent(QWidget):
         """By name; empty where another revision is shown."""
         self.unread_weights = ""
         """Why nobody looked at the values of weights; "" where that was done."""
-        self.hint = quiet("Click a node, or walk with the arrow keys.")
+        self.hint = quiet("Click a node, or move with the arrow keys.")
         self.diagram: Diagram | None = None
         self.colouring: Colouring | None = None
         self._known: tuple[Colouring, ...] = ()

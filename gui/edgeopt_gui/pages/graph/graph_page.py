@@ -149,7 +149,7 @@ class GraphPage(Page):
 
     def why_no_revisions(self) -> str:
         if self._making.running:
-            return "The other graphs are being made."
+            return "The other graphs are being created."
         return self.why_no_graph()
 
     def show_revision(self, at: int, node: str = "") -> None:

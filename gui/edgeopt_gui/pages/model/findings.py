@@ -29,7 +29,7 @@ def results_text(opportunity: Opportunity) -> str:
 
 
 def opportunity_facts(opportunity: Opportunity) -> tuple[FactGroup, ...]:
-    exact = "stay the same, but for rounding" if opportunity.exact else "change; the accuracy has to be measured"
+    exact = "stay the same except for rounding" if opportunity.exact else "change; the accuracy has to be measured"
     facts = (
         Fact("Why", opportunity.reason),
         Fact("Estimate", opportunity.basis),

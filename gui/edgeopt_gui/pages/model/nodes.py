@@ -40,7 +40,7 @@ class Nodes(QWidget):
         self.bar = FilterBar(self.records, "Search names, operators and tensors", "nodes")
         self._only: Callable[[NodeRow], bool] | None = None
         self.constants = QCheckBox()
-        self.constants.setToolTip("Nodes that hold a value and compute nothing")
+        self.constants.setToolTip("Nodes that contain a constant and compute nothing")
         self.constants.toggled.connect(lambda _: self._filter())
         self.constants.hide()
         self.all = QPushButton()
@@ -50,7 +50,7 @@ class Nodes(QWidget):
         self.all.clicked.connect(self.everything_wanted)
         self.details = FactsView(name_letters=11)
         self.details.followed.connect(self.follow)
-        self._nothing = quiet("No node fits the search.")
+        self._nothing = quiet("No node matches the search.")
         self.table.picked.connect(self._show_details)
         self.records.modelReset.connect(self._pick_one)
         self._lay_out()

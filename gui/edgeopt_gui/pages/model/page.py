@@ -15,11 +15,11 @@ from edgeopt_gui.pages.model.node_feed import NodeFeed
 
 _NO_MODEL = "No model is open."
 _OPEN = "app.open-model"
-_LOOKING = "Trying the passes and asking the runtimes…"
-_WAITS = "The passes are tried and the runtimes asked when nothing else runs, so that no measurement is disturbed."
+_LOOKING = "Checking passes and runtimes…"
+_WAITS = "Passes and runtimes are checked when nothing else runs, so that no measurement is disturbed."
 _WAITS_FOR_WATCH = (
-    "Waits for a watch that does not end by itself: {}. The passes and the runtimes take all cores. "
-    "To do it now pauses the watch; the page Live resumes it."
+    "Waiting for a watch that runs until it is stopped: {}. The check uses all cores. "
+    "Starting it now pauses the watch; the Live page resumes it."
 )
 _AGAIN = "F5 tries again."
 
@@ -68,7 +68,7 @@ class ModelPage(Page):
     def why_not_analyze(self) -> str:
         if self.context.subject is None:
             return _NO_MODEL
-        return "The model is being read just now." if self._job or self._findings else ""
+        return "The model is being read." if self._job or self._findings else ""
 
     def why_not_known(self) -> str:
         if self.context.subject is None:
@@ -163,8 +163,8 @@ class ModelPage(Page):
 
     def why_not_look_now(self) -> str:
         if self._asked or self._findings:
-            return "The opportunities are known, or looked for just now."
-        return self.why_not_known() or ("" if self._watch else "Nothing that is watched holds it up.")
+            return "The opportunities are known or being determined."
+        return self.why_not_known() or ("" if self._watch else "No watch delays it.")
 
     @property
     def _watch(self) -> str:
@@ -215,7 +215,7 @@ class ModelPage(Page):
 
     def _copy(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self.context.say(f"In the clipboard: {text}")
+        self.context.say(f"Copied: {text}")
 
 
 ENTRY = Entry(

@@ -135,7 +135,7 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
             text=lambda node: _no_zero(work.operations_text(node)),
             align="right",
             tip=lambda node: node.cost.unknown,
-            title_tip="A multiplication and an addition are two, any other function of a number is one",
+            title_tip="A multiplication and an addition count as two operations, any other function as one",
         ),
         Column(
             OF_OPERATIONS,

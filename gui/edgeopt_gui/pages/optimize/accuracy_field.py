@@ -16,7 +16,7 @@ from edgeopt_gui.pages.optimize.texts import problem_label, quiet, selectable
 if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.core import MetricChoice
 
-_FUNCTION_TITLE = "A function of yours"
+_FUNCTION_TITLE = "Your own function"
 
 
 class AccuracyField(QWidget):

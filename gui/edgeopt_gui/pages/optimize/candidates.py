@@ -122,7 +122,7 @@ class Candidates(QWidget):
         self.table.sortByColumn(_RACE, Qt.SortOrder.DescendingOrder)
         self._details = QLabel()
         self._details.setWordWrap(True)
-        self._details.setAccessibleName("What became of the candidate")
+        self._details.setAccessibleName("Outcome of the candidate")
         self._details.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )

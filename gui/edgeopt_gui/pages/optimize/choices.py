@@ -31,7 +31,7 @@ BUDGETS = (
     Budget(
         "exact",
         f"Exact ({BUDGETS_DB['exact']:g} dB)",
-        "The same outputs but for rounding: exact rewrites, no lower precision.",
+        "The same outputs except for rounding: exact rewrites, no lower precision.",
     ),
     Budget(
         "transparent",

@@ -92,10 +92,10 @@ def _check_accuracy(choices: Choices) -> None:
     if choices.metric != OWN_FUNCTION:
         goal_from(choices.metric, choices.value or None, choices.max_drop or None)
     elif not all(part.strip() for part in choices.function.partition(":")):
-        raise UsageError("The function is not named yet.", "Write file.py:function, or module:function.")
+        raise UsageError("No function is given.", "Enter file.py:function or module:function.")
     elif not choices.value and not choices.max_drop:
         # The function itself is read by the search alone: nobody knows what it does when it is imported.
-        raise UsageError("The metric needs a value to be reached.", "Give one, or a drop.")
+        raise UsageError("The metric needs a value to reach.", "Enter a value or a drop.")
 
 
 def _check_limits(choices: Choices) -> None:
@@ -114,7 +114,7 @@ def _number(text: str, example: str) -> float | None:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise UsageError(f"'{text}' is no number.", f"Write one as in {example}, or nothing.")
+        raise UsageError(f"'{text}' is not a number.", f"Enter one like {example}, or leave it empty.")
     return value
 
 

@@ -34,7 +34,7 @@ class DataField(PathField):
         self.problem = ""
         self.show_name(path, "None chosen")
         if path is None:
-            found = f"{self.beside.name} lies beside the model. " if self.beside is not None else ""
+            found = f"{self.beside.name} is in the folder of the model. " if self.beside is not None else ""
             self.say(found + NO_DATA)
             self.counted.emit()
             return

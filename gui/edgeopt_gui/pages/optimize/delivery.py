@@ -72,7 +72,7 @@ class Delivery(QObject):
         for form in self.forms:
             menu.addAction(f"{short_title(form.title)}…", partial(self.export_as, form.name))
         menu.addSeparator()
-        menu.addAction("Its deployment profile alone (deployment.toml)…", self.export)
+        menu.addAction("Deployment profile only (deployment.toml)…", self.export)
         return menu
 
     def export_as(self, form: str) -> None:

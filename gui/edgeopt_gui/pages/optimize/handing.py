@@ -66,7 +66,7 @@ class Handing(QObject):
 def _opened(file: Path) -> str:
     if QDesktopServices.openUrl(QUrl.fromLocalFile(str(file))):
         return f"The report is {file}."
-    return f"The report is {file}; no program here opens it by itself."
+    return f"The report is {file}; no program is registered to open it."
 
 
 def _exported(data: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 _MARKS = {"applied": "✓ applied", "refused": "– refused", "rolled back": "↩ rolled back"}  # noqa: RUF001
-_NOTHING = "The model runs as it came: no pass stands behind it."
+_NOTHING = "The model is unchanged: no passes were applied."
 
 
 def _look(row: LedgerRow) -> Look:
@@ -22,7 +22,7 @@ COLUMNS: tuple[Column[LedgerRow], ...] = (
         "Nodes", lambda r: r.nodes_after - r.nodes_before, lambda r: r.count, "right",
         title_tip="How many nodes the model has, before the pass → after it",
     ),
-    Column("What, or why not", lambda r: r.what, tip=lambda r: r.details, stretch=True),
+    Column("Change or reason", lambda r: r.what, tip=lambda r: r.details, stretch=True),
 )  # fmt: skip
 
 

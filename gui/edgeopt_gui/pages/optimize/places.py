@@ -19,7 +19,7 @@ def fresh_place(root: Path, model: Path) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{model.stem}-", dir=root)) / f"{model.stem}.edgeopt"
     except OSError as error:
         raise EdgeoptError(
-            f"There is no place for the bundle in '{root}': {error.strerror}.",
+            f"There is no room for the bundle in '{root}': {error.strerror}.",
             "Free some space there, or allow writing to it.",
         ) from error
 

@@ -59,7 +59,7 @@ class PlanView(QWidget):
     def wait(self, record: str) -> None:
         """It is being made."""
         self.headline.setText("Planning for another device")
-        self.summary.setText(f"{record} tells what it has. Nothing is measured here.")
+        self.summary.setText(f"From {record}. Nothing is measured here.")
         self._fill(None)
 
     def set(self, plan: "Plan") -> None:

@@ -51,7 +51,7 @@ class Planner(QObject):
         if self._job is not None:
             return "A plan is being made; the status bar can cancel it."
         if order is not None and order.choices.budget == METRIC:
-            return "A plan holds to a ratio in dB: choose one of these for the accuracy."
+            return "A plan supports only accuracy floors in dB: choose one of these."
         return ""
 
     def _ended(self, ending: Ending) -> None:

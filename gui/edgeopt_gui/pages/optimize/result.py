@@ -162,7 +162,7 @@ class Result(msgspec.Struct, frozen=True):
         speed, best = max(faster, key=lambda pair: pair[0])
         return (
             f"proved {times(self.proof.speedup.median)}; {short_name(best.candidate.name)} had {times(speed)} "
-            f"in the race, but is out: {best.reason}"
+            f"in the race, but was rejected: {best.reason}"
         )
 
     @property
@@ -205,15 +205,17 @@ def explanation(result: Result) -> str:
     proof = result.proof
     if result.verdict == "undecided":
         why = _capitalized("; ".join(result.undecided))
-        return f"{why}. A longer search, or a quieter device, may decide it. The bundle has your model unchanged."
+        return (
+            f"{why}. A longer search or a quieter device may decide it. The bundle contains your model unchanged."
+        )
     if result.kept and result.winner.variant == CURRENT:
         return (
-            f"Nothing was proved better than what runs today inside {result.budget}. The bundle is a copy of that."
+            f"Nothing was proved better than what runs today within {result.budget}. The bundle is a copy of it."
         )
     if result.kept and result.objective == LATENCY:
         return (
-            "Your model is already as fast on this device as anything that could be proved inside "
-            f"{result.budget}. The bundle holds it unchanged, with what was measured."
+            f"Nothing was proved faster than your model on this device within {result.budget}. "
+            "The bundle contains it unchanged, with the measurements."
         )
     if result.kept:  # the headline says so
         return _capitalized(result.found or result.summary)
@@ -242,7 +244,7 @@ def proof_line(result: Result) -> str:
 def condition(result: Result, now: datetime) -> str:
     """Why measuring again may be worth it: it was measured before, or cut short; "" for a whole search of now."""
     if not result.from_cache:
-        return f"{result.cut_short} Search again goes on with what was made." if result.cut_short else ""
+        return f"{result.cut_short} Search again to continue from the cache." if result.cut_short else ""
     try:
         then = datetime.fromisoformat(result.from_cache)
     except ValueError:

@@ -30,18 +30,18 @@ def count_samples(path: Path, inputs: tuple[Tensor, ...] | None = None) -> int:
     try:
         headers = dict(_headers_in_folder(path) if path.is_dir() else _headers_in_archive(path))
     except BadZipFile as error:
-        raise DataError(f"'{path.name}' is no .npz archive.", how) from error
+        raise DataError(f"'{path.name}' is not a .npz archive.", how) from error
     except (OSError, ValueError, EOFError, NotImplementedError) as error:
         raise DataError(f"'{path.name}' cannot be read as data: {said_by(error)}.", how) from error
     # Labels and the like lie beside the inputs, one for each sample too.
     counts = {name: shape[0] for name, (shape, _) in headers.items() if shape}
     if not counts or not min(counts.values()):
-        raise DataError(f"'{path.name}' holds no sample.", how)
+        raise DataError(f"'{path.name}' contains no samples.", how)
     if inputs is not None and _fit(headers, inputs, path.name):
         counts = {tensor.name: counts[tensor.name] for tensor in inputs} or counts
     if inputs and len(set(counts.values())) > 1:
         told = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        raise DataError(f"The arrays in {path.name} hold different numbers of samples ({told}).", how)
+        raise DataError(f"The arrays in {path.name} have different numbers of samples ({told}).", how)
     return int(min(counts.values()))
 
 

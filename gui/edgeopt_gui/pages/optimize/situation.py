@@ -57,7 +57,7 @@ def why_not_stop(now: Situation) -> str:
     if not now.can_stop:
         return "On this system a search can only be cancelled."
     if now.picking:
-        return "Nothing is searched: another candidate is delivered."
+        return "No search is running: another candidate is being delivered."
     return "The best so far is being proved." if now.search == "stopping" else ""
 
 
@@ -92,11 +92,11 @@ def why_not_plan(now: Situation) -> str:
 
 
 def why_not_set(now: Situation) -> str:
-    return "A search is running with the present settings." if now.search else ""
+    return "A search is running with these settings." if now.search else ""
 
 
 def why_not_use_beside(now: Situation) -> str:
-    return why_not_set(now) if now.beside else "There is no other .npz with the model's name beside it."
+    return why_not_set(now) if now.beside else "There is no other .npz with the model's name in its folder."
 
 
 def why_not_clear_data(now: Situation) -> str:

@@ -9,7 +9,7 @@ from edgeopt_gui.pages.optimize.path_field import PathField
 from edgeopt_gui.pages.optimize.slow import slow
 from edgeopt_gui.widgets.dialogs import DEPLOYED, choose_file, choose_folder
 
-_NOTHING = "Your model in plain ONNX Runtime is what counts."
+_NOTHING = "Baseline: your model in plain ONNX Runtime."
 
 
 class TodayField(PathField):

@@ -33,7 +33,7 @@ def trade_of(report: "Report", result: "Result") -> str:
     parts.append(_bytes("files", report.size_bytes, winner.size_bytes))
     told = ", ".join(part for part in parts if part)
     against = "the one picked" if result.verdict == "picked" else "the winner"
-    return f"Instead of {against}: {told}." if told else f"Nothing was measured of it beside {against}."
+    return f"Instead of {against}: {told}." if told else f"It was not measured against {against}."
 
 
 def _bytes(what: str, mine: int | None, others: int | None) -> str:

@@ -135,9 +135,9 @@ def test_bytes(use, read, written):
         (Call("Relu", (Operand("a", None, 32),), (Operand("b", None, 32),)), "the shape of 'b' is not known"),
         (call("NonMaxSuppression", [(1, 9, 4)], [(3, 3)]), "depends on the data"),
         (call("Thing", [(1,)], [(1,)], "far.away"), "what Thing of the domain 'far.away' computes is not known"),
-        (call("StringConcat", [(1,)] * 2, [(1,)]), "texts have no fixed length"),
+        (call("StringConcat", [(1,)] * 2, [(1,)]), "strings have no fixed length"),
         (call("Conv", [(1, 3, 4, 4)], [(1, 8, 4, 4)]), "its input 2 is missing"),
-        (call("MatMul", [(), ()], [(1,)]), "fewer than it should have"),
+        (call("MatMul", [(), ()], [(1,)]), "fewer than expected"),
     ],
 )
 def test_what_is_not_known_says_why_and_is_not_zero(use, reason):

@@ -77,7 +77,7 @@ def test_inside_a_branch(make_model, apply_pass, kinds):
 def test_casts_that_round_stay_with_the_reason(make_model, kinds, reasons, shaped):
     text = "g (double[2] x) => (float16[2] y) { a = Cast <to = 1> (x)  y = Cast <to = 10> (a) }"
     result = PASS.apply(shaped(make_model(text)).ir, PassContext())
-    assert "DOUBLE by way of FLOAT to FLOAT16 rounds differently" in reasons(result)
+    assert "DOUBLE through FLOAT to FLOAT16 rounds differently" in reasons(result)
     assert result.refused[0].nodes[0].startswith("Cast")
     assert kinds(result.model) == ["Cast", "Cast"]
 

@@ -88,7 +88,7 @@ def test_a_loop_stays_where_the_shape_of_its_empty_result_is_open(make_model, re
         "float[2] seen", "float[K] seen"
     )
     result = PASS.apply(make_model(text, one=np.float32(1), m0=np.int64(0)).ir, PassContext())
-    assert "the shape of what the loop would collect is not known" in reasons(result)
+    assert "the shape of the collected outputs is not known" in reasons(result)
     assert result.refused[0].nodes == ("Loop 'y'",)
     assert "Loop" in kinds(result.model)
 

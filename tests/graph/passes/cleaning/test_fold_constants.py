@@ -38,7 +38,7 @@ def test_an_if_that_depends_on_an_input_stays_with_the_reason(make_model, apply_
                     else_branch = e () => (float[2,2] b) { b = Neg(x) }> }"""
     result = apply_pass(PASS, make_model(text), x=X, c=np.array(True))
     assert sorted(kinds(result.model)) == ["If", "Mul", "Neg"]
-    assert "known only when the model runs" in reasons(result)
+    assert "known only at run time" in reasons(result)
 
 
 def test_a_constant_that_would_blow_the_model_up_is_not_folded(make_model, kinds, reasons):

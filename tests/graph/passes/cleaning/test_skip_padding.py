@@ -51,7 +51,7 @@ REFUSED = (
     (HEARD.replace("[b,n] ids", "[b,8] ids").replace("[b,n] att", "[b,8] att"), "its length is fixed"),
     (
         "g (int64[b,n] x, int64[b,n] attention_mask) => (int64[b,n] y) { y = Mul (x, attention_mask) }",
-        "the output 'y' has a row for each place",
+        "the output 'y' has a row for each position",
     ),
     (
         """g (int64[b,n] mask_a, int64[b,n] mask_b) => (int64[b] y) <int64[1] one = {1}> {

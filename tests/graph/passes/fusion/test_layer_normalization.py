@@ -73,7 +73,7 @@ REFUSED = (
     (
         GRAPH.replace("[2,3,8]", "[2,3,N]"),
         SPELLINGS[0].replace(AFFINE, "y = Identity(n)"),
-        "how long the normalized dimension is, is not known",
+        "the size of the normalized dimension is not known",
     ),
     (GRAPH.replace("float[", "double["), SPELLINGS[0].replace(AFFINE, "y = Identity(n)"), "float64"),
 )

@@ -68,4 +68,4 @@ def test_large_weights_that_others_use_are_not_kept_twice(make_model, reasons):
     assert PASS.apply(model, PassContext()).applied
     result = PASS.apply(model, PassContext(folded_limit_bytes=50))
     assert not result.applied
-    assert "'w' are used elsewhere too" in reasons(result)
+    assert "'w' are also used elsewhere" in reasons(result)

@@ -140,4 +140,4 @@ def test_integers_that_wrap_round_are_cast_as_they_were(make_model, kinds, shape
     text = "g (int32[2] x) => (uint8[2] y) { a = Cast <to = 11> (x)  y = Cast <to = 2> (a) }"
     result = PASS.apply(shaped(make_model(text)).ir, PassContext())
     assert kinds(result.model) == ["Cast", "Cast"]
-    assert "wraps round" in reasons(result)
+    assert "wrap around" in reasons(result)

@@ -132,7 +132,7 @@ def test_a_convolution_in_a_branch_reads_the_turned_input(turn, kinds):
 
 @pytest.mark.parametrize(("text", "layout", "reason", "nodes"), [
     ("c = Conv(x, w) y = Flatten(x)", LAST,
-     "the input 'x' is also read by what knows the order of its dimensions", ("Flatten 'y'",)),
+     "the input 'x' is also read by nodes that depend on the order of its dimensions", ("Flatten 'y'",)),
     (f"t = {IN} (x) c = Conv(t, w) n = Neg(x) y = MatMul(n, n)", FIRST,
      "the input 'x' is also read", ("MatMul 'y'",)),
     (f"c = Conv(x, w) t = {IN} (x) y = MaxPool <kernel_shape = [2, 2]> (t)", LAST, "in both orders",

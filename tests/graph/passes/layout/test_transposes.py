@@ -83,7 +83,7 @@ def test_a_region_that_would_need_as_many_stays_and_says_why(make_model, shaped,
     model = shaped(make_model(f"g (float[2,3] x, float[3,2] z) => (float[2,3] y, float[3,2] v) {{ {text} }}"))
     result = apply_pass(PASS, model, x=array(2, 3), z=array(3, 2))
     assert not result.applied
-    assert "as many numbers" in reasons(result)
+    assert "as many values" in reasons(result)
     assert result.refused[0].nodes == ("Transpose 't'",)
 
 

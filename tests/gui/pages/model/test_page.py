@@ -172,7 +172,7 @@ def test_it_waits_for_a_watch_only_until_it_is_to_be_done_now(qtbot, context, op
     assert page.why_not_look_now() == ""
     window.show_page("model")
     tab = page.view.opportunities
-    assert "a watch that does not end by itself: Watching digits_cnn.onnx." in says(page)
+    assert "a watch that runs until it is stopped: Watching digits_cnn.onnx." in says(page)
     page.view._tabs.setCurrentWidget(tab)
     assert tab.now.isVisible()
     assert tab.now.text() == "Do it now"

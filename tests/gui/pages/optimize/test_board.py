@@ -194,6 +194,6 @@ def test_the_winner_says_why_it_won_over_one_that_looked_faster(won):
     board = Board()
     board.finish(won)
     assert board.rows[won.winner.name].outcome == (
-        "★ winner: proved 3.04x; other · onnxruntime-cpu had 2.70x in the race, but is out: "
+        "★ winner: proved 3.04x; other · onnxruntime-cpu had 2.70x in the race, but was rejected: "
         "measured again from the written bundle: no difference seen"
     )

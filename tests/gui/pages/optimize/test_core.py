@@ -25,12 +25,12 @@ def test_the_usual_choices_have_no_problem():
     ("choices", "group", "said"),
     [
         (Choices(max_memory_mib="-3"), "limits", "'Memory at most' -3 is not a possible limit."),
-        (Choices(max_size_mib="many"), "limits", "'many' is no number."),
-        (Choices(max_latency_ms="nan"), "limits", "'nan' is no number."),
+        (Choices(max_size_mib="many"), "limits", "'many' is not a number."),
+        (Choices(max_latency_ms="nan"), "limits", "'nan' is not a number."),
         (Choices(target_speedup="1"), "speedup", "A target of 1x is not a speed-up."),
         (Choices(METRIC, metric="top1"), "accuracy", "The metric 'top1' needs a floor or a maximum drop."),
         (Choices(METRIC, metric="top1-labels", max_drop="1"), "accuracy", "'Drop at most' 1 would be 100 points."),
-        (Choices(METRIC, metric=OWN_FUNCTION, value="0.9"), "accuracy", "The function is not named yet."),
+        (Choices(METRIC, metric=OWN_FUNCTION, value="0.9"), "accuracy", "No function is given."),
         (Choices(METRIC, metric=OWN_FUNCTION, function="m.py:f"), "accuracy", "The metric needs a value"),
     ],
 )

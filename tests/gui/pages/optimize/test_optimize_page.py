@@ -93,7 +93,7 @@ def test_data_beside_the_model_is_offered(page, context, tmp_path):
     assert not page.panel.data._offer.isVisible()
     shutil.copy(DATA, tmp_path / "model.npz")
     context.open(Subject(model, "model"))
-    assert "model.npz lies beside the model" in page.panel.data.use.text()
+    assert "model.npz is in the folder of the model" in page.panel.data.use.text()
     assert page.panel.data._offer.isVisible()
     page.panel.data._offer.click()
     assert context.data == tmp_path / "model.npz"

@@ -116,7 +116,7 @@ def test_what_runs_today_is_kept_as_such(faster):
         ({"from_cache": "2026-05-01T11:48:00+00:00"}, "Measured 12 minutes ago; nothing was measured now."),
         ({"from_cache": "2026-04-29T12:00:00+00:00"}, "Measured 2 days ago; nothing was measured now."),
         ({"from_cache": "long ago"}, "Measured at long ago; nothing was measured now."),
-        ({"cut_short": "It was stopped."}, "It was stopped. Search again goes on with what was made."),
+        ({"cut_short": "It was stopped."}, "It was stopped. Search again to continue from the cache."),
     ],
 )
 def test_what_was_not_measured_now_or_not_to_the_end_says_so(faster, told, said):

@@ -155,7 +155,7 @@ def test_bad_data_is_said_at_once(qtbot, panel, context, tmp_path):
     (tmp_path / "d.npz").write_text("no archive")
     with qtbot.waitSignal(panel.data.counted):
         context.use_data(tmp_path / "d.npz")
-    assert panel.data.problem == "'d.npz' is no .npz archive."
+    assert panel.data.problem == "'d.npz' is not a .npz archive."
     assert panel.problem.endswith(panel.data.problem)
     assert "samples along the first axis" in panel.data.use.text()
 
