@@ -197,6 +197,33 @@ def test_connections_that_are_reset_at_any_moment_are_an_agent_that_cannot_be_re
             porter.join()
 
 
+def test_watch_of_a_removed_model_ends_and_others_are_told(start_agent, null_bundle, old_bundle, watching):
+    agent = start_agent()
+    agent.deploy(old_bundle)
+    first = watching(f"127.0.0.1:{agent.port}")
+    first.wait(bool)
+    agent.deploy(null_bundle("other"), add=1)
+    seen = []
+
+    def tell(event):
+        if not seen:
+            agent.ask("POST", "/api/v1/remove?model=other")
+        seen.append(event)
+
+    with pytest.raises(errors.MissingError) as caught:
+        watch(f"127.0.0.1:{agent.port}", tell, threading.Event(), model="other")
+    assert (caught.value.code, bool(seen)) == ("no-model", True)
+    first.wait(lambda found: len(changes(found)) == 2)
+    assert changes(first.events) == [
+        ("other", "The model 'other' was added."),
+        ("other", "The model 'other' was removed."),
+    ]
+
+
+def changes(found):
+    return [(e.subject, e.message) for e in found if isinstance(e, events.Log) and e.kind == "models-changed"]
+
+
 def test_a_watch_ends_when_its_token_is_removed(start_agent, tmp_path, monkeypatch):
     monkeypatch.setattr(telemetry, "_RENEW_EVERY_S", 0.05)
     token = tokens.add(tmp_path / "agent", "one", "view").token

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from edgeopt.events import Progress
+from edgeopt.events import Log, Progress
 from edgeopt.hw.device import Device
 from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
@@ -189,6 +189,7 @@ class Slots:
         journal = await asyncio.to_thread(Journal, data.journal)
         slot = self._open(self.first.site.settings, data, name, journal)
         self._start(slot)
+        self._announce(name, f"The model '{name}' was added.")
         return slot
 
     async def remove(self, name: str) -> None:
@@ -218,6 +219,7 @@ class Slots:
             raise
         self.all.remove(slot)
         self.models.routers.remove(slot.site.router)
+        self._announce(slot.site.model, f"The model '{slot.site.model}' was removed.")
         slot.site.journal.wake()
         slot.hub.close()
         await slot.stop(FAREWELL_S)
@@ -244,6 +246,11 @@ class Slots:
     async def close(self) -> None:
         for slot in self.all:
             await slot.site.journal.close()
+
+    def _announce(self, model: str, message: str) -> None:
+        """Whoever watches another model can offer this one, or no longer does."""
+        for slot in self.all:
+            slot.hub.tell(Log("info", message, kind="models-changed", subject=model))
 
     def _tell(self, record: Record) -> None:
         for listener in self.listeners:
