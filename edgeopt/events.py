@@ -71,7 +71,7 @@ class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
     message: str
     schema: int = SCHEMA
     kind: str = ""
-    """`no-metric`, `agent-away`, `agent-back`, `models-changed`, others of newer agents; "": nothing acts on it."""
+    """`no-metric`, `agent-away`, `agent-back`, `models-changed`, or others; "": nothing acts on it."""
     subject: str = ""
     """The metric that is not told, or the model that was added or removed."""
     reason: str = ""
