@@ -100,8 +100,8 @@ async def _serve(
         watchdog.cancel()
         for task in exporting:
             task.cancel()
-        await asyncio.gather(*exporting, return_exceptions=True)
         await slots.stop(settings.drain_s * (1 - SERVER_SHARE) / 2)
+        await asyncio.gather(*exporting, return_exceptions=True)  # their last batch went out meanwhile
     for working in ended:
         if not working.cancelled() and (error := working.exception()) is not None:
             raise error
