@@ -71,9 +71,9 @@ class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
     message: str
     schema: int = SCHEMA
     kind: str = ""
-    """`no-metric`, `agent-away`, `agent-back`; empty where nothing acts on it. Others may come."""
+    """`no-metric`, `agent-away`, `agent-back`, `models-changed`, or others; "": nothing acts on it."""
     subject: str = ""
-    """The metric that is not told."""
+    """The metric that is not told, or the model that was added or removed."""
     reason: str = ""
     """Why, without a full stop."""
 

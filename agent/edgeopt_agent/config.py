@@ -22,6 +22,7 @@ _MOST: Mapping[str, float] = {
     "soak_s": MOST_SOAK_S,
     "batch_max_size": 1024,
     "batch_max_delay_us": 1_000_000,
+    "otlp_trace_ratio": 1.0,
 }
 _LARGEST = 1e15
 _ENDPOINT = re.compile(r"|https?://[^\s/?#]+(/[^\s?#]*)?")
@@ -30,7 +31,7 @@ _PATHS = ("data_dir", "tls_cert", "tls_key")
 NEEDS_RESTART = frozenset({
     "data_dir", "host", "port", "grpc_port", "tls", "tls_cert", "tls_key", "max_body_bytes", "max_tensor_elements",
     "queue_length", "request_timeout_s", "body_timeout_s", "drain_s", "ready_timeout_s", "crashes_allowed",
-    "otlp_endpoint", "otlp_interval_s",
+    "otlp_endpoint", "otlp_interval_s", "otlp_trace_ratio",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""
 

@@ -13,12 +13,14 @@ from edgeopt_agent import systemd
 from edgeopt_agent.certificate import LiveCertificate, tell_listening, uses_tls
 from edgeopt_agent.data_dir import DataDir, open_data_dir
 from edgeopt_agent.deployments.slots import Slot, Slots
+from edgeopt_agent.deployments.span import deployment_span
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.app import make_app
 from edgeopt_agent.http.control import routes
 from edgeopt_agent.http.metrics import Figures
 from edgeopt_agent.http.server import serve
 from edgeopt_agent.settings import Settings
+from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trust import TrustWatch, check_host
 
@@ -70,7 +72,8 @@ async def _serve(
 
     control = routes(slots, started, trust, fingerprint)
     access = Access(settings.host, data.tokens)
-    app = make_app(slots.models, slots.hub, settings, slots.state, control, access)
+    tracer = _tracer(slots, settings)
+    app = make_app(slots.models, slots.hub, settings, slots.state, control, access, tracer)
     ended: list[asyncio.Task[None]] = []
 
     def over(slot: Slot) -> None:
@@ -86,48 +89,68 @@ async def _serve(
 
     waking = asyncio.create_task(_wake(stop, slots))
     watchdog = asyncio.create_task(systemd.keep_watchdog())
-    exporting = _export(slots, settings)
+    exporting = _export(slots, settings, tracer)
     try:
         drain_s = settings.drain_s * SERVER_SHARE
         tls = None if certificate is None else certificate.context
-        async with _serving_grpc(slots, access, trust, certificate, stop):
+        async with _serving_grpc(slots, access, trust, certificate, stop, tracer):
             await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust, tls=tls)
     finally:
         waking.cancel()
         watchdog.cancel()
-        if exporting is not None:
-            exporting.cancel()
+        for task in exporting:
+            task.cancel()
         await slots.stop(settings.drain_s * (1 - SERVER_SHARE) / 2)
+        await asyncio.gather(*exporting, return_exceptions=True)  # their last batch went out meanwhile
     for working in ended:
         if not working.cancelled() and (error := working.exception()) is not None:
             raise error
 
 
-def _export(slots: Slots, settings: Settings) -> asyncio.Task[None] | None:
-    """Sends figures to a collector where one is named; the module is not loaded otherwise."""
+def _tracer(slots: Slots, settings: Settings) -> Tracer | None:
+    """What records spans, where a collector is named; deployments are few, and are all recorded or none."""
     if not settings.otlp_endpoint:
         return None
-    from edgeopt_agent.telemetry import otlp
+    tracer = Tracer(settings.otlp_trace_ratio)
+    if tracer.ratio:
+        slots.listeners.append(lambda record: tracer.add(deployment_span(record)) if record.final else None)
+    return tracer
 
-    figures = Figures(slots.models, slots.state)
-    return asyncio.create_task(
-        otlp.export(settings.otlp_endpoint, settings.otlp_interval_s, figures.collect), name="otlp"
+
+def _export(slots: Slots, settings: Settings, tracer: Tracer | None) -> tuple[asyncio.Task[None], ...]:
+    """Sends figures and spans to a collector where one is named; the modules are not loaded otherwise."""
+    if tracer is None:
+        return ()
+    from edgeopt_agent.telemetry import otlp_metrics, otlp_traces
+
+    endpoint, interval_s = settings.otlp_endpoint, settings.otlp_interval_s
+    figures = Figures(slots.models, slots.state, tracer)
+    return (
+        asyncio.create_task(otlp_metrics.export(endpoint, interval_s, figures.collect), name="otlp metrics"),
+        asyncio.create_task(otlp_traces.export(endpoint, interval_s, tracer), name="otlp traces"),
     )
 
 
 @asynccontextmanager
 async def _serving_grpc(
-    slots: Slots, access: Access, trust: TrustWatch, certificate: LiveCertificate | None, stop: asyncio.Event
+    slots: Slots,
+    access: Access,
+    trust: TrustWatch,
+    certificate: LiveCertificate | None,
+    stop: asyncio.Event,
+    tracer: Tracer | None,
 ) -> AsyncIterator[None]:
     """Serves by gRPC too where that is asked for; its library is not loaded otherwise."""
     settings = slots.first.site.settings
     if not settings.grpc_port:
         yield
         return
+    from edgeopt_agent.grpc.calls import Calls
     from edgeopt_agent.grpc.server import serving
 
     drain_s = settings.drain_s * SERVER_SHARE
-    async with serving(slots.models, settings, access, trust, certificate, stop, drain_s):
+    calls = Calls(settings, access, trust, tracer)
+    async with serving(slots.models, settings, calls, certificate, stop, drain_s):
         yield
 
 

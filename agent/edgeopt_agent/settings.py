@@ -92,8 +92,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
     otlp_endpoint: str = ""
-    """The collector of OpenTelemetry that gets the figures of `/metrics`, such as http://127.0.0.1:4318."""
+    """The collector of OpenTelemetry that gets metrics and traces, such as http://127.0.0.1:4318."""
     otlp_interval_s: float = 15.0
+    otlp_trace_ratio: float = 0.0
+    """The share of the requests without a traceparent that is traced; 0: only those whose caller asks for it."""
     drain_s: float = 5.0
     """How long a clean stop may take, the requests in flight included."""
 

@@ -54,6 +54,8 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 UNREACHABLE = "unreachable"
 """The code of an error that is worth another try: the agent may come back."""
+NO_MODEL = "no-model"
+"""The code of an agent's answer that it has no model of this name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def test_without_a_file_all_is_as_ever(config):
         ("grpc_port = 70000", "line 1: 'grpc_port' is 70000; it must be from 0 to 65535.", "Correct"),
         ('otlp_endpoint = "file:///etc/passwd"', "'otlp_endpoint' is not the address of a collector", "4318"),
         ("otlp_interval_s = 0", "'otlp_interval_s' must be more than 0", "Correct"),
+        ("otlp_trace_ratio = 1.5", "'otlp_trace_ratio' is 1.5; it must be from 0 to 1.", "Correct"),
         ("port = true", "line 1: 'port' is wrong: Expected `int`, got `bool`.", "settings"),
         ("port = 70000", "'port' is 70000; it must be from 0 to 65535.", "Correct"),
         ("soak_s = inf", "'soak_s' is inf", "Correct"),

@@ -1,4 +1,5 @@
 import contextlib
+import shutil
 import socket
 import struct
 import threading
@@ -8,6 +9,7 @@ from websockets.sync.server import serve
 
 from edgeopt import errors, events
 from edgeopt.fleet import telemetry
+from edgeopt.fleet.client import DeployOptions
 from edgeopt.fleet.telemetry import watch
 from edgeopt_agent import tokens
 
@@ -195,6 +197,37 @@ def test_connections_that_are_reset_at_any_moment_are_an_agent_that_cannot_be_re
         finally:
             stopped.set()
             porter.join()
+
+
+def test_watch_of_a_removed_model_ends_and_other_watches_are_told(
+    start_agent, conv_bundle, change_deployment, tmp_path, watching
+):
+    other = shutil.copytree(conv_bundle, tmp_path / "other.edgeopt")
+    change_deployment(other, name="other")
+    started = start_agent()
+    started.agent.deploy(conv_bundle, events.ignore)
+    first = watching(started.url)
+    first.wait(bool)
+    started.agent.deploy(other, events.ignore, DeployOptions(add=True))
+    seen = []
+
+    def remove_once(event):
+        if not seen:
+            started.agent.remove("other")
+        seen.append(event)
+
+    with pytest.raises(errors.MissingError) as caught:
+        watch(started.url, remove_once, threading.Event(), model="other")
+    assert (caught.value.code, bool(seen)) == ("no-model", True)
+    first.wait(lambda found: len(changes(found)) == 2)
+    assert changes(first.events) == [
+        ("other", "The model 'other' was added."),
+        ("other", "The model 'other' was removed."),
+    ]
+
+
+def changes(found):
+    return [(e.subject, e.message) for e in found if isinstance(e, events.Log) and e.kind == "models-changed"]
 
 
 def test_a_watch_ends_when_its_token_is_removed(start_agent, tmp_path, monkeypatch):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from edgeopt.events import Progress
+from edgeopt.events import Log, Progress
 from edgeopt.hw.device import Device
 from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
-from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.machine import Listener, Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.recovery import recover
 from edgeopt_agent.deployments.refused import RefusedError
@@ -83,6 +83,8 @@ class Slots:
         self._on_end: OnSlot | None = None
         """Called when the work of a slot ended; set once the slots work."""
         self._changing = asyncio.Lock()
+        self.listeners: list[Listener] = []
+        """Told each state of each model's deployments."""
         self.models = Models()
         self.all: list[Slot] = []
         self.first = self._open(settings, data, "", Journal(data.journal))
@@ -187,6 +189,7 @@ class Slots:
         journal = await asyncio.to_thread(Journal, data.journal)
         slot = self._open(self.first.site.settings, data, name, journal)
         self._start(slot)
+        self._announce(name, f"The model '{name}' was added.")
         return slot
 
     async def remove(self, name: str) -> None:
@@ -216,6 +219,7 @@ class Slots:
             raise
         self.all.remove(slot)
         self.models.routers.remove(slot.site.router)
+        self._announce(slot.site.model, f"The model '{slot.site.model}' was removed.")
         slot.site.journal.wake()
         slot.hub.close()
         await slot.stop(FAREWELL_S)
@@ -243,6 +247,15 @@ class Slots:
         for slot in self.all:
             await slot.site.journal.close()
 
+    def _announce(self, model: str, message: str) -> None:
+        """Whoever watches another model can offer this one, or no longer does."""
+        for slot in self.all:
+            slot.hub.tell(Log("info", message, kind="models-changed", subject=model))
+
+    def _tell(self, record: Record) -> None:
+        for listener in self.listeners:
+            listener(record)
+
     def _open(self, settings: Settings, data: DataDir, name: str, journal: Journal) -> Slot:
         settings = msgspec.structs.replace(settings, data_dir=data.root)
         router = Router(settings)
@@ -254,6 +267,7 @@ class Slots:
         router.watchers.append(site.observed.watch)
         machine, hub = Machine(site), Hub(router, name)
         machine.listeners.append(lambda record: hub.tell(_told(record)))
+        machine.listeners.append(self._tell)
         slot = Slot(site, machine, hub)
         site.name_taken = lambda other: any(
             other in each.names for each in self.all if each is not slot and not each.empty

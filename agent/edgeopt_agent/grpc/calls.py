@@ -1,7 +1,8 @@
 """One call: who may make it, its messages within limits, and errors as gRPC's codes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn, Protocol, TypeVar
 from urllib.parse import unquote
 
@@ -10,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.settings import Settings
+from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
 from edgeopt_agent.tokens import Role
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
@@ -30,6 +32,11 @@ _CODES = {
     501: grpc.StatusCode.UNIMPLEMENTED,
     503: grpc.StatusCode.UNAVAILABLE,
 }
+_SERVER_FAULTS = frozenset({
+    grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DATA_LOSS,
+})  # fmt: skip
+"""Those by which a server's span counts as failed in the semantic conventions."""
 
 
 class Context(Protocol):
@@ -48,10 +55,13 @@ class Context(Protocol):
 
 
 class Calls:
-    def __init__(self, settings: Settings, access: Access, trust: Callable[[], str]) -> None:
+    def __init__(
+        self, settings: Settings, access: Access, trust: Callable[[], str], tracer: Tracer | None = None
+    ) -> None:
         self._settings = settings
         self._access = access
         self._trust = trust
+        self._tracer = tracer
         self._ipv4_only = settings.host == ALL_OF_IPV4
         self._reading = asyncio.Semaphore(MOST_READ_AT_ONCE)
 
@@ -91,6 +101,34 @@ class Calls:
         if not isinstance(message, bytes):
             raise RequestError(400, "The call contains no request.")
         return message
+
+    @contextmanager
+    def traced(self, name: str, context: Context) -> Iterator[RequestSpan | None]:
+        """The span of one request, ended with it; None where it is not recorded."""
+        if self._tracer is None:
+            yield None
+            return
+        traceparents = [value for key, value in context.invocation_metadata() or () if key == "traceparent"]
+        span = self._tracer.begin(name, traceparents)
+        if span is None:
+            yield None
+            return
+        service, _, method = name.partition("/")
+        span.attributes |= {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
+        code = grpc.StatusCode.OK
+        try:
+            yield span
+        except RequestError as error:
+            code = code_of(error)
+            span.fail(error.sentence, of_server=code in _SERVER_FAULTS)
+            raise
+        except asyncio.CancelledError:
+            code = grpc.StatusCode.CANCELLED
+            span.fail("The client ended the call before it was answered.", of_server=False)
+            raise
+        finally:
+            span.attributes["rpc.grpc.status_code"] = code.value[0]
+            span.end()
 
 
 def parsed(name: str, message: bytes) -> Message:

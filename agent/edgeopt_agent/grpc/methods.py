@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 
 from edgeopt_agent.grpc.calls import Calls, Context, code_of, outliving, parsed
+from edgeopt_agent.telemetry.tracing import RequestSpan
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
@@ -85,20 +86,25 @@ def _small_method(
 def _infer_method(models: Models, calls: Calls) -> Callable[[object, Context], Awaitable[bytes]]:
     async def method(_requests: object, context: Context) -> bytes:
         async def work() -> bytes:
-            message = await calls.read(context)
-            return await _infer(models, read_target(message), message)
+            with calls.traced(f"{SERVICE}/ModelInfer", context) as span:
+                message = await calls.read(context)
+                return await _infer(models, read_target(message), message, span)
 
         return await calls.answered(context, "infer", work)
 
     return method
 
 
-async def _infer(models: Models, target: Target, message: bytes) -> bytes:
+async def _infer(models: Models, target: Target, message: bytes, span: RequestSpan | None) -> bytes:
     """The response as the worker wrote it; the agent reads neither of the two messages."""
+    if span is not None:
+        span.asked(target.model_name, target.model_version, len(message))
     asked = models.of(target.model_name).infer(
         target.model_name, target.model_version or None, message, encoding=PROTOBUF
     )
     answer = await outliving(asked)
+    if span is not None:
+        span.answered(answer)
     if answer.status != 200:
         raise RequestError(answer.status, answer.reason())
     return bytes(answer.body)
@@ -129,8 +135,9 @@ def _stream_method(
             calls.check(context, "infer")  # the token may have been removed since the last one
             target = Target("", "", "")
             try:
-                target = read_target(message)
-                response = await _infer(models, target, message)
+                with calls.traced(f"{SERVICE}/ModelStreamInfer", context) as span:
+                    target = read_target(message)
+                    response = await _infer(models, target, message, span)
             except RequestError as error:
                 failed = {"error_message": error.sentence, "infer_response": {"id": target.id}}
                 yield message_class("ModelStreamInferResponse")(**failed).SerializeToString()

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import grpc
@@ -11,7 +11,6 @@ from edgeopt.errors import UsageError
 from edgeopt_agent.certificate import LiveCertificate
 from edgeopt_agent.grpc.calls import Calls
 from edgeopt_agent.grpc.methods import handlers
-from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.connections import most_connections
 from edgeopt_agent.http.server import KEEP_ALIVE_S, port_refused
 from edgeopt_agent.http.tls_listener import HANDSHAKE_TIMEOUT_S
@@ -27,14 +26,12 @@ _OPTION = "--grpc-port"
 async def serving(
     models: Models,
     settings: Settings,
-    access: Access,
-    trust: Callable[[], str],
+    calls: Calls,
     certificate: LiveCertificate | None,
     stop: asyncio.Event,
     drain_s: float,
 ) -> AsyncIterator[int]:
     """Serves, and gives the port, until `stop` is set; raises UsageError where the port cannot be had."""
-    calls = Calls(settings, access, trust)
     server = grpc.aio.server(
         handlers=handlers(models, calls, stop),
         options=_options(settings),

@@ -18,6 +18,7 @@ from edgeopt_agent.http.inference import make_inference
 from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
 from edgeopt_agent.settings import Settings
+from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import Router
 
@@ -43,6 +44,7 @@ def make_app(
     state: Callable[[Router], str],
     extra_routes: Sequence[BaseRoute] = (),
     access: Access | None = None,
+    tracer: Tracer | None = None,
 ) -> App:
     """Inference under `/v2` goes straight to its own code; the rest through Starlette, with the routes added here.
 
@@ -50,9 +52,9 @@ def make_app(
     share it.
     """
     allowed = access or Access(settings.host, DataDir(settings.data_dir).tokens)
-    inference = make_inference(models, settings)
+    inference = make_inference(models, settings, tracer)
     others = Starlette(
-        routes=[*extra_routes, *metrics.routes(models, state), *telemetry.routes(hub_of)],
+        routes=[*extra_routes, *metrics.routes(models, state, tracer), *telemetry.routes(hub_of)],
         exception_handlers={HTTPException: _http_error},
     )
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from edgeopt.hw.load import LoadSampler, process_memory_bytes
+from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import Router
 from edgeopt_agent.workers.totals import BUCKETS_MS, REASONS, Totals
@@ -39,9 +40,9 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
 )
 
 
-def routes(models: Models, state: Callable[[Router], str]) -> list[BaseRoute]:
+def routes(models: Models, state: Callable[[Router], str], tracer: Tracer | None = None) -> list[BaseRoute]:
     """`state` tells the state of the last deployment of each model."""
-    figures = Figures(models, state)
+    figures = Figures(models, state, tracer)
 
     # A coroutine, because what it reads belongs to the event loop's thread.
     async def metrics(_request: Request) -> Response:
@@ -53,9 +54,10 @@ def routes(models: Models, state: Callable[[Router], str]) -> list[BaseRoute]:
 class Figures:
     """What is told at one time; each reader has its own, because the load is that since its last reading."""
 
-    def __init__(self, models: Models, state: Callable[[Router], str]) -> None:
+    def __init__(self, models: Models, state: Callable[[Router], str], tracer: Tracer | None = None) -> None:
         self._models = models
         self._state = state
+        self._tracer = tracer
         self._load = LoadSampler()
 
     def collect(self) -> Iterable[Metric]:
@@ -76,6 +78,11 @@ class Figures:
         yield from self._memory()
         yield from self._device()
         yield from self._deployment()
+        if self._tracer is not None:
+            name = "edgeopt_trace_spans_dropped"
+            family = Metric(name, "Spans that the collector did not get", "counter")
+            family.add_sample(name, {}, self._tracer.dropped)
+            yield family
 
     def _failures(self) -> Metric:
         family = Metric("nv_inference_request_failure", "Requests that were not answered, by reason", "counter")

@@ -87,6 +87,8 @@ class Answer:
     """Requests that shared the run and its time."""
     executions: int = 1
     """0 where another request of the batch counts the run."""
+    release_id: str = ""
+    """The release that answered."""
 
     def reason(self) -> str:
         """The sentence of an answer that is an error."""
@@ -203,7 +205,7 @@ class Worker:
         length = received.text_bytes if told.binary else None
         return Answer(
             *(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite),
-            *(told.batched, told.executions),
+            *(told.batched, told.executions, self.release_id),
         )
 
     async def compare(self, request: Request, other: Answer) -> Compared:

@@ -8,6 +8,7 @@ from edgeopt.fleet import pairings
 from edgeopt.fleet.address import parse
 from edgeopt.fleet.tls import normal_fingerprint
 from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.widgets.states import OPENS_A_MODEL
 
 _LETTERS = 56
 _CODES = frozenset({"no-token", "wrong-token", "wrong-role", "unknown-certificate", "wrong-fingerprint"})
@@ -16,6 +17,12 @@ _CODES = frozenset({"no-token", "wrong-token", "wrong-role", "unknown-certificat
 def wants_access(ending: Ending) -> bool:
     """Whether the agent would answer with another token or fingerprint."""
     return ending.code in _CODES
+
+
+def ways_on(ending: Ending, *, can_start: bool) -> tuple[str, str]:
+    """The action to offer after a watch that failed, and another one or ""."""
+    usual = "live.start" if can_start else OPENS_A_MODEL
+    return ("live.access", usual) if wants_access(ending) else (usual, "")
 
 
 class AccessDialog(QDialog):

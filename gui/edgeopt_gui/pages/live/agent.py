@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from edgeopt.events import Progress
-from edgeopt.fleet.records import FINAL, Status
+from edgeopt.fleet.records import FINAL, ModelStatus, Previous, Status
 
 _SUBJECT = "deployment "
 _MOST_STEPS = 200
@@ -60,10 +60,12 @@ def words(state: str) -> str:
 
 
 class AgentRecord:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, model: str = "", status: Status | None = None) -> None:
+        """`model` is the one that is watched; empty for the agent's first one."""
         self.url = url
+        self.model = model
         self.away = False
-        self.status: Status | None = None
+        self.status = status
         self.steps: list[Step] = []
 
     @property
@@ -71,13 +73,29 @@ class AgentRecord:
         return "" if self.status is None else self.status.trust
 
     @property
+    def models(self) -> tuple[tuple[str, str], ...]:
+        """The key of each model, as `model` has it, and its title; agents of before tell none."""
+        names = [each.name for each in self.status.models] if self.status is not None else []
+        return tuple(("" if k == 0 else name, name or "First model") for k, name in enumerate(names))
+
+    @property
     def serves_something(self) -> bool:
-        return self.status is not None and self.status.serving is not None
+        return self._shown is not None and self._shown.serving is not None
+
+    @property
+    def previous(self) -> Previous | None:
+        return None if self._shown is None else self._shown.previous
 
     @property
     def can_go_back(self) -> bool:
-        previous = None if self.status is None else self.status.previous
-        return previous is not None and not previous.reason
+        return self.previous is not None and not self.previous.reason
+
+    @property
+    def _shown(self) -> Status | ModelStatus | None:
+        """What was told of the model that is watched."""
+        if self.status is None or not self.model:
+            return self.status
+        return next((each for each in self.status.models if each.name == self.model), None)
 
     @property
     def busy(self) -> bool:
@@ -90,14 +108,15 @@ class AgentRecord:
             return "Not watched."
         if self.away:
             return "The agent does not answer. Reconnecting…"
-        if self.status is None:
+        shown = self._shown
+        if shown is None:
             return "Asking the agent what it serves…"
-        serving = self.status.serving
+        serving = shown.serving
         if serving is None:
             said = "Serves nothing yet: deploy a bundle."
         else:
             said = f"Serves {serving.name or serving.release} (release {serving.release})."
-        return f"{said} {self.status.reason}".strip()
+        return f"{said} {shown.reason}".strip()
 
     def latest(self) -> str:
         """How the last deployment stands, with the head of the reason."""

@@ -44,7 +44,10 @@ class AgentLink(QObject):
         self._asking = url
         self._jobs.run(commands.status(url)).ended.connect(self._status_known)
 
-    def change(self, command: Command, retry: str, url: str) -> None:
+    def change(self, command: Command | None, retry: str, url: str) -> None:
+        if command is None:
+            return
+
         def ended(ending: Ending) -> None:
             self.changing = False
             self.doing.emit("")

@@ -1,7 +1,7 @@
 """The agent that is watched: its release, its deployments and their actions."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QGridLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt_gui.pages.live.agent import AgentRecord, Step
 from edgeopt_gui.plots.ticks import clock_text
@@ -25,12 +25,18 @@ _DEFAULT_RATE = 20.0
 
 class AgentPanel(QWidget):
     traffic_changed = Signal()
+    model_chosen = Signal(str)
+    """The key of one of the agent's models, as `AgentRecord.models` has it."""
 
     def __init__(self) -> None:
         super().__init__()
         line = self.fontMetrics().height()
         self._title = QLabel("Agent")
         self._title.setProperty("role", "heading")
+        self.model = QComboBox()
+        self.model.setAccessibleName("Model of the agent")
+        self.model.activated.connect(lambda _: self.model_chosen.emit(str(self.model.currentData())))
+        self.model.hide()
         self.serves, self.trust, self.latest, self.doing = (QLabel() for _ in range(4))
         for label in (self.serves, self.trust, self.latest, self.doing):
             label.setWordWrap(True)
@@ -66,7 +72,7 @@ class AgentPanel(QWidget):
         rows = QVBoxLayout(self)
         rows.setContentsMargins(0, 0, 0, 0)
         rows.setSpacing(line // 3)
-        for widget in (self._title, self.serves, self.trust):
+        for widget in (self._title, self.model, self.serves, self.trust):
             rows.addWidget(widget)
         rows.addLayout(grid)
         for label in (self.doing, self.latest):
@@ -79,6 +85,7 @@ class AgentPanel(QWidget):
 
     def show_agent(self, agent: AgentRecord, *, watched: bool) -> None:
         self._title.setText(f"Agent at {agent.url}")
+        self._show_models(agent)
         self.serves.setText(agent.serves(watched=watched))
         trust = {
             "unsigned": "Unsigned: accepts any bundle sent from that device.",
@@ -105,6 +112,16 @@ class AgentPanel(QWidget):
         """Progress of a deployment that this app started; "" hides it."""
         self.doing.setText(sentence)
         self.doing.setVisible(bool(sentence))
+
+    def _show_models(self, agent: AgentRecord) -> None:
+        """One model needs no choice; a list that is open must not change below the pointer."""
+        shown = tuple((self.model.itemData(k), self.model.itemText(k)) for k in range(self.model.count()))
+        if agent.models != shown:
+            self.model.clear()
+            for key, title in agent.models:
+                self.model.addItem(title, key)
+        self.model.setCurrentIndex(self.model.findData(agent.model))
+        self.model.setVisible(len(agent.models) > 1)
 
     def _rate_changed(self) -> None:
         if self.traffic.isChecked():

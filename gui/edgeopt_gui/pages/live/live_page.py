@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.events import Event
+from edgeopt.fleet.http import NO_MODEL
 from edgeopt_gui.actions.book import ActionBook
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
@@ -18,15 +19,15 @@ from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.live import commands
 from edgeopt_gui.pages.live.absent import awaited, nothing_of
-from edgeopt_gui.pages.live.access_dialog import wants_access
+from edgeopt_gui.pages.live.access_dialog import wants_access, ways_on
 from edgeopt_gui.pages.live.agent_link import AgentLink, known_address
 from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, Choice
 from edgeopt_gui.pages.live.giving_way import GivingWay
+from edgeopt_gui.pages.live.model_choice import ModelChoice
 from edgeopt_gui.pages.live.situation import Situation, shown, why_not_start
 from edgeopt_gui.pages.live.stepwise import StepwiseImport
 from edgeopt_gui.pages.live.watcher import Watcher
 from edgeopt_gui.widgets.action_button import ActionButton
-from edgeopt_gui.widgets.states import OPENS_A_MODEL
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.live.exports import Exports
@@ -51,6 +52,7 @@ class LivePage(Page):
         self.url = ""
         """Of the agent that is watched; "" for this machine."""
         self._choice = Choice(context)
+        self.model = ModelChoice()
         self._watched: Command | None = None
         self._failure: Ending | None = None
         self._connected = False
@@ -123,18 +125,6 @@ class LivePage(Page):
             self._show_marks()
             self._settle()
 
-    def follow(self) -> None:
-        if self.view is not None:
-            self.view.chart.follow()
-
-    def set_budget(self) -> None:
-        if self.view is not None:
-            self.view.runs.edit_budget()
-
-    def remove_budget(self) -> None:
-        if self.view is not None:
-            self.view.runs.set_budget(None)
-
     def save_csv(self, path: Path) -> None:
         """Writes all samples of the history, in a thread."""
         if self.session is not None and self._exports is not None:
@@ -150,12 +140,21 @@ class LivePage(Page):
             self.context.settings.keep(AGENT_URL, url)
         if url != self.url:
             self.url = url
+            self.model.choose("")
             self._leave()
         self._with_charts(self._start)
+
+    def choose_model(self, name: str) -> None:
+        """Watches another model of the agent; empty for its first one."""
+        if name != self.model.name:
+            self.model.choose(name)
+            self._leave()
+            self._with_charts(self._start)
 
     def leave_agent(self) -> None:
         """Back to what can be watched on this machine."""
         self.url = ""
+        self.model.choose("")
         self._leave()
 
     def _leave(self) -> None:
@@ -177,12 +176,10 @@ class LivePage(Page):
             self.view.chart.freeze(False)
 
     def deploy(self) -> None:
-        if (command := self.command_of_deploy()) is not None:
-            self._link.change(command, "live.deploy", self.url)
+        self._link.change(self.command_of_deploy(), "live.deploy", self.url)
 
     def roll_back(self) -> None:
-        if (command := self.command_of_roll_back()) is not None:
-            self._link.change(command, "live.rollback", self.url)
+        self._link.change(self.command_of_roll_back(), "live.rollback", self.url)
 
     @property
     def situation(self) -> Situation:
@@ -214,7 +211,8 @@ class LivePage(Page):
     def command_of_start(self) -> Command | None:
         view, data = self.view, self.context.data
         if self.url:
-            return commands.watch_agent(self.url, view.agent.send_per_s if view else None, data)
+            send_per_s = view.agent.send_per_s if view else None
+            return commands.watch_agent(self.url, send_per_s, data, self.model.name)
         subject = self._choice.subject
         rate = view.rate.value() if view is not None else 0.0
         return None if subject is None else commands.watch_here(subject.path, data, rate or None)
@@ -224,7 +222,7 @@ class LivePage(Page):
         return commands.deploy(bundle, self.url) if self.url and bundle is not None else None
 
     def command_of_roll_back(self) -> Command | None:
-        return commands.roll_back(self.url) if self.url else None
+        return commands.roll_back(self.url, self.model.name) if self.url else None
 
     def use(self, book: ActionBook) -> None:
         super().use(book)
@@ -251,6 +249,7 @@ class LivePage(Page):
         view.wants_figures.connect(self._show_figures)
         view.rate_changed.connect(self._restart)
         view.agent.traffic_changed.connect(self._restart)
+        view.agent.model_chosen.connect(self.choose_model)
         view.choice_changed.connect(self._choose)
         view.chart.span_changed.connect(self.context.changed)
         view.message.details_wanted.connect(self.context.report)
@@ -264,11 +263,13 @@ class LivePage(Page):
         if command is None or self.session is None or self.view is None:
             return
         subject = self._choice.subject
-        name = f"the agent at {self.url}" if self.url or subject is None else subject.name
+        name = subject.name if subject is not None else ""
+        if self.url:
+            name = " on ".join(filter(None, (self.model.name, f"the agent at {self.url}")))
         self._failure, self._connected = None, False
         self.giving_way.resume()
         self.view.message.hide()
-        self.session.begin(name, self.url, again)
+        self.session.begin(name, self.url, again, self.model.name)
         self._watched = command
         self._watcher.watch(command)
         self._show_marks()
@@ -301,7 +302,7 @@ class LivePage(Page):
             return
         fresh = not session.sampled
         effect = session.take(event, time.time())
-        if self.url and (not self._connected or effect in {"settled", "back", "serves"}):
+        if self.url and (not self._connected or effect in {"settled", "back", "serves", "models"}):
             self._connected = True
             self.context.settings.remember_agent(known_address(self.url))
             self._link.ask_status(self.url)
@@ -309,7 +310,7 @@ class LivePage(Page):
             view.touch()
             return
         if effect in {"sample", "back", "serves"}:
-            view.message.hide()
+            view.message.show_or_hide(self.model.take_notice())
         if effect == "away":
             view.message.show_ending(Ending("failed", {}, session.said, ""))
         self._show_marks()
@@ -320,6 +321,11 @@ class LivePage(Page):
             return
         self._connected = False
         self._unfreeze()
+        if ending.code == NO_MODEL and self.model.name:
+            self.model.give_up()
+            self._leave()
+            self._start()
+            return
         stopped = ending.how in {"done", "cancelled"}
         self.session.end("stopped" if stopped else "ended unexpectedly", time.time())
         if not stopped:
@@ -376,14 +382,15 @@ class LivePage(Page):
         if self.url and session.agent is not None:
             view.agent.show_agent(session.agent, watched=self._watcher.running)
         subject = self._choice.subject
-        view.runs.about(self.url or (str(subject.path) if subject is not None else ""))
+        view.runs.about(
+            " ".join(filter(None, (self.url, self.model.name)))
+            or (str(subject.path) if subject is not None else "")
+        )
         view.touch_runs()
         self._show_figures()
         state = shown(self.situation)
         if state == "error" and self._failure is not None:
-            usual = "live.start" if self.command_of_start() else OPENS_A_MODEL
-            retry, other = ("live.access", usual) if self.url and wants_access(self._failure) else (usual, "")
-            self.show_error(self._failure, retry, other)
+            self.show_error(self._failure, *ways_on(self._failure, can_start=self.command_of_start() is not None))
         elif state == "busy":
             self.show_busy(awaited(self.url, session.phase, session.name), "live.stop")
         elif state == "empty":

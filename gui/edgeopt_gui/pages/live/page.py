@@ -49,6 +49,21 @@ def _ask_for_access(page: LivePage) -> None:
     dialog.open()
 
 
+def _follow(page: LivePage) -> None:
+    if page.view is not None:
+        page.view.chart.follow()
+
+
+def _set_budget(page: LivePage) -> None:
+    if page.view is not None:
+        page.view.runs.edit_budget()
+
+
+def _remove_budget(page: LivePage) -> None:
+    if page.view is not None:
+        page.view.runs.set_budget(None)
+
+
 def _short(name: str) -> str:
     """Cut in its middle: a button carries it."""
     half = _MOST_LETTERS // 2
@@ -62,7 +77,7 @@ def _face_of_deploy(page: LivePage) -> Face | None:
 
 def _face_of_roll_back(page: LivePage) -> Face | None:
     agent = page.situation.agent
-    previous = agent.status.previous if page.url and agent is not None and agent.status is not None else None
+    previous = agent.previous if page.url and agent is not None else None
     return None if previous is None else Face(f"Roll back to {previous.release[:_RELEASE_LETTERS]}")
 
 
@@ -109,7 +124,7 @@ ACTIONS = (
         "live.follow",
         "Follow the newest sample",
         _MENU,
-        LivePage.follow,
+        _follow,
         _when(situation.why_not_follow),
         icon="follow",
     ),
@@ -117,7 +132,7 @@ ACTIONS = (
         "live.budget",
         "Set a latency budget…",
         _MENU,
-        LivePage.set_budget,
+        _set_budget,
         _when(situation.why_not_draw),
         icon="chart",
     ),
@@ -125,7 +140,7 @@ ACTIONS = (
         "live.remove-budget",
         "Remove the latency budget",
         _MENU,
-        LivePage.remove_budget,
+        _remove_budget,
         _when(situation.why_not_remove_budget),
         icon="clear",
     ),

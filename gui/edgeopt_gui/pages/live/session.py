@@ -10,11 +10,11 @@ from edgeopt_gui.pages.live.readouts import PERCENTILES, Readout, read
 from edgeopt_gui.plots.spec import Level
 from edgeopt_gui.plots.ticks import latency_text
 
-Effect = Literal["sample", "serves", "step", "settled", "away", "back", "text"]
+Effect = Literal["sample", "serves", "step", "settled", "models", "away", "back", "text"]
 """What an event changed.
 
 `settled` is a deployment that came to its end; `serves` is a sample by which the agent serves something, although
-it said that it does not.
+it said that it does not; `models`, that it has one more or one fewer.
 """
 _ASK_AGAIN_S = 1.0
 
@@ -39,8 +39,10 @@ class Session:
         self._first_marker = ""
         """Of what is watched now, until it answers."""
 
-    def begin(self, name: str, agent_url: str, again: bool = False) -> None:
+    def begin(self, name: str, agent_url: str, again: bool = False, model: str = "") -> None:
         """Something is watched from now on, on this machine where there is no agent; `again`: in another way.
+
+        `model` is the one of the agent that is watched.
 
         Its marker comes with its first event, so that a refused connection leaves none.
         """
@@ -56,7 +58,9 @@ class Session:
         if not agent_url:
             self.agent = None
         elif self.agent is None or self.agent.url != agent_url:
-            self.agent = AgentRecord(agent_url)
+            self.agent = AgentRecord(agent_url, model)
+        elif self.agent.model != model:
+            self.agent = AgentRecord(agent_url, model, self.agent.status)
         else:
             self.agent.away = False  # a watch begins with an agent that answers, or not at all
         self.name, self.phase, self.said, self.sampled = name, "", "", False
@@ -144,7 +148,7 @@ class Session:
     def _serves_after_all(self, now_s: float) -> bool:
         """A while after its start an agent has no release yet, and then it has one without any deployment."""
         agent = self.agent
-        if agent is None or agent.status is None or agent.status.serving is not None:
+        if agent is None or agent.status is None or agent.serves_something:
             return False
         if now_s - self._doubted_s < _ASK_AGAIN_S:
             return False
@@ -169,6 +173,8 @@ class Session:
             return "text"
         if event.level == "warning":
             self.said = event.message
+        if self.agent is not None and event.kind == "models-changed":
+            return "models"
         if self.agent is not None and event.kind == "agent-away" and not self.agent.away:
             return self._agent_went(self.agent, now_s)
         if self.agent is not None and event.kind == "agent-back" and self.agent.away:

@@ -230,6 +230,13 @@ class _Message(QFrame):
             row.addWidget(button)
         self.hide()
 
+    def show_or_hide(self, notice: str) -> None:
+        """A sentence that nothing has to be done about; "" hides what was shown."""
+        if notice:
+            self.show_ending(Ending("done", {}, notice))
+        else:
+            self.hide()
+
     def show_ending(self, ending: Ending, retry: str = "") -> None:
         self.ending = ending
         self.sentence.setText(" ".join(filter(None, (ending.what, ending.next_step))))

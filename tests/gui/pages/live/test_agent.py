@@ -38,6 +38,19 @@ def test_it_says_what_it_serves(agent):
     assert "does not answer" in agent.serves()
 
 
+def test_it_tells_of_the_model_that_is_watched():
+    other = records.ModelStatus("serving", "other", records.Serving("fedcba987654", "other", 1.0, 8))
+    first = records.ModelStatus("serving", "digits", SERVING, records.Previous("ba9876543210"))
+    status = records.Status("serving", SERVING, records.Previous("ba9876543210"), models=(first, other))
+    agent = AgentRecord("device:8080", "other", status)
+    assert agent.models == (("", "digits"), ("other", "other"))
+    assert agent.serves() == "Serves other (release fedcba987654)."
+    assert agent.serves_something
+    assert not agent.can_go_back
+    assert AgentRecord("device:8080", "", status).can_go_back
+    assert not AgentRecord("device:8080", "gone", status).serves_something
+
+
 def test_an_answer_of_another_version_says_nothing_wrong(agent):
     agent.take_status(STATUS)
     agent.take_status({"serving": "digits"})

@@ -269,7 +269,7 @@ def test_the_length_of_time_is_chosen(qtbot, filled):
     assert why_not(filled, "live.follow") == "The charts already follow the newest sample."
     qtbot.keyClick(view.chart, Qt.Key.Key_Left)
     assert why_not(filled, "live.follow") == ""
-    filled.follow()
+    filled.view.chart.follow()
     assert view.chart.span.follows
 
 

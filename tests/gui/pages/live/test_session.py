@@ -48,6 +48,16 @@ def test_a_request_to_an_agent_is_not_compared_with_a_run_in_a_process(session):
     assert session.comparison() == "p50 of model.onnx before: 386 µs; now: 100 µs."
 
 
+def test_another_model_of_an_agent_begins_without_deployments(session):
+    session.begin("the agent at device", "device")
+    session.agent.take_status({"state": "serving", "models": [{"name": "a", "state": "serving"}]})
+    session.take(Progress("committed", subject="deployment 1"), NOW_S)
+    session.begin("b on the agent at device", "device", model="b")
+    assert (session.agent.model, session.agent.steps) == ("b", [])
+    assert session.agent.models == (("", "a"),)
+    assert session.take(Log("info", "The model 'c' was added.", kind="models-changed"), NOW_S) == "models"
+
+
 def test_the_same_again_is_no_comparison(session):
     session.begin("model.onnx", "")
     session.take(metric("latency_p50_ms", 0.26, 0), NOW_S)

@@ -1,12 +1,16 @@
 """The page against a running agent: deployments and a rollback as they happen, and the agent that goes away."""
 
+import json
 import shutil
 import socket
 import subprocess
 import sys
+from urllib.request import urlopen
 
 import pytest
+from PySide6.QtCore import Qt
 
+from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt_gui.pages.live.page import ACTIONS, ENTRY
 from edgeopt_gui.pages.live.readouts import NOTHING
 
@@ -127,6 +131,58 @@ def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, oth
     page.leave_agent()
     qtbot.waitUntil(lambda: context.jobs.jobs == (), timeout=LONG_MS)
     assert page.url == ""
+
+
+def test_each_model_of_an_agent_can_be_watched(
+    qtbot, page, start_agent, url, conv_bundle, other_bundle, change_deployment
+):
+    change_deployment(other_bundle, name="second")
+    start_agent()
+    client = Agent(url, timeout_s=60.0)
+    client.deploy(conv_bundle, lambda _: None, DeployOptions(soak_s=0.0, soak_requests=0))
+    page.connect_to(url)
+    panel = page.view.agent
+    qtbot.waitUntil(lambda: panel.model.count() == 1, timeout=LONG_MS)
+    assert panel.model.isHidden()
+    # Not sent by this app: the agent tells of it.
+    client.deploy(other_bundle, lambda _: None, DeployOptions(soak_s=0.0, soak_requests=0, add=True))
+    qtbot.waitUntil(lambda: panel.model.count() == 2, timeout=LONG_MS)
+    assert [panel.model.itemText(k) for k in range(2)] == ["conv", "second"]
+    assert panel.model.isVisible()
+    assert panel.model.currentText() == "conv"
+
+    qtbot.keyClick(panel.model, Qt.Key.Key_Down)
+    qtbot.waitUntil(lambda: panel.serves.text().startswith("Serves second (release"), timeout=LONG_MS)
+    assert page.command().arguments[-2:] == ("--model", "second")
+    qtbot.waitUntil(lambda: states(page, 1) == ["committed"], timeout=LONG_MS)
+    assert page.command_of_roll_back().arguments[-2:] == ("--model", "second")
+    panel.rate.setValue(50.0)
+    panel.traffic.setChecked(True)
+    rings = page.session.history.rings
+    qtbot.waitUntil(lambda: "latency_p99_ms" in rings and len(rings["latency_p99_ms"]) > 3, timeout=LONG_MS)
+    assert len(rings["process_memory_bytes"]) > 3
+    counts = {each["name"]: each["inference_count"] for each in statistics(url)}
+    assert counts.get("conv", 0) == 0
+    assert counts["second"] > 3
+
+    page.stop()
+    qtbot.waitUntil(lambda: not page._watcher.running, timeout=LONG_MS)
+    page.start()
+    assert page.command().arguments[:6] == ("fleet", "watch", "--url", url, "--model", "second")
+    panel.traffic.setChecked(False)
+    qtbot.waitUntil(lambda: page._connected and page.session.sampled, timeout=LONG_MS)
+
+    client.remove("second")
+    qtbot.waitUntil(lambda: panel.serves.text().startswith("Serves conv"), timeout=LONG_MS)
+    qtbot.waitUntil(panel.model.isHidden, timeout=LONG_MS)
+    assert page.command().arguments == ("fleet", "watch", "--url", url)
+    qtbot.waitUntil(lambda: page.session.sampled and page.view.message.isVisible(), timeout=LONG_MS)
+    assert page.view.message.sentence.text().startswith("The model 'second' was removed from the agent.")
+
+
+def statistics(url):
+    with urlopen(f"http://{url}/v2/models/stats") as answer:
+        return json.load(answer)["model_stats"]
 
 
 def test_a_bundle_that_is_refused_says_why(qtbot, context, page, start_agent, url, bundle):

@@ -1,38 +1,8 @@
 """Figures as a collector of OpenTelemetry receives them."""
 
 import json
-import queue
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-SECONDS = 30
-
-
-@contextmanager
-def collecting(statuses=()):
-    """A collector; what it receives, and where. It answers with these statuses first."""
-    received, left = queue.Queue(), list(statuses)
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            status = left.pop(0) if left else 200
-            self.send_response(status)
-            self.end_headers()
-            received.put((status, self.path, self.headers["Content-Type"], json.loads(body)))
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield received, f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+from tests.agent.telemetry.collector import SECONDS, collecting
 
 
 def metrics(document):
