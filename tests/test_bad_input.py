@@ -115,7 +115,7 @@ MODELS = {
     "external data cut short": (external_short, "is too short"),
     "external data behind a link": (external_linked, "is a symbolic link"),
     "a weight cut short": (damaged_weight, "has 4 bytes; its type and shape need 8"),
-    "an opset before 7": (lambda _: parsed(ADD, opset=6).SerializeToString(), "uses opset 6, in which Add"),
+    "an opset before 7": (lambda _: parsed(ADD, opset=6).SerializeToString(), "uses opset 6, where Add"),
     "a name computed twice": (twice, "computes 'y' twice"),
     "an opset of the future": (lambda _: parsed(opset=999).SerializeToString(), "opset 999"),
     "a cyclic graph": (cyclic, "has a cycle"),

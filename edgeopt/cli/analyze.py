@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 def analyze(
     request: AnalyzeRequest,
     nodes: Annotated[bool, typer.Option("--nodes", help="Also print each node with its cost.")] = False,
-    weights: Annotated[bool, typer.Option("--weights", help="Print more weights, with ranges and zeros.")] = False,
+    weights: Annotated[
+        bool,
+        typer.Option(
+            "--weights", help="List more weights than by default, each with its range and share of zeros."
+        ),
+    ] = False,
     markdown: Annotated[
         str | None, typer.Option("--markdown", metavar="FILE", help="Markdown file to write; - prints it.")
     ] = None,
@@ -32,8 +37,8 @@ def analyze(
     """Analyze a model: operators, cost, opportunities, and the backends that run it.
 
     \b
-    Shows operators, floating-point operations, memory and weights; the lower bound of the time that
-    this device's measured peaks allow; opportunities, largest gain first; and the nodes that each
+    Shows operators, floating-point operations, memory and weights; the shortest possible run time at
+    this device's measured peaks; opportunities, largest gain first; and the nodes that each
     installed backend would run. For a bundle, shows the model inside and its deployment.
 
     \b

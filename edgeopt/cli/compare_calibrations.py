@@ -23,7 +23,7 @@ def compare_calibrations(
     """Compare the accuracy of all calibration methods.
 
     \b
-    Runs all layers in int8 with the ranges of each method, on samples that did not calibrate. Pass
+    Runs all layers in int8 with the ranges of each method, on samples not used for calibration. Pass
     the best one to `edgeopt quantize --calibration METHOD`.
 
     \b

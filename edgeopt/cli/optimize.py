@@ -32,8 +32,8 @@ def optimize(
     """Find the fastest way to run a model on this device, prove it, and write a bundle.
 
     \b
-    Candidates run interleaved with plain ONNX Runtime and are checked on samples that did not
-    calibrate. If no candidate is proved faster, the bundle holds your model unchanged, and the table
+    Candidates run interleaved with plain ONNX Runtime and are checked on samples that were not used
+    for calibration. If no candidate is proved faster, the bundle holds your model unchanged, and the table
     says why. Ctrl-C ends the search with the best candidate so far, if a short proof confirms it; a
     second Ctrl-C ends at once.
 

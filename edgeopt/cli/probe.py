@@ -17,7 +17,8 @@ def probe(request: Request, json: JsonFlag = False) -> None:
     """Show what this device is, and whether its state allows reliable measurements.
 
     \b
-    Records and recordings hold no serial numbers, host names or network addresses.
+    Neither the record (--json) nor a recording (--record) contains serial numbers, network addresses
+    or, without --identify, host names.
 
     \b
     Examples:
@@ -25,7 +26,7 @@ def probe(request: Request, json: JsonFlag = False) -> None:
       edgeopt probe --explain                source of each fact
       edgeopt probe --deep                   measured peaks of runtimes and memory
       edgeopt probe --json > device.json     complete record, read with --device
-      edgeopt probe --record machine         recording to probe again, read with --root
+      edgeopt probe --record machine         save the machine's facts, read with --root
     """
 
     def work(emit: "Emit") -> "Device":

@@ -30,10 +30,11 @@ def quantize(
     """Quantize the layers that save the most time for the least error, and prove the result.
 
     \b
-    The error of each layer is measured on your data, its gain in milliseconds on this device. The
-    plan saves the most time within the floor on one backend, and is proved on samples that neither
-    calibration nor the plan saw. If no result within the floor is faster than the float model,
-    nothing is written, and the frontier shows why. docs/precision.md explains the tables.
+    For each layer, the error of quantizing it is measured on your data, and the time it saves on this
+    device. The plan saves the most time within the floor on one backend, and is proved on samples
+    that neither calibration nor the plan saw. If no result within the floor is faster than the float
+    model, nothing is written, and the frontier (the table of speed against error) shows why.
+    docs/precision.md explains the tables.
 
     \b
     Exit code 0: written; 3: a bad model, data, labels or metric file; 4: float is best, nothing is

@@ -24,8 +24,9 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
 
     \b
     Valid: files, device, drivers and runtimes are as they were when the bundle was made. Stale: the
-    bundle works, but one of these or the source model has changed. Broken: files are damaged or not
-    signed by a given key (exit code 3), or outputs differ from the golden outputs (exit code 6).
+    bundle works, but the device, a driver, a runtime or the source model has changed. Broken: files
+    are damaged or not signed by a given key (exit code 3), or outputs differ from the golden outputs
+    (exit code 6).
 
     Valid says nothing about speed; the line "Speed" does. --fail-on-stale also fails for bundles that
     were planned but never measured.

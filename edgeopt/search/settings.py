@@ -23,7 +23,9 @@ class Settings(msgspec.Struct, frozen=True):
     out: Annotated[Path, option("Bundle to write; replaces an older one.", "-o", "--out")]
     data: Annotated[
         Path | None,
-        option("Samples: .npz, or a folder of .npy files or pictures; 12 or more, half of them calibrate."),
+        option(
+            "Samples: .npz, or a folder of .npy files or pictures; best 12 or more; half are used for calibration."
+        ),
     ] = None
     floor: Annotated[
         str | None,
@@ -62,7 +64,9 @@ class Settings(msgspec.Struct, frozen=True):
     max_size_mib: Annotated[float | None, option("Maximum size of the model files, in MiB.")] = None
     max_latency_ms: Annotated[
         float | None,
-        option("Maximum time of a run, in milliseconds; with other objectives it may be slower than the source."),
+        option(
+            "Maximum time of a run, in milliseconds; unless latency is the objective, it permits a slower winner."
+        ),
     ] = None
     baseline: Annotated[
         Path | None,
@@ -80,7 +84,7 @@ class Settings(msgspec.Struct, frozen=True):
     ] = None
     profile: Annotated[
         Path | None,
-        option("Profile: a TOML file, or the name of a shipped one such as realtime."),
+        option("Target profile for a use: a TOML file, or the name of a built-in profile such as realtime."),
     ] = None
     pre: Annotated[
         Path | None,

@@ -118,7 +118,7 @@ BAD = (
     (lambda path: path.write_bytes((9).to_bytes(8, "little") + b'{"a": {}}'), "is a safetensors file"),
     (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(40)), "is a Keras HDF5 file"),
     (cut, "is cut short"),
-    (altered(lambda proto: proto.ClearField("graph")), "holds no graph"),
+    (altered(lambda proto: proto.ClearField("graph")), "contains no graph"),
     (altered(lambda proto: setattr(proto.opset_import[0], "version", 999)), "uses opset 999"),
     (altered(lambda proto: setattr(proto, "ir_version", 999)), "has IR version 999"),
     (altered(cycle), "has a cycle: Add 'first' needs 'b'"),

@@ -92,7 +92,7 @@ WRONG = (
     ("import math\nmath.sqrt(-1)\n", "in line 2: ValueError"),
     ("RULES = [1]\n", "not a list of onnxscript's RewriteRule objects"),
     ("RULES = []\n", "is empty"),
-    ("x = 1\n", "holds no rules"),
+    ("x = 1\n", "contains no rules"),
     ("def pattern(op, x):\n    return unknown(x)\ndef replacement(op, x):\n    return x\n", "line 2: NameError"),
 )
 

@@ -16,7 +16,7 @@ class AnalyzeRequest(msgspec.Struct, frozen=True):
     backends: Annotated[
         tuple[str, ...],
         option(
-            "Backend to ask which nodes it would run; repeatable (default: all available).",
+            "Show which nodes this backend would run; repeatable (default: all available).",
             "--backend",
             metavar="NAME",
         ),

@@ -33,7 +33,8 @@ SamplesFile = Annotated[
     option("Samples: .npz or a folder of .npy files (default: the bundle's golden inputs, or generated)."),
 ]
 UndecidedWord = Annotated[
-    str, option("Result if a limit lies inside the interval: pass, or fail (exit code 4).", metavar="pass|fail")
+    str,
+    option("Result if --max-slowdown lies inside the interval: pass, or fail (exit code 4).", metavar="pass|fail"),
 ]
 Strict = Annotated[bool, option("Fail (exit code 4) if a runtime moves part of the model to another backend.")]
 
@@ -114,7 +115,7 @@ class Request(msgspec.Struct, frozen=True):
     min_speedup: Annotated[
         str | None,
         option(
-            "Fail (exit code 4) unless the first side is proved this many times faster than each other.",
+            "Fail (exit code 4) unless the first side is proved this many times as fast as every other side.",
             metavar="1.1",
         ),
     ] = None

@@ -25,7 +25,8 @@ ProfileName = Annotated[
     str, option("Target profile, by name or file (default: the best fit for this device).", metavar="PROFILE")
 ]
 Samples = Annotated[
-    int | None, option("Maximum number of samples that calibrate (default: half of them, up to 100).", metavar="N")
+    int | None,
+    option("Maximum number of samples used for calibration (default: half of them, up to 100).", metavar="N"),
 ]
 Augmenting = Annotated[
     str,
@@ -48,7 +49,7 @@ class Asked(msgspec.Struct, frozen=True):
     single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
     data: Annotated[
         Path | None,
-        option("Samples: an .npz file or a folder; 12 or more, half of them calibrate.", metavar="DATA"),
+        option("Samples: an .npz file or a folder; 12 or more; half are used for calibration.", metavar="DATA"),
     ] = None
     method: Annotated[
         str,
@@ -99,7 +100,7 @@ class Asked(msgspec.Struct, frozen=True):
     samples: Samples = None
     augment: Augmenting = ""
     bias_correction: Annotated[bool, option("Subtract the mean error of each layer from its bias.")] = False
-    rounding: Annotated[bool, option("Choose from the data which weights round up and which down.")] = False
+    rounding: Annotated[bool, option("Use the data to decide which weights to round up and which down.")] = False
     shape: Annotated[
         tuple[str, ...], option("Shape to fix for an input; repeatable.", metavar="NAME=1x3x224x224")
     ] = ()
@@ -109,7 +110,7 @@ class Asked(msgspec.Struct, frozen=True):
     check_targets: Annotated[
         str,
         option(
-            "Targets to check the result for, or without -o the model itself.",
+            "Check the result for these targets; without -o, check the source model.",
             metavar="TARGET,...",
         ),
     ] = ""
@@ -122,7 +123,9 @@ class AskedCalibrations(msgspec.Struct, frozen=True):
     """What `edgeopt compare-calibrations` is asked."""
 
     model: Model
-    data: Annotated[Path, option("Samples: an .npz file or a folder; half of them calibrate.", metavar="DATA")]
+    data: Annotated[
+        Path, option("Samples: an .npz file or a folder; half are used for calibration.", metavar="DATA")
+    ]
     backend: Annotated[
         str, option("Backend whose int8 is tried (default: the fastest available).", metavar="BACKEND")
     ] = ""

@@ -120,7 +120,7 @@ def judge(standard: Standard, entry: Entry, outputs: Answers) -> None:
 
 
 def _reached(goal: Goal, judged: Judged, count: int) -> str:
-    where = f"on {count} samples that did not calibrate"
+    where = f"on {count} samples not used for calibration"
     if goal.is_ratio:
         weakest = f": {judged.weakest.where}" if judged.weakest is not None else ""
         tail = goal.tail_words(judged.tail)

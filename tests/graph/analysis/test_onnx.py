@@ -119,7 +119,7 @@ def test_twins_are_a_warning(write_model):
     same = np.random.default_rng(0).random((32, 32)).astype(np.float32)
     text = "g (float[32, 32] x) => (float[32, 32] y) { m = MatMul(x, a)  y = MatMul(m, b) }"
     found = analyze_onnx(write_model(text, a=same, b=same))
-    assert any("4,096 bytes of weights are there more than once" in warning for warning in found.warnings)
+    assert any("4,096 bytes of weights are duplicates" in warning for warning in found.warnings)
 
 
 def test_odd_types(write_model):

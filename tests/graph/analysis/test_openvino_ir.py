@@ -85,7 +85,7 @@ def test_a_branch_inside(tmp_path):
     [
         ("<net", "not a readable"),
         ("", "not a readable"),
-        ("<html/>", "no OpenVINO model"),
+        ("<html/>", "not an OpenVINO model"),
         (None, "There is no file"),
     ],
 )

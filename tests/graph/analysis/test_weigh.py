@@ -120,7 +120,7 @@ def test_a_node_that_nobody_knows_is_in_no_sum_and_named(folder):
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "m.onnx")
     found = analyze_onnx(folder / "m.onnx")
     assert (found.work.operations, found.work.unknown) == (2, 2)
-    assert found.work.unknown_reasons[0].startswith("Thing 'first': what Thing of the domain 'far.away'")
+    assert found.work.unknown_reasons[0].startswith("Thing 'first': the cost of Thing of the domain 'far.away'")
     assert {row.category: row.unknown for row in found.categories} == {"unknown": 1, "activation": 1}
 
 

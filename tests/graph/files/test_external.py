@@ -63,9 +63,9 @@ BAD = (
     (lambda path: relocate(path, location="/etc/hostname"), "is outside the model's folder"),
     (lambda path: relocate(path, location="..\\weights.bin"), "is outside the model's folder"),
     (lambda path: relocate(path, location=""), "is outside the model's folder"),
-    (lambda path: relocate(path, location="*/_ORT_MEM_ADDR_/*"), "names ONNX Runtime's own memory"),
+    (lambda path: relocate(path, location="*/_ORT_MEM_ADDR_/*"), "refers to ONNX Runtime's own memory"),
     (lambda path: relocate(path, offset="-8"), "is too short"),
-    (lambda path: relocate(path, length="many"), "says no valid place"),
+    (lambda path: relocate(path, length="many"), "has no valid offset"),
 )
 
 

@@ -25,7 +25,7 @@ def test_the_floor_decides(track, noise, passes):
     assert (entry.accuracy_db > 30) is passes
     if not passes:
         assert entry.status == "below the floor"
-        assert "on 8 samples that did not calibrate" in entry.reason
+        assert "on 8 samples not used for calibration" in entry.reason
         assert "the floor is 30 dB" in entry.reason
 
 

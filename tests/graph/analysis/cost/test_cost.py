@@ -132,9 +132,12 @@ def test_bytes(use, read, written):
 @pytest.mark.parametrize(
     ("use", "reason"),
     [
-        (Call("Relu", (Operand("a", None, 32),), (Operand("b", None, 32),)), "the shape of 'b' is not known"),
+        (
+            Call("Relu", (Operand("a", None, 32),), (Operand("b", None, 32),)),
+            "the shape of 'b' is known only at run time",
+        ),
         (call("NonMaxSuppression", [(1, 9, 4)], [(3, 3)]), "depends on the data"),
-        (call("Thing", [(1,)], [(1,)], "far.away"), "what Thing of the domain 'far.away' computes is not known"),
+        (call("Thing", [(1,)], [(1,)], "far.away"), "the cost of Thing of the domain 'far.away' is not known"),
         (call("StringConcat", [(1,)] * 2, [(1,)]), "strings have no fixed length"),
         (call("Conv", [(1, 3, 4, 4)], [(1, 8, 4, 4)]), "its input 2 is missing"),
         (call("MatMul", [(), ()], [(1,)]), "fewer than expected"),
