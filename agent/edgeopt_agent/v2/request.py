@@ -74,6 +74,8 @@ class Inference:
     id: str
     rows: int
     sequence: SequenceStep | None = None
+    processing_ms: float = 0.0
+    """What preprocessing took."""
 
 
 _decoder = msgspec.json.Decoder(InferRequest)
@@ -252,6 +254,7 @@ def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Po
 def rows_in(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:
     """The size of the batch: of the first axis, where the model leaves it open."""
     for port in inputs:
-        if port.name in feeds and port.shape and not isinstance(port.shape[0], int):
-            return int(feeds[port.name].shape[0])
+        array = feeds.get(port.name)
+        if array is not None and array.ndim and port.shape and not isinstance(port.shape[0], int):
+            return int(array.shape[0])
     return 1

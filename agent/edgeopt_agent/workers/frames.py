@@ -120,6 +120,8 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     """Requests that shared the run and its time."""
     executions: int = 1
     """0 where another request of the batch counts the run."""
+    processing_ms: float = 0.0
+    """What pre- and postprocessing took."""
 
 
 class Golden(msgspec.Struct, frozen=True, tag=True):

@@ -1,6 +1,7 @@
 """A bundle's processing around its model, as requests see it; loaded by workers of bundles that have some."""
 
 import dataclasses
+import time
 from typing import Any
 
 from numpy.typing import NDArray
@@ -31,13 +32,16 @@ class Pipeline:
 
     def prepare(self, wanted: Inference) -> Inference:
         """The request with the inputs of the plain model; raises DataError where they cannot be made."""
+        start = time.perf_counter()
         try:
             feeds = self.processor.before(wanted.feeds)
         except (DataError, MissingError):
             raise
         except (EdgeoptError, *_OF_REQUEST) as error:
             raise _failed("preprocessing", error) from error
-        return dataclasses.replace(wanted, feeds=feeds, rows=rows_in(self._plain.inputs, feeds))
+        took_ms = (time.perf_counter() - start) * 1e3
+        rows = rows_in(self._plain.inputs, feeds)
+        return dataclasses.replace(wanted, feeds=feeds, rows=rows, processing_ms=took_ms)
 
     def finish(self, results: Arrays) -> Arrays:
         """The outputs of the pipeline; raises DataError where they cannot be made."""

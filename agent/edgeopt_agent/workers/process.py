@@ -88,6 +88,7 @@ class Answer:
     """Requests that shared the run and its time."""
     executions: int = 1
     """0 where another request of the batch counts the run."""
+    processing_ms: float = 0.0
 
     def reason(self) -> str:
         """The sentence of an answer that is an error."""
@@ -212,7 +213,7 @@ class Worker:
         length = received.text_bytes if told.binary else None
         return Answer(
             *(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite),
-            *(told.batched, told.executions),
+            *(told.batched, told.executions, told.processing_ms),
         )
 
     async def compare(self, request: Request, other: Answer) -> Compared:

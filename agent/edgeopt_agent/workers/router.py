@@ -232,7 +232,8 @@ class Router:
             if not ok:
                 totals.fail("OTHER", took_s, time.time())
                 return  # what was wrong with the request says nothing about the release
-            totals.succeed(took_s, answer.compute_ms / 1e3, answer.rows, answer.executions, time.time())
+            own_s, processing_s = answer.compute_ms / 1e3, answer.processing_ms / 1e3
+            totals.succeed(took_s, own_s, answer.rows, answer.executions, time.time(), processing_s)
         # Of a batch its share, which is what a soak compares with the latency of the release before.
         own_ms = answer.compute_ms / answer.batched if answer else took_s * 1e3
         for watcher in self.watchers:

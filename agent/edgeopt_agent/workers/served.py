@@ -230,7 +230,10 @@ class Served:
         odd: NotFinite = ""
         try:
             odd = _not_finite(wanted.feeds, results)
+            start = time.perf_counter()
             results = self._finished(message, results)
+            finish_ms = (time.perf_counter() - start) * 1e3
+            processing_ms = wanted.processing_ms + finish_ms if message.processed else 0.0
             model = (self._name(message), self.loaded.release_id)
             if message.encoding == PROTOBUF:
                 from edgeopt_agent.v2 import protobuf
@@ -245,6 +248,7 @@ class Served:
             not_finite=odd,
             batched=batched,
             executions=executions,
+            processing_ms=processing_ms,
         )
         return answered, answer, tensors
 
