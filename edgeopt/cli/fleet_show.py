@@ -30,6 +30,8 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
         since = result.serving.since_s
         for_long = f" for {_duration(time.time() - since)}" if since else ""
         said.append(f"Serving: {result.serving.name} (release {result.serving.release}){for_long}")
+        if result.serving.processing:
+            said.append(f"With processing; the plain model is {result.serving.plain_name}.")
     else:
         said.append("Serving: nothing. Deploy with: edgeopt-agent deploy BUNDLE")
     if result.batching is not None:
@@ -50,6 +52,8 @@ def _model_line(model: "ModelStatus") -> str:
     """One of the other models of an agent."""
     serving, deployment = model.serving, model.deployment
     what = f"serving (release {serving.release})" if serving is not None else model.state
+    if serving is not None and serving.processing:
+        what += f" with processing (plain model: {serving.plain_name})"
     told = f"; last deployment: {_told(deployment)}" if deployment is not None else ""
     batching = f". {_batching(model.batching).rstrip('.')}" if model.batching is not None else ""
     return f"Model {model.name or 'without a name'}: {what}{told}{batching}" + (

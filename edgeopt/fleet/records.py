@@ -17,6 +17,12 @@ class Serving(msgspec.Struct, frozen=True):
     pid: int | None = None
     backend: str = ""
     summary: str = ""
+    processing: bool = False
+    """Whether requests by its name go through pre- and postprocessing; `plain_name` is the model alone."""
+
+    @property
+    def plain_name(self) -> str:
+        return f"{self.name}.raw" if self.processing else self.name
 
 
 class Previous(msgspec.Struct, frozen=True):

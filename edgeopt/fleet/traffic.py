@@ -99,7 +99,7 @@ class Traffic:
                 f"The agent at {address.url} serves nothing yet, so there is nothing to send.",
                 "Deploy a bundle first: edgeopt fleet deploy BUNDLE",
             )
-        place = f"/v2/models/{quote(serving.name, safe='')}"
+        place = f"/v2/models/{quote(serving.plain_name, safe='')}"
         metadata = understood(address, ask(address, "GET", place, _TIMEOUT_S), Metadata)
         self._plan = (f"{place}/infer", requests(metadata, self._data))
 

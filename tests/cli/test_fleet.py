@@ -12,7 +12,7 @@ from edgeopt.cli.main import run
 from edgeopt.commands.documents.terminal import write
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.monitor import Watched
-from edgeopt.fleet.records import Deployment, Previous, Release, Releases, Serving, Status
+from edgeopt.fleet.records import Deployment, ModelStatus, Previous, Release, Releases, Serving, Status
 from edgeopt.fleet.traffic import Sent
 
 
@@ -48,6 +48,14 @@ def test_status_says_what_serves_and_how_the_last_deployment_went():
     assert "Last deployment: deployment 4 of Digits (release ab12), rolled back: p99 rose to 9 ms" in text
     assert "Trouble: The journal was damaged." in text
     assert "trusts no key" in text
+
+
+def test_status_names_the_plain_model_of_what_processes():
+    serving = Serving("cd34", "Digits", processing=True)
+    models = tuple(ModelStatus("serving", name, serving) for name in ("Digits", "Digits"))
+    text = shown(fleet_show.show_status, Status("serving", serving, models=models))
+    assert "With processing; the plain model is Digits.raw." in text
+    assert "Model Digits: serving (release cd34) with processing (plain model: Digits.raw)" in text
 
 
 def test_an_empty_agent_says_what_to_do():

@@ -24,6 +24,7 @@ from edgeopt_agent.deployments.switching import roll_back, stop_quietly, switch
 from edgeopt_agent.journal import JournalError
 from edgeopt_agent.releases import check_space, prune, prune_logs
 from edgeopt_agent.retention import discard, garbage
+from edgeopt_agent.workers.names import clash_sentence
 from edgeopt_agent.workers.process import WorkerError
 
 log = logging.getLogger(__name__)
@@ -111,10 +112,10 @@ class Machine:
                 f"See which there are: edgeopt-agent releases{self.site.option}",
             )
         deployment = await asyncio.to_thread(check_return, self.site.data, release)
-        if self.site.name_taken(deployment.name):
+        if other := self.site.name_clash(deployment.name):
             raise RefusedError(
-                *(409, "name-taken", f"Another model of this agent is called '{deployment.name}' by now."),
-                f"Remove that one first: edgeopt-agent remove {shlex.quote(deployment.name)}",
+                *(409, "name-taken", clash_sentence(deployment.name, other)),
+                f"Remove that one first: edgeopt-agent remove {shlex.quote(other)}",
             )
         if running is not None and self._task is not None:
             _stop(running, reason)

@@ -21,6 +21,7 @@ from edgeopt_agent.releases import deployment_of, release_id
 from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trust import check_signature, is_loopback
+from edgeopt_agent.workers.names import clash_sentence
 
 DECIDING_PARTS = ("host", "cpu")
 """The parts of a device's fingerprint without which nothing of a bundle's proof holds."""
@@ -133,8 +134,8 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
             "both.",
             fault=False,
         )
-    if site.name_taken(deployment.name):
-        raise StepError(f"Another model of this agent is called '{deployment.name}'.", fault=False)
+    if other_name := site.name_clash(deployment.name):
+        raise StepError(clash_sentence(deployment.name, other_name), fault=False)
     changes: dict[str, object] = {"detail": detail}
     serving = site.router.serving
     if release == current(site) and serving is not None and serving.release_id == release:

@@ -39,8 +39,8 @@ class Site:
     """Why nothing serves although something should."""
     model: str = ""
     """The name of the added model that this is; empty for the first model of the agent."""
-    name_taken: Callable[[str], bool] = lambda _name: False
-    """Whether another model of this agent has this name."""
+    name_clash: Callable[[str], str] = lambda _name: ""
+    """The name of another model of this agent with which this one clashes; empty where none does."""
     since_s: float = 0.0
     """Since when the serving release serves, in seconds since 1970."""
 

@@ -22,6 +22,7 @@ from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
 from edgeopt_agent.workers.models import Models
+from edgeopt_agent.workers.names import clash_sentence, clashes
 from edgeopt_agent.workers.router import Router
 
 log = logging.getLogger(__name__)
@@ -140,6 +141,11 @@ class Slots:
         """Where a bundle of this name goes: to the model of its name, else in place of the first one."""
         return next((slot for slot in self.all if name in slot.names), self.first)
 
+    def _clash(self, name: str, own: Slot | None = None) -> str:
+        """The name of another model than `own` with which this name clashes; empty where none does."""
+        others = (each for each in self.all if each is not own and not each.empty)
+        return next((known for each in others for known in each.names if clashes(name, known)), "")
+
     def hub(self, name: str) -> Hub | None:
         """The telemetry of a model, of the first one without a name."""
         return next((slot.hub for slot in self.all if slot.name == name), None) if name else self.first.hub
@@ -157,6 +163,10 @@ class Slots:
                 raise RefusedError(
                     *(409, "name-taken", f"A model called '{name}' is on this agent already."),
                     "Deploy the bundle without --add to replace it.",
+                )
+            if clashing := self._clash(name):
+                raise RefusedError(
+                    *(409, "name-taken", clash_sentence(name, clashing)), "Give the bundle another name."
                 )
             if self.first.empty:
                 return self.first
@@ -269,9 +279,7 @@ class Slots:
         machine.listeners.append(lambda record: hub.tell(_told(record)))
         machine.listeners.append(self._tell)
         slot = Slot(site, machine, hub)
-        site.name_taken = lambda other: any(
-            other in each.names for each in self.all if each is not slot and not each.empty
-        )
+        site.name_clash = lambda other: self._clash(other, slot)
         self.all.append(slot)
         self.models.routers.append(router)
         return slot

@@ -72,6 +72,7 @@ def _serving(site: Site) -> Document | None:
         **(_release(site, worker.release_id) or {}),
         "name": worker.name,
         "backend": worker.backend,
+        "processing": worker.processed is not None,
         "pid": worker.pid,
         "since_s": site.since_s,
     }

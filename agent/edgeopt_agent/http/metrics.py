@@ -37,6 +37,11 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
         "Time that the model itself took, in microseconds",
         lambda t: t.compute_s * 1e6,
     ),
+    (
+        "edgeopt_processing_duration_us",
+        "Time that pre- and postprocessing took, in microseconds",
+        lambda t: t.processing_s * 1e6,
+    ),
 )
 
 

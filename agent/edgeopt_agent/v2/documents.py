@@ -5,7 +5,8 @@ from typing import Any
 
 from edgeopt.version import __version__
 from edgeopt_agent.v2.datatypes import DATATYPES
-from edgeopt_agent.workers.frames import Port
+from edgeopt_agent.workers.frames import RAW, Port
+from edgeopt_agent.workers.names import ServedModel, served_models
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.totals import Totals
 
@@ -15,6 +16,8 @@ DATA_TYPES = (
     "INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
     "FP16", "FP32", "FP64", "STRING", "BF16",
 )  # fmt: skip
+_ENSEMBLE = "ensemble"
+"""Triton's platform of a model with processing."""
 Document = dict[str, Any]
 
 
@@ -22,57 +25,88 @@ def server() -> Document:
     return {"name": "edgeopt-agent", "version": __version__, "extensions": list(EXTENSIONS)}
 
 
-def model(worker: Worker) -> Document:
+def model(served: ServedModel) -> Document:
     return {
-        "name": worker.name,
-        "versions": [worker.release_id],
-        "platform": worker.backend,
-        "inputs": [_tensor(port) for port in worker.inputs],
-        "outputs": [_tensor(port) for port in worker.outputs],
+        "name": served.name,
+        "versions": [served.worker.release_id],
+        "platform": _ENSEMBLE if served.processed else served.worker.backend,
+        "inputs": [_tensor(port) for port in served.signature.inputs],
+        "outputs": [_tensor(port) for port in served.signature.outputs],
     }
 
 
-def config(worker: Worker) -> Document:
+def config(served: ServedModel) -> Document:
     """As Triton writes it: with batches, the dimensions are those of one row."""
+    return _ensemble(served) if served.processed else _plain(served)
+
+
+def _ensemble(served: ServedModel) -> Document:
+    """One step, the plain model: its processing is no model that could be asked for."""
+    plain = served.worker.plain
+    step = {
+        "model_name": served.name + RAW,
+        "model_version": -1,
+        "input_map": {port.name: port.name for port in plain.inputs},
+        "output_map": {port.name: port.name for port in plain.outputs},
+    }
+    return {
+        "name": served.name,
+        "platform": _ENSEMBLE,
+        "version_policy": {"latest": {"num_versions": 1}},
+        "max_batch_size": 0,
+        "input": [_configured(port, 0) for port in served.signature.inputs],
+        "output": [_configured(port, 0) for port in served.signature.outputs],
+        "ensemble_scheduling": {"step": [step]},
+    }
+
+
+def _plain(served: ServedModel) -> Document:
+    worker = served.worker
     batching = worker.batching if worker.batching is not None and worker.batching.used else None
     first = 0 if batching is None else 1
     states = worker.states
     document: Document = {
-        "name": worker.name,
+        "name": served.name,
         "platform": worker.backend,
         "backend": worker.backend,
         "version_policy": {"latest": {"num_versions": 1}},
         "max_batch_size": 0 if batching is None else batching.max_size,
-        "input": [_configured(port, first) for port in worker.inputs if port.name not in states],
-        "output": [_configured(port, first) for port in worker.outputs if port.name not in states.values()],
+        "input": [_configured(port, first) for port in worker.plain.inputs if port.name not in states],
+        "output": [_configured(port, first) for port in worker.plain.outputs if port.name not in states.values()],
     }
     if states:
         # Triton's choice of one: batches of such a model are made of requests without a sequence only.
         document["sequence_batching"] = {
             "max_sequence_idle_microseconds": int(worker.sequence_idle_s * 1e6),
-            "state": [_state(port, states[port.name], first) for port in worker.inputs if port.name in states],
+            "state": [
+                _state(port, states[port.name], first) for port in worker.plain.inputs if port.name in states
+            ],
         }
     elif batching is not None:
         document["dynamic_batching"] = {"max_queue_delay_microseconds": batching.max_delay_us}
     return document
 
 
-def config_message(worker: Worker) -> Document:
-    """The same with the numbers that gRPC has for types."""
-    document = config(worker)
+def config_message(served: ServedModel) -> Document:
+    """The same with the numbers that gRPC has for types, and its maps as lists of their entries."""
+    document = config(served)
     tensors = [*document["input"], *document["output"], *document.get("sequence_batching", {}).get("state", ())]
     for tensor in tensors:
         tensor["data_type"] = DATA_TYPES.index(tensor["data_type"].removeprefix("TYPE_"))
+    for step in document.get("ensemble_scheduling", {}).get("step", ()):
+        for name in ("input_map", "output_map"):
+            step[name] = [{"key": key, "value": value} for key, value in step[name].items()]
     return {"config": document}
 
 
 def index(workers: Iterable[Worker]) -> list[Document]:
-    return [_indexed(worker) for worker in workers]
+    return [_indexed(served) for worker in workers for served in served_models(worker)]
 
 
-def _indexed(worker: Worker) -> Document:
+def _indexed(served: ServedModel) -> Document:
+    worker = served.worker
     state, reason = ("READY", "") if worker.alive else ("UNAVAILABLE", worker.how_it_ended())
-    return {"name": worker.name, "version": worker.release_id, "state": state, "reason": reason}
+    return {"name": served.name, "version": worker.release_id, "state": state, "reason": reason}
 
 
 def statistics(totals: Iterable[Totals]) -> Document:

@@ -55,9 +55,14 @@ _SCHEMA: Mapping[str, str] = {
     "ModelDynamicBatching": "uint64 max_queue_delay_microseconds = 2",
     "SequenceState": "string input_name = 1; string output_name = 2; int32 data_type = 3; repeated int64 dims = 4",
     "ModelSequenceBatching": "uint64 max_sequence_idle_microseconds = 1; repeated SequenceState state = 5",
+    "MapEntry": "string key = 1; string value = 2",
+    "EnsembleStep": "string model_name = 1; int64 model_version = 2; repeated MapEntry input_map = 3;"
+    "repeated MapEntry output_map = 4",
+    "ModelEnsembling": "repeated EnsembleStep step = 1",
     "ModelConfig": "string name = 1; string platform = 2; ModelVersionPolicy version_policy = 3;"
     "int32 max_batch_size = 4; repeated ModelInput input = 5; repeated ModelOutput output = 6;"
     "ModelDynamicBatching dynamic_batching = 11; ModelSequenceBatching sequence_batching = 13;"
+    "ModelEnsembling ensemble_scheduling = 15;"
     "string backend = 17",
     "ModelConfigRequest": "string name = 1; string version = 2",
     "ModelConfigResponse": "ModelConfig config = 1",

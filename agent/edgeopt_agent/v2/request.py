@@ -74,6 +74,8 @@ class Inference:
     id: str
     rows: int
     sequence: SequenceStep | None = None
+    processing_ms: float = 0.0
+    """What preprocessing took."""
 
 
 _decoder = msgspec.json.Decoder(InferRequest)
@@ -142,7 +144,7 @@ def checked_inference(
     if missing:
         raise RequestError(400, f"The input '{missing[0]}' is missing; the model takes: {', '.join(ports)}.")
     wanted = _wanted(request, [port for port in outputs if port.name not in states.values()])
-    return Inference(feeds, wanted, request.id or "", _rows(inputs, feeds), sequence)
+    return Inference(feeds, wanted, request.id or "", rows_in(inputs, feeds), sequence)
 
 
 def _sequence_step(parameters: RequestParameters | None, states: Mapping[str, str]) -> SequenceStep | None:
@@ -249,9 +251,10 @@ def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Po
     return list(wanted.values())
 
 
-def _rows(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:
+def rows_in(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:
     """The size of the batch: of the first axis, where the model leaves it open."""
     for port in inputs:
-        if port.name in feeds and port.shape and not isinstance(port.shape[0], int):
-            return int(feeds[port.name].shape[0])
+        array = feeds.get(port.name)
+        if array is not None and array.ndim and port.shape and not isinstance(port.shape[0], int):
+            return int(array.shape[0])
     return 1

@@ -14,7 +14,8 @@ from edgeopt_agent.workers.confinement import WorkerLimit
 PREFIX = struct.Struct("<IIQ")
 PROTOBUF = "protobuf"
 MOST_HEADER_BYTES = 1 << 20
-
+RAW = ".raw"
+"""Behind its name: the plain model of a bundle with processing."""
 
 NotFinite = Literal["", "nan", "infinity"]
 """What the outputs hold beside numbers although all inputs are finite."""
@@ -27,6 +28,20 @@ class Port(msgspec.Struct, frozen=True):
     dtype: str
     shape: tuple[int | str | None, ...]
     rank_known: bool = True
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """The inputs and outputs that the requests to a model have."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    def fits(self, other: "Signature") -> bool:
+        """Whether a request to the one can be sent to the other: names and types are the same."""
+        return all(
+            {(port.name, port.dtype) for port in mine} == {(port.name, port.dtype) for port in its}
+            for mine, its in ((self.inputs, other.inputs), (self.outputs, other.outputs))
+        )
 
 
 class Batching(msgspec.Struct, frozen=True):
@@ -57,6 +72,8 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
     """`gzip` or `deflate` where the body is compressed JSON, `protobuf` for a message of gRPC, or empty."""
     header_length: int | None = None
     """Where the JSON of a compressed body ends."""
+    processed: bool = False
+    """Whether the request goes through the bundle's pre- and postprocessing."""
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
@@ -84,6 +101,8 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     """None where no batches were asked for."""
     states: dict[str, str] = {}
     """The output that carries each state from run to run, by its input."""
+    processed: Signature | None = None
+    """That of the model with its processing; None for a bundle without."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
@@ -101,6 +120,8 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     """Requests that shared the run and its time."""
     executions: int = 1
     """0 where another request of the batch counts the run."""
+    processing_ms: float = 0.0
+    """What pre- and postprocessing took."""
 
 
 class Golden(msgspec.Struct, frozen=True, tag=True):

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterator
 
 from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.frames import RAW
+from edgeopt_agent.workers.names import ServedModel, served_models
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.router import BusyError, Router
 from edgeopt_agent.workers.totals import Totals
@@ -34,15 +36,17 @@ class Models:
 
     def _find(self, name: str) -> Router | None:
         for router in self.routers:
-            if router.serving is not None and router.serving.name == name:
+            if router.serving is not None and name in {each.name for each in served_models(router.serving)}:
                 return router
-        for router in self.routers:
-            # A model that is started again has a name too, and one that was renamed hears of it.
-            if name and name in {router.old_name, router.expected_name()}:
-                return router
+        # The second name is for routers that say why it does not serve.
+        for wanted in (name, name.removesuffix(RAW)):
+            for router in self.routers:
+                # A model that is started again has a name too, and one that was renamed hears of it.
+                if wanted and wanted in {router.old_name, router.expected_name()}:
+                    return router
         return None
 
-    def named(self, name: str, version: str | None) -> Worker:
+    def named(self, name: str, version: str | None) -> ServedModel:
         return self.of(name).named(name, version)
 
     def workers(self) -> Iterator[Worker]:

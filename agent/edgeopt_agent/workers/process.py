@@ -30,6 +30,7 @@ from edgeopt_agent.workers.frames import (
     Load,
     Loaded,
     NotFinite,
+    Signature,
     TryGolden,
 )
 from edgeopt_agent.workers.launch import Launched, launch
@@ -68,8 +69,8 @@ class WorkerTimeout(WorkerDied):
     """It did not answer in time, and was killed."""
 
 
-Request = tuple[Sequence[bytes], int | None, str]
-"""The parts of a body, where its JSON ends, and its encoding (see `Infer`)."""
+Request = tuple[Sequence[bytes], int | None, str, bool]
+"""The parts of a body, where its JSON ends, its encoding, and whether it is processed (see `Infer`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Answer:
     """0 where another request of the batch counts the run."""
     release_id: str = ""
     """The release that answered."""
+    processing_ms: float = 0.0
 
     def reason(self) -> str:
         """The sentence of an answer that is an error."""
@@ -145,8 +147,8 @@ class Worker:
         assert isinstance(received.message, Loaded)  # noqa: S101 - what the question is answered with
         self.name = received.message.name
         self.backend = received.message.backend
-        self.inputs = received.message.inputs
-        self.outputs = received.message.outputs
+        self.plain = Signature(received.message.inputs, received.message.outputs)
+        self.processed = received.message.processed
         self.states = received.message.states
         self.sequence_idle_s = limits.sequence_idle_s
         self.limits = self._all_limits(received.message.limits)
@@ -183,6 +185,10 @@ class Worker:
         """Whether its process answers at once; one that computes does, one that hangs or has ended does not."""
         return self.alive and await self._heartbeat.answers(limit_s)
 
+    def signature(self, processed: bool) -> Signature | None:
+        """Of the model with its processing, if it has some, or of the plain model."""
+        return self.processed if processed else self.plain
+
     async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
         """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
         future = self._channel.ask(TryGolden(timeout_s, quick))
@@ -193,11 +199,15 @@ class Worker:
         return received.message
 
     async def infer(
-        self, body: bytes | Sequence[bytes], header_length: int | None = None, encoding: str = ""
+        self,
+        body: bytes | Sequence[bytes],
+        header_length: int | None = None,
+        encoding: str = "",
+        processed: bool = False,
     ) -> Answer:
         """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
         parts = (body,) if isinstance(body, bytes) else body
-        message = Infer(encoding, header_length) if encoding else _INFER
+        message = Infer(encoding, header_length, processed) if encoding or processed else _INFER
         future = self._channel.ask(message, _text_bytes(parts, header_length, encoding), parts)
         received = await self._asked(future, self._settings.request_timeout_s, "")
         told = received.message
@@ -205,14 +215,16 @@ class Worker:
         length = received.text_bytes if told.binary else None
         return Answer(
             *(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite),
-            *(told.batched, told.executions, self.release_id),
+            *(told.batched, told.executions, self.release_id, told.processing_ms),
         )
 
     async def compare(self, request: Request, other: Answer) -> Compared:
         """How another release's answer to a request differs from this one's; raises WorkerError without either."""
-        parts, header_length, encoding = request
-        message = Compare(Infer(encoding, header_length), sum(map(len, parts)), other.header_length)
-        future = self._channel.ask(message, _text_bytes(*request), [*parts, other.body])
+        parts, header_length, encoding, processed = request
+        infer = Infer(encoding, header_length, processed)
+        message = Compare(infer, sum(map(len, parts)), other.header_length)
+        text_bytes = _text_bytes(parts, header_length, encoding)
+        future = self._channel.ask(message, text_bytes, [*parts, other.body])
         received = await self._asked(future, self._settings.request_timeout_s, "")
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.frames import RAW
+from edgeopt_agent.workers.names import ServedModel, served_models
 from edgeopt_agent.workers.process import Answer, Request, Worker, WorkerError
 from edgeopt_agent.workers.shadow import Shadow
 from edgeopt_agent.workers.totals import Totals
@@ -75,19 +77,19 @@ class Router:
         size = sum(map(len, parts))
         most = _LARGEST_WAITING * self._settings.max_body_bytes
         if self._waiting >= self._settings.queue_length or (self._waiting and self._waiting_bytes + size > most):
-            if self.serving is not None and self.serving.name == model_name:
+            if self.serving is not None and model_name in {each.name for each in served_models(self.serving)}:
                 self._totals(self.serving).fail("REJECTED", 0.0, time.time())
             raise QueueFullError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
         self._waiting += 1
         self._waiting_bytes += size
         try:
-            return await self._answered(model_name, version, (parts, header_length, encoding))
+            return await self._answered(model_name, version, parts, header_length, encoding)
         finally:
             self._waiting -= 1
             self._waiting_bytes -= size
 
-    def named(self, model_name: str, version: str | None) -> Worker:
-        """The worker that serves this model; raises RequestError with the status of the protocol."""
+    def named(self, model_name: str, version: str | None) -> ServedModel:
+        """The model that serves by this name; raises RequestError with the status of the protocol."""
         worker = self.serving
         if worker is None:
             if why := self.why_nothing():
@@ -95,7 +97,14 @@ class Router:
             raise RequestError(
                 404, f"There is no model '{model_name[:80]}': no release is deployed on this device."
             )
-        if worker.name != model_name:
+        found = next((each for each in served_models(worker) if each.name == model_name), None)
+        if found is None:
+            if model_name == worker.name + RAW:
+                raise RequestError(
+                    404,
+                    f"There is no model '{model_name[:80]}': '{worker.name}' has no processing and is the plain "
+                    "model itself.",
+                )
             if model_name == self.old_name:
                 for watcher in self.watchers:
                     watcher(worker.release_id, False, 0.0, f"There is no model '{model_name[:80]}' any more.")
@@ -108,11 +117,11 @@ class Router:
                 f"There is no version '{version[:80]}' of '{worker.name}'; "
                 f"the one that serves is '{worker.release_id}'.",
             )
-        return worker
+        return found
 
     async def check_ready(self, name: str | None = None, version: str | None = None) -> None:
         """Raises RequestError unless a worker, or the one of this model, answers at once."""
-        worker = self.serving if name is None else self.named(name, version)
+        worker = self.serving if name is None else self.named(name, version).worker
         if worker is None:
             raise RequestError(503, "No release is deployed on this device.")
         if not worker.alive:
@@ -124,21 +133,26 @@ class Router:
 
     def totals_of(self, name: str, version: str | None) -> list[Totals]:
         """What was counted of a model; raises RequestError where there is none of this name."""
+        if all(each.name != name for each in self.totals.values()):
+            name = self.named(name, version).worker.name
         found = [each for each in self.totals.values() if each.name == name and version in {None, each.release_id}]
         if not found:
             self.named(name, version)
         return found
 
-    async def _answered(self, name: str, version: str | None, request: Request) -> Answer:
+    async def _answered(
+        self, name: str, version: str | None, parts: Sequence[bytes], header_length: int | None, encoding: str
+    ) -> Answer:
         started = time.perf_counter()
-        worker = await self._slot(name, version)
+        model = await self._slot(name, version)
+        worker, request = model.worker, (parts, header_length, encoding, model.processed)
         answer, reason = await self._ask(worker, request)
         if answer is not None and not reason:
             self._tell(worker, started, answer)
             if self.shadow is not None and answer.status == 200 and worker is self.serving:
-                self.shadow.offer(self.standby, request, answer)
+                self.shadow.offer(self._alike(self.standby, model), request, answer)
             return answer
-        other = self._other(worker, version)
+        other = self._other(model, version)
         if other is not None:
             try:
                 await self._turn(other)
@@ -158,14 +172,14 @@ class Router:
             return answer
         raise BusyError(503, f"The model '{worker.name}' did not answer. {reason} Try again in a moment.")
 
-    async def _slot(self, name: str, version: str | None) -> Worker:
-        """The worker that serves when the request's turn has come; its slot is taken."""
+    async def _slot(self, name: str, version: str | None) -> ServedModel:
+        """The model that serves when the request's turn has come; a slot of its worker is taken."""
         while True:
-            worker = self.named(name, version)
-            await self._turn(worker)
-            if worker is self.serving:
-                return worker
-            worker.slots.release()
+            model = self.named(name, version)
+            await self._turn(model.worker)
+            if model.worker is self.serving:
+                return model
+            model.worker.slots.release()
 
     async def _turn(self, worker: Worker) -> None:
         if not worker.slots.locked():
@@ -188,18 +202,21 @@ class Router:
             worker.slots.release()
         return answer, answer.reason() if answer.fault else ""
 
-    def _other(self, failed: Worker, version: str | None) -> Worker | None:
+    def _other(self, failed: ServedModel, version: str | None) -> Worker | None:
         """Who can answer what this one could not, if anybody can."""
         for worker in (self.serving, self.standby):
-            if (
-                worker is not None
-                and worker is not failed
-                and worker.alive
-                and worker.name == failed.name
-                and version in {None, worker.release_id}
-            ):
-                return worker
+            if worker is not None and worker is not failed.worker and worker.alive:
+                same = worker.name == failed.worker.name and version in {None, worker.release_id}
+                if same and self._alike(worker, failed) is not None:
+                    return worker
         return None
+
+    @staticmethod
+    def _alike(worker: Worker | None, model: ServedModel) -> Worker | None:
+        """The worker, if a request to this model means the same to it."""
+        signature = worker.signature(model.processed) if worker is not None else None
+        fits = signature is not None and signature.fits(model.signature)
+        return worker if fits else None
 
     def _tell(self, worker: Worker, started: float, answer: Answer | None, reason: str = "") -> None:
         """Counts a request that went well (answered) or failed (with its reason), and tells all who watch."""
@@ -215,7 +232,8 @@ class Router:
             if not ok:
                 totals.fail("OTHER", took_s, time.time())
                 return  # what was wrong with the request says nothing about the release
-            totals.succeed(took_s, answer.compute_ms / 1e3, answer.rows, answer.executions, time.time())
+            own_s, processing_s = answer.compute_ms / 1e3, answer.processing_ms / 1e3
+            totals.succeed(took_s, own_s, answer.rows, answer.executions, time.time(), processing_s)
         # Of a batch its share, which is what a soak compares with the latency of the release before.
         own_ms = answer.compute_ms / answer.batched if answer else took_s * 1e3
         for watcher in self.watchers:

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from edgeopt_agent.v2.tensors import is_text
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
     PROTOBUF,
+    RAW,
     Answered,
     Batching,
     Compare,
@@ -42,10 +43,14 @@ from edgeopt_agent.workers.frames import (
     NotFinite,
     OutputPowers,
     Port,
+    Signature,
     ToWorker,
     TryGolden,
 )
 from edgeopt_agent.workers.sequences import Sequences, carried_state
+
+if TYPE_CHECKING:
+    from edgeopt_agent.workers.pipeline import Pipeline
 
 MOST_NAME_CHARACTERS = 128
 _WARM_RUNS = 3
@@ -70,13 +75,29 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     wrong = _unfit(deployment, ports[0])
     if wrong:
         return None, Failed(wrong)
+    try:
+        pipeline = _pipeline(session, Signature(*ports))
+    except EdgeoptError as error:
+        return None, _failure(error, wanted)
     batching = None
     if wanted.batch_max_size > 1:
         batching = _try_batches(session, wanted)
     states = carried_state(session)
-    loaded = Loaded(deployment.name, session.backend, *ports, batching=batching, states=dict(states))
+    processed = pipeline.signature if pipeline is not None else None
+    loaded = Loaded(
+        *(deployment.name, session.backend, *ports), batching=batching, states=dict(states), processed=processed
+    )
     sequences = Sequences(session, states, wanted.max_sequences, wanted.sequence_idle_s)
-    return Served(session, wanted, deployment.name, *ports, sequences), loaded
+    return Served(session, wanted, deployment.name, Signature(*ports), sequences, pipeline), loaded
+
+
+def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
+    """What stands around the model; imported by workers of bundles that have some."""
+    if session.processing is None:
+        return None
+    from edgeopt_agent.workers.pipeline import pipeline_of
+
+    return pipeline_of(session, plain)
 
 
 def _try_batches(session: Session, wanted: Load) -> Batching:
@@ -138,9 +159,9 @@ class Served:
     session: Session
     loaded: Load
     name: str
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    plain: Signature
     sequences: Sequences
+    pipeline: "Pipeline | None" = None
 
     def answer(self, frame: Frame) -> Reply:
         """What to send back; a request that cannot be answered is told so, and the process lives on."""
@@ -164,7 +185,8 @@ class Served:
             return self._refused(message, error)
         except EdgeoptError as error:
             failed = _failure(error, self.loaded)
-            return self._failed(message, failed, of_request=isinstance(error, DataError))
+            of_request = isinstance(error, DataError) and failed.code != NO_MEMORY
+            return self._failed(message, failed, of_request)
         except Exception as error:  # noqa: BLE001 - the process's edge: one bad request must not end it
             traceback.print_exc(file=sys.stderr)
             failed = _failure(error, self.loaded)
@@ -214,8 +236,12 @@ class Served:
         """The answer to one request; `batched` requests shared the run."""
         odd: NotFinite = ""
         try:
-            model = (self.name, self.loaded.release_id)
             odd = _not_finite(wanted.feeds, results)
+            start = time.perf_counter()
+            results = self._finished(message, results)
+            finish_ms = (time.perf_counter() - start) * 1e3
+            processing_ms = wanted.processing_ms + finish_ms if message.processed else 0.0
+            model = (self._name(message), self.loaded.release_id)
             if message.encoding == PROTOBUF:
                 from edgeopt_agent.v2 import protobuf
 
@@ -229,37 +255,55 @@ class Served:
             not_finite=odd,
             batched=batched,
             executions=executions,
+            processing_ms=processing_ms,
         )
         return answered, answer, tensors
 
     def read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
-        most, states = self.loaded.max_tensor_elements, self.sequences.states
+        """The request with the inputs of the plain model; raises RequestError or EdgeoptError."""
+        pipeline = self.pipeline if message.processed else None
+        signature = self.plain if pipeline is None else pipeline.signature
+        ports, most = (signature.inputs, signature.outputs), self.loaded.max_tensor_elements
+        # Sequences are those of the plain model: preprocessing takes all inputs of each request.
+        states = self.sequences.states if pipeline is None else {}
         if message.encoding == PROTOBUF:
             from edgeopt_agent.v2 import protobuf  # not loaded by a release that is only asked over HTTP
 
-            return protobuf.read_request(data, self.inputs, self.outputs, most, states)
-        if message.encoding:
-            body = inflate(data, message.encoding, self.loaded.max_body_bytes)
-            text, data = _split(body, message.header_length)
-        return read_request(text, data, self.inputs, self.outputs, most, states)
+            found = protobuf.read_request(data, *ports, most, states)
+        else:
+            if message.encoding:
+                body = inflate(data, message.encoding, self.loaded.max_body_bytes)
+                text, data = _split(body, message.header_length)
+            found = read_request(text, data, *ports, most, states)
+        return found if pipeline is None else pipeline.prepare(found)
+
+    def _finished(self, message: Infer, results: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return self.pipeline.finish(results) if message.processed and self.pipeline is not None else results
+
+    def _name(self, message: Infer) -> str:
+        return self.name if message.processed or self.pipeline is None else self.name + RAW
 
     def _compare(self, message: Compare, text: memoryview, data: memoryview) -> Compared:
         """Holds another release's answer against this one's to the same request."""
+        processed = self.pipeline is not None and message.request.processed
+        ports = self.pipeline.signature.outputs if self.pipeline and processed else self.plain.outputs
         length = message.request_bytes - len(text)
         answer, start = data[length:], message.answer_header_length
         if message.request.encoding == PROTOBUF:
             from edgeopt_agent.v2 import protobuf
 
-            theirs = protobuf.read_response(answer, self.outputs)
+            theirs = protobuf.read_response(answer, ports)
         else:
             tensors = memoryview(b"") if start is None else answer[start:]
-            theirs = read_answer(answer[:start], tensors, self.outputs)
+            theirs = read_answer(answer[:start], tensors, ports)
         wanted = self.read(message.request, text, data[:length])
         if wanted.sequence is not None:
             raise RequestError(400, "A request of a sequence is not compared: the other release has its state.")
         feeds = wanted.feeds
-        ours = {name: values for name, values in self.session.run(feeds).items() if name in theirs}
-        outputs = compare_outputs([ours], [theirs]).outputs
+        results = self._finished(message.request, self.session.run(feeds))
+        ours = {name: values for name, values in results.items() if name in theirs}
+        # A label may change by rounding, so of processed outputs only NaN and infinity are compared.
+        outputs = () if processed else compare_outputs([ours], [theirs]).outputs
         powers = [
             OutputPowers(each.name, sum(each.signal_power), sum(each.noise_power))
             for each in outputs
@@ -280,6 +324,10 @@ class Served:
         else:
             times = _runs_ms(self.session, samples, asked.time_limit_s / 2)
         problem = found.sentence(f"The release {self.loaded.release_id}")
+        if not problem and not asked.quick and self.session.processor is not None:
+            from edgeopt.bundle.processing.golden import problem_with
+
+            problem = problem_with(bundle, self.session.processor, self.session.process) or None
         median_ms = statistics.median(times)
         return Golden(found.accuracy_db, found.floor_db, problem, median_ms, resident_bytes() or 0, len(samples))
 

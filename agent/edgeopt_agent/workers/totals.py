@@ -49,6 +49,7 @@ class Totals:
     queue_s: float = 0.0
     """Of the time above, what was spent waiting for the worker, the pipe to it included."""
     compute_s: float = 0.0
+    processing_s: float = 0.0
     last_s: float = 0.0
     """When the last request was answered, in seconds since 1970."""
     failed: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
@@ -61,7 +62,9 @@ class Totals:
         self.failed[reason] += 1
         self.failure_s += total_s
 
-    def succeed(self, total_s: float, compute_s: float, rows: int, executions: int, now_s: float) -> None:
+    def succeed(
+        self, total_s: float, compute_s: float, rows: int, executions: int, now_s: float, processing_s: float = 0.0
+    ) -> None:
         self.last_s = now_s
         self.latencies[bisect_left(BUCKETS_MS, total_s * 1e3)] += 1
         self.successes += 1
@@ -69,4 +72,5 @@ class Totals:
         self.executions += executions
         self.success_s += total_s
         self.compute_s += compute_s
-        self.queue_s += max(0.0, total_s - compute_s)
+        self.processing_s += processing_s
+        self.queue_s += max(0.0, total_s - compute_s - processing_s)

@@ -12,7 +12,7 @@ import pytest
 from edgeopt.bundle.runtime.session import load
 from edgeopt_agent.workers.batches import Batches
 from edgeopt_agent.workers.child_io import Frames
-from edgeopt_agent.workers.frames import Batching, Infer, Load, Port, head
+from edgeopt_agent.workers.frames import Batching, Infer, Load, Port, Signature, head
 from edgeopt_agent.workers.sequences import Sequences
 from edgeopt_agent.workers.served import Served
 from tests.agent.conftest import Y
@@ -127,7 +127,9 @@ def test_a_request_at_which_the_model_fails_does_not_fail_those_of_its_batch(tmp
     mine, theirs = socket.socketpair()
     with load(tmp_path / "table.onnx") as session, mine, theirs:
         ports = (Port("x", "int64", ("batch", 1)),), (Port("y", "float32", ("batch", 1)),)
-        served = Served(session, Load("", "a", 1 << 20, 1 << 20), "table", *ports, Sequences(session, {}, 0, 0.0))
+        served = Served(
+            session, Load("", "a", 1 << 20, 1 << 20), "table", Signature(*ports), Sequences(session, {}, 0, 0.0)
+        )
         for value in (0, 7, 2):  # there is no row 7
             x = {"name": "x", "datatype": "INT64", "shape": [1, 1], "data": [value]}
             text = json.dumps({"inputs": [x]}).encode()

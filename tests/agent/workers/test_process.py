@@ -49,7 +49,7 @@ def changed(settings, **changes):
 def test_a_worker_answers_its_golden_samples_and_requests(conv_bundle, settings):
     async def use(worker):
         assert (worker.name, worker.release_id) == ("conv", "0123456789ab")
-        assert worker.inputs[0].shape == ("batch", 3, 16, 16)
+        assert worker.plain.inputs[0].shape == ("batch", 3, 16, 16)
         golden = await worker.golden(30.0)
         assert golden.problem is None
         assert golden.accuracy_db > golden.floor_db

@@ -5,7 +5,7 @@ from onnx import TensorProto, helper
 
 from edgeopt.bundle.runtime.session import load
 from edgeopt_agent.workers.child_io import Frame
-from edgeopt_agent.workers.frames import Infer, Load, Port
+from edgeopt_agent.workers.frames import Infer, Load, Port, Signature
 from edgeopt_agent.workers.sequences import Sequences
 from edgeopt_agent.workers.served import Served
 
@@ -18,7 +18,7 @@ def test_strings_that_a_runtime_cannot_hold_are_the_fault_of_the_request(tmp_pat
     with load(tmp_path / "strings.onnx") as session:
         ports = (Port("x", "str", (None,)),), (Port("y", "str", (None,)),)
         loaded = Load(str(tmp_path), "a", 1 << 20, 1 << 20)
-        served = Served(session, loaded, "strings", *ports, Sequences(session, {}, 0, 0.0))
+        served = Served(session, loaded, "strings", Signature(*ports), Sequences(session, {}, 0, 0.0))
 
         def ask(data):
             size = {"binary_data_size": len(data)}

@@ -82,20 +82,26 @@ def classes(models):
     return path
 
 
+def with_processing(bundle, folder, pre=None, post=None, unchecked="", **changes):
+    """A copy of a sound bundle that processes with these files."""
+    shutil.copytree(bundle, folder)
+    told = read_deployment(folder / FILE)
+    ports = [[info_of(each) for each in those] for those in (told.inputs, told.outputs)]
+    attached = attach(pre, post, *ports)
+    attached.put(folder)
+    outputs = read_bundle(bundle).golden("outputs")
+    assert re.match(unchecked + "$", put_processing_golden(folder, attached.processing, (), outputs))
+    write.fill(folder, {}, msgspec.structs.replace(told, processing=attached.processing, **changes), {})
+    return folder
+
+
 @pytest.fixture
 def processing_bundle(conv_bundle, conv_model, tmp_path):
     """Makes a copy of the sound bundle that processes with these files."""
 
     def make(pre=None, post=None, unchecked=""):
-        folder = shutil.copytree(conv_bundle, tmp_path / "processing.edgeopt")
-        told = read_deployment(folder / FILE)
-        ports = [[info_of(each) for each in those] for those in (told.inputs, told.outputs)]
-        attached = attach(pre, post, *ports)
-        attached.put(folder)
-        outputs = read_bundle(conv_bundle).golden("outputs")
-        assert re.match(unchecked + "$", put_processing_golden(folder, attached.processing, (), outputs))
         source = Source(conv_model.name, file_digest(conv_model), conv_model.stat().st_size)
-        write.fill(folder, {}, msgspec.structs.replace(told, source=source, processing=attached.processing), {})
-        return folder
+        folder = tmp_path / "processing.edgeopt"
+        return with_processing(conv_bundle, folder, pre, post, unchecked, source=source)
 
     return make
