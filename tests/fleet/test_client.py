@@ -39,7 +39,7 @@ def test_a_bundle_goes_into_service_and_back(start_agent, conv_bundle, bundle, c
     assert fingerprint(agent.device()) == fingerprint(probe())
     done = agent.deploy(conv_bundle, told)
     assert (done.state, done.name, done.kind) == ("COMMITTED", "conv", "deploy")
-    assert told.phases()[:3] == ["checking digests", "packing", "sending"]
+    assert told.phases()[:2] == ["checking digests", "sending"]
     states = [e for e in told.events if isinstance(e, Progress) and e.subject == "deployment 1"]
     assert [e.phase for e in states if e.phase != "soaking"] == [
         "accepted", "receiving", "verifying", "staged", "probing", "switching", "committed",
