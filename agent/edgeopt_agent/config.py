@@ -15,8 +15,8 @@ from edgeopt.home import expanded, home_folder
 from edgeopt.nearest import nearest
 from edgeopt_agent.settings import (
     MOST_SOAK_S,
-    SERVICE_DATA_DIR,
     Settings,
+    administered_data_dir,
     administers_service,
     default_data_dir,
 )
@@ -73,7 +73,7 @@ def administered(file: Path | None, given: Mapping[str, object]) -> Configured:
     """The settings of the agent that a command beside it acts on: for root the service's, where there is one."""
     if administers_service():
         file = file or (SYSTEM_FILE if SYSTEM_FILE.is_file() else None)
-        given = {**given, "data_dir": given.get("data_dir") or SERVICE_DATA_DIR}
+        given = {**given, "data_dir": given.get("data_dir") or administered_data_dir()}
     return configured(file, given)
 
 

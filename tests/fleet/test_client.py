@@ -1,4 +1,5 @@
 import socket
+import tempfile
 import threading
 
 import pytest
@@ -69,6 +70,12 @@ def test_one_file_is_checked_and_sent_as_it_is(start_agent, conv_bundle, tmp_pat
     pack_into(conv_bundle, tmp_path / "one file.edgeopt")
     assert start_agent().agent.deploy(tmp_path / "one file.edgeopt", told).state == "COMMITTED"
     assert told.phases()[:2] == ["checking digests", "sending"]
+
+
+def test_a_folder_is_sent_without_a_temporary_file(start_agent, conv_bundle, monkeypatch):
+    agent = start_agent().agent
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    assert agent.deploy(conv_bundle, ignore).state == "COMMITTED"
 
 
 def test_what_the_agent_refuses_is_an_error_with_its_reason(start_agent, bundle, change_deployment):
