@@ -5,8 +5,10 @@ import pytest
 
 from edgeopt.errors import InputError, UsageError
 from edgeopt.fleet import pairings
+from edgeopt.fleet.request import LookRequest
 from edgeopt.home import expanded, home_folder
 from edgeopt.hw.cache_folder import user_cache_folder
+from edgeopt_agent.cli.control import here
 from edgeopt_agent.config import configured, default_file
 from edgeopt_agent.settings import default_data_dir, on_data_dir
 
@@ -50,3 +52,8 @@ def test_nothing_is_paired_and_no_pairing_can_be_kept():
     assert pairings.all_of() == {}
     with pytest.raises(InputError, match="no home folder"):
         pairings.keep("https://device:8080", pairings.Pairing("token"))
+
+
+def test_a_command_asks_an_agent_without_its_certificate():
+    request = LookRequest(url="http://127.0.0.1:8080")
+    assert here(request) == request

@@ -73,17 +73,17 @@ def administered(file: Path | None, given: Mapping[str, object]) -> Configured:
     """The settings of the agent that a command beside it acts on: for root the service's, where there is one."""
     if administers_service():
         file = file or (SYSTEM_FILE if SYSTEM_FILE.is_file() else None)
-        given = {**given, "data_dir": given.get("data_dir") or administered_data_dir()}
+        return configured(file, given, administered_data_dir())
     return configured(file, given)
 
 
-def configured(file: Path | None, given: Mapping[str, object]) -> Configured:
+def configured(file: Path | None, given: Mapping[str, object], data_dir: Path | None = None) -> Configured:
     """The settings from the command line (what is not None), the file and the defaults; raises ConfigError."""
     file = file or default_file()
     own = {name: value for name, value in given.items() if value is not None}
     read, lines = _read(file) if file is not None else ({}, {})
     values = {**read, **own}
-    values["data_dir"] = expanded(Path(str(values.get("data_dir") or default_data_dir()))).absolute()
+    values["data_dir"] = expanded(Path(str(values.get("data_dir") or data_dir or default_data_dir()))).absolute()
     sources = dict.fromkeys(Settings.__struct_fields__, "default")
     sources |= {name: f"{file}:{lines[name]}" for name in read} | dict.fromkeys(own, "command line")
     return Configured(_settings(values), sources, file)

@@ -9,6 +9,7 @@ import msgspec
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status
 from edgeopt.cli.from_request import asks
+from edgeopt.errors import UsageError
 from edgeopt.fleet.request import (
     CancelRequest,
     CollectRequest,
@@ -128,7 +129,10 @@ def here(request: _Asked) -> _Asked:
     address = parse(request.url)
     if request.fingerprint or not is_loopback(address.host):
         return request
-    found = listening(administered_data_dir())
+    try:
+        found = listening(administered_data_dir())
+    except UsageError:  # a user without a home folder
+        return request
     if found is None or not found.certificate or address.port != found.port:
         return request
     known_by = read(Path(found.certificate)).fingerprint
