@@ -180,10 +180,11 @@ def test_a_full_disk_is_one_sentence(failing):
 
 
 def test_a_machine_without_a_folder_for_temporary_files_says_how_to_name_one(failing, monkeypatch):
-    with monkeypatch.context() as patched, pytest.raises(FileNotFoundError) as caught:
+    with monkeypatch.context() as patched:
         patched.setattr(tempfile, "tempdir", None)
         patched.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
-        tempfile.gettempdir()
+        with pytest.raises(FileNotFoundError) as caught:
+            tempfile.gettempdir()
     code, _, err = failing(caught.value)
     assert code == 1
     assert err.splitlines()[-1].strip() == "Set TMPDIR to a folder that can be written."
