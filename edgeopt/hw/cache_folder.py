@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from edgeopt.home import home_folder
+from edgeopt.hw.home import home_folder
 
 VARIABLE = "EDGEOPT_CACHE"
 """Names the folder itself, whatever the system's habits are."""

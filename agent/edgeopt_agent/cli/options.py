@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from edgeopt.home import expanded
+from edgeopt.hw.home import expanded
 from edgeopt_agent.settings import administered_data_dir
 from edgeopt_agent.tokens import Role
 
