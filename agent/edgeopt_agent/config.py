@@ -11,11 +11,18 @@ import msgspec
 
 from edgeopt.bundle.toml import read_toml
 from edgeopt.errors import InputError
+from edgeopt.hw.home import expanded, home_folder
 from edgeopt.nearest import nearest
-from edgeopt_agent.settings import MOST_SOAK_S, Settings, default_data_dir
+from edgeopt_agent.settings import (
+    MOST_SOAK_S,
+    Settings,
+    administered_data_dir,
+    administers_service,
+    default_data_dir,
+)
 
 NAME = "agent.toml"
-_SYSTEM_FILE = Path("/etc/edgeopt") / NAME
+SYSTEM_FILE = Path("/etc/edgeopt") / NAME
 _MOST: Mapping[str, float] = {
     "port": 65_535,
     "grpc_port": 65_535,
@@ -53,20 +60,31 @@ class Configured:
 def default_file() -> Path | None:
     """The file that is read where none is named; None where there is none."""
     if os.environ.get("INVOCATION_ID") and os.environ.get("STATE_DIRECTORY"):  # systemd's
-        file = _SYSTEM_FILE
+        file = SYSTEM_FILE
+    elif named := os.environ.get("XDG_CONFIG_HOME"):
+        file = Path(named) / "edgeopt" / NAME
+    elif (home := home_folder()) is not None:
+        file = home / ".config" / "edgeopt" / NAME
     else:
-        home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-        file = Path(home) / "edgeopt" / NAME
+        return None
     return file if file.is_file() else None
 
 
-def configured(file: Path | None, given: Mapping[str, object]) -> Configured:
+def administered(file: Path | None, given: Mapping[str, object]) -> Configured:
+    """The settings of the agent that a command beside it acts on: for root the service's, where there is one."""
+    if administers_service():
+        file = file or (SYSTEM_FILE if SYSTEM_FILE.is_file() else None)
+        return configured(file, given, administered_data_dir())
+    return configured(file, given)
+
+
+def configured(file: Path | None, given: Mapping[str, object], data_dir: Path | None = None) -> Configured:
     """The settings from the command line (what is not None), the file and the defaults; raises ConfigError."""
     file = file or default_file()
     own = {name: value for name, value in given.items() if value is not None}
     read, lines = _read(file) if file is not None else ({}, {})
-    values = {"data_dir": default_data_dir(), **read, **own}
-    values["data_dir"] = Path(str(values["data_dir"])).expanduser().absolute()
+    values = {**read, **own}
+    values["data_dir"] = expanded(Path(str(values.get("data_dir") or data_dir or default_data_dir()))).absolute()
     sources = dict.fromkeys(Settings.__struct_fields__, "default")
     sources |= {name: f"{file}:{lines[name]}" for name in read} | dict.fromkeys(own, "command line")
     return Configured(_settings(values), sources, file)
@@ -74,7 +92,7 @@ def configured(file: Path | None, given: Mapping[str, object]) -> Configured:
 
 def _settings(values: Mapping[str, object]) -> Settings:
     def converted(kind: type, value: object) -> object:
-        return Path(value).expanduser() if kind is Path and isinstance(value, str) else value
+        return expanded(Path(value)) if kind is Path and isinstance(value, str) else value
 
     return msgspec.convert(values, Settings, dec_hook=converted)
 

@@ -7,6 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.errors import UsageError
+from edgeopt.hw.home import home_folder
+
 MIB = 1 << 20
 MOST_SOAK_S = 30 * 86_400.0
 Level = Literal["debug", "info", "warning", "error"]
@@ -100,6 +103,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a clean stop may take, the requests in flight included."""
 
 
+SERVICE_DATA_DIR = Path("/var/lib/edgeopt")
+
+
 def on_data_dir(command: str, data_dir: Path) -> str:
     """A command to copy that acts on this agent: with `--data-dir` unless the user's shell would choose it."""
     return command if data_dir == _users_data_dir() else f"{command} --data-dir {shlex.quote(str(data_dir))}"
@@ -108,11 +114,25 @@ def on_data_dir(command: str, data_dir: Path) -> str:
 def default_data_dir() -> Path:
     """Where the agent keeps its state: systemd's choice, or the user's state folder."""
     given = os.environ.get("STATE_DIRECTORY", "").split(":", 1)[0]
-    if given:
-        return Path(given)
-    return _users_data_dir()
+    found = Path(given) if given else _users_data_dir()
+    if found is None:
+        raise UsageError("This user has no home folder for the agent's state.", "Name a folder: --data-dir FOLDER")
+    return found
 
 
-def _users_data_dir() -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(home) / "edgeopt"
+def administers_service() -> bool:
+    """Whether this user's commands, without `--data-dir`, are about the service of this machine."""
+    named = os.environ.get("STATE_DIRECTORY") or os.environ.get("XDG_STATE_HOME")
+    return not named and os.name == "posix" and os.geteuid() == 0 and SERVICE_DATA_DIR.is_dir()
+
+
+def administered_data_dir() -> Path:
+    """The state that a command beside the agent acts on: for root the service's, where there is one."""
+    return SERVICE_DATA_DIR if administers_service() else default_data_dir()
+
+
+def _users_data_dir() -> Path | None:
+    if named := os.environ.get("XDG_STATE_HOME"):
+        return Path(named) / "edgeopt"
+    home = home_folder()
+    return None if home is None else home / ".local" / "state" / "edgeopt"

@@ -4,7 +4,6 @@ import errno
 import io
 import os
 import secrets
-import shutil
 import stat
 import struct
 from collections.abc import Collection, Iterator
@@ -52,6 +51,41 @@ def read_member(path: Path, name: str, most_bytes: int) -> bytes:
 
 def pack(folder: Path, out: BinaryIO) -> None:
     """Writes a bundle's folder as one zip; the same folder gives the same bytes."""
+    for _ in _packing(folder, out):
+        pass
+
+
+def packed(folder: Path) -> Iterator[bytes]:
+    """A bundle's folder as one zip, in pieces: nothing is written, and no more than a piece is in memory."""
+    out = _Pieces()
+    for _ in _packing(folder, out):
+        yield out.taken()
+    yield out.taken()
+
+
+class _Pieces:
+    """Keeps what is written until it is taken. zipfile puts sizes behind each file, as this cannot go back."""
+
+    def __init__(self) -> None:
+        self._piece = bytearray()
+
+    def write(self, content: bytes, /) -> int:
+        self._piece += content
+        return len(content)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def taken(self) -> bytes:
+        piece, self._piece = bytes(self._piece), bytearray()
+        return piece
+
+
+def _packing(folder: Path, out: BinaryIO | _Pieces) -> Iterator[None]:
+    """Stops after each piece."""
     with ZipFile(out, "w", ZIP_STORED) as archive:
         for name, path in sorted(_files(folder)):
             info = ZipInfo(name, _OLDEST)
@@ -59,7 +93,9 @@ def pack(folder: Path, out: BinaryIO) -> None:
             info.external_attr = (stat.S_IFREG | 0o644) << 16
             info.file_size = path.stat().st_size  # tells zipfile whether 32 bits are enough
             with path.open("rb") as source, archive.open(info, "w") as target:
-                shutil.copyfileobj(source, target, _PIECE_BYTES)
+                while piece := source.read(_PIECE_BYTES):
+                    target.write(piece)
+                    yield
 
 
 def pack_into(folder: Path, file: Path) -> None:

@@ -155,7 +155,8 @@ def _failure(error: Exception) -> tuple[events.Error, int]:
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
         said = f"The operating system refused: {error.strerror or error}{where}."
-        return events.Error("operating-system", said), EXIT_BUG
+        hint = "Set TMPDIR to a folder that can be written." if "No usable temporary directory" in said else ""
+        return events.Error("operating-system", said, hint), EXIT_BUG
     return _bug(error), EXIT_BUG
 
 

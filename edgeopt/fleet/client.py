@@ -13,7 +13,7 @@ from edgeopt.fleet.address import DEFAULT_URL, Address, parse
 from edgeopt.fleet.follow import follow
 from edgeopt.fleet.http import Answer, Reply, ask, understood
 from edgeopt.fleet.records import Collected, Deployment, Journal, Releases, Removed, Status
-from edgeopt.fleet.upload import pieces, ready_to_send
+from edgeopt.fleet.upload import ready_to_send, sending
 from edgeopt.hw.device import Device
 
 _API = "/api/v1"
@@ -101,10 +101,10 @@ class Agent:
         if options.allow_downgrade:
             asked["allow_downgrade"] = 1
         query = urlencode({name: value for name, value in asked.items() if value is not None})
-        with ready_to_send(bundle, emit) as (file, size):
-            headers = {"Content-Type": "application/zip", "Content-Length": str(size)}
-            path = f"{_API}/deploy?{query}"
-            reply = ask(self.address, "POST", path, _UPLOAD_TIMEOUT_S, pieces(file, size, emit), headers)
+        pieces, size = ready_to_send(bundle, emit)
+        headers = {"Content-Type": "application/zip", "Content-Length": str(size)}
+        path = f"{_API}/deploy?{query}"
+        reply = ask(self.address, "POST", path, _UPLOAD_TIMEOUT_S, sending(pieces, size, emit), headers)
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
     def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> Deployment:

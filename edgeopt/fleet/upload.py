@@ -1,13 +1,11 @@
 """A bundle on its way to an agent: one file, sent in pieces, with how far it is."""
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from edgeopt import units
-from edgeopt.bundle.archive import pack
+from edgeopt.bundle.archive import packed
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError
 from edgeopt.events import Emit, Progress
@@ -15,9 +13,8 @@ from edgeopt.events import Emit, Progress
 _PIECE_BYTES = 1 << 20
 
 
-@contextmanager
-def ready_to_send(bundle: Path, emit: Emit) -> Iterator[tuple[BinaryIO, int]]:
-    """A bundle as one open file, and its size: a folder is packed into a file that leaves nothing behind."""
+def ready_to_send(bundle: Path, emit: Emit) -> tuple[Iterable[bytes], int]:
+    """A bundle as one file in pieces, and its size. A folder is packed while it is sent: it needs no room here."""
     if not bundle.exists():
         raise BundleError(f"There is no bundle at '{bundle}'.", "Check the path.")
     if not is_bundle(bundle):
@@ -25,21 +22,19 @@ def ready_to_send(bundle: Path, emit: Emit) -> Iterator[tuple[BinaryIO, int]]:
     emit(Progress("checking digests", bundle.name))
     read_bundle(bundle)
     if bundle.is_file():
-        with bundle.open("rb") as file:
-            yield file, bundle.stat().st_size
-        return
-    with tempfile.TemporaryFile(prefix="edgeopt-deploy-") as file:
-        emit(Progress("packing", bundle.name))
-        pack(bundle, file)
-        size = file.tell()
-        file.seek(0)
-        yield file, size
+        return _pieces(bundle), bundle.stat().st_size
+    return packed(bundle), sum(map(len, packed(bundle)))
 
 
-def pieces(file: BinaryIO, size: int, emit: Emit) -> Iterator[bytes]:
-    """The file in pieces, telling how much of it has been taken."""
+def _pieces(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        yield from iter(partial(opened.read, _PIECE_BYTES), b"")
+
+
+def sending(pieces: Iterable[bytes], size: int, emit: Emit) -> Iterator[bytes]:
+    """The pieces, telling how much of them has been taken."""
     sent = 0
-    while piece := file.read(_PIECE_BYTES):
+    for piece in pieces:
         emit(Progress("sending", units.size(size), done=sent, total=size))
         yield piece
         sent += len(piece)

@@ -5,6 +5,8 @@ import os
 import sys
 from pathlib import Path
 
+from edgeopt.hw.home import home_folder
+
 VARIABLE = "EDGEOPT_CACHE"
 """Names the folder itself, whatever the system's habits are."""
 
@@ -22,11 +24,10 @@ def user_cache_folder() -> Path | None:
     local = os.environ.get("LOCALAPPDATA", "")
     if os.name == "nt" and local:
         return Path(local) / "edgeopt" / "Cache"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "edgeopt"
+    home = home_folder()
+    return (
+        None if home is None else home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "edgeopt"
+    )
 
 
 def put(file: Path, content: bytes) -> str | None:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from pathlib import Path
+
+from edgeopt.hw.home import home_folder
 
 _PRIVATE_FILE = re.compile(
     r"serial|uuid|machine-id|boot_id|hostname|asset_tag|(^|/)(cmdline|environ)$", re.IGNORECASE
@@ -55,9 +56,8 @@ def scrubbed_data(value: object) -> object:
 
 
 def _homes() -> tuple[str, ...]:
-    try:
-        home = str(Path.home())
-    except RuntimeError:
+    if (folder := home_folder()) is None:
         return ()
+    home = str(folder)
     # Windows' folders stand in JSON texts with doubled backslashes.
     return tuple(dict.fromkeys((home, json.dumps(home)[1:-1]))) if len(home) > len("/root") else ()

@@ -1,8 +1,11 @@
+import os
 from pathlib import Path
 
 import pytest
 
-from edgeopt_agent.config import ConfigError, configured, reloaded
+from edgeopt_agent import config as config_file
+from edgeopt_agent import settings
+from edgeopt_agent.config import ConfigError, administered, configured, reloaded
 from edgeopt_agent.settings import Settings
 
 
@@ -75,3 +78,17 @@ def test_a_reload_keeps_what_needs_a_restart_and_names_it(tmp_path):
     new = Settings(data_dir=tmp_path, port=9000, soak_s=1.0)
     settings, waiting = reloaded(old, new)
     assert (settings.port, settings.soak_s, waiting) == (8080, 1.0, ("port",))
+
+
+def test_root_reads_the_configuration_of_the_service(tmp_path, monkeypatch):
+    for name in ("STATE_DIRECTORY", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(settings, "SERVICE_DATA_DIR", tmp_path)
+    monkeypatch.setattr(config_file, "SYSTEM_FILE", tmp_path / "agent.toml")
+    (tmp_path / "agent.toml").write_text("port = 9000\n")
+    found = administered(None, {})
+    assert (found.settings.port, found.settings.data_dir) == (9000, tmp_path)
+    assert found.sources["data_dir"] == "default"
+    (tmp_path / "agent.toml").write_text('data_dir = "/srv/edgeopt"\n')
+    assert administered(None, {}).settings.data_dir == Path("/srv/edgeopt")

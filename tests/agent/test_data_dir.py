@@ -6,8 +6,10 @@ import sys
 import pytest
 
 from edgeopt.errors import UsageError
+from edgeopt_agent import settings
+from edgeopt_agent.config import administered
 from edgeopt_agent.data_dir import open_data_dir, point, pointed, sweep
-from edgeopt_agent.settings import default_data_dir
+from edgeopt_agent.settings import administered_data_dir, default_data_dir
 
 
 def test_it_is_private_and_complete(tmp_path):
@@ -90,3 +92,17 @@ def test_where_it_lies_without_being_told(monkeypatch, environment, expected):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert str(default_data_dir()) == expected
+
+
+@pytest.mark.parametrize(
+    ("user", "state_home", "expected"), [(0, "", "service"), (1000, "", "own"), (0, "elsewhere", "elsewhere")]
+)
+def test_root_acts_on_the_service_unless_told_otherwise(tmp_path, monkeypatch, user, state_home, expected):
+    (tmp_path / "service").mkdir()
+    monkeypatch.setattr(settings, "SERVICE_DATA_DIR", tmp_path / "service")
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / state_home) if state_home else "")
+    monkeypatch.setenv("HOME", str(tmp_path / "own"))
+    assert administered_data_dir().relative_to(tmp_path).parts[0] == expected
+    assert administered(None, {}).settings.data_dir == administered_data_dir()

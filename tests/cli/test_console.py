@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import tempfile
 
 import numpy as np
 import psutil
@@ -176,6 +177,17 @@ def test_a_full_disk_is_one_sentence(failing):
         "edgeopt: The disk is full: there is no room for 'target'.",
         "  Free some space there or choose another place, then run the same command again.",
     ]
+
+
+def test_a_machine_without_a_folder_for_temporary_files_says_how_to_name_one(failing, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", None)
+        patched.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+        with pytest.raises(FileNotFoundError) as caught:
+            tempfile.gettempdir()
+    code, _, err = failing(caught.value)
+    assert code == 1
+    assert err.splitlines()[-1].strip() == "Set TMPDIR to a folder that can be written."
 
 
 @pytest.mark.parametrize(

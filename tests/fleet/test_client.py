@@ -1,4 +1,5 @@
 import socket
+import tempfile
 import threading
 
 import pytest
@@ -39,7 +40,7 @@ def test_a_bundle_goes_into_service_and_back(start_agent, conv_bundle, bundle, c
     assert fingerprint(agent.device()) == fingerprint(probe())
     done = agent.deploy(conv_bundle, told)
     assert (done.state, done.name, done.kind) == ("COMMITTED", "conv", "deploy")
-    assert told.phases()[:3] == ["checking digests", "packing", "sending"]
+    assert told.phases()[:2] == ["checking digests", "sending"]
     states = [e for e in told.events if isinstance(e, Progress) and e.subject == "deployment 1"]
     assert [e.phase for e in states if e.phase != "soaking"] == [
         "accepted", "receiving", "verifying", "staged", "probing", "switching", "committed",
@@ -69,6 +70,12 @@ def test_one_file_is_checked_and_sent_as_it_is(start_agent, conv_bundle, tmp_pat
     pack_into(conv_bundle, tmp_path / "one file.edgeopt")
     assert start_agent().agent.deploy(tmp_path / "one file.edgeopt", told).state == "COMMITTED"
     assert told.phases()[:2] == ["checking digests", "sending"]
+
+
+def test_a_folder_is_sent_without_a_temporary_file(start_agent, conv_bundle, monkeypatch):
+    agent = start_agent().agent
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    assert agent.deploy(conv_bundle, ignore).state == "COMMITTED"
 
 
 def test_what_the_agent_refuses_is_an_error_with_its_reason(start_agent, bundle, change_deployment):

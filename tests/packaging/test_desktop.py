@@ -191,10 +191,10 @@ def test_the_metainfo_has_the_version(tree):
 
 
 @pytest.mark.skipif(shutil.which("appstreamcli") is None, reason="appstreamcli is not installed")
-def test_appstream_finds_no_error_in_the_metainfo(tree):
+def test_appstream_accepts_the_metainfo(tree):
     command = ["appstreamcli", "validate", "--no-net", str(tree / "usr/share/metainfo/edgeopt.metainfo.xml")]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    assert [line for line in said.splitlines() if line.startswith("E:")] == []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_without_pyinstaller_it_says_what_it_needs(build, monkeypatch, tmp_path, capsys):

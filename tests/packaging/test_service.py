@@ -1,5 +1,7 @@
 import configparser
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +54,17 @@ def test_it_starts_a_command_that_exists(service):
     assert program.endswith("/edgeopt-agent")
     assert command in dict(COMMANDS)
     assert options == []  # settings are in /etc/edgeopt/agent.toml
-    assert service["ExecReload"].endswith("kill -HUP $MAINPID")
+
+
+def test_a_reload_needs_no_program_but_a_shell(service, tmp_path):
+    program, option, script = shlex.split(service["ExecReload"])
+    with subprocess.Popen(
+        [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=-1
+    ) as agent:
+        agent.stdout.readline()
+        environment = {"PATH": str(tmp_path), "MAINPID": str(agent.pid)}
+        subprocess.run([program, option, script], env=environment, check=True)
+        assert agent.wait(10) == -signal.SIGHUP
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

@@ -10,7 +10,7 @@ import typer
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns
-from edgeopt_agent.config import configured
+from edgeopt_agent.config import administered
 
 FileArgument = Annotated[
     Path | None,
@@ -64,7 +64,7 @@ def show(file: FileArgument = None, json: JsonFlag = False) -> None:
 
 
 def _configuration(file: Path | None) -> Configuration:
-    found = configured(file, {})
+    found = administered(file, {})
     values = ((name, getattr(found.settings, name)) for name in found.settings.__struct_fields__)
     settings = tuple(
         Setting(name, str(value) if isinstance(value, Path) else value, found.sources[name])

@@ -9,6 +9,7 @@ import msgspec
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status
 from edgeopt.cli.from_request import asks
+from edgeopt.errors import UsageError
 from edgeopt.fleet.request import (
     CancelRequest,
     CollectRequest,
@@ -122,13 +123,17 @@ def here(request: _Asked) -> _Asked:
     """With the certificate of the agent on this device, where the request is for that one."""
     from edgeopt.fleet.address import parse
     from edgeopt_agent.certificate import listening, read
-    from edgeopt_agent.settings import default_data_dir
+    from edgeopt_agent.settings import administered_data_dir
     from edgeopt_agent.trust import is_loopback
 
-    address, found = parse(request.url), listening(default_data_dir())
-    if found is None or not found.certificate or request.fingerprint:
+    address = parse(request.url)
+    if request.fingerprint or not is_loopback(address.host):
         return request
-    if not is_loopback(address.host) or address.port != found.port:
+    try:
+        found = listening(administered_data_dir())
+    except UsageError:  # a user without a home folder
+        return request
+    if found is None or not found.certificate or address.port != found.port:
         return request
     known_by = read(Path(found.certificate)).fingerprint
     return msgspec.structs.replace(request, url=f"https://{address.place}", fingerprint=known_by)

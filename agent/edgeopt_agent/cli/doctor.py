@@ -8,7 +8,7 @@ from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import InputError
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
-from edgeopt_agent.config import configured
+from edgeopt_agent.config import administered
 from edgeopt_agent.doctor.findings import Diagnosis
 
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "problem": "PROBLEM"}
@@ -40,7 +40,7 @@ def doctor(
         from edgeopt_agent.doctor.checks import diagnose
 
         given = {"data_dir": data_dir, "host": host, "port": port}
-        found.append(diagnose(configured(config, given).settings))
+        found.append(diagnose(administered(config, given).settings))
         return found[0]
 
     execute("doctor", work, show, json)

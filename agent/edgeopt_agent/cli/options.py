@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from edgeopt_agent.settings import default_data_dir
+from edgeopt.hw.home import expanded
+from edgeopt_agent.settings import administered_data_dir
 from edgeopt_agent.tokens import Role
 
 ConfigOption = Annotated[
@@ -19,7 +20,7 @@ ConfigOption = Annotated[
 
 DataDirOption = Annotated[
     Path | None,
-    typer.Option(help="Folder for the agent's state.", show_default="~/.local/state/edgeopt, or systemd's choice"),
+    typer.Option(help="Folder for the agent's state.", show_default="~/.local/state/edgeopt, or the service's"),
 ]
 
 RoleOption = Annotated[
@@ -29,4 +30,4 @@ RoleOption = Annotated[
 
 
 def data_folder(given: Path | None) -> Path:
-    return (given or default_data_dir()).expanduser().absolute()
+    return expanded(given or administered_data_dir()).absolute()

@@ -125,7 +125,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     what = "There is nothing" if error.status_code == 404 else f"{request.method} does not work"
     sentence = f"{what} at '{request.url.path[:80]}' on this agent."
     hint = "docs/agent.md lists the routes."
-    if request.url.path.endswith("/"):
+    if request.url.path.endswith("/") and request.url.path != "/":
         hint = "Remove the trailing slash."
     code = "not-found" if error.status_code == 404 else "not-allowed"
     document = {"error": {"code": code, "message": sentence, "hint": hint}}

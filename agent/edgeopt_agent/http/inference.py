@@ -181,7 +181,7 @@ def _route(models: Models, path: str) -> tuple[tuple[str, ...], Callable[[], obj
         return _POST, _no_repository
     if path.startswith(_MODELS):
         return _model_route(models, path[len(_MODELS) :])
-    raise RequestError(404, f"There is nothing at '{path[:80]}' on this server.")
+    raise RequestError(404, f"There is nothing at '{path[:80]}' on this server. docs/agent.md lists the routes.")
 
 
 def _model_route(models: Models, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:

@@ -75,3 +75,10 @@ def test_nothing_is_redirected_to_where_a_host_header_says(server):
     status, answer, document = talk(server, b"GET /metrics/ HTTP/1.1\r\nHost: localhost:1\r\n\r\n")
     assert (status, answer.getheader("location")) == (404, None)
     assert "trailing slash" in document["error"]["hint"]
+
+
+@pytest.mark.parametrize("path", ["/", "/v2/models"])
+def test_a_path_that_leads_nowhere_says_where_the_routes_are(server, path):
+    status, _answer, document = talk(server, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    assert status == 404
+    assert "docs/agent.md lists the routes." in str(document)
