@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from edgeopt.errors import EdgeoptError, UsageError
 
 Run = Callable[[Feeds], dict[str, Array]]
 Outputs = dict[str, Array]
+Outcome = Outputs | BaseException
 Key = tuple[asyncio.AbstractEventLoop, tuple[tuple[str, str, tuple[int, ...]], ...]]
 
 
@@ -35,7 +36,7 @@ class Batching:
 @dataclass(slots=True, eq=False)
 class _Call:
     feeds: dict[str, Array]
-    result: "Future[Outputs]" = field(default_factory=Future)
+    result: "asyncio.Future[Outputs]"
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class Batcher:
     def __init__(self, run: Run, inputs: tuple[TensorInfo, ...], threads: RunThreads, batching: Batching) -> None:
         self._run = run
         self._names = [info.name for info in inputs]
+        self._name_set = set(self._names)
         self._threads = threads
         self._batching = batching
         self._groups: dict[Key, _Group] = {}
@@ -70,7 +72,7 @@ class Batcher:
             return await self._threads.run(self._run, given)  # type: ignore[arg-type] # the run refuses an array
         loop = asyncio.get_running_loop()
         key = loop, tuple((name, given[name].dtype.str, given[name].shape) for name in self._names)
-        call = _Call(dict(given))
+        call = _Call(dict(given), loop.create_future())
         group = self._groups.get(key)
         if group is None:
             timer = loop.call_later(self._batching.max_delay_us / 1e6, self._send, key)
@@ -79,14 +81,14 @@ class Batcher:
         if (len(group.calls) + 1) * rows > self._batching.max_size:
             self._send(key)
         try:
-            return await asyncio.wrap_future(call.result)
+            return await call.result
         except asyncio.CancelledError:
             self._leave(key, call)
             raise
 
     def _rows(self, feeds: Feeds | Array) -> int:
         """Samples in a call; 0 where it cannot be part of a batch."""
-        if not isinstance(feeds, Mapping) or feeds.keys() != set(self._names):
+        if not isinstance(feeds, Mapping) or feeds.keys() != self._name_set:
             return 0
         return rows_of(feeds) if all(isinstance(array, np.ndarray) for array in feeds.values()) else 0
 
@@ -102,41 +104,48 @@ class Batcher:
     def _send(self, key: Key) -> None:
         group = self._groups.pop(key)
         group.timer.cancel()
+        loop, calls = key[0], group.calls
         try:
-            work = self._threads.submit(self._answer, group.calls)
+            work = self._threads.submit(self._answer, calls)
         except EdgeoptError as error:
-            _fail(group.calls, error)
+            _settle([(call, error) for call in calls])
             return
-        work.add_done_callback(lambda done: _fail(group.calls, done.exception()))
 
-    def _answer(self, calls: list[_Call]) -> None:
-        # From here on a call can no longer be cancelled, so each result finds its place.
-        calls = [call for call in calls if call.result.set_running_or_notify_cancel()]
-        together = None
+        def answered(work: "Future[list[tuple[_Call, Outcome]]]") -> None:
+            error = work.exception()
+            settled = work.result() if error is None else [(call, error) for call in calls]
+            # One wake-up of the loop for the whole batch. If the loop is closed, nobody waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, settled)
+
+        work.add_done_callback(answered)
+
+    def _answer(self, calls: list[_Call]) -> "list[tuple[_Call, Outcome]]":
+        calls = [call for call in calls if not call.result.cancelled()]
         if len(calls) > 1:
-            # Where a batch fails, each call runs alone, so that only the bad one fails.
+            # If a batch fails, each call runs alone, so that only the bad one fails.
             with contextlib.suppress(EdgeoptError):
                 together = run_together(self._run, [call.feeds for call in calls])
-        if together is not None:
-            for call, outputs in zip(calls, together, strict=True):
-                call.result.set_result(outputs)
-            return
-        for call in calls:
-            try:
-                outputs = self._run(call.feeds)
-            except EdgeoptError as error:
-                call.result.set_exception(error)
-            else:
-                call.result.set_result(outputs)
+                if together is not None:
+                    return list(zip(calls, together, strict=True))
+        return [(call, self._alone(call)) for call in calls]
+
+    def _alone(self, call: _Call) -> "Outcome":
+        try:
+            return self._run(call.feeds)
+        except EdgeoptError as error:
+            return error
 
 
-def _fail(calls: Sequence[_Call], error: BaseException | None) -> None:
-    """What nobody expected, and a closed session, reach all callers that have no answer yet."""
-    if error is not None:
-        for call in calls:
-            # Answered, or cancelled just now.
-            with contextlib.suppress(InvalidStateError):
-                call.result.set_exception(error)
+def _settle(outcomes: "Sequence[tuple[_Call, Outcome]]") -> None:
+    """Hands each call its outputs or its error, on the thread of the event loop."""
+    for call, outcome in outcomes:
+        if call.result.done():  # cancelled
+            continue
+        if isinstance(outcome, BaseException):
+            call.result.set_exception(outcome)
+        else:
+            call.result.set_result(outcome)
 
 
 def run_together(run: Run, feeds: Sequence[Feeds]) -> list[Outputs] | None:
