@@ -27,7 +27,7 @@ _MEASURE = "measure"
 
 @asks(Request)
 def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
-    """Measure models, bundles, served models and programs, and compare them with an interval.
+    """Measure and compare models, bundles, servers and programs, with confidence intervals.
 
     A side is FILE[@BACKEND[,option=value...]]. --against also takes a backend or options alone, which
     apply to the first side's model. Sides run interleaved, and rounds stop once the result is clear.
@@ -156,7 +156,7 @@ class _MeasureUnlessCompare(TyperGroup):
 
 
 def _bench() -> None:
-    """Measure models, bundles, served models and programs, and compare them with an interval."""
+    """Measure and compare models, bundles, servers and programs, with confidence intervals."""
 
 
 bench = program.application(_bench)

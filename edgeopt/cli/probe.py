@@ -24,7 +24,7 @@ def probe(request: Request, json: JsonFlag = False) -> None:
     Examples:
       edgeopt probe
       edgeopt probe --explain                source of each fact
-      edgeopt probe --deep                   measured peaks of runtimes and memory
+      edgeopt probe --deep                   measure peak speed of runtimes and memory
       edgeopt probe --json > device.json     complete record, read with --device
       edgeopt probe --record machine         save the machine's facts, read with --root
     """

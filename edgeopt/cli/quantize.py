@@ -30,9 +30,9 @@ def quantize(
     """Quantize the layers that save the most time for the least error, and prove the result.
 
     \b
-    For each layer, the error of quantizing it is measured on your data, and the time it saves on this
-    device. The plan saves the most time within the floor on one backend, and is proved on samples
-    that neither calibration nor the plan saw. If no result within the floor is faster than the float
+    For each layer, edgeopt measures the error that quantization causes on your data, and the time
+    that it saves on this device. The plan saves the most time within the floor on one backend, and is
+    proved on samples that neither calibration nor the plan saw. If no result is faster than the float
     model, nothing is written, and the frontier (the table of speed against error) shows why.
     docs/precision.md explains the tables.
 

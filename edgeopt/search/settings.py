@@ -24,7 +24,7 @@ class Settings(msgspec.Struct, frozen=True):
     data: Annotated[
         Path | None,
         option(
-            "Samples: .npz, or a folder of .npy files or pictures; best 12 or more; half are used for calibration."
+            "Samples: .npz, or a folder of .npy files or pictures; 12 or more are best; half calibrate the model."
         ),
     ] = None
     floor: Annotated[
@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True):
     max_latency_ms: Annotated[
         float | None,
         option(
-            "Maximum time of a run, in milliseconds; unless latency is the objective, it permits a slower winner."
+            "Maximum time of a run, in ms. With other objectives than latency, a slower winner is then allowed."
         ),
     ] = None
     baseline: Annotated[
@@ -84,7 +84,7 @@ class Settings(msgspec.Struct, frozen=True):
     ] = None
     profile: Annotated[
         Path | None,
-        option("Target profile for a use: a TOML file, or the name of a built-in profile such as realtime."),
+        option("Target profile for a use case: a TOML file, or the name of a built-in profile such as realtime."),
     ] = None
     pre: Annotated[
         Path | None,

@@ -18,7 +18,9 @@ class Request(msgspec.Struct, frozen=True):
         Path | None, option("Recording to read, or an unpacked tree of /proc and /sys.", metavar="DIR")
     ] = None
     device: Annotated[Path | None, option("Record to read, as printed by --json.", metavar="FILE.json")] = None
-    deep: Annotated[bool, option("Also measure peaks (10 s), or show those measured before.")] = False
+    deep: Annotated[
+        bool, option("Also measure the peak speed of runtimes and memory (10 s), or show the last measurement.")
+    ] = False
     again: Annotated[bool, option("Repeat the measurement of --deep.")] = False
     identify: Annotated[bool, option("Include the host name and machine id in the record.")] = False
 

@@ -69,7 +69,7 @@ class Asked(msgspec.Struct, frozen=True):
     ] = None
     no_floor: Annotated[
         bool,
-        option("Write one scheme for all layers, whatever its accuracy."),
+        option("Write the result whatever its accuracy; for methods with one scheme for all layers."),
     ] = False
     metric: Annotated[
         str | None,
@@ -110,7 +110,7 @@ class Asked(msgspec.Struct, frozen=True):
     check_targets: Annotated[
         str,
         option(
-            "Check the result for these targets; without -o, check the source model.",
+            "Check if these targets support the result; without -o, check the source model.",
             metavar="TARGET,...",
         ),
     ] = ""
