@@ -24,7 +24,7 @@ def optimize(
         typer.Option(
             "--device",
             metavar="RECORD",
-            help="Device to plan for, unmeasured: a file of `probe --json` or a folder of `probe --record`.",
+            help="Plan for another device: a file of `probe --json`, or a folder of `probe --record`.",
         ),
     ] = None,
     json: JsonFlag = False,

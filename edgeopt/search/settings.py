@@ -24,7 +24,7 @@ class Settings(msgspec.Struct, frozen=True):
     data: Annotated[
         Path | None,
         option(
-            "Samples: .npz, or a folder of .npy files or pictures; 12 or more are best; half calibrate the model."
+            "Samples: .npz, or a folder of .npy files or pictures; 12 or more are best; half are for calibration."
         ),
     ] = None
     floor: Annotated[
