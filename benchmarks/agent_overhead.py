@@ -54,12 +54,13 @@ def main() -> None:
         grpc_port = _free_port()
         with _agent(Path(folder) / "data", "--grpc-port", str(grpc_port)) as url:
             _run([*AGENT, "deploy", str(bundle), "--url", url])
-            _compare(bundle, urlsplit(url).netloc, given.rounds)
-            _load(bundle, urlsplit(url).netloc, f"127.0.0.1:{grpc_port}", given.seconds)
+            places = urlsplit(url).netloc, f"127.0.0.1:{grpc_port}"
+            _compare(bundle, *places, given.rounds)
+            _load(bundle, *places, given.seconds)
         _batching(bundle, Path(folder), given.seconds)
 
 
-def _compare(bundle: Path, place: str, rounds: int) -> None:
+def _compare(bundle: Path, place: str, grpc_place: str, rounds: int) -> None:
     session = edgeopt.load(bundle)
     feeds = _feeds(session)
     name = session.deployment.name if session.deployment else ""
@@ -69,7 +70,10 @@ def _compare(bundle: Path, place: str, rounds: int) -> None:
         "tritonclient, binary": _by_triton(client, name, feeds, binary=True),
         "tritonclient, JSON": _by_triton(client, name, feeds, binary=False),
         "http.client, binary": _by_http(place, name, feeds),
+        "http.client, JSON": _by_http(place, name, feeds, binary=False),
         "http.client, /v2/health/live": _alive(place),
+        "gRPC": _by_grpc(grpc_place, name, feeds),
+        "gRPC, ServerLive": _by_call(grpc_place, "ServerLive", b""),
     }
     taken: dict[str, list[float]] = {way: [] for way in ways}
     for way in ways.values():
@@ -219,10 +223,13 @@ def _by_grpc(place: str, name: str, feeds: dict[str, Any]) -> Callable[[], objec
         datatype = triton.np_to_triton_dtype(array.dtype)
         request.inputs.add(name=key, datatype=datatype, shape=array.shape)
         request.raw_input_contents.append(array.tobytes())
-    message = request.SerializeToString()
+    return _by_call(place, "ModelInfer", request.SerializeToString())
+
+
+def _by_call(place: str, method: str, message: bytes) -> Callable[[], object]:
     # A connection of its own, as clients on other machines have.
     channel = grpc.insecure_channel(place, options=[("grpc.use_local_subchannel_pool", 1)])
-    call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+    call = channel.unary_unary(f"/inference.GRPCInferenceService/{method}")
     return lambda: call(message)
 
 

@@ -17,8 +17,8 @@ def probe(request: Request, json: JsonFlag = False) -> None:
     """Show what this device is, and whether its state allows reliable measurements.
 
     \b
-    Neither the record (--json) nor a recording (--record) contains serial numbers, network addresses
-    or, without --identify, host names.
+    The output of --json and the folder of --record contain no serial numbers and no network
+    addresses. They contain no host name either, unless --identify is given.
 
     \b
     Examples:

@@ -64,9 +64,7 @@ class Settings(msgspec.Struct, frozen=True):
     max_size_mib: Annotated[float | None, option("Maximum size of the model files, in MiB.")] = None
     max_latency_ms: Annotated[
         float | None,
-        option(
-            "Maximum time of a run, in ms. With other objectives than latency, a slower winner is then allowed."
-        ),
+        option("Maximum time of a run, in ms; up to it, objectives other than latency may slow the model down."),
     ] = None
     baseline: Annotated[
         Path | None,
@@ -80,11 +78,14 @@ class Settings(msgspec.Struct, frozen=True):
         ),
     ] = None
     target: Annotated[
-        str | None, option("Target to optimize for, by name (default: the best fit for this device).")
+        str | None,
+        option(
+            "Target profile of a device, by name; see edgeopt targets (default: the best fit for this device)."
+        ),
     ] = None
     profile: Annotated[
         Path | None,
-        option("Target profile for a use case: a TOML file, or the name of a built-in profile such as realtime."),
+        option("Profile for a use case: a TOML file, or the name of a built-in profile such as realtime."),
     ] = None
     pre: Annotated[
         Path | None,

@@ -11,7 +11,9 @@ from edgeopt.options import argument, option
 
 class AnalyzeRequest(msgspec.Struct, frozen=True):
     subject: Annotated[Path, argument("Model or bundle to analyze.", metavar="MODEL|BUNDLE")]
-    data: Annotated[Path | None, option("Samples; the figures are for their shapes.", metavar="D")] = None
+    data: Annotated[Path | None, option("Samples; all figures are calculated for their shapes.", metavar="D")] = (
+        None
+    )
     shape: Annotated[tuple[str, ...], option("Shape of an input; repeatable.", metavar="NAME=1x3x224x224")] = ()
     backends: Annotated[
         tuple[str, ...],
