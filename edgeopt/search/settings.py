@@ -64,7 +64,9 @@ class Settings(msgspec.Struct, frozen=True):
     max_size_mib: Annotated[float | None, option("Maximum size of the model files, in MiB.")] = None
     max_latency_ms: Annotated[
         float | None,
-        option("Maximum time of a run, in ms; up to it, objectives other than latency may slow the model down."),
+        option(
+            "Maximum time of a run, in ms; lets other objectives than latency choose a winner slower than the source."
+        ),
     ] = None
     baseline: Annotated[
         Path | None,

@@ -1,11 +1,13 @@
 """Clients of another project's library, and deployments and rollbacks while they ask."""
 
+import socket
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
 
 from edgeopt.backends import backend_named
@@ -13,8 +15,6 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 
 MODEL = Path(__file__).parents[2] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
-CLIENTS = 4
-SECONDS = 10.0
 # While releases change, each client asks two hundred times a second; in between, nothing can go wrong that the
 # tests of one release would not see.
 PAUSE_CHANGING_S, PAUSE_S = 0.005, 0.1
@@ -65,16 +65,16 @@ def digits_bundles(tmp_path_factory, samples, device_fingerprint):
 
 
 class Client(threading.Thread):
-    """Asks in binary and in JSON in turns, and checks every answer; more often while releases change."""
+    """Asks by gRPC or HTTP and checks every answer; more often while releases change."""
 
-    def __init__(self, place, feeds, answers, stop, changing):
+    def __init__(self, connect, feeds, answers, stop, changing):
         super().__init__(daemon=True)
-        self.place, self.feeds, self.answers, self.stopped = place, feeds, answers, stop
+        self.connect, self.feeds, self.answers, self.stopped = connect, feeds, answers, stop
         self.changing = changing
         self.failures, self.served, self.releases = [], 0, set()
 
     def run(self):
-        with triton.InferenceServerClient(self.place) as client:
+        with self.connect() as client:
             while not self.stopped.is_set():
                 try:
                     self.ask(client, self.served % len(self.feeds), binary=self.served % 2 == 0)
@@ -88,37 +88,60 @@ class Client(threading.Thread):
 
     def ask(self, client, position, binary):
         (name, array), (out, wanted) = (next(iter(m[position].items())) for m in (self.feeds, self.answers))
-        given = triton.InferInput(name, list(array.shape), "FP32")
-        given.set_data_from_numpy(array, binary_data=binary)
-        asked = triton.InferRequestedOutput(out, binary_data=binary)
-        answer = client.infer("digits_cnn", [given], outputs=[asked])
+        if isinstance(client, triton_grpc.InferenceServerClient):
+            given = triton_grpc.InferInput(name, list(array.shape), "FP32").set_data_from_numpy(array)
+            answer = client.infer("digits_cnn", [given])
+            version = answer.get_response().model_version
+        else:
+            given = triton.InferInput(name, list(array.shape), "FP32")
+            given.set_data_from_numpy(array, binary_data=binary)
+            asked = triton.InferRequestedOutput(out, binary_data=binary)
+            answer = client.infer("digits_cnn", [given], outputs=[asked])
+            version = answer.get_response()["model_version"]
         np.testing.assert_allclose(answer.as_numpy(out), wanted, rtol=1e-4, atol=1e-4)
-        self.releases.add(answer.get_response()["model_version"])
+        self.releases.add(version)
 
 
-@pytest.mark.timeout(150)
-def test_no_request_fails_while_releases_come_and_go(start_agent, digits_bundles):
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("clients_count", "seconds", "deployments", "rolled_back_after"),
+    [(4, 10.0, 5, (1, 3)), pytest.param(8, 60.0, 20, (1, 5, 9, 13, 17), marks=pytest.mark.slow)],
+)
+def test_no_request_fails_while_releases_come_and_go(
+    start_agent, digits_bundles, record_property, clients_count, seconds, deployments, rolled_back_after
+):
     bundles, feeds, answers = digits_bundles
-    agent = start_agent(soak_s=0.5, soak_requests=50)
+    grpc_port = free_port()
+    agent = start_agent(soak_s=0.5, soak_requests=50, grpc_port=grpc_port)
     assert agent.deploy(bundles[0])["state"] == "COMMITTED"
     stop, changing = threading.Event(), threading.Event()
-    clients = [Client(f"127.0.0.1:{agent.port}", feeds, answers, stop, changing) for _ in range(CLIENTS)]
+    ways = (
+        lambda: triton.InferenceServerClient(f"127.0.0.1:{agent.port}"),
+        lambda: triton_grpc.InferenceServerClient(f"127.0.0.1:{grpc_port}"),
+    )
+    clients = [Client(ways[k % 2], feeds, answers, stop, changing) for k in range(clients_count)]
     begin = time.monotonic()
     for client in clients:
         client.start()
     ends = []
-    for step, bundle in enumerate(bundles[1:]):
-        stop.wait(max(0.0, begin + step * SECONDS / 6 - time.monotonic()))
+    for step in range(deployments):
+        stop.wait(max(0.0, begin + step * seconds / (deployments + 1) - time.monotonic()))
         changing.set()
-        ends.append(agent.deploy(bundle)["state"])
-        if step in {1, 3}:
+        ends.append(agent.deploy(bundles[(step + 1) % len(bundles)])["state"])
+        if step in rolled_back_after:
             ends.append(agent.roll_back()["state"])
         changing.clear()
-    stop.wait(max(0.0, begin + SECONDS - time.monotonic()))
+    stop.wait(max(0.0, begin + seconds - time.monotonic()))
     stop.set()
     for client in clients:
         client.join(60)
         assert client.failures == []
-    assert ends == ["COMMITTED"] * 7
+    record_property("requests", sum(client.served for client in clients))
+    assert ends == ["COMMITTED"] * (deployments + len(rolled_back_after))
     assert sum(client.served for client in clients) > 100
     assert len(set().union(*(client.releases for client in clients))) == len(bundles)
