@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True):
     max_latency_ms: Annotated[
         float | None,
         option(
-            "Maximum time of a run, in ms; lets other objectives than latency choose a winner slower than the source."
+            "Maximum time of a run, in ms; with it, other objectives may pick a winner slower than the source."
         ),
     ] = None
     baseline: Annotated[
