@@ -32,11 +32,11 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
     A side is FILE[@BACKEND[,option=value...]]. --against also takes a backend or options alone, which
     apply to the first side's model. Sides run interleaved, and rounds stop once the result is clear.
 
-    A limit is judged by the whole interval of the ratio. --max-slowdown 2% fails if the first side is
-    surely more than 1.02 times as slow as another side. --min-speedup 1.1 fails unless it is surely
-    at least 1.1 times as fast. A --max-slowdown inside the interval is undecided and passes;
-    --undecided fail makes it fail. A limit also fails if a side could not be measured. The result is
-    always printed first.
+    --max-slowdown and --min-speedup are limits on the speed ratio of two sides, judged by its whole
+    confidence interval. --max-slowdown 2% fails if the first side is surely more than 1.02 times as
+    slow as another side. --min-speedup 1.1 fails unless it is surely at least 1.1 times as fast. A
+    --max-slowdown inside the interval is undecided and passes; --undecided fail makes it fail. A
+    limit also fails if a side could not be measured. The result is always printed first.
 
     \b
     Examples:

@@ -31,10 +31,10 @@ def quantize(
 
     \b
     For each layer, edgeopt measures the error that quantization causes on your data, and the time
-    that it saves on this device. The plan saves the most time within the floor on one backend, and is
-    proved on samples that neither calibration nor the plan saw. If no result is faster than the float
-    model, nothing is written, and the frontier (the table of speed against error) shows why.
-    docs/precision.md explains the tables.
+    that it saves on this device. From this it makes a plan (a scheme for each layer) that saves the
+    most time within the accuracy floor on one backend, and proves it on samples used neither for
+    calibration nor for the plan. If no result is faster than the float model, nothing is written, and
+    the frontier (the table of speed against error) shows why. docs/precision.md explains the tables.
 
     \b
     Exit code 0: written; 3: a bad model, data, labels or metric file; 4: float is best, nothing is

@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True):
     max_latency_ms: Annotated[
         float | None,
         option(
-            "Maximum time of a run, in ms; with it, other objectives may pick a winner slower than the source."
+            "Maximum time of a run, in ms. Within it, objectives other than latency may accept a slower winner."
         ),
     ] = None
     baseline: Annotated[

@@ -19,7 +19,7 @@ class Request(msgspec.Struct, frozen=True):
     ] = None
     device: Annotated[Path | None, option("Record to read, as printed by --json.", metavar="FILE.json")] = None
     deep: Annotated[
-        bool, option("Also show the peak speed of runtimes and memory, measured at the first use (10 s).")
+        bool, option("Also show the peak speed of runtimes and memory. The first --deep measures it (10 s).")
     ] = False
     again: Annotated[bool, option("Repeat the measurement of --deep.")] = False
     identify: Annotated[bool, option("Include the host name and machine id in the record.")] = False
