@@ -33,9 +33,9 @@ def optimize(
 
     \b
     Candidates run interleaved with plain ONNX Runtime and are checked on samples that were not used
-    for calibration. If no candidate is proved faster, the bundle holds your model unchanged, and the table
-    says why. Ctrl-C ends the search with the best candidate so far, if a short proof confirms it; a
-    second Ctrl-C ends at once.
+    for calibration. If no candidate is proved faster, the bundle holds your model unchanged, and the
+    table says why. Ctrl-C ends the search with the best candidate so far, if a short proof confirms
+    it; a second Ctrl-C ends at once.
 
     \b
     Examples:

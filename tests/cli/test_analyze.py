@@ -107,7 +107,7 @@ def test_a_document(analyze, conv_model, tmp_path):
     for wanted in (
         "# conv.onnx",
         "## One run",
-        "## What could be done",
+        "## Opportunities",
         "```\nedgeopt simplify ",
         "| onnxruntime-cpu |",
     ):

@@ -139,7 +139,7 @@ def test_who_leaves_before_the_end_is_told_that_it_goes_on(start, url, conv_bund
     command.process.send_signal(signal.SIGINT)
     code, out, _ = command.finish()
     assert code == 130
-    assert "Cancelled; the agent goes on with what it has" in json.loads(out.splitlines()[-1])["message"]
+    assert "Cancelled; the deployment continues" in json.loads(out.splitlines()[-1])["message"]
     assert Agent(url).status().deployment.state == "SOAKING"
 
 

@@ -57,9 +57,9 @@ def test_explain_shows_the_sources(text):
 
 def test_the_verdict_with_its_reasons(text):
     shown = text("raspberry-pi-4")
-    assert "is not in a state worth measuring now" in shown
+    assert "is not ready for measurements now" in shown
     assert "• Throttled: the supply voltage is too low." in shown
-    assert "is in a state worth measuring." in text("macos-m2")
+    assert "is ready for measurements." in text("macos-m2")
     assert "worth measuring" not in text("intel-avx2")
 
 

@@ -32,7 +32,7 @@ def with_nan():
 
 # What the user gives, what is said, and a word of what to do.
 BAD_DATA = {
-    "empty": ({"x": GOOD[:0]}, "holds no sample", "samples along the first axis"),
+    "empty": ({"x": GOOD[:0]}, "contains no samples", "samples along the first axis"),
     "NaN": ({"x": with_nan()}, r"holds NaN or infinity \(first in sample 7\)", "Remove these samples"),
     "wrong name": ({"image": GOOD}, "no array for the model's input 'x'; it has: image", "inputs are: x"),
     "wrong rank": ({"x": GOOD[:, 0]}, r"has 3 dimensions \[32, 16, 16\]; the input has 4", "samples along"),
@@ -68,7 +68,7 @@ def assert_matches(text, pattern):
 
 
 WRONG_WORDS = (
-    ((), "Nothing says where the quantized model goes", "--sensitivity"),
+    ((), "The quantized model has no output path", "--sensitivity"),
     (("-o", "o.onnx", "--method", "int9"), "no method 'int9'", "int8"),
     (("-o", "o.onnx", "--floor", "aggressive"), "with a task metric", "top1-labels"),
     (("-o", "o.onnx", "--no-floor"), "A plan needs a goal", "--method int8"),

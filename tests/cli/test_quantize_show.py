@@ -80,7 +80,7 @@ def test_samples_that_prove_little_are_not_praised():
     text = said(proof=Proof(4, False, 31.2, 30.4), use=SampleUse(4, 4, 4, 2, shared=True))
     assert "also used by the plan" in text
     assert "too few to set some aside" in text
-    assert "made-up" in said(use=SampleUse(16, 0, 8, 8, generated=True))
+    assert "generated ones" in said(use=SampleUse(16, 0, 8, 8, generated=True))
 
 
 def test_the_frontier_marks_the_chosen_point_and_what_was_only_estimated():

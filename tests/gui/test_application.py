@@ -109,7 +109,7 @@ def test_a_file_that_is_not_there_is_told_on_the_page_asked_for(qtbot, open_wind
     page = window.page(shown)
     qtbot.waitUntil(lambda: page.state == "error", timeout=PATIENCE_MS)
     assert window.shown_page is page
-    assert "missing.onnx is not there" in page._error.sentence.text()
+    assert "missing.onnx does not exist" in page._error.sentence.text()
     assert page._error.button.key == "app.open-model"
     assert str(tmp_path) in page._error._details.toPlainText()
 
@@ -119,7 +119,7 @@ def test_on_the_page_of_the_device_a_dialog_tells_of_the_file(open_window, tmp_p
     _begin(window, tmp_path / "missing.onnx", "device")
     assert window.shown_page is window.page("device")
     assert window._failure.isVisible()
-    assert "missing.onnx is not there" in window._failure.what.text()
+    assert "missing.onnx does not exist" in window._failure.what.text()
     window._failure.close()
 
 

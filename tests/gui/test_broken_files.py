@@ -115,7 +115,7 @@ def test_what_is_no_file_at_all_is_refused(qtbot, window, tmp_path):
     loop.symlink_to(loop)
     pipe = tmp_path / "pipe.onnx"
     os.mkfifo(pipe)
-    for path, said in ((folder, "no bundle"), (loop, "not there"), (pipe, "not a file")):
+    for path, said in ((folder, "not a bundle"), (loop, "does not exist"), (pipe, "not a file")):
         assert said in drop(qtbot, window, path)
 
 

@@ -9,7 +9,7 @@ NOWHERE = Path("no-such-folder")
 
 
 def test_no_screen_at_all_is_said_with_a_next_step():
-    with pytest.raises(MissingError, match="no screen") as caught:
+    with pytest.raises(MissingError, match="No display") as caught:
         display.check({}, NOWHERE)
     assert "edgeopt --help" in caught.value.hint
 

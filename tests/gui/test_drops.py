@@ -63,9 +63,9 @@ def test_what_is_of_no_use_is_refused_with_one_sentence(tmp_path, model, data):
     other.touch()
     cases = {
         (): "Only files",
-        (picture,): "photo.png is nothing that edgeopt opens",
-        (empty,): "no bundle",
-        (tmp_path / "gone.onnx",): "gone.onnx is not there",
+        (picture,): "photo.png cannot be opened",
+        (empty,): "not a bundle",
+        (tmp_path / "gone.onnx",): "gone.onnx does not exist",
         (model, other): "one model or bundle at a time",
         (data, data, model): "one .npz file",
         (model, picture): "photo.png",

@@ -42,7 +42,7 @@ def test_without_a_screen_it_says_so_instead_of_aborting(tmp_path):
     put_empty_packages(tmp_path, MODULES)
     done = run_gui(extra_path=tmp_path)
     assert done.returncode == 5
-    assert "no screen" in done.stderr
+    assert "No display" in done.stderr
     assert "edgeopt --help" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -133,7 +133,7 @@ def test_what_is_of_no_use_is_said_and_changes_nothing(open_window, context, tmp
     window = open_window((counting("first"),))
     before = window.shown_page
     drag(QDropEvent, window, mime_of(tmp_path))
-    assert "no bundle" in said(window)
+    assert "not a bundle" in said(window)
     assert context.subject is None
     assert window.shown_page is before
 

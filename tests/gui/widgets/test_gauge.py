@@ -21,8 +21,8 @@ def test_shows_the_value_and_what_it_is_of(gauge):
 
 
 def test_a_missing_value_says_why_and_draws_no_curve(gauge):
-    gauge.show_reading(Reading("Clock", "not known", "The kernel shows no cpufreq."))
-    assert gauge.note == "The kernel shows no cpufreq."
+    gauge.show_reading(Reading("Clock", "not known", "The kernel has no cpufreq files."))
+    assert gauge.note == "The kernel has no cpufreq files."
     assert not gauge.curve.isVisible()
 
 

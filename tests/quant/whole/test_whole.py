@@ -63,7 +63,8 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
     assert entry.pass_name == name
     assert entry.applied[0].nodes
     assert entry.nodes_after > entry.nodes_before
-    assert 20 < accuracy_db(conv_model, tmp_path / file, backend, samples) < 100
+    # Without VNNI, OpenVINO loses some accuracy to saturation.
+    assert 15 < accuracy_db(conv_model, tmp_path / file, backend, samples) < 100
     assert capfd.readouterr().out == "", "answers of a maker go to stdout"
     assert logging.getLogger().level == level, "whoever called has a log of their own"
 

@@ -91,7 +91,7 @@ def test_why_a_metric_is_missing_is_kept(session):
         NOW_S,
     )
     clock = next(each for each in session.readouts() if each.name == "Clock")
-    assert clock.note == "The kernel shows no cpufreq"
+    assert clock.note == "The kernel has no cpufreq files"
 
 
 def test_a_session_with_an_agent(session):

@@ -155,7 +155,7 @@ def test_it_gives_way_to_what_others_start_and_comes_back(qtbot, context, read):
     assert "nothing else runs" in says(page)
     with qtbot.waitSignal(other.ended, timeout=PATIENCE_MS):
         pass
-    qtbot.waitUntil(lambda: "asking" in says(page), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: "Checking passes" in says(page), timeout=PATIENCE_MS)
     assert looking not in context.jobs.jobs
 
 
@@ -178,7 +178,7 @@ def test_it_waits_for_a_watch_only_until_it_is_to_be_done_now(qtbot, context, op
     assert tab.now.text() == "Do it now"
     qtbot.waitUntil(lambda: live.session.sampled, timeout=PATIENCE_MS)
     tab.now.click()
-    assert "asking" in says(page)
+    assert "Checking passes" in says(page)
     assert not tab.now.isVisible()
     assert live.giving_way.sentence == "Paused while the app analyzes: Analyzing digits_cnn.onnx."
     assert live.giving_way.measuring == ""

@@ -125,4 +125,4 @@ def test_why_the_winner_won_is_told_without_a_click(shown, won):
     board = Board()
     board.finish(won)
     shown.show_board(board)
-    assert "had 2.70x in the race, but is out" in shown._details.text()
+    assert "had 2.70x in the race, but was rejected" in shown._details.text()

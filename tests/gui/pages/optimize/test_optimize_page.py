@@ -196,7 +196,7 @@ def test_data_that_is_none_cannot_be_started_with(qtbot, ready, context, tmp_pat
     (tmp_path / "d.npz").write_text("no archive")
     with qtbot.waitSignal(ready.panel.data.counted):
         context.use_data(tmp_path / "d.npz")
-    assert "no .npz archive" in why_not(ready, "optimize.start")
+    assert "not a .npz archive" in why_not(ready, "optimize.start")
 
 
 @pytest.mark.slow
@@ -216,7 +216,7 @@ def test_no_place_for_the_bundle_is_said_before_anything_runs(ready, context, ca
     before = context.jobs.jobs
     ready.start()
     assert ready.state == "error"
-    assert "no place for the bundle" in ready.failure.sentence.text()
+    assert "no room for the bundle" in ready.failure.sentence.text()
     assert context.jobs.jobs == before
 
 

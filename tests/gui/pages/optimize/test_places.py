@@ -17,7 +17,7 @@ def test_two_searches_of_one_model_do_not_meet(tmp_path):
 
 def test_no_place_is_said_with_the_reason(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(EdgeoptError, match="no place for the bundle"):
+    with pytest.raises(EdgeoptError, match="no room for the bundle"):
         fresh_place(tmp_path / "file" / "sub", tmp_path / "m.onnx")
 
 

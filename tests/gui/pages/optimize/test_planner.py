@@ -50,4 +50,4 @@ def test_what_is_no_record_is_a_sentence(qtbot, planner, conv_model, tmp_path):
 
 
 def test_a_plan_holds_to_decibels_alone(planner, conv_model):
-    assert "ratio in dB" in planner.why_not(order(conv_model, budget=METRIC, value="99%"))
+    assert "floors in dB" in planner.why_not(order(conv_model, budget=METRIC, value="99%"))

@@ -92,7 +92,7 @@ def test_a_metric_stands_where_the_floor_would(faster):
     proof = {**faster["proof"], "judged": "top-1 with labels 98 %"}
     goal = {"floor_db": 0.0, "goal": "top-1 with labels at least 97 %"}
     kept = read_result({**faster, **goal, "proof": proof, "verdict": "keep what you have"})
-    assert "inside top-1 with labels at least 97 %" in explanation(kept)
+    assert "within top-1 with labels at least 97 %" in explanation(kept)
     assert "top-1 with labels 98 %" in proof_line(kept)
     assert comparison(kept)[2].change == "no floor in dB"
 

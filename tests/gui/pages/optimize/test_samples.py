@@ -44,7 +44,7 @@ def test_an_archive_of_something_else_is_refused(tmp_path):
 def test_nothing_there_is_refused(tmp_path):
     with pytest.raises(DataError, match="no data at"):
         count_samples(tmp_path / "gone.npz")
-    with pytest.raises(DataError, match="holds no sample"):
+    with pytest.raises(DataError, match="contains no samples"):
         count_samples(tmp_path)
 
 

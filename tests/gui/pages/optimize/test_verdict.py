@@ -29,7 +29,7 @@ def test_to_keep_the_model_reads_calmly(qtbot, context, found):
     qtbot.addWidget(verdict)
     verdict.set(read_result({**found, "verdict": "keep what you have", "winner": found["baseline"]}))
     assert verdict.headline.text() == "Keep what you have"
-    assert "already as fast" in verdict.explanation.text()
+    assert "Nothing was proved faster" in verdict.explanation.text()
 
 
 def test_what_comes_from_the_cache_offers_to_measure_again(qtbot, context, found):
