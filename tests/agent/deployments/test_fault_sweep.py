@@ -139,10 +139,10 @@ def test_a_release_that_gets_slow_late_in_its_soak(
     agent = start_agent(folder)
     if not first:
         agent.settled()
-    number = soaking(agent, make_null_bundle(late_s=1.5, late_ms=300.0))
+    number = soaking(agent, make_null_bundle(late_s=1.5, late_ms=60.0))
     done = agent.ended(number)
     assert done["state"] == "ROLLED_BACK"
-    assert "golden inputs take 3" in done["reason"]
+    assert "golden inputs take 6" in done["reason"]
     if first:
         assert agent.status()["state"] == "empty"
     else:
