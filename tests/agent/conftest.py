@@ -134,6 +134,7 @@ class Serving:
         self.hub = hub
         self.port = 0
         self.state = "COMMITTED"
+        self.workers = []
 
     @property
     def place(self):
@@ -145,7 +146,9 @@ class Serving:
 
     def start(self, bundle, release_id="0123456789ab"):
         """A worker that serves nothing yet."""
-        return self.do(Worker.start(bundle, release_id, self.settings))
+        worker = self.do(Worker.start(bundle, release_id, self.settings))
+        self.workers.append(worker)
+        return worker
 
     def deploy(self, bundle, release_id="0123456789ab", keep_old=False):
         worker = self.start(bundle, release_id)
@@ -179,8 +182,10 @@ def _serving(settings, drain_s=5.0, trust=lambda: "unsigned", tls=None):
                 live.set()
                 raise
             finally:
-                for worker in {router.serving, router.standby} - {None}:
-                    await worker.stop(1.0)
+                # The router has replaced some: their processes would keep the loop from closing.
+                for worker in served.workers:
+                    if not worker.ended.is_set():
+                        await worker.stop(1.0)
 
         served.stop = lambda: loop.call_soon_threadsafe(stop.set)
         thread = threading.Thread(target=runner.run, args=(run(),))

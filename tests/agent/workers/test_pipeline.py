@@ -92,7 +92,6 @@ def test_a_standby_without_processing_answers_plain_requests_only(serving, null_
     server.do(standby(server.start(old, OLD)))
     answer = server.do(server.router.infer("null", None, asked(rows(0))))
     assert (answer.status, answer.fault) == (500, True)
-    server.do(standby(None))
 
 
 def test_a_request_is_not_answered_by_a_release_with_other_inputs(serving, null_bundle):
