@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 from PIL import Image
-from try_deb import LIMIT_S, SAMPLE, SUITE, TrialError, host, inside, step, unmount
+from try_deb import LIMIT_S, SAMPLE, SUITE, TrialError, host, inside, make_root, run_in_folder, step
 
 WIDTH, HEIGHT = 1280, 800
 NAME = "edgeopt-desktop"
@@ -42,26 +42,14 @@ def main(arguments: list[str]) -> int:
             f"Needs root and {', '.join(programs)}.\n" if os.geteuid() else f"Not installed: {absent}\n"
         )
         return 3
-    work = Path(tempfile.mkdtemp(prefix="try-desktop-")).resolve()
-    try:
-        run_trial(work, given.package, given.model, given.base, given.picture)
-    except (TrialError, subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
-        print(f"FAILED: {error}\n{getattr(error, 'stdout', None) or ''}{getattr(error, 'stderr', None) or ''}")
-        return 1
-    finally:
-        unmount(work)
-        shutil.rmtree(work)
-    return 0
+    return run_in_folder(
+        "try-desktop-", lambda work: run_trial(work, given.package, given.model, given.base, given.picture)
+    )
 
 
 def run_trial(work: Path, package: Path, model: Path, base: Path | None, picture: Path) -> None:
     root = work / "root"
-    with step("copy the Debian" if base else "debootstrap"):
-        if base:
-            host("cp", "-a", str(base), str(root))
-        else:
-            host("debootstrap", "--variant=minbase", SUITE, str(root))
-    host("mount", "-t", "proc", "proc", str(root / "proc"))
+    make_root(root, base, SUITE)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     shutil.copy(package, root / "tmp/desktop.deb")
     shutil.copy(model, root / "tmp" / model.name)
