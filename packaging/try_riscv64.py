@@ -1,6 +1,7 @@
 """Tries `edgeopt probe` and `edgeopt targets` in a new Debian for riscv64: try_riscv64.py [--base FOLDER].
 
-No runtime has wheels for riscv64. Native dependencies are Debian's packages; the others are pure Python wheels.
+The runtimes publish no wheels for riscv64. Native dependencies are Debian's packages; the others are pure Python wheels.
+The speed and the CPU's features are not tried: emulated, /proc is that of this machine.
 Needs root and debootstrap; on another machine also qemu-user-static and binfmt_misc. Exit codes as in try_deb.py.
 """
 
@@ -65,7 +66,8 @@ def install(work: Path, root: Path) -> str:
 
 
 def ask(root: Path, command: str) -> dict[str, Any]:
-    """The data of a command's result in the new Debian."""
+    """The data of a command's result in the new Debian, once its output for people works too."""
+    inside(root, "python3", "-m", "edgeopt", command)
     data: dict[str, Any] = json.loads(inside(root, "python3", "-m", "edgeopt", command, "--json"))["data"]
     return data
 
