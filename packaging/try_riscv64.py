@@ -1,6 +1,6 @@
 """Tries `edgeopt probe` and `edgeopt targets` in a new Debian for riscv64: try_riscv64.py [--base FOLDER].
 
-The runtimes publish no wheels for riscv64. Native dependencies are Debian's packages; the others are pure Python wheels.
+The runtimes publish no wheels for riscv64. Native dependencies are Debian packages, the others pure wheels.
 The speed and the CPU's features are not tried: emulated, /proc is that of this machine.
 Needs root and debootstrap; on another machine also qemu-user-static and binfmt_misc. Exit codes as in try_deb.py.
 """
