@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,12 +72,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--architecture", choices=MACHINES, default=own, help="this machine's by default")
     parser.add_argument("--base", type=Path, help="a fresh debootstrap folder to copy; makes one by default")
     given = parser.parse_args(arguments)
-    if reason := missing(given.architecture, given.base):
+    if reason := missing(MACHINES[given.architecture], given.base):
         sys.stderr.write(f"{reason}\n")
         return 3
-    work = Path(tempfile.mkdtemp(prefix="try-deb-")).resolve()
+    return run_in_folder("try-deb-", lambda work: run_trial(work, given.architecture, given.base))
+
+
+def run_in_folder(prefix: str, trial: Callable[[Path], None]) -> int:
+    """Runs a trial in a new folder, which it removes, and returns the exit code."""
+    work = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
     try:
-        run_trial(work, given.architecture, given.base)
+        trial(work)
     except (TrialError, subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
         print(f"FAILED: {error}\n{getattr(error, 'stdout', None) or ''}{getattr(error, 'stderr', None) or ''}")
         return 1
@@ -95,16 +100,15 @@ def unmount(folder: Path) -> None:
         host("umount", "--lazy", mount)
 
 
-def missing(architecture: str, base: Path | None) -> str:
+def missing(machine: str, base: Path | None) -> str:
     """Why nothing can be tried here; empty where it can."""
     if os.geteuid() != 0:
         return "Needs root, for chroot."
     for program in ("dpkg-deb", *(() if base else ("debootstrap",))):
         if shutil.which(program) is None:
             return f"{program} is not installed."
-    machine = MACHINES[architecture]
     if machine != platform.machine() and not Path("/proc/sys/fs/binfmt_misc", f"qemu-{machine}").exists():
-        return f"The kernel does not run programs for {architecture}: install qemu-user-static and binfmt-support."
+        return f"The kernel does not run programs for {machine}: install qemu-user-static and binfmt-support."
     return ""
 
 
@@ -127,21 +131,24 @@ def run_trial(work: Path, architecture: str, base: Path | None) -> None:
         expected = expect(bundle)
         said.append(f"{len(expected.inputs)} answers to compare")
     root = work / "root"
-    with step("copy the Debian" if base else "debootstrap"):
-        if base:
-            host("cp", "-a", str(base), str(root))
-        else:
-            host(
-                "debootstrap", f"--arch={architecture}", "--variant=minbase", "--include=python3", SUITE, str(root)
-            )
+    make_root(root, base, f"--arch={architecture}", "--include=python3", SUITE)
     if emulated:
         print("A model may take as long as it likes here: emulated, it is not as quick as its bundle says.")
     (root / "tmp/agent.toml").write_text("latency_slack_ms = 20000.0\n" if emulated else "")
     for path, name in ((package, "agent.deb"), (successor, "next.deb")):
         shutil.copy(path, root / "tmp" / name)
     shutil.copytree(bundle, root / "tmp/digits.edgeopt")
-    host("mount", "-t", "proc", "proc", str(root / "proc"))
     try_package(root, expected)
+
+
+def make_root(root: Path, base: Path | None, *options: str) -> None:
+    """A new Debian with /proc: a copy of the base, or what debootstrap makes with these options and the suite."""
+    with step("copy the Debian" if base else "debootstrap"):
+        if base:
+            host("cp", "-a", str(base), str(root))
+        else:
+            host("debootstrap", "--variant=minbase", *options, str(root))
+    host("mount", "-t", "proc", "proc", str(root / "proc"))
 
 
 def try_package(root: Path, expected: Expected) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 from PIL import Image
-from try_deb import LIMIT_S, SAMPLE, SUITE, TrialError, host, inside, step, unmount
+from try_deb import LIMIT_S, SAMPLE, SUITE, TrialError, files, host, inside, make_root, run_in_folder, step
 
 WIDTH, HEIGHT = 1280, 800
 NAME = "edgeopt-desktop"
@@ -42,26 +42,14 @@ def main(arguments: list[str]) -> int:
             f"Needs root and {', '.join(programs)}.\n" if os.geteuid() else f"Not installed: {absent}\n"
         )
         return 3
-    work = Path(tempfile.mkdtemp(prefix="try-desktop-")).resolve()
-    try:
-        run_trial(work, given.package, given.model, given.base, given.picture)
-    except (TrialError, subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
-        print(f"FAILED: {error}\n{getattr(error, 'stdout', None) or ''}{getattr(error, 'stderr', None) or ''}")
-        return 1
-    finally:
-        unmount(work)
-        shutil.rmtree(work)
-    return 0
+    return run_in_folder(
+        "try-desktop-", lambda work: run_trial(work, given.package, given.model, given.base, given.picture)
+    )
 
 
 def run_trial(work: Path, package: Path, model: Path, base: Path | None, picture: Path) -> None:
     root = work / "root"
-    with step("copy the Debian" if base else "debootstrap"):
-        if base:
-            host("cp", "-a", str(base), str(root))
-        else:
-            host("debootstrap", "--variant=minbase", SUITE, str(root))
-    host("mount", "-t", "proc", "proc", str(root / "proc"))
+    make_root(root, base, SUITE)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     shutil.copy(package, root / "tmp/desktop.deb")
     shutil.copy(model, root / "tmp" / model.name)
@@ -70,6 +58,7 @@ def run_trial(work: Path, package: Path, model: Path, base: Path | None, picture
         needed = dependencies(package)
         inside(root, "apt-get", "--quiet", "--yes", "--no-install-recommends", "install", *needed)
         said.append(f"{len(needed)} packages named")
+    before = files(root)
     with step("install") as said:
         inside(root, "dpkg", "--install", "/tmp/desktop.deb")  # noqa: S108 - inside the new Debian
         size = sum(path.lstat().st_size for path in (root / "opt" / NAME).rglob("*"))
@@ -79,8 +68,10 @@ def run_trial(work: Path, package: Path, model: Path, base: Path | None, picture
             said.append(open_model(work, root, model.name, picture))
     with step("purge"):
         inside(root, "dpkg", "--purge", NAME)
-        if (root / "opt" / NAME).exists():
-            raise TrialError(f"a purge leaves /opt/{NAME}")
+        # Every program with text fills fontconfig's cache.
+        left = {path for path in files(root) - before if not path.is_relative_to("var/cache/fontconfig")}
+        if left:
+            raise TrialError(f"a purge leaves {', '.join(sorted(map(str, left))[:5])}")
 
 
 def dependencies(package: Path) -> list[str]:
