@@ -98,7 +98,7 @@ def test_values_are_brought_to_the_type_of_the_input(array, info):
             (SCALE,),
             "has 0 dimensions []; the input has 0 [], so the array needs 1 (samples first).",
         ),
-        ({"x": rows(0)}, (X,), "The array 'x' in the data holds no samples."),
+        ({"x": rows(0)}, (X,), "The array 'x' in the data contains no samples."),
         ({"x": np.zeros((4, 5), np.float32)}, (X,), "holds samples of shape [1, 5]; the input takes [1, 3]."),
         ({"x": np.zeros((4, 2, 3), np.float32)}, (X,), "holds samples of shape [2, 3]; the input takes [1, 3]."),
         ({"ids": np.zeros((4, 2), np.float32)}, (IDS,), "is of type float32; the input takes int32."),
@@ -196,7 +196,7 @@ def test_single_runs_become_samples():
 @pytest.mark.parametrize(
     ("runs", "sentence"),
     [
-        ([], "The data holds no samples."),
+        ([], "The data contains no samples."),
         (
             [{"x": rows()}, {"y": rows()}],
             "Sample 1 of the data lacks the input 'x', which sample 0 has.",

@@ -91,7 +91,7 @@ def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
     """Single runs' inputs, stacked into arrays with samples along the first axis."""
     runs = _listed(feeds)
     if not runs:
-        raise DataError("The data holds no samples.", HOW)
+        raise DataError("The data contains no samples.", HOW)
     return {name: _stacked(name, runs) for name in runs[0]}
 
 
@@ -181,7 +181,7 @@ def _checked(array: Array, info: TensorInfo, what: str) -> Array:
             HOW,
         )
     if len(array) == 0:
-        raise DataError(f"{name} holds no samples.", HOW)
+        raise DataError(f"{name} contains no samples.", HOW)
     if info.rank_known:
         _check_sizes(array, info, name)
     if array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -24,7 +24,7 @@ def with_nan():
 
 
 BAD_FILES = {
-    "empty": ({name: array[:0] for name, array in good().items()}, "holds no sample"),
+    "empty": ({name: array[:0] for name, array in good().items()}, "contains no samples"),
     "NaN": (with_nan(), r"holds NaN or infinity \(first in sample 5\)"),
     "wrong name": (
         {"picture": good()["image"], "length": good()["length"]},
@@ -94,8 +94,8 @@ def failing():
 @pytest.mark.parametrize(
     ("feeds", "said"),
     [
-        ([], "holds no sample"),
-        (iter(()), "holds no sample"),
+        ([], "contains no samples"),
+        (iter(()), "contains no samples"),
         ([np.zeros(3)], "Sample 0 of the data is of type ndarray, not a dict"),
         ([*rows(2), (1, 2)], "Sample 2 of the data is of type tuple"),
         ([{0: np.zeros(3)}], "dict with other keys"),

@@ -20,7 +20,7 @@ def test_data_may_be_any_iterable_of_feeds(relu_model, tmp_path):
 
 
 def test_an_iterable_that_yields_nothing_is_bad_data(relu_model):
-    with pytest.raises(DataError, match="holds no sample"):
+    with pytest.raises(DataError, match="contains no samples"):
         edgeopt.quantize(relu_model, data=feeds(0))
 
 
