@@ -158,7 +158,7 @@ def test_without_data_forms_that_calibrate_nothing_are_judged_on_made_up_inputs(
     assert found.outcome == "written"
     assert found.use.generated
     assert not found.proof.set_aside
-    assert "made-up inputs" in found.warnings[0]
+    assert "generated inputs" in found.warnings[0]
     assert found.proof.snr_db > 25
 
 
