@@ -111,8 +111,8 @@ def _mixed(run: Run, inputs: tuple[TensorInfo, ...], samples: Sequence[Feeds]) -
         try:
             alone = [run(feeds) for feeds in pair]
             together = run_together(run, pair)
-        except EdgeoptError as error:
-            failure = error.message.rstrip(".")
+        except (EdgeoptError, MemoryError) as error:
+            failure = str(error).rstrip(".") or "there is not enough memory"
             continue
         if together is None:
             return "an output has a different number of rows than the inputs"

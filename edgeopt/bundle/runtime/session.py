@@ -278,6 +278,12 @@ def load(  # noqa: PLR0913 - keywords, each with a default
     except EdgeoptError as error:
         if place.bundle is not None and place.bundle.held is not None:
             place.bundle.held.retell(error)
+        if place.replaces is not None:
+            raise MissingError(
+                f"The bundle '{Path(path).name}' needs the backend {place.replaces}, which is not available here. "
+                f"Its replacement {place.backend.name} cannot load the model: {error.message}",
+                f"Install {place.replaces}, or run `edgeopt optimize` on this device.",
+            ) from error
         raise
     if not session.outputs:
         session.close()

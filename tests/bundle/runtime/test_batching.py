@@ -236,6 +236,18 @@ def test_a_batch_that_the_device_cannot_hold_is_not_used(null_model, monkeypatch
         assert "A batch of 4 failed" in session.batch_trial.reason
 
 
+def test_a_batch_for_which_memory_runs_out_is_refused_with_the_reason(null_model, monkeypatch):
+    def limited(self, feeds):
+        if len(feeds["x"]) > 1:
+            raise MemoryError
+        return run(self, feeds)
+
+    run = null.NullSession.run
+    monkeypatch.setattr(null.NullSession, "run", limited)
+    with pytest.raises(UsageError, match="there is not enough memory"):
+        edgeopt.load(null_model("m"), batching=edgeopt.Batching(max_size=4))
+
+
 def test_session_without_batching_has_no_trial(null_model):
     with edgeopt.load(null_model("m")) as session:
         assert session.batch_trial is None

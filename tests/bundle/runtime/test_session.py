@@ -104,6 +104,15 @@ def test_fallback_to_another_backend_can_be_refused(without_openvino, refusing):
         edgeopt.load(without_openvino, **refusing)
 
 
+def test_backend_that_cannot_load_the_model_instead_names_the_missing_one(without_openvino, monkeypatch):
+    def load(*_, **__):
+        raise ModelError("The operator Secret is unknown.", "Export the model again.")
+
+    monkeypatch.setattr(module, "BACKENDS", (replace(cpu.BACKEND, load=load),))
+    with pytest.raises(MissingError, match=r"needs the backend openvino-cpu.*onnxruntime-cpu cannot.*Secret"):
+        edgeopt.load(without_openvino)
+
+
 def test_fallback_that_misses_the_golden_outputs_is_refused(without_openvino, monkeypatch):
     def halved(loaded):
         return lambda feeds: {name: array / 2 for name, array in loaded.run(feeds).items()}
