@@ -215,14 +215,37 @@ def null_model(tmp_path):
 
 
 @pytest.fixture
-def full_disk(tmp_path):
-    """A small file system, and what fills it up."""
-    folder = tmp_path / "full"
-    folder.mkdir()
-    mount, umount = (shutil.which(program) for program in ("mount", "umount"))
-    command = [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if not mount or not umount or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("a small file system cannot be mounted here, which takes the rights of an administrator")
+def mount_disk(tmp_path):
+    """Mounts a small file system at a new folder until the test ends."""
+    script = 'mount -t tmpfs -o size="$1" none "$2" || exit; echo mounted; read -r line; umount -l "$2"'
+    with contextlib.ExitStack() as disks:
+
+        def mount(name, size):
+            place = tmp_path / name
+            place.mkdir()
+            # The shell unmounts when its input closes, so a killed test run leaves no mount behind.
+            holder = disks.enter_context(
+                subprocess.Popen(
+                    ["/bin/sh", "-c", script, "sh", size, str(place)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    start_new_session=True,
+                )
+            )
+            said = holder.stdout.readline().strip()
+            if said != "mounted":
+                pytest.skip(f"no file system can be mounted here: {said}")
+            return place
+
+        yield mount
+
+
+@pytest.fixture
+def full_disk(mount_disk):
+    """A small file system, and a function that fills it up."""
+    folder = mount_disk("full", "1m")
 
     def fill():
         filler = os.open(folder / "filler", os.O_CREAT | os.O_WRONLY)
@@ -231,10 +254,7 @@ def full_disk(tmp_path):
                 os.write(filler, bytes(4096))
         os.close(filler)
 
-    try:
-        yield folder, fill
-    finally:
-        subprocess.run([umount, "-l", str(folder)], check=True)
+    return folder, fill
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """What tests of deployments share."""
 
-import subprocess
-
 import numpy as np
 import onnx
 import pytest
@@ -22,20 +20,9 @@ def agent(start_agent, old_bundle):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
+def small_disk(mount_disk):
     """A file system of its own, which a test can fill or make read-only."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(
-        ["/bin/mount", "-t", "tmpfs", "-o", "size=8m", "none", str(place)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
+    return mount_disk("disk", "8m")
 
 
 @pytest.fixture(scope="module")
