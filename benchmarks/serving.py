@@ -1,11 +1,13 @@
 """What sessions of `edgeopt.load` cost and give in a server: isolation, pools, models under a memory budget.
 
-python benchmarks/serving.py [isolate] [pool] [models] [batching] [requests] [--cycles 300] [--requests 200000]
+python benchmarks/serving.py [isolate] [pool] [spread] [models] [batching] [requests] [--cycles N] [--requests N]
 
 isolate: what a worker process adds to a run with 0.5 MB of inputs and 0.5 MB of outputs, in turns with the same
 model in this process; the aim is at most 150 us. And how long after a crash the next request is answered.
 pool:    how a pool with the strategy `cost` splits requests over three members that take 10, 20 and 40 ms, beside
 the ideal split.
+spread:  requests a second of one worker per core (`edgeopt.Pool.spread`) against one worker with all cores, in
+turns, eight requests at a time.
 models:  memory of this process and of its workers while models are loaded and unloaded; the aim is that it stays
 within 3 %.
 batching: what batches gain for 8 coroutines that each wait for their answer, beside the gain of the runtime's own
@@ -32,7 +34,7 @@ from edgeopt.bundle.runtime.session import Session
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import WorkerError
 
-PARTS = ("isolate", "pool", "models", "batching", "requests")
+PARTS = ("isolate", "pool", "spread", "models", "batching", "requests")
 CLIENTS = 8
 LATENCIES_MS = (10.0, 20.0, 40.0)
 
@@ -53,6 +55,8 @@ def main() -> None:
             isolate(folder, arguments.rounds)
         if "pool" in chosen:
             pool(folder)
+        if "spread" in chosen:
+            spread()
         if "models" in chosen:
             models(folder, arguments.cycles)
         if "batching" in chosen:
@@ -125,6 +129,23 @@ def pool(folder: Path) -> None:
             f"pool: {strategy}: {split} (ideal {', '.join(f'{each:.0f}' for each in ideal)}); "
             f"{count / taken:.0f} requests/s of {sum(1e3 / each for each in LATENCIES_MS):.0f} possible"
         )
+
+
+def spread(rounds: int = 7, slice_s: float = 0.5) -> None:
+    cores = psutil.cpu_count(logical=False) or 1
+    image = np.load(DATA)["image"][0]
+    rates: dict[int, list[float]] = {1: [], cores: []}
+    with edgeopt.Pool.spread(MODEL, parts=1) as whole, edgeopt.Pool.spread(MODEL, parts=cores) as divided:
+        for _ in range(rounds):
+            for parts, pool in ((1, whole), (cores, divided)):
+                done, begin = 0, time.perf_counter()
+                while time.perf_counter() - begin < slice_s:
+                    for future in [pool.submit(image) for _ in range(CLIENTS)]:
+                        future.result()
+                    done += CLIENTS
+                rates[parts].append(done / (time.perf_counter() - begin))
+    one, many = (float(np.median(rates[parts])) for parts in (1, cores))
+    print(f"spread: {one:.0f} requests/s with one worker, {many:.0f} with {cores} ({many / one:.2f}x)")
 
 
 def models(folder: Path, cycles: int) -> None:

@@ -45,6 +45,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     strict: bool
     custom_ops: tuple[str, ...]
     memory_limit_bytes: int
+    cpus: tuple[int, ...] = ()
+    """What to run on; empty: wherever the system puts it."""
 
 
 class Execute(msgspec.Struct, frozen=True, tag="execute"):

@@ -38,6 +38,8 @@ class Isolation:
     load_limit_s: float = 300.0
     memory_limit_bytes: int | None = None
     """What the worker may allocate; by default 80 % of the machine's memory."""
+    cpus: tuple[int, ...] = ()
+    """The logical CPUs that the worker runs on, on Linux; by default those of this process."""
 
     def __post_init__(self) -> None:
         memory = self.memory_limit_bytes
@@ -45,6 +47,16 @@ class Isolation:
             raise UsageError(
                 "The limits of a worker must be above zero.",
                 "Change time_limit_s, load_limit_s or memory_limit_bytes.",
+            )
+        if not self.cpus:
+            return
+        if not hasattr(os, "sched_setaffinity"):
+            raise UsageError("This system binds no process to CPUs.", "Leave 'cpus' of edgeopt.Isolation out.")
+        allowed = os.sched_getaffinity(0)
+        if foreign := sorted(set(self.cpus) - allowed):
+            raise UsageError(
+                f"CPU {foreign[0]} is not available to this process.",
+                f"Choose among its CPUs: {', '.join(map(str, sorted(allowed)))}.",
             )
 
 
@@ -57,7 +69,9 @@ def isolated(backend: Backend, isolation: Isolation) -> Backend:
         memory = isolation.memory_limit_bytes or int(
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _MACHINE_SHARE
         )
-        request = Load(backend.name, str(path.absolute()), dict(options), strict, custom_ops, memory)
+        request = Load(
+            backend.name, str(path.absolute()), dict(options), strict, custom_ops, memory, isolation.cpus
+        )
         return IsolatedSession(path.name, request, isolation)
 
     return replace(backend, load=load)

@@ -56,6 +56,9 @@ class Worker:
 
     def _load(self, request: Load) -> Loaded:
         _limit_memory(request.memory_limit_bytes)
+        if request.cpus:
+            # Before the runtime starts threads, which inherit it; memory then comes from these CPUs' node.
+            os.sched_setaffinity(0, request.cpus)
         self._session = session = backend_named(request.backend).load(
             Path(request.model_path), request.options, strict=request.strict, custom_ops=request.custom_ops
         )

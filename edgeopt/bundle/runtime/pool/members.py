@@ -12,7 +12,7 @@ from typing import Literal
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.bundle.runtime.session import Session
 
-Strategy = Literal["round-robin", "least-loaded", "cost"]
+Strategy = Literal["round-robin", "least-loaded", "memory", "cost"]
 
 _ESTIMATED_RUNS = 9
 """An odd few: one slow run changes nothing, and a device that became slower is noticed soon."""
@@ -49,6 +49,8 @@ class PoolRequest:
     queued: float
     future: "Future[dict[str, Array]]" = field(default_factory=Future)
     started: bool = False
+    size_bytes: int = 0
+    """Of its feeds."""
     tried: set[str] = field(default_factory=set)
     """Members whose worker ended with it."""
 
@@ -66,7 +68,7 @@ class Member:
         self.name = name
         self.session = session
         self.healthy = True
-        self.running = False
+        self.running: PoolRequest | None = None
         self.waiting: list[PoolRequest] = []
         self._sample = sample
         self._runs_s: deque[float] = deque(maxlen=_ESTIMATED_RUNS)
@@ -117,7 +119,12 @@ class Member:
     @property
     def load(self) -> int:
         """Requests that it has not answered yet."""
-        return len(self.waiting) + self.running
+        return len(self.waiting) + (self.running is not None)
+
+    @property
+    def load_bytes(self) -> int:
+        """Of the feeds of these requests."""
+        return sum(request.size_bytes for request in (*self.waiting, *filter(None, (self.running,))))
 
     @property
     def latency_s(self) -> float:
@@ -135,7 +142,7 @@ class Member:
         return MemberStatistics(
             healthy=self.healthy,
             waiting=len(self.waiting),
-            running=self.running,
+            running=self.running is not None,
             requests=self._requests,
             failures=self._failures,
             mean_queue_ms=self._queue_s / count * 1e3,
@@ -157,4 +164,6 @@ def choose(members: Sequence[Member], strategy: Strategy, turn: int) -> Member:
         return usable[turn % len(usable)]
     if strategy == "least-loaded":
         return min(usable, key=lambda member: member.load)
+    if strategy == "memory":
+        return min(usable, key=lambda member: (member.load_bytes, member.load))
     return min(usable, key=lambda member: member.cost_s)

@@ -7,10 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
-from edgeopt.backends.base import Array, Feeds
+from edgeopt.backends.base import Array, Feeds, Options
 from edgeopt.bundle.runtime.batch_trial import made_up
+from edgeopt.bundle.runtime.isolated.session import Isolation
 from edgeopt.bundle.runtime.pool.members import Member, MemberStatistics, PoolRequest, Strategy, choose
 from edgeopt.bundle.runtime.session import Session
 from edgeopt.errors import DeadlineError, EdgeoptError, OverloadError, UsageError, WorkerError
@@ -68,6 +70,33 @@ class Pool:
         for thread in self._threads:
             thread.start()
 
+    @classmethod
+    def spread(
+        cls,
+        path: str | Path,
+        backend: str | None = None,
+        options: Options | None = None,
+        *,
+        parts: int | None = None,
+        isolation: Isolation | None = None,
+        strategy: Strategy = "cost",
+        queue_size: int = 64,
+    ) -> "Pool":
+        """A pool over this machine, with a worker process for each NUMA node, or for each GPU with CUDA.
+
+        `parts` divides the cores among that many workers instead, or uses that many of the GPUs. Each worker is
+        bound to its cores and has no more threads than these. A bundle must reproduce its golden outputs on each.
+        """
+        from edgeopt.bundle.runtime.pool.spread import spread
+
+        sessions = spread(Path(path), backend, options, parts, isolation or Isolation())
+        try:
+            return cls(sessions, strategy=strategy, queue_size=queue_size)
+        except BaseException:
+            for session in sessions.values():
+                session.close()
+            raise
+
     def run(self, feeds: Feeds | Array, *, priority: int = 0, deadline_s: float | None = None) -> dict[str, Array]:
         """Waits for the outputs. Raises an OverloadError where the queue is full, and a DeadlineError."""
         future = self.submit(feeds, priority=priority, deadline_s=deadline_s)
@@ -100,7 +129,7 @@ class Pool:
         """
         now = time.perf_counter()
         deadline = None if deadline_s is None else time.monotonic() + deadline_s
-        request = PoolRequest(feeds, priority, next(self._numbers), deadline, now)
+        request = PoolRequest(feeds, priority, next(self._numbers), deadline, now, size_bytes=_size_bytes(feeds))
         with self._lock:
             if self._closed:
                 raise _closed()
@@ -186,7 +215,7 @@ class Pool:
         else:
             with self._lock:
                 member.answered(request, start, time.perf_counter())
-                member.running = False
+                member.running = None
             request.future.set_result(outputs)
         return True
 
@@ -198,7 +227,7 @@ class Pool:
                     return None
                 request = member.take()
                 if request.started or request.future.set_running_or_notify_cancel():
-                    request.started = member.running = True
+                    request.started, member.running = True, request
                     return request
 
     def _take_over(self, member: Member) -> bool:
@@ -217,7 +246,7 @@ class Pool:
 
     def _set_idle(self, member: Member, failed: bool = False) -> None:
         with self._lock:
-            member.running = False
+            member.running = None
             if failed:
                 member.failed()
 
@@ -225,7 +254,7 @@ class Pool:
         """Another member runs it, and what waits for this one."""
         request.tried.add(member.name)
         with self._lock:
-            member.healthy = member.running = False
+            member.healthy, member.running = False, None
             member.failed()
             others = [each for each in self._members if each.healthy and each.name not in request.tried]
             again = bool(others) and len(request.tried) < _MOST_TRIES and not self._closed
@@ -268,6 +297,11 @@ class Pool:
 def _sample(session: Session) -> Feeds:
     golden = session.golden()
     return golden[0] if golden else made_up(session.inputs, 1)[0]
+
+
+def _size_bytes(feeds: Feeds | Array) -> int:
+    arrays = feeds.values() if isinstance(feeds, Mapping) else (feeds,)
+    return sum(getattr(array, "nbytes", 0) for array in arrays)
 
 
 def _fail(requests: Sequence[PoolRequest], error: EdgeoptError) -> None:

@@ -70,7 +70,7 @@ def waiting_or_running(pool):
     return {name: each.waiting + each.running for name, each in pool.statistics().members.items()}
 
 
-@pytest.mark.parametrize("strategy", ["round-robin", "least-loaded", "cost"])
+@pytest.mark.parametrize("strategy", ["round-robin", "least-loaded", "memory", "cost"])
 def test_each_request_gets_its_own_outputs(bundle, strategy):
     images = [np.random.default_rng(k).standard_normal((1, 3, 16, 16)).astype(np.float32) for k in range(40)]
     with (
@@ -106,6 +106,15 @@ def test_the_other_strategies_split_evenly_whatever_members_take(pool_of, gate, 
         for _ in range(20):
             pool.submit(row())
         assert waiting_or_running(pool) == {"fast": 10, "slow": 10}
+        gate.opened.set()
+
+
+def test_memory_sends_requests_where_the_fewest_bytes_wait(pool_of, gate):
+    with pool_of({"one": 0, "two": 0}, strategy="memory") as pool:
+        gate.close()
+        for rows in (10, 1, 2, 3):
+            pool.submit(np.zeros((rows, 8), np.float32))
+        assert waiting_or_running(pool) == {"one": 1, "two": 3}
         gate.opened.set()
 
 
