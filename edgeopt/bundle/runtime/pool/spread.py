@@ -21,7 +21,7 @@ _CUDA = ("onnxruntime-cuda", "onnxruntime-tensorrt")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PoolPart:
     """What one member of a pool runs on."""
 
     name: str
@@ -62,7 +62,7 @@ def cores_of(host: Host) -> tuple[tuple[int, ...], ...]:
 
 def parts_of(
     device: Device, machine: tuple[tuple[int, ...], ...], backend: Backend, parts: int | None
-) -> tuple[Part, ...]:
+) -> tuple[PoolPart, ...]:
     """The parts of a device for a backend: by default one for each NUMA node, or for each GPU with CUDA.
 
     `machine` has the logical CPUs of each physical core.
@@ -73,7 +73,7 @@ def parts_of(
         return _gpus(device, parts)
     if "threads" not in backend.options.__struct_fields__:
         # A device whose topology nobody tells: its workers share it.
-        return tuple(Part(f"{backend.name} {number}") for number in range(parts or 1))
+        return tuple(PoolPart(f"{backend.name} {number}") for number in range(parts or 1))
     nodes = [group for node in device.numa if (group := _within(machine, cpu_list(node.cpus)))]
     if sum(map(len, nodes)) != len(machine):
         nodes = [machine]
@@ -85,7 +85,7 @@ def parts_of(
     if usable < len(machine) or not machine:
         # A limit on time, as containers have, names no cores to bind to.
         count = parts or 1
-        return tuple(Part(f"{number}", cores=_share(usable, count, number)) for number in range(count))
+        return tuple(PoolPart(f"{number}", cores=_share(usable, count, number)) for number in range(count))
     groups = nodes
     if parts is not None:
         ordered = iter([core for node in nodes for core in node])
@@ -102,12 +102,12 @@ def _share(total: int, count: int, number: int) -> int:
     return total // count + (number < total % count)
 
 
-def _cpu_part(group: tuple[tuple[int, ...], ...], bound: bool) -> Part:
+def _cpu_part(group: tuple[tuple[int, ...], ...], bound: bool) -> PoolPart:
     cpus = tuple(sorted(cpu for core in group for cpu in core))
-    return Part(f"cpus {_listed(cpus)}", cpus if bound else (), len(group))
+    return PoolPart(f"cpus {_listed(cpus)}", cpus if bound else (), len(group))
 
 
-def _gpus(device: Device, parts: int | None) -> tuple[Part, ...]:
+def _gpus(device: Device, parts: int | None) -> tuple[PoolPart, ...]:
     found = [each for each in device.accelerators if each.kind == "gpu" and "cuda" in each.apis]
     count = parts or len(found) or 1
     if count > max(len(found), 1):
@@ -117,7 +117,8 @@ def _gpus(device: Device, parts: int | None) -> tuple[Part, ...]:
     # CUDA puts the fastest GPU first and the probe the first on the bus: only equal ones are in the same order.
     same = len({each.name for each in found}) == 1
     return tuple(
-        Part(f"gpu {number}", _near(device, found[number]) if same else (), gpu=number) for number in range(count)
+        PoolPart(f"gpu {number}", _near(device, found[number]) if same else (), gpu=number)
+        for number in range(count)
     )
 
 
@@ -135,7 +136,7 @@ def _listed(cpus: tuple[int, ...]) -> str:
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in zip(begins, ends, strict=True))
 
 
-def member_options(options: Options, part: Part) -> Options:
+def member_options(options: Options, part: PoolPart) -> Options:
     """The options of one member: no more threads than its part has cores."""
     chosen: dict[str, object] = {}
     if part.gpu is not None:
@@ -146,7 +147,7 @@ def member_options(options: Options, part: Part) -> Options:
     return {**options, **chosen}  # type: ignore[dict-item]
 
 
-def _member(place: Place, part: Part, isolation: Isolation) -> Session:
+def _member(place: Place, part: PoolPart, isolation: Isolation) -> Session:
     options = member_options(place.options, part)
     bound = replace(isolation, cpus=part.cpus or isolation.cpus)
     session = Session(replace(place, options=options, backend=isolated(place.backend, bound)))

@@ -9,7 +9,7 @@ import pytest
 
 import edgeopt
 from edgeopt.backends import backend_named
-from edgeopt.bundle.runtime.pool.spread import Part, cores_of, member_options, parts_of
+from edgeopt.bundle.runtime.pool.spread import PoolPart, cores_of, member_options, parts_of
 from edgeopt.errors import UsageError
 from edgeopt.hw.device import Accelerator, Limits, NumaNode
 from edgeopt.hw.host import LocalHost
@@ -38,8 +38,8 @@ def with_gpus(device, *gpus):
 
 def test_each_node_gets_a_member_on_its_cores(device):
     assert parts_of(device, MACHINE, CPU, None) == (
-        Part("cpus 0-1,4-5", (0, 1, 4, 5), 2),
-        Part("cpus 2-3,6-7", (2, 3, 6, 7), 2),
+        PoolPart("cpus 0-1,4-5", (0, 1, 4, 5), 2),
+        PoolPart("cpus 2-3,6-7", (2, 3, 6, 7), 2),
     )
 
 
@@ -51,7 +51,7 @@ def test_parts_are_of_whole_cores_and_begin_on_the_first_node(device):
 
 def test_a_machine_of_one_node_gets_one_member_that_is_not_bound(device):
     one = msgspec.structs.replace(device, numa=())
-    assert parts_of(one, MACHINE, CPU, None) == (Part("cpus 0-7", (), 4),)
+    assert parts_of(one, MACHINE, CPU, None) == (PoolPart("cpus 0-7", (), 4),)
 
 
 def test_nodes_that_do_not_hold_every_core_are_ignored(device):
@@ -66,7 +66,7 @@ def test_cores_that_the_process_may_not_use_are_left_out(device):
 def test_a_limit_on_processor_time_divides_threads_and_binds_nobody(device):
     limits = msgspec.structs.replace(device.limits, cgroup_cores=3.0, usable_cores=3)
     limited = msgspec.structs.replace(device, limits=limits)
-    assert parts_of(limited, MACHINE, CPU, 2) == (Part("0", cores=2), Part("1", cores=1))
+    assert parts_of(limited, MACHINE, CPU, 2) == (PoolPart("0", cores=2), PoolPart("1", cores=1))
 
 
 @pytest.mark.parametrize("parts", [0, 5])
@@ -77,12 +77,12 @@ def test_more_parts_than_cores_are_refused(device, parts):
 
 def test_each_gpu_gets_a_member_near_its_node(device):
     found = parts_of(with_gpus(device, ("A30", 1), ("A30", 0)), MACHINE, CUDA, None)
-    assert found == (Part("gpu 0", (2, 3, 6, 7), gpu=0), Part("gpu 1", (0, 1, 4, 5), gpu=1))
+    assert found == (PoolPart("gpu 0", (2, 3, 6, 7), gpu=0), PoolPart("gpu 1", (0, 1, 4, 5), gpu=1))
 
 
 def test_workers_of_unequal_gpus_are_not_bound_because_cuda_orders_them_otherwise(device):
     found = parts_of(with_gpus(device, ("T4", 0), ("H100", 1)), MACHINE, CUDA, None)
-    assert found == (Part("gpu 0", gpu=0), Part("gpu 1", gpu=1))
+    assert found == (PoolPart("gpu 0", gpu=0), PoolPart("gpu 1", gpu=1))
 
 
 def test_more_members_than_gpus_are_refused(device):
@@ -91,11 +91,11 @@ def test_more_members_than_gpus_are_refused(device):
 
 
 def test_a_member_has_no_more_threads_than_its_part_has_cores():
-    part = Part("cpus 0-3", (0, 1, 2, 3), 2)
+    part = PoolPart("cpus 0-3", (0, 1, 2, 3), 2)
     assert member_options({"threads": 8, "allow_spinning": False}, part)["threads"] == 2
     assert member_options({"threads": 1}, part)["threads"] == 1
     assert member_options({}, part)["threads"] == 2
-    assert member_options({}, Part("gpu 1", gpu=1)) == {"device_id": 1}
+    assert member_options({}, PoolPart("gpu 1", gpu=1)) == {"device_id": 1}
 
 
 def test_the_workers_run_on_their_cores_and_answer_as_the_bundle_does(bundle):
