@@ -1,13 +1,11 @@
 """What tests of several folders share: tiny models with seeded weights, data for them, and bundles."""
 
 import atexit
-import contextlib
 import functools
 import gc
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +30,7 @@ from edgeopt.profiles.targets import profile_for
 from tests import warm
 from tests.near import NearHost
 
-pytest_plugins = ("tests.families.stack",)
+pytest_plugins = ("tests.disks", "tests.families.stack")
 
 # A deadline for each example would judge how busy the machine is.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -212,27 +210,6 @@ def null_model(tmp_path):
         return path
 
     return write
-
-
-@pytest.fixture
-def mount_disk(tmp_path):
-    """Mounts a small file system at a new folder until the test ends."""
-    script = 'mount -t tmpfs -o size="$1" none "$2" || exit; echo mounted; read -r line; umount -l "$2"'
-    with contextlib.ExitStack() as disks:
-
-        def mount(name, size):
-            place = tmp_path / name
-            place.mkdir()
-            # The shell unmounts when its input closes, so a killed test run leaves no mount behind.
-            command = ["/bin/sh", "-c", script, "sh", size, str(place)]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-            holder = disks.enter_context(subprocess.Popen(command, **pipes, text=True, start_new_session=True))
-            said = holder.stdout.readline().strip()
-            if said != "mounted":
-                pytest.skip(f"no file system can be mounted here: {said}")
-            return place
-
-        yield mount
 
 
 @pytest.fixture(scope="session")

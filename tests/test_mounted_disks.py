@@ -25,7 +25,7 @@ def mounted(place):
 def test_a_killed_test_run_leaves_no_mount(tmp_path):
     test = tmp_path / "test_killed.py"
     test.write_text(KILLED, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "tests.disks", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, f"--basetemp={tmp_path / 'inner'}", "--rootdir", str(tmp_path), str(test)],
         cwd=Path(__file__).parents[1],

@@ -1,6 +1,3 @@
-import contextlib
-import os
-
 import msgspec
 import numpy as np
 import pytest
@@ -204,21 +201,6 @@ def test_progress_tells_the_time_left(request_of):
     left = [event.time_left_s for event in heard if isinstance(event, events.Progress)]
     assert left[0] is None
     assert all(each is not None and each >= 0 for each in left[1:])
-
-
-@pytest.fixture
-def full_disk(mount_disk):
-    """A small file system, and a function that fills it up."""
-    folder = mount_disk("full", "1m")
-
-    def fill():
-        filler = os.open(folder / "filler", os.O_CREAT | os.O_WRONLY)
-        with contextlib.suppress(OSError):
-            while True:
-                os.write(filler, bytes(4096))
-        os.close(filler)
-
-    return folder, fill
 
 
 def test_a_full_disk_leaves_no_half_saved_outputs(request_of, full_disk, monkeypatch):
