@@ -147,21 +147,22 @@ def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
 
 
 def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[TargetProfile, dict[str, str]]:
-    """Without the backends for accelerators that cannot be used here, and why; the processor's say so themselves.
+    """The profile without the backends that are missing here, and the reason for each.
 
-    MissingError where the user named a profile that is about one of them.
+    Raises MissingError if the user named a profile for an accelerator whose backend is missing.
     """
-    states = {name: backend_named(name).available() for name in profile.backends.order if name not in PROCESSOR}
+    states = {name: backend_named(name).available() for name in profile.backends.order}
     absent = {name: state.reason for name, state in states.items() if isinstance(state, Unavailable)}
     first = profile.backends.order[0]
-    if first in absent and is_named:
+    if first in absent and first not in PROCESSOR and is_named:
         raise MissingError(
             f"The backend {first} of {profile.name} is not available: {absent[first]}.",
             f"List available ones with edgeopt backends, or leave out {_TARGET} to use the target that "
             "fits this device.",
             [_TARGET],
         )
-    order = tuple(name for name in profile.backends.order if name not in absent)
+    # Without any backend the search ends with the reason of the first one.
+    order = tuple(name for name in profile.backends.order if name not in absent) or profile.backends.order
     backends = msgspec.structs.replace(profile.backends, order=order)
     return msgspec.structs.replace(profile, backends=backends), absent
 

@@ -1,3 +1,4 @@
+import dataclasses
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -5,8 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.backends.openvino import cpu as openvino
 from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, ProfileError, UsageError
 from edgeopt.events import ignore
+from edgeopt.hw.device import Unavailable
+from edgeopt.search import prepare as preparing
 from edgeopt.search.place import placed
 from edgeopt.search.prepare import prepare
 from edgeopt.search.settings import Settings
@@ -51,6 +55,21 @@ def test_without_data_it_says_what_is_not_tried(prepared, conv_model):
     assert any(silent[16:])
     assert "only exact rewrites" in found.warnings[0]
     assert [event.message for event in said if getattr(event, "level", "") == "warning"] == found.warnings
+
+
+def test_a_runtime_that_is_not_installed_makes_no_candidates(
+    prepared, conv_model, quick_profile, tmp_path, monkeypatch
+):
+    missing = dataclasses.replace(openvino.BACKEND, available=lambda: Unavailable("it is not installed", "intel"))
+    named = preparing.backend_named
+    monkeypatch.setattr(preparing, "backend_named", lambda n: missing if n == missing.name else named(n))
+    profile = tmp_path / "both.toml"
+    profile.write_text(
+        quick_profile.read_text().replace('["onnxruntime-cpu"]', '["openvino-cpu", "onnxruntime-cpu"]')
+    )
+    found = prepared(conv_model, profile=profile)
+    assert found.found.profile.backends.order == ("onnxruntime-cpu",)
+    assert "Skipped the backend openvino-cpu: it is not installed." in found.warnings
 
 
 def test_few_samples_and_arrays_that_are_no_input_are_told(prepared, conv_model, tmp_path):
