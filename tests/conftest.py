@@ -44,6 +44,8 @@ SLICE_MS, SHORT_SLICE_MS = rounds.SHORTEST_SLICE_MS, 8.0
 _CACHE = "edgeopt-test-cache-"
 if _CACHE not in os.environ.get("XDG_CACHE_HOME", ""):  # a worker has the one of what started it
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix=_CACHE)
+    # Nor its paired agents and settings.
+    os.environ["XDG_CONFIG_HOME"] = f"{os.environ['XDG_CACHE_HOME']}/config"
     os.environ["EDGEOPT_CACHE_LIMIT"] = "0"
     os.environ.pop("EDGEOPT_CACHE", None)
     atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
