@@ -44,7 +44,7 @@ class LiveCertificate:
     """The TLS context of the server, which takes a replaced certificate without closing connections."""
 
     def __init__(self, settings: Settings, data: DataDir) -> None:
-        """Makes a certificate where there is none; raises UsageError for one that cannot be used."""
+        """Makes a certificate if there is none yet; raises UsageError if the existing one cannot be used."""
         self._own = settings.tls_cert is None
         if settings.tls_cert is None:
             if not data.certificate.exists():
@@ -92,7 +92,7 @@ class LiveCertificate:
 
 
 def read(file: Path) -> Certificate:
-    """The first certificate in a PEM file; raises UsageError where there is none."""
+    """The first certificate in a PEM file; raises UsageError if it has none."""
     try:
         first, end, _ = file.read_text(encoding="ascii", errors="replace").partition(_PEM_END)
         der = ssl.PEM_cert_to_DER_cert(first[first.index("-----BEGIN CERTIFICATE") :] + end)

@@ -58,7 +58,7 @@ class Configured:
 
 
 def default_file() -> Path | None:
-    """The file that is read where none is named; None where there is none."""
+    """The default configuration file; None if it does not exist."""
     if os.environ.get("INVOCATION_ID") and os.environ.get("STATE_DIRECTORY"):  # systemd's
         file = SYSTEM_FILE
     elif named := os.environ.get("XDG_CONFIG_HOME"):

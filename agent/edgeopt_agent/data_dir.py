@@ -117,7 +117,7 @@ def open_data_dir(root: Path) -> Iterator[DataDir]:
                 f"The data folder '{root}' cannot be used: {error.strerror}.",
                 "Choose another with --data-dir, or make it writable for this user.",
             ) from None
-        # What is there can be served all the same.
+        # A read-only folder can still be served from.
         log.error("The data folder '%s' cannot be written: %s.", root, error.strerror)
         lock = os.open(data.root / LOCK if (data.root / LOCK).exists() else data.root, os.O_RDONLY | os.O_CLOEXEC)
     try:

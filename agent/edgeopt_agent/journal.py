@@ -90,7 +90,7 @@ class Journal:
         await self._run(lambda: self._written(lambda: self._append(entry), hold=True))
 
     async def events(self, after: int, wait_s: float = 0.0) -> list[Entry]:
-        """The events after a number, oldest first; waits so long for the first of them."""
+        """The events after a number, oldest first; waits up to this time for the first one."""
         deadline = time.monotonic() + wait_s
         while self.last_seq <= after and (left := deadline - time.monotonic()) > 0:
             changed = self._changed

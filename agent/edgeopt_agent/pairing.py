@@ -34,7 +34,7 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 
 def new_code(data_dir: Path, name: str, role: Role) -> NewCode:
-    """Makes a code, in place of one that waits; raises for a name that no token can have."""
+    """Makes a code, which replaces a pending one; raises for a name that no token can have."""
     tokens.check_name(data_dir, name)
     letters = [secrets.choice(LETTERS) for _ in range(GROUPS * GROUP_LETTERS)]
     code = "-".join("".join(letters[k : k + GROUP_LETTERS]) for k in range(0, len(letters), GROUP_LETTERS))

@@ -32,7 +32,7 @@ SERVER_SHARE = 0.6
 async def run(
     settings: Settings, on_live: Callable[[int], None], reload: Callable[[], Settings] | None = None
 ) -> None:
-    """Serves until SIGTERM or SIGINT; `on_live` is told the port once it answers; SIGHUP asks `reload`."""
+    """Serves until SIGTERM or SIGINT; `on_live` receives the port once it answers; SIGHUP calls `reload`."""
     started = time.monotonic()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What can be set on an agent; the units stand in the names."""
+"""Settings of an agent; names hold the units."""
 
 import os
 import shlex
@@ -26,7 +26,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tls: Tls = "auto"
     """auto: on any address but loopback."""
     tls_cert: Path | None = None
-    """A certificate chain and its key as PEM files, in place of the agent's own."""
+    """A certificate chain and its key as PEM files, instead of the agent's own."""
     tls_key: Path | None = None
 
     soak_s: float = 600.0

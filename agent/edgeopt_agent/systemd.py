@@ -1,4 +1,4 @@
-"""What systemd wants to hear of a service (sd_notify), over its socket; without systemd nothing is said."""
+"""Notifications to systemd (sd_notify) over its socket; nothing is sent without systemd."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ def stopping(status: str = "Finishing what is in flight.") -> bool:
 
 
 def watchdog_interval_s() -> float | None:
-    """How often systemd is to hear from this process: twice in the time after which it would kill it."""
+    """The interval of watchdog notifications: half of systemd's limit."""
     text = os.environ.get("WATCHDOG_USEC", "")
     meant_for = os.environ.get("WATCHDOG_PID", "")
     if not text.isdecimal() or int(text) == 0 or (meant_for and meant_for != str(os.getpid())):

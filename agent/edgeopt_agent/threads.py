@@ -29,7 +29,7 @@ async def in_thread(work: Callable[[], Found]) -> Found:
         found, error = None, None
         try:
             found = work()
-        except BaseException as raised:  # noqa: BLE001 - whoever waits for it is to have it
+        except BaseException as raised:  # noqa: BLE001 - the caller that waits gets it
             error = raised
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(tell, found, error)

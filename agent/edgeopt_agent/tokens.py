@@ -106,7 +106,7 @@ def add(data_dir: Path, name: str, role: Role) -> NewToken:
 
 
 def remove(data_dir: Path, name: str) -> Tokens:
-    """Removes a token; raises InputError where there is none of that name."""
+    """Removes a token; raises InputError if no token has that name."""
     known = {file.stem: file for file in token_files(DataDir(data_dir).tokens)}
     if name not in known:
         raise InputError(

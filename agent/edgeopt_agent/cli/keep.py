@@ -72,7 +72,7 @@ def gc(request: CollectRequest, json: JsonFlag = False) -> None:
 
 
 def _folder(data_dir: Path | None, model: str) -> DataDir:
-    """The folder of a model on this device; raises InputError where there is none."""
+    """The folder of a model on this device; raises InputError if it does not exist."""
     data = DataDir(data_folder(data_dir))
     if not model:
         return data

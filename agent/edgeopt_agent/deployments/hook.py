@@ -22,7 +22,7 @@ def hook_of(data: DataDir) -> Path:
 
 
 def unusable(hook: Path) -> tuple[str, str]:
-    """Why a hook is not run and what to do; empty where it can be, or where there is none."""
+    """Why the hook cannot run and what to do; empty if it can run, or if there is no hook."""
     try:
         found = hook.stat()
     except FileNotFoundError:

@@ -38,7 +38,7 @@ class Incoming:
         self._under_way += 1
         place = site.data.partial / f"incoming-{next(self._numbers)}.zip"
         try:
-            await self._slots.first.machine.recovered.wait()  # until then what is partial is swept away
+            await self._slots.first.machine.recovered.wait()  # until then partial files are removed
             await asyncio.to_thread(check_space, site.data, length, site.settings.disk_reserve_bytes)
             await asyncio.to_thread(remove, place)
             try:

@@ -91,9 +91,9 @@ class Machine:
         return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
 
     async def roll_back(self, reason: str = "A rollback was requested.", to: str = "") -> Record:
-        """Goes back to a release on the disk, by default to the one before; what is going on gives way.
+        """Rolls back to a release on disk, by default the previous one, and ends the deployment in progress.
 
-        A deployment that already serves ends by going back itself. What is returned is in the journal.
+        A deployment that already serves ends by its own rollback. The returned deployment is in the journal.
         """
         await self.recovered.wait()
         running = self.work

@@ -7,7 +7,7 @@ from heapq import nlargest
 KEPT_LATENCIES = 1000
 ENOUGH_LATENCIES = 50
 NOISE_LATENCIES = 2
-"""So many slow requests say nothing about a release."""
+"""This number of slow requests says nothing about a release."""
 
 
 class Seen:

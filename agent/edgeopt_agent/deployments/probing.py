@@ -15,7 +15,7 @@ from edgeopt_agent.workers.frames import Golden
 from edgeopt_agent.workers.process import Worker
 
 SLOW_TIMES = 3
-"""So often in a row a candidate must be too slow: the machine may have had something else to do."""
+"""Consecutive slow trials that reject a candidate: one may be slow because the machine was busy."""
 
 LOADED_PER_FILE_BYTE = 2
 """A runtime holds the weights once as they lie in the file and once as its kernels want them."""

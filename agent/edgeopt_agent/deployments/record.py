@@ -45,7 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     allow_downgrade: bool = False
     """Whether its sequence number may be lower than the highest that served."""
     sequence: int = 0
-    """The number in its checked signature; 0 where there is none."""
+    """The number in its verified signature; 0 without one."""
     soak_s: float = 0.0
     soak_requests: int = 0
     going_back: str = ""

@@ -30,7 +30,7 @@ class Site:
     device: Callable[[], Awaitable[Device]]
     observed: Observed = field(default_factory=Observed)
     serving_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever changes which worker serves."""
+    """Guards every change of the serving worker."""
     mending: asyncio.Task[object] | None = None
     """The supervisor's start of the current release, which a deployment that is ready need not wait for."""
     look: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,7 +58,7 @@ class Work:
     stream: AsyncIterator[bytes] | None = None
     length: int = 0
     spooled: Path | None = None
-    """The bundle, where it is on the disk already in place of being on its way."""
+    """The bundle, if it is already on disk and need not be received."""
     candidate: Worker | None = None
     received: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the bundle is on the disk, or will not come any more."""

@@ -95,7 +95,7 @@ class Slots:
             self._open(settings, added, name, Journal(added.journal))
 
     def start(self, on_end: OnSlot) -> None:
-        """Brings every model back into service; `on_end` is told when that ends for one."""
+        """Brings every model back into service; calls `on_end` when each is done."""
         self._on_end = on_end
         for slot in self.all:
             self._start(slot)
@@ -107,7 +107,7 @@ class Slots:
         slot.working.add_done_callback(lambda _: on_end(slot) if slot in self.all else None)
 
     def named(self, name: str) -> Slot:
-        """The slot of this name, the first one without a name; raises RefusedError where there is none."""
+        """The slot of this name, or the first one without a name; raises RefusedError if there is none."""
         if not name:
             return self.first
         for slot in self.all:
@@ -138,7 +138,7 @@ class Slots:
         return used[0] if not name and len(used) == 1 else self.named(name)
 
     def for_bundle(self, name: str) -> Slot:
-        """Where a bundle of this name goes: to the model of its name, else in place of the first one."""
+        """The slot that a bundle of this name replaces: the model of its name, or the first one."""
         return next((slot for slot in self.all if name in slot.names), self.first)
 
     def _clash(self, name: str, own: Slot | None = None) -> str:
@@ -258,7 +258,7 @@ class Slots:
             await slot.site.journal.close()
 
     def _announce(self, model: str, message: str) -> None:
-        """Whoever watches another model can offer this one, or no longer does."""
+        """Pages that watch another model can offer this one, or stop offering it."""
         for slot in self.all:
             slot.hub.tell(Log("info", message, kind="models-changed", subject=model))
 

@@ -24,10 +24,10 @@ from edgeopt_agent.workers.process import Worker, WorkerError
 from edgeopt_agent.workers.shadow import Shadow
 
 JUDGED_RUNS = 5
-"""One slow run is noise; the median of so many is not."""
+"""Runs in a median: one slow run is noise."""
 
 SPREADS = 2
-"""A share of few requests is that of many only within so many standard deviations."""
+"""Standard deviations within which a share of few requests may differ from that of many."""
 
 AGREEMENT_LEEWAY_DB = 3.0
 """The requests of clients are not the samples that a floor was proved on."""
@@ -70,7 +70,7 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         ended = elapsed_s >= record.soak_s and not work.stop_asked.is_set()
         if ended and requests >= record.soak_requests:
             limits.judge(seen, shadow)
-            if record.kind == "deploy":  # nothing stands in the way back
+            if record.kind == "deploy":  # nothing blocks the rollback
                 await _ask_hook(site, work, worker)
                 limits.judge(seen, shadow)
             detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors, **agreement}

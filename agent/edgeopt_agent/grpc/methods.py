@@ -36,7 +36,7 @@ def _small_answers(models: Models) -> Mapping[str, Callable[[Any], Document | Aw
     """The fields of each method's response, from its request."""
 
     async def is_ready(*model: str | None) -> Document:
-        # As Triton does: to ask whether a model is ready is no error where there is none.
+        # Like Triton: asking whether a missing model is ready is not an error.
         try:
             await models.check_ready(*model)
         except RequestError:

@@ -16,7 +16,7 @@ from edgeopt_agent.trust import is_loopback
 
 MOST_FAILURES = 10
 WINDOW_S = 60.0
-"""An address that has sent so many wrong tokens within this time is refused until it is over."""
+"""Wrong tokens from an address within this time; after that many it is refused until the time is over."""
 _MOST_ADDRESSES = 4096
 # Two changes within one tick of the disk's clock leave the same time on the folder.
 _SETTLED_NS = 1_000_000_000
@@ -84,7 +84,7 @@ def needed_role(scope: Scope) -> Role:
 
 
 def _bearer(sent: list[bytes]) -> str:
-    """The token in an Authorization header; empty where there is none, or more than one header."""
+    """The token in an Authorization header; empty without one, or with several such headers."""
     scheme, _, token = sent[0].decode("latin-1").partition(" ")
     return token.strip() if len(sent) == 1 and scheme.lower() == "bearer" else ""
 
@@ -147,7 +147,7 @@ class FailedAttempts:
         self._right: dict[tuple[str, str], None] = {}
 
     def wait_s(self, address: str, name: str) -> float:
-        """How long the address has to wait; 0 where it may try. `name`: of the token, where it is right."""
+        """Seconds that the address must wait; 0 if it may try. `name`: of the token, if it is right."""
         count, until_s = self._failures.get(address, (0, 0.0))
         if count < MOST_FAILURES or (address, name) in self._right:
             return 0.0

@@ -96,7 +96,7 @@ def _while_allowed(access: Access, scope: Scope, receive: Receive, send: Send) -
 def _misspelt(scope: Scope) -> str:
     """Which parameter of the query no route takes here: passed over, it would look as if it had been followed."""
     path = scope["path"].rstrip("/")
-    # A deployment's number is no route of its own.
+    # A deployment's number is not a separate route.
     folder, _, number = path.rpartition("/")
     known = PARAMETERS.get(folder if number.isdecimal() else path, ())
     given = parse_qsl(scope["query_string"].decode(errors="replace"), keep_blank_values=True)

@@ -1,6 +1,6 @@
-"""How many connections there may be, in all and from one address, and which one goes when they are used up.
+"""Limits of connections, in total and per address, and which connection closes when a limit is reached.
 
-Control and health keep a share of their own: whoever holds all other connections cannot lock them out.
+Control and health have reserved connections, so that inference clients cannot lock them out.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def most_connections() -> int:
 
 
 def _close_idle(crowd: Sequence[Connection], now_s: float, idle_s: float) -> bool:
-    """Closes the connection that has been idle longest, if one has been for so long."""
+    """Closes the connection that has been idle longest, if that is longer than the limit."""
     idle = [(each.idle_since_s, each) for each in crowd]
     since_s, oldest = min(
         ((since, each) for since, each in idle if since is not None),

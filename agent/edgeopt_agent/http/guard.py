@@ -22,7 +22,7 @@ HEAD_TIMEOUT_S = 10.0
 MOST_HEAD_BYTES = 64 << 10
 MOST_PIPELINED = 8
 READ_TIMEOUT_S = 30.0
-"""Who takes nothing of an answer for so long is cut off: the answer waits in memory."""
+"""A client that reads nothing of its answer for this time is disconnected: the answer waits in memory."""
 # So few bytes hold few requests, and the parser is only given more when those wait for nobody.
 _PARSED_BYTES = 1024
 
@@ -186,7 +186,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class _HeldFlow(FlowControl):
-    """Reading stays paused while requests wait that are not parsed yet, whoever asks for more."""
+    """Reading stays paused while requests wait to be parsed, even if other code resumes it."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__(transport)

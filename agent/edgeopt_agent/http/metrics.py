@@ -57,7 +57,7 @@ def routes(models: Models, state: Callable[[Router], str], tracer: Tracer | None
 
 
 class Figures:
-    """What is told at one time; each reader has its own, because the load is that since its last reading."""
+    """The metrics of one reader: load is measured since that reader's last request."""
 
     def __init__(self, models: Models, state: Callable[[Router], str], tracer: Tracer | None = None) -> None:
         self._models = models

@@ -38,10 +38,10 @@ async def serve(  # noqa: PLR0913 - the last two are named
     trust: Callable[[], str] = lambda: "unsigned",
     tls: Callable[[], ssl.SSLContext] | None = None,
 ) -> None:
-    """Serves until `stop` is set, then finishes what is in flight; raises UsageError where the port cannot be had.
+    """Serves until `stop` is set, then finishes requests in flight; raises UsageError if the port is taken.
 
-    `on_live` is told the port, which the system chooses where it is 0. Every answer tells the trust.
-    With `tls`, which gives the context for a new connection, it speaks HTTPS alone.
+    `on_live` receives the port, which the system chooses for 0. Every answer states the trust.
+    With `tls`, which returns the context of a new connection, it serves HTTPS only.
     """
     config = Config(
         app,
@@ -87,7 +87,7 @@ def port_refused(host: str, port: int, error: OSError, option: str = "--port") -
 
 
 def _default_headers(trust: Callable[[], str]) -> Callable[[], list[tuple[bytes, bytes]]]:
-    """The headers of every answer; made anew when the second or the trust has changed."""
+    """The headers of every answer; built again when the second or the trust has changed."""
     made: list[tuple[bytes, bytes]] = []
     second, said = 0, ""
 

@@ -44,7 +44,7 @@ async def _show(socket: WebSocket, hub: Hub, lease_s: float) -> None:
                 await socket.close(LEASE_ENDED, "lease ended")
         elif dropped.done():
             hub.leave(viewer)
-            # What it has not read stands in the way of a goodbye, so this may not arrive; the end does.
+            # Unread data delays the closing message, so only the end of the connection is certain to arrive.
             sending.cancel()
             with suppress(WebSocketDisconnect, TimeoutError):
                 await asyncio.wait_for(socket.close(TOO_SLOW, "too slow"), 1.0)

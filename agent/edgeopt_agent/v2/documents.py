@@ -41,7 +41,7 @@ def config(served: ServedModel) -> Document:
 
 
 def _ensemble(served: ServedModel) -> Document:
-    """One step, the plain model: its processing is no model that could be asked for."""
+    """One step, the plain model: clients cannot call the processing as a model."""
     plain = served.worker.plain
     step = {
         "model_name": served.name + RAW,

@@ -1,6 +1,6 @@
-"""What agent and worker say to each other: frames of a header, a text (JSON) and data (tensors).
+"""Messages between agent and worker: frames of a header, a text (JSON) and data (tensors).
 
-The sizes of the three stand in front, so that a receiver can lay the tensors where they are aligned.
+The three sizes come first, so that the receiver can align the tensors in memory.
 """
 
 import struct
@@ -77,7 +77,7 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
-    """A request, and behind it what another release answered: to be answered again and held against that."""
+    """A request followed by the answer of another release: runs it again and compares the answers."""
 
     request: Infer
     request_bytes: int

@@ -31,7 +31,7 @@ class Models:
         return found
 
     def nearest(self, name: str) -> Router:
-        """The router for this name, or the first one where there is none."""
+        """The router of this name, or the first one if none has it."""
         return self.routers[0] if len(self.routers) == 1 else self._find(name) or self.routers[0]
 
     def _find(self, name: str) -> Router | None:
@@ -41,7 +41,7 @@ class Models:
         # The second name is for routers that say why it does not serve.
         for wanted in (name, name.removesuffix(RAW)):
             for router in self.routers:
-                # A model that is started again has a name too, and one that was renamed hears of it.
+                # A model that restarts keeps its name, and a renamed one is told its new name.
                 if wanted and wanted in {router.old_name, router.expected_name()}:
                     return router
         return None
@@ -71,7 +71,7 @@ class Models:
         return (totals for router in self.routers for totals in router.totals.values())
 
     def totals_of(self, name: str, version: str | None) -> list[Totals]:
-        """What was counted of a model; raises RequestError where there is none of this name."""
+        """The counts of a model; raises RequestError if no model has this name."""
         found = [each for each in self.totals() if each.name == name and version in {None, each.release_id}]
         return found or self.of(name).totals_of(name, version)
 

@@ -47,7 +47,7 @@ _LOOK_AGAIN_S = 0.1
 _NO_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory")
 _DRIVEN = frozenset({"onnxruntime-cuda", "onnxruntime-tensorrt"})
 _KEEPS_ENGINES = "onnxruntime-tensorrt"
-"""Building its engines anew takes minutes at each start."""
+"""Rebuilding its engines takes minutes at each start."""
 log = logging.getLogger(__name__)
 
 

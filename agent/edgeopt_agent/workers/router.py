@@ -132,7 +132,7 @@ class Router:
             )
 
     def totals_of(self, name: str, version: str | None) -> list[Totals]:
-        """What was counted of a model; raises RequestError where there is none of this name."""
+        """The counts of a model; raises RequestError if no model has this name."""
         if all(each.name != name for each in self.totals.values()):
             name = self.named(name, version).worker.name
         found = [each for each in self.totals.values() if each.name == name and version in {None, each.release_id}]

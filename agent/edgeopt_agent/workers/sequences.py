@@ -25,7 +25,7 @@ def carried_state(session: Session) -> Mapping[str, str]:
 
 
 class Sequences:
-    """At most so many at once; one without a request for the idle time is forgotten."""
+    """Sequences at a time; one without a request for the idle time is forgotten."""
 
     def __init__(self, session: Session, states: Mapping[str, str], most: int, idle_s: float) -> None:
         self.states = states

@@ -164,7 +164,7 @@ class Served:
     pipeline: "Pipeline | None" = None
 
     def answer(self, frame: Frame) -> Reply:
-        """What to send back; a request that cannot be answered is told so, and the process lives on."""
+        """The reply to a frame; a request that fails gets an error, and the process continues."""
         message = frame.message
 
         def work() -> Reply:
