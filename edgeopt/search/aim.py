@@ -12,7 +12,7 @@ class Aim:
     objective: Objective
     limits: Limits
     target_speedup: float | None = None
-    """It ends as soon as a candidate is surely so many times as fast as the baseline."""
+    """Ends as soon as a candidate is reliably this many times faster than the baseline."""
 
 
 def aim_of(settings: Settings) -> Aim:

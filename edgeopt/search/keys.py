@@ -20,7 +20,7 @@ from edgeopt.search.cache.digests import (
 from edgeopt.search.making.messages import Make
 from edgeopt.search.settings import Settings
 
-# What rewrites and quantizes models; the runtimes stand in the device's fingerprint too.
+# What rewrites and quantizes models; the device's fingerprint includes the runtimes too.
 _LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "sympy", "pillow")
 # Where the bundle goes and in which form does not change it; a profile and a goal go in by what they say.
 _NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
@@ -62,7 +62,7 @@ class Keys:
     def of_variant(self, job: Make, limit_s: float) -> str | None:
         """None for one that was planned by a metric of the user's own.
 
-        `limit_s`: of the whole search, which decides how much is planned.
+        `limit_s` is the time limit of the whole search, which decides how much is planned.
         """
         if job.planning is not None and _is_own(job.planning.goal.metric):
             return None
@@ -102,7 +102,7 @@ def model_digest(path: Path) -> str:
 
 
 def _is_own(metric: str) -> bool:
-    """A function of the user's, of which nobody knows all that it reads."""
+    """A function of the user's: edgeopt cannot know all that it reads."""
     return ":" in metric
 
 

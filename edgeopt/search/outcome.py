@@ -20,7 +20,7 @@ SCHEMA = 1
 Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
 Verdict = Literal["faster", "better", "picked", "undecided", "keep what you have"]
 CURRENT = "current"
-"""In place of a variant: the bundle that runs today."""
+"""The incumbent bundle, instead of a variant."""
 RuntimeOptions = dict[str, str | int | float | bool | dict[str, list[int]]]
 
 
@@ -76,7 +76,7 @@ class CandidateReport(msgspec.Struct, frozen=True):
     memory: Memory | None = None
     size_bytes: int | None = None
     throughput_per_s: float | None = None
-    """Samples a second, where that is what is to be most."""
+    """Samples a second, if throughput is maximized."""
     by_way_of_best: float | None = None
     """How many times as fast as the baseline, by way of the best of those that it ran with: only what was measured
     in the same rounds can be compared."""
@@ -121,12 +121,12 @@ class Proof(msgspec.Struct, frozen=True):
     """How many times as fast as what runs today, where that was given."""
     current_verdict: str = ""
     figure: float | None = None
-    """Of the objective, where that is not latency: of the bundle, and of the baseline."""
+    """The objective of the bundle and of the baseline, if it is not latency."""
     baseline_figure: float | None = None
     baseline_calls: Calls = ONE
-    """How the baseline was called that the bundle is held against."""
+    """How the baseline of the comparison was called."""
     less: Interval | None = None
-    """How many times less of the objective, where that was measured in turns, too."""
+    """The ratio of the objective, if it was measured interleaved too."""
     by_size: tuple[SizeTimes, ...] = ()
     """Where open dimensions have several sizes."""
     met: bool = True
@@ -136,7 +136,7 @@ class Proof(msgspec.Struct, frozen=True):
     weakest: LevelAccuracy | None = None
     """Of samples of several levels, that which decides: `accuracy_db` is the lowest of all levels."""
     legs: int = 0
-    """So many times all were started afresh: what a process is lucky in is averaged over these. 0: not told."""
+    """The number of fresh processes, over which the luck of a process averages out. 0: not recorded."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -183,7 +183,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def rival(outcome: Outcome) -> Candidate:
-    """The baseline, called as it was where the bundle was held against it."""
+    """The baseline, called as in the comparison with the bundle."""
     return msgspec.structs.replace(outcome.baseline, calls=outcome.proof.baseline_calls)
 
 

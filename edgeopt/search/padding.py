@@ -17,7 +17,7 @@ _WORTH_IT = 0.75
 
 
 def graph_passes(profile: TargetProfile, kept: float) -> tuple[str, ...]:
-    """The exact rewrites that the profile lists, and the one that skips padding where so much would be kept."""
+    """The exact rewrites of the profile, and the one that skips padding if the data keeps this share."""
     listed = profile.graph.passes
     only = () if isinstance(listed, str) else listed
     also = (PASS.name,) if kept <= _WORTH_IT else ()

@@ -47,7 +47,7 @@ class Remembered:
 
     @property
     def on(self) -> bool:
-        """What is made is kept for the next search."""
+        """Variants are kept for the next search."""
         return self.store.on
 
     def of_variants(self, limit_s: float) -> "VariantMemory | None":
@@ -67,7 +67,7 @@ class Remembered:
             return None
 
     def recall(self) -> Outcome | None:
-        """The outcome of the same search, with its bundle in place; None where there is none to be taken.
+        """The outcome of the same search, with its bundle in place; None if none can be used.
 
         One that was undecided can still be picked from, but answers no second search.
         """

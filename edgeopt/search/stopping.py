@@ -1,4 +1,4 @@
-"""A search that is asked to end before its time: what is best so far is proved shortly, and handed out."""
+"""A search that is asked to end early: the best candidate so far gets a short proof and is delivered."""
 
 import math
 import threading
@@ -15,7 +15,7 @@ from edgeopt.search.clock import Clock
 
 STOPPING: Final = "stopping"
 LAST_LOOK_S = 2.0
-"""Those who have not raced when it is asked to end race for so long, so that there is one to prove."""
+"""Seconds that candidates race if none has raced when the search is asked to end."""
 LEGS = (9, 4)
 """Of the best, and of the one behind it, at most, when there is little time to prove."""
 # Of all processes of one leg, without what it takes to load the model.
@@ -28,7 +28,7 @@ class Stop(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self.ready = False
-        """Somebody but the baseline takes part: there may be something to hand out."""
+        """A candidate besides the baseline exists: there may be something to deliver."""
 
     def interrupt(self) -> bool:
         """For the first Ctrl-C: whether the search comes to an end by itself, with something to show."""
@@ -38,13 +38,13 @@ class Stop(threading.Event):
 
 
 def takes_part(stop: threading.Event) -> None:
-    """From here on there may be something to hand out."""
+    """From here on there may be something to deliver."""
     if isinstance(stop, Stop):
         stop.ready = True
 
 
 def nothing_yet(phase: str, *, kept: bool) -> StoppedError:
-    """`kept`: what was made is in the cache."""
+    """`kept`: the variants are in the cache."""
     return StoppedError(
         f"Stopped while {phase}: nothing is proved faster yet, nothing was written.",
         "Variants are in the cache: run the same command to continue." if kept else "",
@@ -60,7 +60,7 @@ class Ending:
     baseline: Contender
     emit: Emit
     kept: bool = False
-    """What was made is in the cache."""
+    """The variants are in the cache."""
     cut_short: str = field(init=False, default="")
     """When and where it was ended before its time, as a sentence without its full stop."""
     _ends_at: float | None = field(init=False, default=None)
@@ -73,7 +73,7 @@ class Ending:
     def note(self, phase: str, to_race: int = 0) -> None:
         """Notes, once, that the search was ended in this phase, and says what comes now.
 
-        `to_race`: so many take part and have not raced yet.
+        `to_race`: the number of candidates that have not raced yet.
         """
         if not self.cut_short:
             spent_s, limit_s = self.clock.spent_s, self.clock.limit_s

@@ -1,4 +1,4 @@
-"""What runs today, in whatever form, as a bundle: of a model one is made, to be measured as any other."""
+"""The incumbent as a bundle: a model becomes one, to be measured like any other."""
 
 from contextlib import closing
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.racing.ground import Ground
 from edgeopt.version import __version__
 
-# In plain defaults: whoever runs it otherwise gives a bundle, which says how.
+# With default options: users with other options pass a bundle, which contains them.
 _RUNTIMES = {".onnx": "onnxruntime-cpu", ".xml": "openvino-cpu"}
 Tensors = tuple[TensorInfo, ...]
 _FOLDER = "today"

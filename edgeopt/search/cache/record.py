@@ -48,7 +48,7 @@ def write(folder: Path, record: Record) -> None:
 
 
 def read(folder: Path) -> Record:
-    """Raises DamagedError, and FileNotFoundError where there is none."""
+    """Raises DamagedError, or FileNotFoundError if there is no record."""
     content = (folder / FILE).read_bytes()
     try:
         sealed = msgspec.json.decode(content, type=_Sealed)

@@ -21,7 +21,7 @@ _NOWHERE = Path(os.devnull)
 _PART, _GONE = ".part-", ".gone-"
 """Begin the names of what is not there yet, and not any more; the owner's process follows."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# So often an entry is read again of which something was gone: others may replace it while it is read.
+# Times that an incomplete entry is read again: another process may replace it meanwhile.
 _REPLACED_MEANWHILE = 5
 
 
@@ -44,7 +44,7 @@ class Store:
     """
 
     def __init__(self, folder: Path | None, tell: Callable[[str], None] = lambda _: None) -> None:
-        """`tell` hears, once each, why nothing can be kept and what was found damaged."""
+        """`tell` receives, once each, why nothing can be kept and which entries were damaged."""
         self._tell = tell
         self._total: int | None = None
         self.folder = folder or _NOWHERE
@@ -66,9 +66,9 @@ class Store:
         return self.on and (self.folder / f"{kind}-{key}" / FILE).exists()
 
     def get(self, kind: str, key: str, into: Path) -> Record | None:
-        """Puts the files of an entry into a folder, checked; None where there is none that is sound.
+        """Copies the files of an entry into a folder and checks them; None if there is no intact entry.
 
-        Raises OSError where there is no room for them.
+        Raises OSError if there is no room for them.
         """
         if not self.on:
             return None
@@ -94,7 +94,7 @@ class Store:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 copied.append(target)
                 shutil.copyfile(place / FILES / name, target)
-                # Of the copy: what is handed out is what was checked.
+                # Checks the copy, so that the caller gets exactly what was checked.
                 if file_digest(target) != piece.sha256:
                     raise DamagedError(f"{name} is not what was written")
             with contextlib.suppress(OSError):

@@ -61,7 +61,7 @@ def listing() -> Listing:
 
 
 def clear(older_than_days: float | None = None, everything: bool = False) -> Cleared:
-    """Drops what was not used for so many days, or all; of other commands' only with `everything`."""
+    """Drops entries unused for this number of days, or all; those of other commands only with `everything`."""
     store = user_store()
     days = older_than_days or 0.0
     since = datetime.now(UTC) - timedelta(days=days) if older_than_days is not None else None

@@ -1,4 +1,4 @@
-"""When a proof is good enough to hand out what was proved."""
+"""The conditions that a proof must meet before its bundle is delivered."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _CLEARLY_LESS = 0.97
 
 
 def wins(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> bool:
-    """Faster; or, where something else is to be least, clearly less of that, and not slower where that counts."""
+    """Faster; or, for another objective, clearly less of it and no slower where latency is limited."""
     slow_allowed = aim.limits.latency_ms is not None
     if slower_sizes(proof.by_size) and not slow_allowed:
         return False

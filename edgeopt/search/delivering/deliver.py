@@ -58,7 +58,7 @@ def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tup
 
 
 def _tried(delivery: Delivery, raced: Raced, entry: Entry, legs: int) -> Outcome | None:
-    """The outcome where this one is proved, with its bundle in place; else the entry says why not."""
+    """The outcome if this entry is proved, with its bundle in place; otherwise the entry has the reason."""
     entry.of_best = None  # how it is out now is up to its proof
     with written(delivery, raced, entry.candidate) as bundle:
         try:
@@ -75,7 +75,7 @@ def _tried(delivery: Delivery, raced: Raced, entry: Entry, legs: int) -> Outcome
 
 
 def _holds(delivery: Delivery, entry: Entry, proof: Proof) -> bool:
-    """Whether it may be handed out; if not, the entry says why."""
+    """Whether it may be delivered; if not, the entry has the reason."""
     aim, today = delivery.aim, delivery.proving.rivals.today
     if not proof.met:
         entry.status = "below the floor"

@@ -14,7 +14,7 @@ from edgeopt.search.racing.screen import Entry
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What is to be delivered: of what, for what, and held against what."""
+    """A delivery: the source model, the goal and the baseline of its proof."""
 
     aim: Aim
     case: Case
@@ -28,7 +28,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Raced:
-    """What the races left: the variants that were made, all who took part, and the means to prove one."""
+    """The state after the races: the variants, all candidates, and what a proof needs."""
 
     variants: Variants
     entries: list[Entry]

@@ -10,7 +10,7 @@ EXACT_DB = 80.0
 IN_THE_RACE = ("winner", "lost")
 """Those below the floor and those that failed may not be delivered."""
 _WINNER = "winner"
-# So much apart, two are alike: by chance, or not worth a choice. Accuracy in decibels, the others as a share.
+# Smaller differences are chance or not worth a choice. Accuracy in decibels, the others as a share.
 _TIME, _ACCURACY_DB, _MEMORY, _SIZE = 0.02, 1.0, 0.03, 0.01
 _UNKNOWN = float("inf")
 
@@ -53,7 +53,7 @@ def front(field: Sequence[Figures]) -> list[int]:
 
 
 def _covers(one: Figures, other: Figures) -> bool:
-    """Whether the one is as good as the other in everything, so far as it counts."""
+    """Whether the one is no worse than the other in any objective, within the tolerances."""
     alike = (1 + _TIME, 0.0), (1.0, _ACCURACY_DB), (1 + _MEMORY, 0.0), (1 + _SIZE, 0.0)
     return all(
         mine <= its * factor + more

@@ -8,7 +8,7 @@ from edgeopt.search.stopping import Ending
 
 
 def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today: int) -> Terms:
-    """Against so many ways to run the baseline, then so many to run what runs today, which is what counts."""
+    """The terms of a proof: `rivals` ways to run the baseline, `today` ways to run the incumbent, which decides."""
 
     def is_stopped() -> bool:
         if ending.is_asked:

@@ -57,7 +57,7 @@ def _made(gathering: Gathering, candidate: Candidate) -> Variants:
     variants = gathering.variants
     for part in gathering.parts():
         for _ in part:
-            """Nobody takes part: each is only made."""
+            """No candidate races: each is only made."""
         if variants.has(candidate.variant, candidate.backend):
             return variants
     reasons = [v.failure.rstrip(".") for v in variants.reports if v.name == candidate.variant and v.failure]

@@ -38,7 +38,7 @@ from edgeopt.search.shapes.by_size import times_by_size
 from edgeopt.search.shapes.sized import Shaped
 from edgeopt.search.stopping import Ending
 
-# What a meter saw of a run is told with this confidence.
+# The confidence of reported meter readings.
 _CONFIDENCE = 1 - 0.05 / 18
 
 
@@ -55,7 +55,7 @@ class Rivals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proving:
-    """What a bundle is held against, and on which samples."""
+    """The baselines and samples of a proof."""
 
     standard: Standard
     objective: Objective
@@ -114,9 +114,9 @@ class _Faced(NamedTuple):
 
 
 def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Proved:
-    """A bundle against the baseline, and against what runs today, in so many legs at most.
+    """Proves a bundle against the baseline and against the incumbent, in at most this many legs.
 
-    All are called alike; the baseline besides as it gives most, where that is in another way. TrialError where one
+    All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
     of them falls.
     """
     goal, ways = proving.standard.goal, tuple(dict.fromkeys((bundle.calls, proving.rivals.baseline.calls)))

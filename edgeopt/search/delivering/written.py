@@ -1,4 +1,4 @@
-"""Bundles as they are written in a hidden folder, and put in their place once they are to be handed out."""
+"""Bundles are written in a hidden folder and moved to their place when they are delivered."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -36,7 +36,7 @@ def proved(
     passes: Sequence[Pass] | None = None,
     rounds: int = ROUNDS,
 ) -> Ledger:
-    """What these passes did to a model, held against it; where they changed it, the result is written."""
+    """The effect of these passes, compared with the source model; a changed model is written."""
     model = load(source)
     feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MOST_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []

@@ -72,5 +72,5 @@ def _changes(form: Form) -> dict[str, int]:
 
 
 def _options(form: Form, backend: str) -> dict[str, OptionValue]:
-    """OpenVINO takes compressed weights for an invitation to quantize activations, unless it is told not to."""
+    """For compressed weights, OpenVINO also quantizes activations unless an option forbids it."""
     return {GROUPS: 0} if form.name in WEIGHTS_ALONE and backend == OPENVINO else {}

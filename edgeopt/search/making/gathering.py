@@ -30,9 +30,9 @@ _MAKING_SHARE = 0.58
 _WHOLE_SHARE = 0.38
 # Of the time limit, when the plan must be there: what it replaces can still be made after that.
 _PLANNING_SHARE = 0.53
-# Of the time until then, what planning is told to take: its last check and its files come after.
+# Share of the remaining time for planning: its last check and its files come after.
 _PLAN_IS_READY = 0.8
-# Of the time until a recipe that is made to hold the floor must be there, what it is told to take.
+# Share of the remaining time for a recipe that is made to hold the floor.
 _FLOOR_IS_READY = 0.85
 _LEAST_FOR_FLOOR_S = 2.0
 _COVERED = "not made: the plan already timed this precision for every layer"
@@ -41,7 +41,7 @@ _MAKERS = 2
 
 
 class Ready(NamedTuple):
-    """A variant that can take part, and the backends that it is for."""
+    """A variant that can become a candidate, and its backends."""
 
     variant: str
     backends: tuple[str, ...]

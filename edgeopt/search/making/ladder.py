@@ -35,7 +35,7 @@ class Material:
     """Of the places in the data, the share that is no padding."""
     passes: tuple[str, ...]
     floor_db: float | None
-    """What the accuracy must reach, where that is said in dB."""
+    """The accuracy floor, if it is in dB."""
     limit_s: float
     """Of the whole search."""
     operators: Mapping[str, int]

@@ -16,7 +16,7 @@ class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
     samples_path: str
     sample_count: int
     narrowed: tuple[TensorInfo, ...] = ()
-    """Inputs of which some axes are fixed that the model leaves open: the samples are of these sizes."""
+    """Inputs with axes fixed to the sizes of the samples, although the model leaves them open."""
 
 
 class Make(msgspec.Struct, frozen=True, tag="make"):

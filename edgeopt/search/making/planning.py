@@ -28,7 +28,7 @@ from edgeopt.search.making.plans import PLANNED, Planned, Plans
 from edgeopt.search.making.studying import folder_of, given_by, put, samples_of, studied
 from edgeopt.search.making.task import Task
 
-# Another backend is planned until this share of the time is used up; what is planned is written after.
+# Share of the time after which no further backend is planned; plans are written after that.
 _PLANNING_ENDS = 0.6
 # Until this share, combinations of forms are run; those that have not been by then are no choice.
 _CHOOSING_ENDS = 1.0

@@ -20,7 +20,7 @@ class Planning(msgspec.Struct, frozen=True):
     """The backends with the options that each candidate has there, and every precision that the profile allows."""
     goal: Goal
     limit_s: float
-    """After so long, what is not planned yet is left out."""
+    """The time after which unplanned backends are left out."""
     profile: TargetProfile
     labels: bytes = b""
     """Of all samples that calibrate or check, as an .npy file holds them."""
@@ -48,4 +48,4 @@ class Plans(msgspec.Struct, frozen=True):
     reason: str = ""
     """Why there is none, as a sentence."""
     ledger: tuple[LedgerEntry, ...] = ()
-    """What became of the layers where there is none."""
+    """The layers, if there is no plan."""

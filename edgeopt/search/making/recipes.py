@@ -51,7 +51,7 @@ class Recipe:
     """A library's own way with the whole model: made soon, as it takes seconds."""
     unsuited: Unsuited = _suits_all
     to_floor: bool = False
-    """It is made so that it holds the accuracy floor, and for another floor anew."""
+    """It is made to hold the accuracy floor, and made again for another floor."""
     uniform: bool = False
     """One form for all layers, which a plan looks at too: made only where there is no plan."""
     numeric: str = "precision"

@@ -63,7 +63,7 @@ def inspect(
 
 
 class KnownVariants(Protocol):
-    """What knows the variants that earlier searches made, and is told of new ones."""
+    """The cache of variants from earlier searches; new ones are added."""
 
     def find(self, job: Make) -> Made | None: ...
     def learn(self, job: Make, made: Made) -> None: ...
@@ -76,9 +76,9 @@ def make_all(
     memory: KnownVariants | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[tuple[Make, Made | Failed]]:
-    """Makes what is asked, as many at a time as there are makers; yields each as it is ready.
+    """Makes the requested variants, one per maker at a time; yields each when it is ready.
 
-    What is not ready by the deadline, or when it is told to stop, is given up, with that as its reason.
+    A variant that is not ready by the deadline, or at a stop, is given up with that reason.
     """
 
     def is_stopped() -> bool:
@@ -122,7 +122,7 @@ def _ready(busy: list[Maker], timeout_s: float) -> list[Maker]:
     waiting = {child.fileno(): maker for maker in busy if (child := maker.process.child) is not None}
     if len(waiting) < len(busy):  # where no process could be started, that is the answer
         return [maker for maker in busy if maker.process.child is None]
-    # Not `select.select`, which knows no file number above 1023.
+    # Not `select.select`, which fails for file numbers above 1023.
     poll = select.poll()
     for number in waiting:
         poll.register(number, select.POLLIN)

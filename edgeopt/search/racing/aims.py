@@ -16,8 +16,8 @@ from edgeopt.search.racing.standings import final
 from edgeopt.search.stopping import Ending
 
 BUCKETED = 2
-"""A program for each size is tried with so many of the best that can have one."""
-# So much slower than the baseline may be chance.
+"""The number of best candidates for which a program per size is tried."""
+# Slower than the baseline by less than this may be chance.
 AS_FAST = 0.97
 
 
@@ -33,7 +33,7 @@ class Races:
 
 
 def fast_enough(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
-    """All that are in, best first, where one is surely as many times as fast as asked for; else nothing."""
+    """All candidates, best first, if one is reliably as fast as asked for; otherwise nothing."""
     wanted = aim.target_speedup
     if wanted is None or aim.objective.figure is not None:
         return []

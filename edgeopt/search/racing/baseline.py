@@ -1,4 +1,4 @@
-"""What all candidates are held against: the source model in plain defaults, which is what users have today."""
+"""The baseline of all candidates: the source model with default options, as users run it now."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

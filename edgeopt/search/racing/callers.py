@@ -36,7 +36,7 @@ def _powers(most: int) -> Iterable[int]:
 
 
 def called(candidate: Candidate, calls: Calls, room: Room) -> Candidate:
-    """The same candidate called so, with the threads and streams that so many callers leave it."""
+    """The same candidate with this number of callers, and the threads and streams they leave to each."""
     known = option_kinds(candidate.backend)
     options = dict(candidate.options)
     if "streams" in known:
@@ -73,7 +73,7 @@ def next_batches(candidate: Candidate, room: Room) -> list[Candidate]:
 
 
 def to_try_on(room: Room, run_ms: float) -> list[Calls]:
-    """The ways of calling plain ONNX Runtime of which the best is the baseline; `run_ms`: of one sample alone."""
+    """The ways to call plain ONNX Runtime; the best is the baseline. `run_ms` is the time of one sample alone."""
     several = room.batches[1:]
     quick = [size for size in several if size <= _TRIED_BATCH and size * run_ms <= _TRIED_MS]
     batches = (1, *(quick or several[:1])[-1:])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Value = str | int | float | bool
 
-# Before anything is measured: what is run may take any time; a choice changes it by so much, in logarithms.
+# Priors, in logarithms: the time itself may be anything; this is how much a choice changes it.
 _ANY_TIME = 2.0
 _ONE_CHOICE = 0.15
 # A sum is not the whole truth.
@@ -99,9 +99,9 @@ class Effects:
 
 
 def best_point(points: Sequence[Point], effects: Effects, over: Point) -> tuple[Point, Gain] | None:
-    """The point of which most is hoped; only those with one choice that was never tried, at most.
+    """The most promising point, among those with at most one untried choice.
 
-    Two that are new at once would say nothing of either where they are slow together.
+    If a point with two new choices is slow, neither of them is known to be the cause.
     """
     able = [point for point in points if effects.unknown(point) <= 1]
     if not able:

@@ -1,4 +1,4 @@
-"""A search for the least energy: the device's meter, and stretches in turns that are long enough for it."""
+"""A search for the least energy: the device's meter, and interleaved runs long enough for it."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Who takes part: every candidate of the variants that are made, screened, in the race or out of it."""
+"""The candidates of all variants: screened, in the race or out of it."""
 
 import dataclasses
 import math
@@ -37,7 +37,7 @@ _FAR_DB = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Entering:
-    """What a candidate must pass to take part."""
+    """What a candidate must pass to enter the race."""
 
     place: Place
     standard: Standard
@@ -45,7 +45,7 @@ class Entering:
     baseline: Baseline
     starts: Starts
     most: int
-    """So many take part, beside the first of each variant."""
+    """The most candidates, besides the first of each variant."""
     room: Room | None
     """What may be turned in a search for throughput."""
     ending: Ending
@@ -76,7 +76,7 @@ class Entrants:
 
     @property
     def full(self) -> bool:
-        """As many as the profile allows take part: no more are added but the first of each variant."""
+        """The limit of the profile is reached: only the first candidate of each variant is still added."""
         return len(self.entries) >= self._entering.most
 
     @property
@@ -86,7 +86,7 @@ class Entrants:
 
     @property
     def in_it(self) -> int:
-        """So many are still in the race."""
+        """The number of candidates still in the race."""
         return sum(entry.contender is not None for entry in self.entries)
 
     def enter(self, ready: Ready) -> None:

@@ -33,7 +33,7 @@ from edgeopt.search.racing.standard import Standard
 from edgeopt.search.racing.standings import final
 
 ALIKE_DB = 100.0
-"""Rows of a batch that are so much alike to single runs do not depend on each other: the rest is rounding."""
+"""Rows of a batch that agree with single runs this well are independent: the rest is rounding."""
 _SETTLED = 0.12
 _TUNED = 2
 _BATCH = 8

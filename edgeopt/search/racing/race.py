@@ -1,4 +1,4 @@
-"""The race: contests in turns among the candidates that passed the screen, the slow ones leaving early."""
+"""The race: interleaved contests of the candidates that passed screening; slow ones leave early."""
 
 import threading
 import time
@@ -73,7 +73,7 @@ def _contenders(entries: Sequence[Entry]) -> list[Contender]:
 
 
 def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
-    """Fastest first; of those as good as equal to the fastest, the most accurate and then the simplest leads."""
+    """Fastest first; among those within chance of the fastest, the most accurate and then the simplest leads."""
     speeds = relative_speeds(baseline, entries)
     order = sorted(entries, key=lambda e: speeds[id(e)], reverse=True)
     equals = [e for e in order if speeds[id(e)] * margin(e) >= speeds[id(order[0])]]

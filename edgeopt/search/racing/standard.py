@@ -1,4 +1,4 @@
-"""What the answers of all candidates are held against."""
+"""The reference that the outputs of all candidates are compared with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

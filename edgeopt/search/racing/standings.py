@@ -1,7 +1,7 @@
-"""How the candidates stand, told as the search goes: when one enters, while it races, and once when it is out.
+"""Standings of the candidates as events: when one enters, while it races, and when it is out.
 
-The last one told of a candidate is what the outcome says of it. One that is out already may be called back to
-prove itself: it is told as racing again, and then how that ended.
+The last event of a candidate is its outcome. A candidate that is out may be called back to
+prove itself: then it races again in the events, and its proof follows.
 """
 
 import time

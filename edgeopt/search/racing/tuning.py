@@ -1,4 +1,4 @@
-"""Tunes runtime options: contests in turns against the best so far, at the points of which a model hopes most."""
+"""Tunes runtime options: interleaved contests against the best so far, at the most promising points."""
 
 import dataclasses
 import math
@@ -20,11 +20,11 @@ from edgeopt.search.racing.entrants import Entrants
 from edgeopt.search.racing.screen import Entry, Pace
 from edgeopt.search.racing.standings import final, racing
 
-# Of so many subjects (a variant on a backend) options are tuned; the others are too far behind to catch up.
+# Subjects (a variant on a backend) whose options are tuned; the others are too far behind to catch up.
 _SUBJECTS = 2
 # In logarithms: what a point must promise to be worth its time.
 _WORTH_TRYING = 0.01
-# How far ratios may be off: of those in the race, of those that left it early, and of contests here at least.
+# Errors of ratios: of candidates in the race, of those that left early, and the least of contests here.
 _RACED, _LEFT, _LEAST_SPREAD = 0.02, 0.05, 0.005
 # What did not run is not hoped of in another combination.
 _FAILED = math.log(2.0)

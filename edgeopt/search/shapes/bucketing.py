@@ -60,7 +60,7 @@ def shaped_samples(
 
 @contextmanager
 def explained(shaped: Shaped | None) -> Iterator[None]:
-    """A model that leaves a dimension open may take one size of it all the same."""
+    """A model may accept only one size of a dimension that it leaves open."""
     try:
         yield
     except TrialError as error:

@@ -1,6 +1,6 @@
-"""From which size on it pays to fill an input up: more places than it has take time, open shapes take some, too.
+"""The size from which it pays to pad an input: padding takes time, and so do open shapes.
 
-Measured once in a search, with and without buckets in turns, on inputs just above the bucket before and half way.
+Measured once in a search, interleaved with and without buckets, just above the previous bucket and half way.
 """
 
 import time
@@ -27,7 +27,7 @@ from edgeopt.search.shapes.sized import Shaped, resized, together
 _FEWEST_RUNS = 3
 # Compiling for a new size takes open shapes some ten runs, once for each: a little more time each run is no loss.
 _AS_FAST = 1.1
-# So many more places are filled up where nothing was measured.
+# Padding up to this ratio is allowed without a measurement.
 _LITTLE = 4 / 3
 LATEST = 0.78
 """Of the time limit: later, nothing is measured for it."""
@@ -47,7 +47,7 @@ def settle_filling(ground: Ground, shaped: Shaped, candidate: Candidate, path: P
     gaps = _tried(shaped)
     ratios: dict[Gap, float] = {}
     if time.monotonic() < until_s:
-        with suppress(TrialError):  # whoever has buckets says so when it takes part
+        with suppress(TrialError):  # a backend with buckets reports them when it enters
             ratios = _measured(ground, shaped, candidate, path, gaps)
     # What was not measured is filled up where little is: then it cannot be much slower.
     pays = {gap for gap in gaps if ratios.get(gap, _guess(gap)) <= _AS_FAST}

@@ -1,7 +1,7 @@
-"""Whether inputs between two buckets may be filled up with zeros: proved on the source model, by dimension.
+"""Whether inputs between two buckets may be padded with zeros: proved on the source model, by dimension.
 
 The same samples are run at their true size and filled up to the next bucket; where the outputs, cut back, are the
-same to within the rounding of floats, the option `bucket_cuts` allows it. Else such sizes run with open shapes.
+same within float rounding, the option `bucket_cuts` allows it. Otherwise such sizes run with open shapes.
 """
 
 from collections.abc import Mapping, Sequence

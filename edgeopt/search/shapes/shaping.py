@@ -14,7 +14,7 @@ from edgeopt.nearest import nearest
 MOST_SIZES = 8
 MOST_PROGRAMS = 16
 _HOW = "Write seq=16:32:128 (minimum, usual, maximum) or seq=16,32,64."
-# A doubling this near to a size that was asked for is no bucket of its own.
+# A doubling this near to a requested size gets no separate bucket.
 _NEAR = 1.3
 _LARGEST = 1 << 20
 
@@ -118,7 +118,7 @@ def _range(text: str, wanted: str) -> tuple[int, int, int]:
 
 
 def _listed(text: str, wanted: str) -> tuple[tuple[int, ...], int]:
-    """The sizes, of which none is said to be the usual one: that in the middle stands for it."""
+    """Sizes without a usual one: the one in the middle is used for it."""
     sizes = tuple(sorted({_size(text, one) for one in wanted.split(",")}))
     return sizes, sizes[len(sizes) // 2]
 

@@ -36,7 +36,7 @@ class Shaped:
     cuts: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     """The axes of outputs by dimension, for those along which filling up was proved to change nothing."""
     mask: str = ""
-    """The input of which it was proved that places where it is zero do not count."""
+    """The input whose zeros were proved to have no effect."""
     fill_from: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """By dimension, for each size the least that is filled up to it, where open shapes are quicker below."""
     note: str = ""
@@ -87,7 +87,7 @@ def shape_samples(
 
 
 def in_turn(dimensions: Sequence[Dimension], count: int) -> list[Sizes]:
-    """Sizes for so many samples: every other one the usual size, those between in turn, and what lies between."""
+    """Sizes for this number of samples: every other one is the usual size; the others alternate."""
     others = [_others(dimension) for dimension in dimensions]
     found: list[Sizes] = []
     for number in range(count):
