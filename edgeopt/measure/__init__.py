@@ -1,1 +1,1 @@
-"""Measuring: trials as processes, contests in turns, statistics."""
+"""Measuring: trials as processes, interleaved contests, statistics."""

@@ -1,4 +1,4 @@
-"""How a session is called while it is measured: by so many threads at once, with so many samples a run."""
+"""How a session is called while it is measured: the number of threads and of samples a run."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Who takes part in a contest: a side, as it is asked for, and a contender, which is a loaded trial."""
+"""The sides of a contest as requested, and the contenders: their loaded trials."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ _KEPT_SLICES = 200
 
 
 class Side(msgspec.Struct, frozen=True):
-    """What is to take part: a name to show and what a trial is to load."""
+    """A side of a contest: the name to show and what its trial loads."""
 
     name: str
     load: Load
@@ -46,12 +46,12 @@ class Side(msgspec.Struct, frozen=True):
     """The model, bundle, program or address; empty: the name."""
     kind: Literal["model", "bundle", "command", "url"] = "model"
     concurrency: int = 1
-    """So many threads call the session at once."""
+    """The number of threads that call the session."""
 
 
 @dataclass(slots=True)
 class Contender:
-    """A loaded trial that takes part, and what each of its slices comes down to: the median latency, mostly."""
+    """A loaded trial in a contest, with a figure for each of its slices: mostly the median latency."""
 
     name: str
     child: Child
@@ -75,7 +75,7 @@ class Contender:
     """What a run took of the device's energy, in each stretch that was metered."""
 
     def patience_s(self, runs: int) -> float:
-        """How long so many runs may take before the trial counts as hung."""
+        """The time that a number of runs may take before the trial counts as hung."""
         return max(SLOWEST_ANSWER_S, 4 * runs * self.loaded.first_run_ms / 1e3)
 
     def turn(self, span_ms: float) -> float | None:

@@ -1,4 +1,4 @@
-"""The contest of `edgeopt bench`: sides run in turns, leg after leg of fresh processes, until the answer is clear.
+"""The contest of `edgeopt bench`: interleaved sides, in legs of fresh processes, until the answer is clear.
 
 The first side is compared with each other one. A side that crashes, hangs, takes all memory or answers nonsense
 is a result of the contest, which goes on with the others.
@@ -29,9 +29,9 @@ from edgeopt.measure.terms import CONTEST, LUCK_PERCENT
 
 # With few rounds or little time, legs are shorter, so that there are enough of them.
 _ENOUGH_LEGS = (6, 4)
-# Where few rounds are wanted, they are not worth starting processes for that take more than so many times as long.
+# Fresh processes are not worth starting if that takes more than this many times as long as the rounds.
 _START_SHARE = 4.0
-# One side alone is compared with nothing: it runs until its windows agree, and for so long at least.
+# A single side has no comparison: it runs until its windows agree, and at least this long.
 _ALONE_S, _ALONE_ROUNDS = 5.0, 30
 _MEASURED = "measuring"
 
@@ -55,7 +55,7 @@ def contest(
     state: StateSampler | None = None,
     meter: EnergyMeter | Unavailable | None = None,
 ) -> ContestReport:
-    """Measures the sides in turns; raises TrialError when not one of them can run.
+    """Measures the sides interleaved; raises TrialError if none of them can run.
 
     With `state`, rounds that the device spoils are run again. With `meter`, each slice's energy is noted.
     """
@@ -70,7 +70,7 @@ def contest(
 
 
 class _Contest:
-    """A match of which those who fall leave, and the others go on."""
+    """A match that goes on without the sides that fail."""
 
     def __init__(
         self, host: TrialHost, tallies: list[Tally], rules: Rules, emit: Emit, state: StateSampler | None
@@ -137,7 +137,7 @@ class _Contest:
     def _start_all(self, span_ms: float | None) -> None:
         """Fresh processes for all who still run, each warmed up by a slice that does not count.
 
-        One after the other: what loading takes is told.
+        One after the other, because loading times are reported.
         """
         for tally in self._running:
             self._emit(Progress("loading", tally.side.name, self._rounds or None, best=self._so_far))

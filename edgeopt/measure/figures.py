@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from edgeopt.measure.report import Figures
 
-# So many slices make a window: half a second and more, with several turns of the other sides in it.
+# Slices in a window: half a second and more, with several turns of the other sides in between.
 WINDOW_SLICES = 10
 RUNS_FOR_P99 = 100
 """The 99th percentile of fewer is hardly more than the slowest of them, and is not shown."""
@@ -39,7 +39,7 @@ def figures(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float
 def stable(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]) -> bool | None:
     """Whether the last three windows agree; None where there are fewer.
 
-    As Triton's perf_analyzer has it: of the three, the largest is at most 10 % above the smallest, in mean latency
+    As in Triton's perf_analyzer, the largest of the three is at most 10 % above the smallest, in mean latency
     and in throughput.
     """
     if len(latencies_ms) < _WINDOWS * WINDOW_SLICES:

@@ -1,4 +1,4 @@
-"""Writing a file that a user named: whole or not at all, and never in place of what is no plain file."""
+"""Writing a file that a user named: completely or not at all, and only over a plain file."""
 
 import errno
 import os

@@ -103,7 +103,7 @@ class LocalChild:
                 "not-started",
             ) from None
         self._guard = Guard(self._process.pid, limit, self._log.fileno())
-        # Not `select.select`, which knows no file number above 1023.
+        # Not `select.select`, which fails for file numbers above 1023.
         self._poll = select.poll()
         self._poll.register(self.fileno(), select.POLLIN)
         self._pending = bytearray()
@@ -151,7 +151,7 @@ class LocalChild:
         assert self._process.stdin is not None  # noqa: S101 - it was opened as a pipe
         if self._end_was is not None:
             return
-        # A child that has died is told by the next `receive`, together with how it died.
+        # The next `receive` reports a child that has died, and how.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(line.rstrip(b"\n") + b"\n")
             self._process.stdin.flush()

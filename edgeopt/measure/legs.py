@@ -31,8 +31,8 @@ of 1,000 proofs, three in 16.
 """
 SHORT_MS = 2.0
 LONGEST_S = 8.0
-"""A proof may take so long whatever time is left."""
-# Fresh processes also so many times as long as their rounds.
+"""The time that a proof may take even if less is left."""
+# Starting fresh processes may take this many times as long as their rounds.
 _OF_ONE = 4
 # Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
 _QUICK_LOAD_MS = 1000.0
@@ -48,7 +48,7 @@ class FallenError(TrialError):
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Processes that run in turns: the first is held against each of the others."""
+    """Interleaved processes: the first is compared with each of the others."""
 
     first: Contender
     others: tuple[Contender, ...]
@@ -126,7 +126,7 @@ class Terms:
 
     turns: Turns
     most: int
-    """So many legs."""
+    """The number of legs."""
     until_s: float
     """Then it ends, once it has run for some seconds and there are as many legs as are evidence."""
     wanted: Sequence[int]
@@ -134,9 +134,9 @@ class Terms:
     is_stopped: Callable[[], bool] = lambda: False
     """Asked before each round, so that it can tell at once."""
     most_stopped: int = SHORT_FEWEST
-    """So many legs then."""
+    """The number of legs in that case."""
     patience_s: float = LONGEST_S
-    """It may take so long when there is less time left."""
+    """The time that it may take when less is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Found:
 def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Found:
     """The first processes, warm, run the first leg, and fresh ones each further leg.
 
-    What is measured is added to what is known of the first. FallenError where one falls.
+    Adds the measurements to those of the first. Raises FallenError if a process fails.
     """
     proof = _Proof(pack, starter, terms, span_ms)
     leg_after_leg(proof, proof.pairs)

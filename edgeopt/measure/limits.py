@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def written(self, limit: LimitName) -> str:
-        """As it stands on a command line: `--max-slowdown 2%`."""
+        """As on a command line: `--max-slowdown 2%`."""
         value = f"{100 * (self.max_slowdown or 0):g}%" if limit == "max-slowdown" else f"{self.min_speedup:g}x"
         return f"--{limit} {value}"
 
@@ -73,8 +73,8 @@ def judgement(limits: Limits, checks: tuple[Check, ...]) -> Judgement:
 def lies(speedup: Interval, least: float, luck_percent: float = 0.0) -> Literal["above", "below", "across"]:
     """On which side of a limit an interval lies as a whole.
 
-    `luck_percent`: sides that stayed in the same processes may differ by so much for their whole life, which no
-    interval of theirs shows, so their middle must be so far beyond the limit as well.
+    `luck_percent`: sides that stayed in the same processes may differ by this for their whole life, which no
+    interval of theirs shows, so their middle must be this far beyond the limit too.
     """
     luck = 1 + luck_percent / 100
     if speedup.low >= least and speedup.median >= least * luck:

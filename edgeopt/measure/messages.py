@@ -27,7 +27,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     patience_s: float = 50.0
     """How long a program may take to say that it is ready: a little less than its answer is waited for."""
     batch: int = 1
-    """So many samples go into each run."""
+    """Samples in each run."""
 
 
 class Describe(msgspec.Struct, frozen=True, tag="describe"):
@@ -45,7 +45,7 @@ class Time(msgspec.Struct, frozen=True, tag="time"):
 
     slice_ms: float
     concurrency: int = 1
-    """So many threads call the session at once."""
+    """Threads that call the session."""
 
 
 class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
@@ -55,7 +55,7 @@ class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
     count: int
     out_path: str
     batch: int = 1
-    """So many go into one run; each has an answer of its own all the same."""
+    """Samples in one run; each still gets its own answer."""
 
 
 class Watch(msgspec.Struct, frozen=True, tag="watch"):
@@ -66,13 +66,13 @@ class Watch(msgspec.Struct, frozen=True, tag="watch"):
 
     slice_ms: float
     interval_ms: float | None = None
-    """From the begin of one run to that of the next; None: as fast as it goes."""
+    """From the start of one run to the start of the next; None: as fast as possible."""
     anew: bool = False
     """The first after a pause, in which nothing came due and nothing was missed."""
 
 
 class Places(msgspec.Struct, frozen=True, tag="places"):
-    """Load a model of which parts fell back, and tell the time of one run by provider or device."""
+    """Load a model with parts that fell back, and report the time of one run by provider or device."""
 
     load: Load
 
@@ -127,7 +127,7 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     placement: Placement | None = None
     """None where there is only one place to run, or the runtime does not tell."""
     import_ms: float | None = None
-    """Importing the runtime, of which `load_ms` is net."""
+    """Importing the runtime, which `load_ms` excludes."""
     begin_s: float | None = None
     """When the request was taken up, on the machine's monotonic clock: the process had started by then."""
     warnings: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ class StageTimes(msgspec.Struct, frozen=True):
     inference_ms: float
     runs: int
     pre_ms: float | None = None
-    """None where there is none, or no sample of what it takes."""
+    """None without processing, or without a sample for it."""
     post_ms: float | None = None
 
 

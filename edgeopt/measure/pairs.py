@@ -1,4 +1,4 @@
-"""The one loop of legs: sides in turns, leg after leg of fresh processes, the first against each other one.
+"""The loop of legs: interleaved sides in fresh processes for each leg, the first against each other one.
 
 Where a process happens to lie in memory and on the cores makes it a few per cent faster or slower for as long as
 it lives, and more rounds of the same processes only make one sure of that. So a leg is one observation: see
@@ -23,7 +23,7 @@ class Match(Protocol):
 
     @property
     def players(self) -> Sequence[Sliced]:
-        """The first, and those that it is held against."""
+        """The first, and those that it is compared with."""
         ...
 
     def renew(self) -> bool:
@@ -55,7 +55,7 @@ class Pairs:
     legs: list[list[Leg]]
     decisions: list[Decision | None] = field(default_factory=list)
     fewest: int = 0
-    """Before there are so many legs, nothing is said."""
+    """The number of legs before anything is concluded."""
 
     @classmethod
     def of(cls, others: int, rules: Rules, fewest: int = 0) -> "Pairs":

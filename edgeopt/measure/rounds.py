@@ -1,4 +1,4 @@
-"""The one loop of rounds: all who take part have turns, so that what disturbs one disturbs all.
+"""The loop of rounds: the sides run interleaved, so that a disturbance hits all of them.
 
 On a noisy machine a time means little and a ratio within one round means much: each round gives everybody one
 turn, in changing order, and only ratios within a round are compared. In what those who take turns differ: see
@@ -56,7 +56,7 @@ class Round(NamedTuple, Generic[_Player, _Taken]):
 
     number: int
     done: int
-    """So many by now, with this one."""
+    """The number of rounds so far, with this one."""
     is_look: bool
     """It is looked who stays, and whether it is over; not where the time is up."""
     taken: list[tuple[_Player, _Taken]]
@@ -64,9 +64,9 @@ class Round(NamedTuple, Generic[_Player, _Taken]):
 
 
 class DeviceWatch:
-    """What is done around each round: the device is looked at, and so many rounds that it spoils are run again.
+    """Hooks around each round: they check the device; a limited number of spoiled rounds is run again.
 
-    `before` is told the number of the round and how many take part.
+    `before` receives the number of the round and the number of sides.
     """
 
     def __init__(

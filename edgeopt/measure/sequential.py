@@ -44,7 +44,7 @@ class Rules(msgspec.Struct, frozen=True):
     time_limit_s: float = 60.0
     """A leg that was begun is ended."""
     looks: tuple[int, ...] = CONTEST.looks
-    """After so many legs it is judged."""
+    """The numbers of legs after which it is judged."""
     error: float = CONTEST.error
     """The chance, over all looks and all pairs, of calling a difference where none is."""
     same_percent: float = CONTEST.same_percent
@@ -52,9 +52,9 @@ class Rules(msgspec.Struct, frozen=True):
     at_most_percent: float = CONTEST.at_most_percent
     """Ended when a difference, if there is one, is proved to be smaller than this."""
     repeats_most: int = 10
-    """So many rounds taken in a bad state of the device are run again; further ones count, and are marked."""
+    """The number of spoiled rounds that are run again; further ones count, and are marked."""
     patience_s: float = 60.0
-    """A process that says nothing for so long while it runs a slice has hung."""
+    """A process that sends nothing for this time during a slice has hung."""
     load_patience_s: float | None = None
     """Likewise while it loads; None: by its backend and size, see `load_patience_s` of `contender`."""
     limits: tuple[float, ...] = ()
@@ -106,7 +106,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def leg_of(first_ms: Sequence[float], second_ms: Sequence[float], fresh: bool = True) -> Leg:
-    """Compares the slices of two sides, which ran in turns."""
+    """Compares the slices of two sides that ran interleaved."""
     first, second = np.log(np.asarray(first_ms)), np.log(np.asarray(second_ms))
     least, its_least = float(first.min()), float(second.min())
     return Leg(its_least - least, float(np.median(second - first)), len(first), fresh, least, its_least)

@@ -59,7 +59,7 @@ def sign_interval(values: Sequence[float], confidence: float) -> Interval:
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     count, tail, outside = len(ordered), (1 - confidence) / 2, 0
     below = 0.5**count
-    # `outside` rounds may lie on each side as long as so many or fewer heads in `count` throws are rare enough.
+    # `outside` rounds may lie on each side as long as at most that many heads in `count` throws are rare enough.
     while below <= tail and outside < count // 2:
         outside += 1
         below += math.comb(count, outside) * 0.5**count
@@ -106,7 +106,7 @@ def _outside(count: int) -> int:
 
 @lru_cache(256)
 def student_quantile(tail: float, degrees: int) -> float:
-    """The value that Student's t with so many degrees of freedom exceeds with the chance `tail` (below 1/2)."""
+    """The value that Student's t with these degrees of freedom exceeds with the chance `tail` (below 1/2)."""
     low, high = 0.0, 2.0
     while _student_tail(high, degrees) > tail:
         low, high = high, 2 * high

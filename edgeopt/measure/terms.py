@@ -1,6 +1,6 @@
-"""Who takes turns, and in what one differs from another: when it looks, how sure it is, and who leaves.
+"""Schedules of interleaved runs: when a result is judged, how certain it must be, and which sides leave.
 
-All of them run by the same loops: rounds in turns (`rounds`), and legs of fresh processes (`pairs`).
+All of them use the same loops: interleaved rounds (`rounds`), and legs of fresh processes (`pairs`).
 """
 
 import math
@@ -10,7 +10,7 @@ import msgspec
 
 LOOKS = (3, 4, 6, 9, 13, 19, 28, 41)
 LUCK_PERCENT = 4.0
-"""Two processes of one model may differ by so much for their whole life; fresh ones average it out."""
+"""Two processes of one model may differ by this for their whole life; fresh ones average it out."""
 
 
 class Turns(msgspec.Struct, frozen=True):
@@ -18,10 +18,10 @@ class Turns(msgspec.Struct, frozen=True):
 
     name: str
     looks: tuple[int, ...]
-    """It may end after so many legs, or rounds where there are no legs; between them it is not judged, for every
+    """Legs, or rounds without legs, after which it may end; it is not judged between them, because every
     look may err. The last one ends it, unless who asks says how many rounds there are."""
     fewest: int = 1
-    """So many legs or rounds are run however late it is."""
+    """The legs or rounds that run regardless of the time."""
     falls: Literal["leaves", "ends it"] = "leaves"
     """What becomes of it when one crashes, hangs or answers nonsense."""
     error: float = 0.0
@@ -31,15 +31,15 @@ class Turns(msgspec.Struct, frozen=True):
     at_most_percent: float = 0.0
     """It is over when a difference is proved to be smaller than this."""
     patient: int = 0
-    """After so many legs it is over where the gain is worth nothing, for that may never be clear; 0: never."""
+    """The legs after which it ends if the gain is negligible, because that may never be clear; 0: never."""
     apart_percent: float = math.inf
     """It is over at a look where two are further apart than this."""
     keeps: tuple[float, ...] = ()
     """Who has less than this share of the best speed leaves: one for each look. It is over when one is left."""
     legs: tuple[int, ...] = ()
-    """So many legs of fresh processes at most, of the first who is tried, and of those behind it."""
+    """The most legs of fresh processes, for the first candidate and for those behind it."""
     leg_rounds: tuple[int, int] = (0, 0)
-    """So many rounds at least, where there is time, and at most; a start that takes long is worth more of them."""
+    """The fewest rounds, if there is time, and the most; a slow start is worth more of them."""
 
     @property
     def most(self) -> int:

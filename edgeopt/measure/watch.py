@@ -19,9 +19,9 @@ from edgeopt.measure.messages import Watch, Watched
 
 # An answer every 80 ms and a look at the device every 100: curves that move, at a cost that nobody measures.
 SLICE_MS = 80.0
-# So many slices are asked for in advance, so that the model runs on while its last answer is read.
+# Slices requested in advance, so that the model runs on while its last answer is read.
 _AHEAD = 2
-# Throughput is told of this long, or longer until so many runs are in it.
+# Throughput is reported over this time, or longer until it covers this number of runs.
 _THROUGHPUT_S, _THROUGHPUT_RUNS, _THROUGHPUT_LONGEST_S = 1.0, 10, 10.0
 _FEWEST_MISSED, _MISSED_SHARE = 10, 0.1
 
@@ -52,7 +52,7 @@ def watch(
     emit: Emit,
     patience_s: float | None = None,
 ) -> WatchReport:
-    """Runs it until the time is up, or Ctrl-C or SIGTERM, its end without `seconds`, of which it makes a report.
+    """Runs it until the time is up, or until Ctrl-C or SIGTERM, which end a run without `seconds` with a report.
 
     Raises TrialError when it crashes or hangs.
     """
@@ -158,7 +158,7 @@ class RunGauges:
         self._count_missed(answer.missed)
 
     def _throughput(self, runs: int, seconds: float) -> float:
-        """Runs a second lately: of a second when there are many, of up to ten when there are few."""
+        """Recent runs a second: over one second if there are many, over up to ten if there are few."""
         self._lately.append((runs, seconds))
         total, length = (sum(values) for values in zip(*self._lately, strict=True))
         while len(self._lately) > 1:

@@ -15,7 +15,7 @@ from edgeopt.measure.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Fail
 
 CHILD_MODULE = "edgeopt.measure.apart.child"
 LIMIT_S = 1800.0
-"""For one answer: nothing that ends by itself takes longer, and whoever waits can cancel."""
+"""For one answer: no call that ends takes longer, and the caller can cancel."""
 
 
 class Apart:

@@ -32,7 +32,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _planned(value: object, arrays: list[np.ndarray[Any, Any]]) -> object:
-    """`null` for an array; a sequence and a map are written out, with what stands in them."""
+    """`null` for an array; a sequence and a map are written with their contents."""
     if isinstance(value, list):
         return {"list": [_planned(each, arrays) for each in value]}
     if isinstance(value, dict):

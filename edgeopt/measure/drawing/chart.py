@@ -149,7 +149,7 @@ class _Axis:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """The roundest first; both ends where there is none."""
+    """The roundest first; both ends if there is none."""
     found: list[float] = []
     for digits in ((1.0,), (2.0, 5.0), (1.5, 3.0, 7.0), (1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2.5, 4.0, 6.0, 8.0, 9.0)):
         for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):

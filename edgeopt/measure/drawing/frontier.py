@@ -7,7 +7,7 @@ from typing import NamedTuple
 _HEIGHT = 9
 _NARROWEST = 24
 _EXACT_DB = 80.0
-"""What is as exact as this stands on the highest line: to scale it would press all else into the lowest."""
+"""Points at least this exact are drawn on the highest line: to scale, they would squeeze all others together."""
 
 
 class Dot(NamedTuple):

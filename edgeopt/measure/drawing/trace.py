@@ -50,7 +50,7 @@ def write_trace(report: ContestReport, path: Path) -> None:
 
 
 def _every(report: ContestReport) -> int:
-    """Of so many runs one is drawn."""
+    """One run in this many is drawn."""
     runs = sum(len(one.starts_ms) for side in report.sides for one in side.slices)
     return max(1, -(-runs // MOST_RUNS))
 

@@ -1,4 +1,4 @@
-"""Duty cycles: how a model is measured where full speed in turns is not the question.
+"""Workloads other than interleaved runs at full speed.
 
 `cold` fresh processes · `paced` by the clock · `sustained` for minutes · `concurrent` several at once
 """

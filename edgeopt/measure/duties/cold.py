@@ -39,7 +39,7 @@ class _Starting:
 
 
 def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emit) -> ColdReport:
-    """Starts the sides in turns, each time anew; raises TrialError when none can start."""
+    """Starts the sides interleaved, in fresh processes; raises TrialError if none can start."""
     if rules.repetitions < 1:
         raise UsageError("A cold start must be repeated at least once.", "Give --rounds 9 or so.")
     begin = time.monotonic()

@@ -1,6 +1,6 @@
-"""Several at once: threads that call one session, and sessions in processes of their own, against one alone.
+"""Concurrency: threads that call one session, and sessions in separate processes, against one alone.
 
-All levels stay loaded and run in turns, so that throughputs of the same round can be compared.
+All levels stay loaded and run interleaved, so that throughputs of the same round can be compared.
 """
 
 import time
@@ -58,7 +58,7 @@ class _Running:
 def run_concurrent(
     host: TrialHost, sides: Sequence[Side], rules: ConcurrentRules, emit: Emit
 ) -> ConcurrencyReport:
-    """Measures every level of every side in turns; raises TrialError when none can run."""
+    """Measures every level of every side interleaved; raises TrialError if none can run."""
     _check(rules)
     begin = time.monotonic()
     gauges = Gauges(emit)

@@ -10,7 +10,7 @@ SAME = 0.05
 """A device that ends within 5 % of its first speed has kept it."""
 _FEWEST_WINDOWS = 6
 _SPAN_S = 60.0
-# Of all pairs of an early and a late window, so many must agree before a change is more than ups and downs.
+# The share of pairs of an early and a late window that must agree before a change is more than noise.
 _AGREE = 0.9
 _CLOCK_FELL, _WARMER_C, _OTHERS_PERCENT = 0.05, 3.0, 15.0
 
@@ -54,7 +54,7 @@ def _middle(windows: Sequence[Window]) -> float:
 
 
 def _held_up(early: Sequence[Window], late: Sequence[Window], speed: float) -> str:
-    """Where runs take as long as ever but fewer are done: a quota, or others, hold the process up between them."""
+    """Runs take as long as before but fewer complete: a quota or other processes delay the time between them."""
     done = median(w.throughput_per_s for w in late) / median(w.throughput_per_s for w in early)
     return f" (runs a second: {done:.2f}x)" if abs(done / speed - 1) > 2 * SAME else ""
 

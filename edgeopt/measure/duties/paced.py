@@ -1,4 +1,4 @@
-"""Paced: so many runs a second by the clock, as requests come from outside; between runs the device may idle.
+"""Paced: a fixed rate of runs, as requests arrive from outside; the device may idle between runs.
 
 A model that wins at full speed can lose here: caches are cold, clocks are low and threads sleep between runs.
 """
@@ -65,9 +65,9 @@ def run_paced(
     emit: Emit,
     meter: EnergyMeter | Unavailable | None = None,
 ) -> PacedReport:
-    """Measures the sides in turns at a rate; raises TrialError when none can run.
+    """Measures the sides interleaved at a rate; raises TrialError if none can run.
 
-    With `meter`, energy by run is told, or why it is not known.
+    With `meter`, reports the energy of a run, or why it is unknown.
     """
     if not 0 < rules.rate_per_s < float("inf"):
         raise UsageError(f"{rules.rate_per_s} is not a rate.", "Give runs per second above 0: --rate 30")

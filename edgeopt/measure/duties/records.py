@@ -34,9 +34,9 @@ class SustainedRules(msgspec.Struct, frozen=True):
 
 class ConcurrentRules(msgspec.Struct, frozen=True):
     threads: tuple[int, ...] = (1, 2, 4)
-    """So many at once in one session; 1 is always measured."""
+    """Concurrent calls of one session; 1 is always measured."""
     processes: tuple[int, ...] = ()
-    """So many sessions at once, each in a process of its own."""
+    """Concurrent sessions, each in a separate process."""
     rounds: int = CONCURRENT.most
 
 
@@ -193,7 +193,7 @@ class SustainedReport(msgspec.Struct, frozen=True):
 
 
 class Level(msgspec.Struct, frozen=True):
-    """So many at once."""
+    """The concurrency."""
 
     kind: Literal["threads", "processes"]
     count: int

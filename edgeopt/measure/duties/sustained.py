@@ -39,7 +39,7 @@ def run_sustained(
     """Runs the sides one after another, each for the whole time.
 
     Ctrl-C or SIGTERM ends it with what there is by then; before the first window they go on as everywhere.
-    With `meter`, energy by run is told, or why it is not known. Raises TrialError when no side can run.
+    With `meter`, reports the energy of a run, or why it is unknown. Raises TrialError if no side can run.
     """
     window_s = _window_s(rules)
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""Samples that show whether a model hears its mask: other lengths, other fillings, gaps, and rows side by side.
+"""Samples that show whether a model applies its mask: other lengths, other padding, gaps, and mixed rows.
 
 What skips padding is right on such a model only; data of one kind could hide that it is not.
 """
@@ -62,7 +62,7 @@ def _takes_rows(model_ir: "ir.Model") -> bool:
 
 
 def _beside(first: Sample, second: Sample, empty: Sample) -> Sample:
-    """Three rows: two lengths, and one of which nothing counts."""
+    """Three rows: two lengths, and one row that is all padding."""
     names = [name for name in first if is_mask(name, np.ndim(first[name]))]
     rows = [first, second, {**empty, **{name: np.zeros_like(empty[name]) for name in names}}]
     return {name: np.concatenate([row[name] for row in rows]) for name in first}

@@ -1,4 +1,4 @@
-"""Sequences and maps as tensors, for a proof: the backends hand out tensors only, and refuse such a model."""
+"""Sequences and maps as tensors, for a proof: backends return tensors only and refuse such models."""
 
 from pathlib import Path
 from typing import Any

@@ -3,7 +3,7 @@
 Answers that are close everywhere need no further question. Where they are not, the source itself says how much
 rounding does to it: it is run again with every input and weight moved by about one unit in the last place, and
 without the runtime's own optimizer. A rewrite may move a result a few times as far as that, and no further. NaN
-and infinity must stand where they stand in the source's answer; rounding excuses none.
+and infinity must be at the same places as in the source's answer; rounding never explains them.
 """
 
 from collections.abc import Mapping, Sequence

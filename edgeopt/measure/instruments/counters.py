@@ -136,7 +136,7 @@ def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str,
 def memory_bytes_estimate(counters: Mapping[str, float], line_bytes: int = LINE_BYTES) -> float | None:
     """An estimate of what came from memory: a line for each load that the last cache did not have.
 
-    What was fetched ahead of its use and what was written is not in it, so the true traffic is higher.
+    Prefetched and written data is not included, so the true traffic is higher.
     """
     misses = counters.get("llc_load_misses", counters.get("cache_misses"))
     return None if misses is None else misses * line_bytes

@@ -26,7 +26,7 @@ class EnergyMeter:
 
     @staticmethod
     def open(host: Host | None = None, gpus: Sequence[int] = ()) -> "EnergyMeter | Unavailable":
-        """The best meter here; `gpus` are the NVIDIA GPUs that take part, whose energy is then added."""
+        """The best meter of this device; the energy of the NVIDIA GPUs in `gpus` is added."""
         host = host or LocalHost(cache_folder=None)
         reasons = []
         parts: list[EnergySource] = []

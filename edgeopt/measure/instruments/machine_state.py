@@ -17,7 +17,7 @@ from edgeopt.measure.report import RoundState
 OTHERS_PERCENT = 15.0
 STEAL_PERCENT = 5.0
 CLOCK_FALL_PERCENT = 10.0
-# The kernel counts in ticks of 10 ms, rounded down by process and by field: so much may be rounding.
+# The kernel counts in ticks of 10 ms, rounded down by process and field: this much may be rounding.
 _ROUNDING_TICKS = 3
 _FEWEST_TICKS = 5
 # Of shorter rounds, those just before are judged with the one that ended: over 45 ms, rounding alone would hide
@@ -98,7 +98,7 @@ class StateSampler:
     """Looks at the device when a round begins and when it ends. Where things lie is looked up once.
 
     `own_pids` are the processes that the contest started; they, this process, and all that descend from them are
-    not "others". `judge_others=False`: what others do is told, and makes no round bad; for served models, whose
+    not "others". `judge_others=False`: the load of others is reported but spoils no round; for models whose
     server is one of them.
     """
 

@@ -43,7 +43,7 @@ class _Finder:
                 self.made_by[value] = place
 
     def told(self, kernel: Kernel) -> list[int]:
-        """Constants are told too where they were folded into a kernel; they are not its work."""
+        """Lists folded constants too, although they are not the kernel's work."""
         found = [place for text in kernel.sources for place in self._named(text)]
         given = [self.made_by[value] for value in kernel.outputs if value in self.made_by]
         places = list(dict.fromkeys((*found, *given)))
@@ -62,7 +62,7 @@ class _Finder:
         return []
 
     def between(self, begin: Iterable[int], taken: set[int]) -> list[int]:
-        """The nodes before these that no kernel is told to stand for."""
+        """The nodes before these that no kernel represents."""
         found: list[int] = []
         waiting = list(begin)
         while waiting:

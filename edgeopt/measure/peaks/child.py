@@ -10,7 +10,7 @@ from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, T
 from edgeopt.measure.processes.serve import Answering, serve
 
 Rates = Callable[[float], tuple[float, ...]]
-"""Runs for so many milliseconds."""
+"""Runs for this number of milliseconds."""
 
 # numpy's own library would share a dot product among threads; here each thread is to go through its own memory.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

@@ -1,4 +1,4 @@
-"""A measuring process that may crash or hang at any task: it is started anew without that task."""
+"""A measuring process that may crash or hang at any task: it is then restarted without that task."""
 
 import time
 

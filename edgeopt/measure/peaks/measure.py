@@ -106,7 +106,7 @@ def _is_wanted(task: Task, lane: Lane, number: int) -> bool:
     """Whether another slice may tell something new.
 
     One core's rates are the same from slice to slice. All cores together are rarely undisturbed: they go on for as
-    long as there is time, unless they have reached what so many times one core gives.
+    long as there is time, unless they have reached the sum of the single cores.
     """
     if number < _ROUNDS_FOR_ALL:
         return True

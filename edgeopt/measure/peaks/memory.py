@@ -139,7 +139,7 @@ def _pieces(task: Stream) -> int:
 def _windows(thread: int, rows: int, columns: int) -> tuple[Floats, Floats]:  # noqa: ARG001 - each has its own
     """Two arrays whose rows overlap; half a page apart, or a write to one would hold up reads of the other.
 
-    They are kept: to write so much memory for the first time takes longer than to measure with it.
+    They are kept: the first write to this much memory takes longer than the measurement.
     """
     size = rows * _LINE_BYTES + columns * _FLOAT_BYTES
     apart = -(-size // _PAGE_BYTES) * _PAGE_BYTES + _PAGE_BYTES // 2

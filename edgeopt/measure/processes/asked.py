@@ -1,6 +1,6 @@
-"""A process that is asked one thing after another; where it ends, the next question has one of its own.
+"""A process that answers one question after another; if it ends, the next question starts a new one.
 
-How it ended is an answer like any other. Whoever cannot go on without a process hands answers to
+How it ended is an answer like any other. Callers that cannot go on without a process pass answers to
 `refuse_machine_failure`.
 """
 
@@ -41,7 +41,7 @@ class Asked(Generic[Answer]):
             return self.answer(limit_s)
         except BaseException:
             # Nobody waits for the answer any more: it could be taken for that to another question, and what it
-            # writes meanwhile stands in the way of whoever removes its files.
+            # writes meanwhile blocks the removal of its files.
             self.close()
             raise
 

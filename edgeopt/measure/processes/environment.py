@@ -17,7 +17,7 @@ def child_environment(
 ) -> dict[str, str]:
     """What a child sees; what libraries write for a while goes to the folder too, and goes with it.
 
-    One that calculates nothing with numpy keeps its BLAS to one thread: else one for each core spins for a tenth
+    A child that does not compute with numpy gets one BLAS thread: otherwise one per core spins for a tenth
     of a second as the child starts, beside what is to be measured.
     """
     own = dict(os.environ)

@@ -7,7 +7,7 @@ _LONGEST = 200
 
 
 def append_only(log: int) -> None:
-    """Whoever writes to it writes at its end, also after it was cut."""
+    """Writers append at its end, also after it was cut."""
     if os.name == "posix":
         import fcntl
 
@@ -15,7 +15,7 @@ def append_only(log: int) -> None:
 
 
 def last_words(log: int) -> str:
-    """The last line that says anything; empty where there is none, or the file cannot be read."""
+    """The last line with text; empty if there is none, or the file cannot be read."""
     try:
         size = os.fstat(log).st_size
         tail = os.pread(log, _TAIL_BYTES, max(0, size - _TAIL_BYTES))

@@ -5,5 +5,5 @@ import sys
 
 def leave_out_the_converter() -> None:
     """For processes of edgeopt's own, before they import it: a user's process may want to convert models too."""
-    # None is how Python is told that a module is not there, and OpenVINO does without.
+    # None makes an import fail as if the module were missing; OpenVINO works without it.
     sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]

@@ -37,5 +37,5 @@ def chance(seed: int | None = None) -> Random:
 
 
 def draw(random: Random) -> Padding:
-    """For one process; the next draws anew."""
+    """For one process; the next one draws again."""
     return Padding(random.randrange(_ENVIRONMENT_BYTES), random.randrange(_ARGUMENT_BYTES))

@@ -7,7 +7,7 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.errors import UsageError
 
-# So many batches in rotation, where samples of a batch alone would be few enough for a cache.
+# Batches in rotation, if the samples of a single batch would fit in a cache.
 _FEWEST = 2
 
 

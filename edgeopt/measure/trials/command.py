@@ -139,9 +139,9 @@ def write_rotation(folder: Path, rotation: Sequence[dict[str, Array]]) -> Path:
 
 
 def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
-    """Says when much of a run's time is the way to the program and back.
+    """Warns if much of a run's time is the way to the program and back.
 
-    The way is that to a process which answers at once, in turns with runs: what it takes to wake a process is
+    The way is timed with a process that answers at once, interleaved with runs: the time to wake a process is
     another thing from moment to moment.
     """
     first_s = _lap_s(program.run, turns[0])

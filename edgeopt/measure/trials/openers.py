@@ -84,7 +84,7 @@ def describe(request: Describe) -> Loads:
 
 
 def times_by_place(request: Load) -> dict[str, float]:
-    """Milliseconds of one run by provider or device; it loads anew, because counting costs time."""
+    """Milliseconds of one run by provider or device; loads the model again, because counting costs time."""
     from edgeopt.backends import backend_named
     from edgeopt.bundle.runtime.session import locate
 

@@ -12,7 +12,7 @@ _STEADY_EVERY_S = 1.0
 
 
 class Phases:
-    """The phases are start, import, load, first_run and steady; each is told once it has ended."""
+    """The phases are start, import, load, first_run and steady; each is reported once it has ended."""
 
     def __init__(self, sizes: Callable[[], Sizes] = exact_sizes, gauge: DeviceGauge | None = None) -> None:
         self.sizes, self.gauge = sizes, gauge

@@ -16,7 +16,7 @@ _FEWEST_RUNS, _MOST_RUNS = 5, 2000
 
 
 def time_stages(path: Path, seconds: float) -> StageTimes:
-    """Of a bundle on its golden samples, for about so long; raises UsageError where it does not process."""
+    """Times the stages of a bundle on its golden samples for this long; raises UsageError without processing."""
     place = locate(path)
     bundle = place.bundle
     told = bundle.deployment.processing if bundle is not None else None

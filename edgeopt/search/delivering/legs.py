@@ -8,7 +8,7 @@ from edgeopt.search.stopping import Ending
 
 
 def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today: int) -> Terms:
-    """The terms of a proof: `rivals` ways to run the baseline, `today` ways to run the incumbent, which decides."""
+    """The terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
 
     def is_stopped() -> bool:
         if ending.is_asked:
