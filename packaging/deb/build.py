@@ -86,14 +86,14 @@ def unit() -> str:
     return text.replace("DynamicUser=yes\n", "User=edgeopt-agent\nGroup=edgeopt-agent\nRemoveIPC=yes\n")
 
 
-def install_packages(site: Path, work: Path, architecture: str, report: Path) -> None:
-    """Installs edgeopt and what it needs to serve, as constraints.txt has it, from wheels of an architecture."""
+def install_packages(site: Path, work: Path, architecture: str, report: Path, extras: str = EXTRAS) -> None:
+    """Installs edgeopt and what its extras need, as constraints.txt has it, from wheels of an architecture."""
     wheels = work / "wheels"
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(wheels), str(ROOT)]
     subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
     (wheel,) = wheels.glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-compile")
-    wanted = ("--only-binary", ":all:", "-c", str(ROOT / "constraints.txt"), f"{wheel}[{EXTRAS}]")
+    wanted = ("--only-binary", ":all:", "-c", str(ROOT / "constraints.txt"), f"{wheel}[{extras}]")
     subprocess.run(
         [*pip, "--target", str(site), "--report", str(report), *platforms(architecture), *wanted], check=True
     )
