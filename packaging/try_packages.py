@@ -1,16 +1,15 @@
 """Tries the packages of this checkout, each in a new Debian, and ends with a table: `make try-packages`, as root.
 
-try_packages.py                        # amd64, arm64, riscv64, desktop
-try_packages.py amd64 desktop          # only these
-try_packages.py amd64 --base FOLDER    # in a copy of a debootstrap folder
-
 Needs root and debootstrap; for other architectures qemu-user-static and binfmt_misc, for the app Xvfb. A target
 whose tools are missing is skipped. Exit code 0: all that ran worked; 1: something failed; 3: nothing could run.
 """
 
 import argparse
+import os
 import platform
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,18 +20,15 @@ from pathlib import Path
 import try_deb
 import try_desktop
 import try_riscv64
-from try_deb import MACHINES, ROOT, SAMPLE, Figures, missing, run_in_folder
+from debian import MACHINES
+from try_deb import ROOT, SAMPLE, Figures, TrialError, host
 
-HEADER = (
-    "target",
-    "package MB",
-    "installed MiB",
-    "install s",
-    "total s",
-    "failed requests",
-    "slowest ms",
-    "result",
-)
+SIZES = ("package MB", "installed MiB")
+HEADER = ("target", *SIZES, "install s", "total s", "failed requests", "slowest ms", "result")
+EXAMPLES = """examples:
+  try_packages.py                        every target
+  try_packages.py arm64                  one of them
+  try_packages.py amd64 --base FOLDER    in a copy of a debootstrap folder"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +54,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="try_packages.py",
         description="Try the packages, each in a new Debian.",
-        epilog="example: try_packages.py amd64 desktop",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     targets = (*MACHINES, try_riscv64.ARCHITECTURE, "desktop")
+    model, picture = SAMPLE.with_suffix(".onnx"), ROOT / "build/desktop.png"
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{', '.join(targets)}; all by default")
-    parser.add_argument("--base", type=Path, help="a fresh debootstrap folder to copy, for one target")
+    parser.add_argument("--base", type=Path, metavar="FOLDER", help="fresh debootstrap folder, for one target")
+    parser.add_argument("--model", type=Path, metavar="FILE", default=model, help="model for the app")
     parser.add_argument(
-        "--model", type=Path, default=SAMPLE.with_suffix(".onnx"), help="the model that the app opens"
-    )
-    parser.add_argument(
-        "--picture", type=Path, default=ROOT / "build/desktop.png", help="where to write the app's picture"
+        "--picture", type=Path, metavar="FILE", default=picture, help="picture of the app to write"
     )
     given = parser.parse_args(arguments)
     if unknown := [each for each in given.targets if each not in targets]:
@@ -101,6 +97,42 @@ def run(trial: Trial) -> Result:
     began, figures = time.monotonic(), Figures()
     failure = run_in_folder(f"try-{trial.target}-", lambda work: trial.run(work, figures))
     return Result(trial.target, failure=failure, total_s=time.monotonic() - began, figures=figures)
+
+
+def run_in_folder(prefix: str, trial: Callable[[Path], None]) -> str:
+    """Runs a trial in a new folder, which it removes; what failed, in one line, or nothing."""
+    work = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+    try:
+        trial(work)
+    except Exception as error:  # noqa: BLE001 - the other trials run whatever this one raises
+        reason = f"{'' if isinstance(error, TrialError) else f'{type(error).__name__}: '}{error}"
+        print(f"FAILED: {reason}\n{getattr(error, 'stdout', None) or ''}{getattr(error, 'stderr', None) or ''}")
+        return reason.partition("\n")[0]
+    finally:
+        # Not a TemporaryDirectory: that would go into what is still mounted, and remove it.
+        unmount(work)
+        shutil.rmtree(work)
+    return ""
+
+
+def unmount(folder: Path) -> None:
+    """Unmounts all below a folder, also what an interrupted debootstrap left."""
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for mount in reversed([each for each in mounts if Path(each).is_relative_to(folder)]):
+        host("umount", "--lazy", mount)
+
+
+def missing(machine: str, base: Path | None, *programs: str) -> str:
+    """Why a trial cannot run here; empty if it can."""
+    if os.geteuid() != 0:
+        return "needs root, for chroot"
+    for program in ("dpkg-deb", *(() if base else ("debootstrap",)), *programs):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    if machine != platform.machine() and not Path("/proc/sys/fs/binfmt_misc", f"qemu-{machine}").exists():
+        remedy = "install qemu-user-static and binfmt-support, and run update-binfmts --enable"
+        return f"the kernel does not run programs for {machine}: {remedy}"
+    return ""
 
 
 def table(results: list[Result]) -> str:

@@ -5,12 +5,11 @@ The speed and the CPU's features are not tried: emulated, /proc is that of this 
 """
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from try_deb import ROOT, Figures, TrialError, host, inside, make_root, mebibytes, step
+from try_deb import PIP, Figures, TrialError, build_wheel, host, inside, make_root, mebibytes, step
 
 ARCHITECTURE = "riscv64"
 # The first Debian with riscv64.
@@ -39,16 +38,13 @@ def run_trial(work: Path, figures: Figures, base: Path | None) -> None:
 
 def install(work: Path, root: Path, figures: Figures) -> str:
     """Installs the wheel of this checkout beside Debian's packages; the versions of those."""
-    host(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(work), str(ROOT))
-    (wheel,) = work.glob("*.whl")
+    wheel = build_wheel(work)
     (python,) = root.glob("usr/lib/python3.*")
     site = root / "usr/local/lib" / python.name / "dist-packages"
     began = time.monotonic()
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--target", str(site))
-    version = f"--python-version={python.name.removeprefix('python')}"
-    anywhere = ("--platform=any", version, "--only-binary", ":all:", "-c", str(ROOT / "constraints.txt"))
-    host(*pip, *anywhere, *PURE)
-    host(*pip, "--no-deps", str(wheel))
+    target = ("--target", str(site), "--platform=any", f"--python-version={python.name.removeprefix('python')}")
+    host(*PIP, *target, *PURE)
+    host(*PIP, *target, "--no-deps", str(wheel))
     figures.package_mb, figures.installed_mib = wheel.stat().st_size / 1e6, mebibytes(site)
     figures.install_s = time.monotonic() - began
     return inside(

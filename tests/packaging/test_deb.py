@@ -172,7 +172,7 @@ def test_zsh_completes_at_the_first_tab(tree, tmp_path):
 
 
 def test_a_package_for_another_architecture_takes_wheels_of_that_one(build):
-    options = build.platforms("arm64")
+    options = build.debian.platforms("arm64")
     assert {"--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64"} <= set(options)
     assert [option for option in options if not option.endswith("_aarch64")] == []
 
