@@ -10,7 +10,8 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb desktop sbom clean
+.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb desktop
+.PHONY: try-packages sbom clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +29,7 @@ help:
 	@echo 'make deb        the agent as a Debian package with its SBOM, in dist; ARCH=arm64 for another architecture'
 	@echo 'make sbom       the SBOM of the wheel with every extra, in dist'
 	@echo 'make desktop    the app as one folder with its own Python, and as a Debian package, in dist'
+	@echo 'make try-packages  as root, each package in a new Debian: half an hour; TARGETS="amd64 desktop" for some'
 	@echo 'make clean      removes .venv, caches and build outputs'
 
 demo: .venv/.demo
@@ -94,6 +96,10 @@ sbom: .venv/.dev
 
 desktop: .venv/.desktop
 	@$(PYTHON) packaging/desktop/build.py dist
+
+# Root's: it makes systems with debootstrap. A target whose tools are missing is skipped with the reason.
+try-packages: .venv/.desktop
+	@$(PYTHON) packaging/try_packages.py $(TARGETS)
 
 .venv/.made: packaging/make-venv.sh constraints.txt
 	@sh packaging/make-venv.sh

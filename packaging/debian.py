@@ -12,7 +12,10 @@ from pathlib import Path
 from edgeopt.cli import completion
 
 ROOT = Path(__file__).parents[1]
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+ARCHITECTURES = {machine: name for name, machine in MACHINES.items()}
+# Wheels for a newer C library than this would leave out systems that Debian 12's Python runs on.
+NEWEST_GLIBC_2 = 28
 COMPLETIONS = {
     completion.Shell.BASH: "usr/share/bash-completion/completions/{}",
     completion.Shell.ZSH: "usr/share/zsh/vendor-completions/_{}",
@@ -29,6 +32,13 @@ def missing_tools() -> str:
 
 def architecture() -> str:
     return ARCHITECTURES[platform.machine()]
+
+
+def platforms(architecture: str) -> list[str]:
+    """The options of pip that choose wheels for an architecture, the newest C library first."""
+    tags = [f"manylinux_2_{minor}" for minor in range(NEWEST_GLIBC_2, 4, -1)]
+    tags += ["manylinux2014", "manylinux2010", "manylinux1"]
+    return [f"--platform={tag}_{MACHINES[architecture]}" for tag in tags]
 
 
 def write(path: Path, text: str) -> None:

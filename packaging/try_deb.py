@@ -1,39 +1,34 @@
-"""Tries the agent's Debian package in a new Debian: install, serve, upgrade under load, remove, purge.
+"""The agent's Debian package in a new Debian: install, probe, serve, upgrade under load, remove, purge; optimize.
 
-try_deb.py [--architecture NAME] [--base FOLDER]
-
-Needs root and debootstrap; for another architecture than this machine's also qemu-user-static and binfmt_misc.
-Exit code 0: everything worked; 1: the last line says what did not; 3: this machine lacks what it needs.
+Run by try_packages.py. The steps that other trials share are here too.
 """
 
-import argparse
 import json
-import os
 import platform
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from debian import MACHINES, platforms
 
 import edgeopt
+from edgeopt.hw import arm_hwcap
 from edgeopt.version import __version__
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "edgeopt/data/demo/digits_cnn"
 NEXT_VERSION = f"{__version__}+try"
 SUITE = "bookworm"
-MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 PROFILE = """
 name = "try"
 title = "A short search for the runtime that is in the package"
@@ -49,6 +44,10 @@ SAMPLES = 16
 AGREEMENT_DB = 40.0
 """Integer kernels of another architecture round differently; a wrong answer is far below this."""
 LIMIT_S = 900
+INSTALLED_LIMIT_MIB = 220
+OPTIMIZER = "opt/optimizer"
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install")
+PIP += ("--only-binary", ":all:", "-c", str(ROOT / "constraints.txt"))
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 
@@ -65,59 +64,23 @@ class Expected:
     outputs: list[Array]
 
 
-def main(arguments: list[str]) -> int:
-    """Runs every step, prints a line for each, and returns the exit code."""
-    parser = argparse.ArgumentParser(prog="try_deb.py", description="Try the agent's package in a new Debian.")
-    own = next((name for name, machine in MACHINES.items() if machine == platform.machine()), "amd64")
-    parser.add_argument("--architecture", choices=MACHINES, default=own, help="this machine's by default")
-    parser.add_argument("--base", type=Path, help="a fresh debootstrap folder to copy; makes one by default")
-    given = parser.parse_args(arguments)
-    if reason := missing(MACHINES[given.architecture], given.base):
-        sys.stderr.write(f"{reason}\n")
-        return 3
-    return run_in_folder("try-deb-", lambda work: run_trial(work, given.architecture, given.base))
+@dataclass(slots=True)
+class Figures:
+    """What a trial measures, filled in step by step; None where it did not get that far."""
+
+    package_mb: float | None = None
+    installed_mib: float | None = None
+    install_s: float | None = None
+    requests: int | None = None
+    failed_requests: int | None = None
+    slowest_ms: float | None = None
 
 
-def run_in_folder(prefix: str, trial: Callable[[Path], None]) -> int:
-    """Runs a trial in a new folder, which it removes, and returns the exit code."""
-    work = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
-    try:
-        trial(work)
-    except (TrialError, subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
-        print(f"FAILED: {error}\n{getattr(error, 'stdout', None) or ''}{getattr(error, 'stderr', None) or ''}")
-        return 1
-    finally:
-        # Not a TemporaryDirectory: that would go into what is still mounted, and remove it.
-        unmount(work)
-        shutil.rmtree(work)
-    return 0
-
-
-def unmount(folder: Path) -> None:
-    """Unmounts all below a folder, also what an interrupted debootstrap left."""
-    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
-    for mount in reversed([each for each in mounts if Path(each).is_relative_to(folder)]):
-        host("umount", "--lazy", mount)
-
-
-def missing(machine: str, base: Path | None) -> str:
-    """Why nothing can be tried here; empty where it can."""
-    if os.geteuid() != 0:
-        return "Needs root, for chroot."
-    for program in ("dpkg-deb", *(() if base else ("debootstrap",))):
-        if shutil.which(program) is None:
-            return f"{program} is not installed."
-    if machine != platform.machine() and not Path("/proc/sys/fs/binfmt_misc", f"qemu-{machine}").exists():
-        return f"The kernel does not run programs for {machine}: install qemu-user-static and binfmt-support."
-    return ""
-
-
-def run_trial(work: Path, architecture: str, base: Path | None) -> None:
+def run_trial(work: Path, figures: Figures, architecture: str, base: Path | None) -> None:
     emulated = MACHINES[architecture] != platform.machine()
     print(f"edgeopt-agent {__version__} on Debian {SUITE}, {architecture}{', emulated' if emulated else ''}")
     with step("build the package") as said:
-        build = [sys.executable, str(ROOT / "packaging/deb/build.py"), str(work), "--architecture", architecture]
-        host(*build, "--compression", "1")
+        host(sys.executable, str(ROOT / "packaging/deb/build.py"), str(work), "--architecture", architecture)
         (package,) = work.glob("*.deb")
         said.append(f"{package.stat().st_size / 1e6:.0f} MB")
     with step("build its successor") as said:
@@ -135,10 +98,10 @@ def run_trial(work: Path, architecture: str, base: Path | None) -> None:
     if emulated:
         print("A model may take as long as it likes here: emulated, it is not as quick as its bundle says.")
     (root / "tmp/agent.toml").write_text("latency_slack_ms = 20000.0\n" if emulated else "")
-    for path, name in ((package, "agent.deb"), (successor, "next.deb")):
-        shutil.copy(path, root / "tmp" / name)
+    shutil.copy(successor, root / "tmp/next.deb")
     shutil.copytree(bundle, root / "tmp/digits.edgeopt")
-    try_package(root, expected)
+    try_package(root, package, expected, figures)
+    try_optimizer(work, root, architecture)
 
 
 def make_root(root: Path, base: Path | None, *options: str) -> None:
@@ -151,13 +114,31 @@ def make_root(root: Path, base: Path | None, *options: str) -> None:
     host("mount", "-t", "proc", "proc", str(root / "proc"))
 
 
-def try_package(root: Path, expected: Expected) -> None:
+def install_package(root: Path, package: Path, name: str, figures: Figures) -> str:
+    """Installs a package, notes its sizes and the time in the figures, and returns the sizes as text."""
+    shutil.copy(package, root / "tmp/package.deb")
+    began = time.monotonic()
+    inside(root, "dpkg", "--install", "/tmp/package.deb")  # noqa: S108 - inside the new Debian
+    figures.install_s = time.monotonic() - began
+    figures.package_mb = package.stat().st_size / 1e6
+    figures.installed_mib = mebibytes(root / "opt" / name)
+    return f"{figures.package_mb:.0f} MB, {figures.installed_mib:.0f} MiB installed"
+
+
+def mebibytes(folder: Path) -> float:
+    return sum(path.lstat().st_size for path in folder.rglob("*")) / (1 << 20)
+
+
+def try_package(root: Path, package: Path, expected: Expected, figures: Figures) -> None:
     """What an administrator does with the package, from its installation to its purge."""
     before = files(root)
     with step("install") as said:
-        inside(root, "dpkg", "--install", "/tmp/agent.deb")  # noqa: S108 - inside the new Debian
-        size = sum(path.lstat().st_size for path in (root / "opt/edgeopt-agent").rglob("*"))
-        said.append(f"{size / (1 << 20):.0f} MiB, {inside(root, 'edgeopt-agent', '--version').strip()}")
+        said += [install_package(root, package, "edgeopt-agent", figures)]
+        said += [inside(root, "edgeopt-agent", "--version").strip()]
+        if (figures.installed_mib or 0) > INSTALLED_LIMIT_MIB:
+            raise TrialError(f"the package takes {figures.installed_mib:.0f} MiB, over {INSTALLED_LIMIT_MIB}")
+    with step("probe") as said:
+        said.append(probe_features(root))
     with step("doctor") as said:
         text = inside(root, "edgeopt-agent", "doctor", "--data-dir", "/var/lib/edgeopt")
         said.append(f"{text.count('WARNING')} warnings, {text.count('PROBLEM')} problems")
@@ -174,7 +155,7 @@ def try_package(root: Path, expected: Expected) -> None:
         with step("infer") as said:
             said.append(f"agrees with this machine to {compare(address, expected):.0f} dB")
         with step("upgrade while serving") as said:
-            said.append(upgrade_under_load(root, address, expected))
+            said.append(upgrade_under_load(root, address, expected, figures))
         with step("restart"):
             stop(agent)
             agent = start(root, address)
@@ -202,6 +183,42 @@ def try_package(root: Path, expected: Expected) -> None:
         said.append(f"nothing is left{', but the cache of the user root' if cached else ''}")
 
 
+def probe_features(root: Path) -> str:
+    """The CPU's instruction sets as the package names them, and their source."""
+    (python,) = root.glob("opt/edgeopt-agent/bin/python3.*")
+    command = (f"/{python.relative_to(root)}", "-I", "-m", "edgeopt", "probe", "--json")
+    device = json.loads(inside(root, *command))["data"]
+    sets, source = device["cpu"]["simd"], device["sources"].get("cpu.simd")
+    # An old emulator shows this machine's /proc/cpuinfo, a new one its own.
+    if device["host"]["architecture"] == "aarch64" and source not in {arm_hwcap.SOURCE, "/proc/cpuinfo: Features"}:
+        raise TrialError(f"edgeopt probe does not see the CPU's features: {sets} ({source})")
+    return f"{' '.join(sets)} ({source})"
+
+
+def try_optimizer(work: Path, root: Path, architecture: str) -> None:
+    """`edgeopt optimize` in the new Debian, from wheels: the package of the agent has no optimizer."""
+    site = root / OPTIMIZER
+    with step("install the optimizer") as said:
+        wheel = build_wheel(work)
+        host(*PIP, "--target", str(site), *platforms(architecture), f"{wheel}[optimize,cpu]")
+        said.append(f"{mebibytes(site):.0f} MiB of wheels")
+    with step("optimize") as said:
+        sample = f"/{OPTIMIZER}/edgeopt/data/demo/{SAMPLE.name}"
+        command = ("optimize", f"{sample}.onnx", "--data", f"{sample}.npz", "--time-limit", "60", "--json")
+        python = ("env", f"PYTHONPATH=/{OPTIMIZER}", "python3", "-m", "edgeopt")
+        result = json.loads(inside(root, *python, *command, "-o", f"/{OPTIMIZER}/new").splitlines()[-1])
+        if result["event"] != "result" or not (site / "new").exists():
+            raise TrialError(f"edgeopt optimize ends without a bundle: {result}")
+        said.append(result["data"]["summary"])
+
+
+def build_wheel(work: Path) -> Path:
+    """The wheel of this checkout."""
+    host(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(work / "wheel"), str(ROOT))
+    (wheel,) = work.glob("wheel/*.whl")
+    return wheel
+
+
 def bump(package: Path, work: Path) -> Path:
     """The same package under a higher version, as its control file and its program tell it."""
     tree = work / "next"
@@ -225,7 +242,7 @@ def expect(bundle: Path) -> Expected:
     return Expected(name, inputs, outputs)
 
 
-def upgrade_under_load(root: Path, address: str, expected: Expected) -> str:
+def upgrade_under_load(root: Path, address: str, expected: Expected, figures: Figures) -> str:
     """Installs the next version while a client asks without a pause; fails with its first failure."""
     done = threading.Event()
     failures: list[str] = []
@@ -248,11 +265,13 @@ def upgrade_under_load(root: Path, address: str, expected: Expected) -> str:
     finally:
         done.set()
         asking.join()
+        figures.requests, figures.failed_requests = len(latencies_s), len(failures)
+        figures.slowest_ms = max(latencies_s, default=0.0) * 1000
     if failures or not latencies_s:
         raise TrialError(f"{len(failures)} of {len(latencies_s)} requests failed: {failures[:1]}")
     if NEXT_VERSION not in (version := inside(root, "edgeopt-agent", "--version")):
         raise TrialError(f"after the upgrade the program says {version}")
-    return f"0 of {len(latencies_s)} requests failed, the slowest took {max(latencies_s) * 1000:.0f} ms"
+    return f"0 of {len(latencies_s)} requests failed, the slowest took {figures.slowest_ms:.0f} ms"
 
 
 def start(root: Path, address: str) -> subprocess.Popen[bytes]:
@@ -346,7 +365,3 @@ def step(name: str) -> Iterator[list[str]]:
         print("failed", flush=True)
         raise
     print(f"{time.monotonic() - began:7.1f} s  {'; '.join(said)}", flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

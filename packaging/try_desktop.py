@@ -1,13 +1,9 @@
-"""Tries the desktop app's Debian package in a new Debian: install, open a model, take a picture, purge.
+"""The desktop app's Debian package in a new Debian: install, open a model, take a picture, purge.
 
-try_desktop.py PACKAGE [--model FILE] [--base FOLDER] [--picture FILE]
-
-Needs root, debootstrap and Xvfb, and installs what the package depends on from Debian, nothing else. The screen is
-this machine's Xvfb, so a library that the package forgets to name is missing in the new Debian.
+Run by try_packages.py. Installs what the package depends on from Debian, nothing else. The screen is the Xvfb of
+this machine, so a library that the package forgets to name is missing in the new Debian.
 """
 
-import argparse
-import os
 import shutil
 import struct
 import subprocess
@@ -19,7 +15,19 @@ from pathlib import Path
 import numpy as np
 import psutil
 from PIL import Image
-from try_deb import LIMIT_S, SAMPLE, SUITE, TrialError, files, host, inside, make_root, run_in_folder, step
+from try_deb import (
+    LIMIT_S,
+    ROOT,
+    SUITE,
+    Figures,
+    TrialError,
+    files,
+    host,
+    inside,
+    install_package,
+    make_root,
+    step,
+)
 
 WIDTH, HEIGHT = 1280, 800
 NAME = "edgeopt-desktop"
@@ -28,30 +36,14 @@ COLOURS = 64
 SETTLE_S = 10.0
 
 
-def main(arguments: list[str]) -> int:
-    """Runs every step, prints a line for each, and returns the exit code."""
-    parser = argparse.ArgumentParser(prog="try_desktop.py", description="Try the app's package in a new Debian.")
-    parser.add_argument("package", type=Path, help="as `make desktop` writes it")
-    parser.add_argument("--model", type=Path, default=SAMPLE.with_suffix(".onnx"), help="the model to open")
-    parser.add_argument("--base", type=Path, help="a fresh debootstrap folder to copy; makes one by default")
-    parser.add_argument("--picture", type=Path, default=Path("desktop.png"), help="where to write the picture")
-    given = parser.parse_args(arguments)
-    programs = ("dpkg-deb", "Xvfb", *(() if given.base else ("debootstrap",)))
-    if os.geteuid() != 0 or (absent := [each for each in programs if shutil.which(each) is None]):
-        sys.stderr.write(
-            f"Needs root and {', '.join(programs)}.\n" if os.geteuid() else f"Not installed: {absent}\n"
-        )
-        return 3
-    return run_in_folder(
-        "try-desktop-", lambda work: run_trial(work, given.package, given.model, given.base, given.picture)
-    )
-
-
-def run_trial(work: Path, package: Path, model: Path, base: Path | None, picture: Path) -> None:
+def run_trial(work: Path, figures: Figures, model: Path, base: Path | None, picture: Path) -> None:
+    with step("build the package") as said:
+        host(sys.executable, str(ROOT / "packaging/desktop/build.py"), str(work))
+        (package,) = work.glob("*.deb")
+        said.append(f"{package.stat().st_size / 1e6:.0f} MB")
     root = work / "root"
     make_root(root, base, SUITE)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
-    shutil.copy(package, root / "tmp/desktop.deb")
     shutil.copy(model, root / "tmp" / model.name)
     with step("dependencies") as said:
         inside(root, "apt-get", "--quiet", "update")
@@ -60,9 +52,7 @@ def run_trial(work: Path, package: Path, model: Path, base: Path | None, picture
         said.append(f"{len(needed)} packages named")
     before = files(root)
     with step("install") as said:
-        inside(root, "dpkg", "--install", "/tmp/desktop.deb")  # noqa: S108 - inside the new Debian
-        size = sum(path.lstat().st_size for path in (root / "opt" / NAME).rglob("*"))
-        said.append(f"{package.stat().st_size / 1e6:.0f} MB, {size / (1 << 20):.0f} MiB installed")
+        said.append(install_package(root, package, NAME, figures))
     for number in (1, 2):
         with step(f"open a model, start {number}") as said:
             said.append(open_model(work, root, model.name, picture))
@@ -110,6 +100,7 @@ def _show(root: Path, display: str, model: str, screen: Path, picture: Path) -> 
             time.sleep(SETTLE_S)
             if app.poll() is not None:
                 raise TrialError(f"the app ended with exit code {app.returncode}: {log.read_text()}")
+            picture.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels(screen)).save(picture)
         finally:
             app.terminate()
@@ -129,7 +120,3 @@ def pixels(screen: Path) -> np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
 
 def colours(picture: np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]) -> int:
     return len(np.unique(picture.reshape(-1, 3).view(np.dtype((np.void, 3)))))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

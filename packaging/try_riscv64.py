@@ -1,17 +1,15 @@
-"""Tries `edgeopt probe` and `edgeopt targets` in a new Debian for riscv64: try_riscv64.py [--base FOLDER].
+"""`edgeopt probe` and `edgeopt targets` in a new Debian for riscv64. Run by try_packages.py.
 
 The runtimes publish no wheels for riscv64. Native dependencies are Debian packages, the others pure wheels.
 The speed and the CPU's features are not tried: emulated, /proc is that of this machine.
-Needs root and debootstrap; on another machine also qemu-user-static and binfmt_misc. Exit codes as in try_deb.py.
 """
 
-import argparse
 import json
-import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from try_deb import ROOT, TrialError, host, inside, make_root, missing, run_in_folder, step
+from try_deb import PIP, Figures, TrialError, build_wheel, host, inside, make_root, mebibytes, step
 
 ARCHITECTURE = "riscv64"
 # The first Debian with riscv64.
@@ -20,23 +18,12 @@ NATIVE = ("numpy", "msgspec", "psutil")
 PURE = ("py-cpuinfo", "rich", "typer")
 
 
-def main(arguments: list[str]) -> int:
-    """Runs every step, prints a line for each, and returns the exit code."""
-    parser = argparse.ArgumentParser(prog="try_riscv64.py", description="Try edgeopt in a new Debian for riscv64.")
-    parser.add_argument("--base", type=Path, help="a fresh debootstrap folder to copy; makes one by default")
-    given = parser.parse_args(arguments)
-    if reason := missing(ARCHITECTURE, given.base):
-        sys.stderr.write(f"{reason}\n")
-        return 3
-    return run_in_folder("try-riscv64-", lambda work: run_trial(work, given.base))
-
-
-def run_trial(work: Path, base: Path | None) -> None:
+def run_trial(work: Path, figures: Figures, base: Path | None) -> None:
     root = work / "root"
     packages = ",".join(("python3", *(f"python3-{name}" for name in NATIVE)))
     make_root(root, base, f"--arch={ARCHITECTURE}", f"--include={packages}", SUITE)
     with step("install edgeopt") as said:
-        said.append(install(work, root))
+        said.append(install(work, root, figures))
     with step("probe") as said:
         device = ask(root, "probe")
         if (machine := device["host"]["architecture"]) != ARCHITECTURE:
@@ -49,17 +36,17 @@ def run_trial(work: Path, base: Path | None) -> None:
         said.append(f"{found['chosen']} of {len(found['targets'])}")
 
 
-def install(work: Path, root: Path) -> str:
+def install(work: Path, root: Path, figures: Figures) -> str:
     """Installs the wheel of this checkout beside Debian's packages; the versions of those."""
-    host(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(work), str(ROOT))
-    (wheel,) = work.glob("*.whl")
+    wheel = build_wheel(work)
     (python,) = root.glob("usr/lib/python3.*")
     site = root / "usr/local/lib" / python.name / "dist-packages"
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--target", str(site))
-    version = f"--python-version={python.name.removeprefix('python')}"
-    anywhere = ("--platform=any", version, "--only-binary", ":all:", "-c", str(ROOT / "constraints.txt"))
-    host(*pip, *anywhere, *PURE)
-    host(*pip, "--no-deps", str(wheel))
+    began = time.monotonic()
+    target = ("--target", str(site), "--platform=any", f"--python-version={python.name.removeprefix('python')}")
+    host(*PIP, *target, *PURE)
+    host(*PIP, *target, "--no-deps", str(wheel))
+    figures.package_mb, figures.installed_mib = wheel.stat().st_size / 1e6, mebibytes(site)
+    figures.install_s = time.monotonic() - began
     return inside(
         root, "dpkg-query", "--show", "--showformat=${Package} ${Version} ", *(f"python3-{n}" for n in NATIVE)
     )
@@ -70,7 +57,3 @@ def ask(root: Path, command: str) -> dict[str, Any]:
     inside(root, "python3", "-m", "edgeopt", command)
     data: dict[str, Any] = json.loads(inside(root, "python3", "-m", "edgeopt", command, "--json"))["data"]
     return data
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -26,9 +26,6 @@ PROGRAM = "usr/bin/edgeopt-agent"
 EXTRAS = "agent,cpu"
 PYTHON = "python{}.{}".format(*sys.version_info)
 SITE = f"{PREFIX}/lib/{PYTHON}/site-packages"
-ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
-# Wheels for a newer C library than this would leave out systems that Debian 12's Python runs on.
-NEWEST_GLIBC_2 = 28
 SCRIPTS = ("postinst", "prerm", "postrm")
 
 
@@ -37,16 +34,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="build.py", description="Build the agent as a Debian package.")
     parser.add_argument("folder", type=Path, help="where to write the package")
     parser.add_argument("--compression", type=int, default=6, metavar="LEVEL", help="from 0 to 9; 6 by default")
-    own = next((name for name, machine in ARCHITECTURES.items() if machine == platform.machine()), None)
+    own = debian.ARCHITECTURES.get(platform.machine())
     parser.add_argument(
-        "--architecture", choices=ARCHITECTURES, default=own, help="of the device; this machine's by default"
+        "--architecture", choices=debian.MACHINES, default=own, help="of the device; this machine's by default"
     )
     given = parser.parse_args(arguments)
     if said := debian.missing_tools():
         sys.stderr.write(said)
         return 1
     if given.architecture is None:
-        sys.stderr.write(f"build.py needs --architecture: {' or '.join(ARCHITECTURES)}.\n")
+        sys.stderr.write(f"build.py needs --architecture: {' or '.join(debian.MACHINES)}.\n")
         return 1
     with tempfile.TemporaryDirectory() as work:
         tree = Path(work, "tree")
@@ -94,17 +91,8 @@ def install_packages(site: Path, work: Path, architecture: str, report: Path) ->
     (wheel,) = wheels.glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-compile")
     wanted = ("--only-binary", ":all:", "-c", str(ROOT / "constraints.txt"), f"{wheel}[{EXTRAS}]")
-    subprocess.run(
-        [*pip, "--target", str(site), "--report", str(report), *platforms(architecture), *wanted], check=True
-    )
-
-
-def platforms(architecture: str) -> list[str]:
-    """The options of pip that choose wheels for an architecture, the newest C library first."""
-    machine = ARCHITECTURES[architecture]
-    tags = [f"manylinux_2_{minor}" for minor in range(NEWEST_GLIBC_2, 4, -1)]
-    tags += ["manylinux2014", "manylinux2010", "manylinux1"]
-    return [f"--platform={tag}_{machine}" for tag in tags]
+    target = ("--target", str(site), "--report", str(report), *debian.platforms(architecture))
+    subprocess.run([*pip, *target, *wanted], check=True)
 
 
 def strip(site: Path) -> None:

@@ -172,7 +172,7 @@ def test_zsh_completes_at_the_first_tab(tree, tmp_path):
 
 
 def test_a_package_for_another_architecture_takes_wheels_of_that_one(build):
-    options = build.platforms("arm64")
+    options = build.debian.platforms("arm64")
     assert {"--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64"} <= set(options)
     assert [option for option in options if not option.endswith("_aarch64")] == []
 
@@ -244,63 +244,6 @@ def test_it_holds_neither_qt_nor_the_optimizer_and_is_small(package, tmp_path):
     assert taken <= INSTALLED_MIB << 20
     there = {path.name for path in (tmp_path / "opt/edgeopt-agent").glob("lib/*/site-packages/*")}
     assert there & {"PySide6", "onnx", "onnxscript", "openvino", "pip", "edgeopt_gui"} == set()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-def test_an_interrupted_trial_removes_nothing_that_is_mounted(tmp_path, monkeypatch):
-    specification = importlib.util.spec_from_file_location("try_deb", ROOT / "packaging/try_deb.py")
-    trial = importlib.util.module_from_spec(specification)
-    monkeypatch.setitem(sys.modules, "try_deb", trial)
-    specification.loader.exec_module(trial)
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside/file").touch()
-    (tmp_path / "trials").mkdir()
-    folders = []
-
-    def interrupted(work, architecture, base):
-        (work / "proc").mkdir()
-        folders.append(work)
-        done = subprocess.run(
-            ["mount", "--bind", str(tmp_path / "outside"), str(work / "proc")], capture_output=True, check=False
-        )
-        if done.returncode:
-            pytest.skip("nothing can be mounted here")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(trial.tempfile, "tempdir", str(tmp_path / "trials"))
-    monkeypatch.setattr(trial, "missing", lambda *_: "")
-    monkeypatch.setattr(trial, "run_trial", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        trial.main([])
-    assert (tmp_path / "outside/file").exists()
-    assert not folders[0].exists()
-
-
-def try_package(*options):
-    command = [sys.executable, str(ROOT / "packaging/try_deb.py"), *map(str, options)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
-    if done.returncode == 3:
-        pytest.skip(done.stderr.strip())
-    assert done.returncode == 0, done.stdout + done.stderr
-    return dict(re.findall(r"^(\w[\w ]*?) {2,}[\d.]+ s  (.*)$", done.stdout, flags=re.MULTILINE))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1500)
-def test_it_installs_serves_through_an_upgrade_and_leaves_nothing_after_a_purge(debian_base):
-    steps = try_package("--base", debian_base)
-    assert "agrees with this machine" in steps["infer"]
-    assert steps["upgrade while serving"].startswith("0 of ")
-    assert steps["purge"].startswith("nothing is left")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_the_arm64_package_does_the_same_emulated():
-    steps = try_package("--architecture", "arm64")
-    assert "agrees with this machine" in steps["infer"]
-    assert steps["upgrade while serving"].startswith("0 of ")
-    assert steps["purge"].startswith("nothing is left")
 
 
 @pytest.mark.slow

@@ -1,11 +1,23 @@
 """The CPU: vendor, model, SIMD sets, cores; from the kernel's files, elsewhere from sysctl or the registry."""
 
-from edgeopt.hw import cpu_identity, kernel_text, riscv, simd, sysctl, topology, windows_cpu, x86_models
+from dataclasses import replace
+
+from edgeopt.hw import (
+    arm_hwcap,
+    cpu_identity,
+    kernel_text,
+    riscv,
+    simd,
+    sysctl,
+    topology,
+    windows_cpu,
+    x86_models,
+)
 from edgeopt.hw.cpu_identity import CpuIdentity
 from edgeopt.hw.device import Cpu
 from edgeopt.hw.facts import Facts
 from edgeopt.hw.host import Host
-from edgeopt.hw.probes.host import architecture
+from edgeopt.hw.probes.host import architecture, cpuinfo_architecture
 
 SVE_LENGTH = "/proc/sys/abi/sve_default_vector_length"
 RVV_ALLOWED = "/proc/sys/abi/riscv_v_default_allow"
@@ -24,8 +36,9 @@ _REASONS = {
 
 def probe(host: Host) -> Facts:
     name, _ = architecture(host)
-    found = _identity(host)
-    sources, unavailable = dict(found.sources), dict[str, str]()
+    unavailable: dict[str, str] = {}
+    found = _identity(host, name, unavailable)
+    sources = dict(found.sources)
     sets = _sets(host, name, found, sources, unavailable)
     if "cpu.simd" in sources:
         sources["cpu.simd_level"] = sources["cpu.simd"]
@@ -66,14 +79,35 @@ def probe(host: Host) -> Facts:
     return Facts(section, sources, unavailable)
 
 
-def _identity(host: Host) -> CpuIdentity:
+def _identity(host: Host, architecture_name: str, unavailable: dict[str, str]) -> CpuIdentity:
     if found := kernel_text.blocks(host.read(cpu_identity.CPUINFO) or ""):
-        return cpu_identity.from_cpuinfo(host, found)
+        listed = cpuinfo_architecture(host)
+        if _is_other_cpu(listed, architecture_name):
+            reason = f"{cpu_identity.CPUINFO} describes an {listed} CPU, which emulates this one"
+            unavailable |= {f"cpu.{fact}": reason for fact in ("vendor", "model", "microarchitecture")}
+            identity = CpuIdentity()
+        else:
+            identity = cpu_identity.from_cpuinfo(host, found)
+        return _with_hwcap(host, identity) if architecture_name == "aarch64" else identity
     if values := sysctl.read(host):
         return _from_sysctl(values)
     if answer := windows_cpu.read(host):
         return windows_cpu.identity(host, answer)
     return _from_py_cpuinfo(host)
+
+
+def _is_other_cpu(listed: str | None, architecture_name: str) -> bool:
+    """Whether the CPU in /proc/cpuinfo cannot run this process itself."""
+    x86 = {"x86_64", "i686"}
+    return listed in x86 and architecture_name.startswith(("aarch64", "arm", "riscv"))
+
+
+def _with_hwcap(host: Host, found: CpuIdentity) -> CpuIdentity:
+    """The identity with the instruction sets that this process may use, if /proc/cpuinfo lists others."""
+    flags = arm_hwcap.flags(host)
+    if not flags or simd.names(flags, "aarch64") == simd.names(found.flags, "aarch64"):
+        return found
+    return replace(found, flags=flags, flags_of_some={}, sources={**found.sources, "cpu.simd": arm_hwcap.SOURCE})
 
 
 def _sets(

@@ -55,7 +55,7 @@ def architecture(host: Host) -> tuple[str, str]:
     name, source = _first(
         (host.call("platform", "machine"), "platform.machine()"),
         (host.read("/proc/sys/kernel/arch"), "/proc/sys/kernel/arch"),
-        (_from_cpuinfo(host), "/proc/cpuinfo"),
+        (cpuinfo_architecture(host), "/proc/cpuinfo"),
     )
     return _ALIASES.get(name.lower(), name), source
 
@@ -89,8 +89,8 @@ def _libc(host: Host) -> signs.Sign | None:
     return None
 
 
-def _from_cpuinfo(host: Host) -> str | None:
-    """For recordings, which may hold nothing but files."""
+def cpuinfo_architecture(host: Host) -> str | None:
+    """The architecture of the CPU in /proc/cpuinfo, which is the host's under QEMU's user mode."""
     found = kernel_text.blocks(host.read("/proc/cpuinfo") or "")
     if flags := kernel_text.values(found, "flags"):
         return "x86_64" if "lm" in flags[0].split() else "i686"

@@ -1,3 +1,5 @@
+import pytest
+
 from edgeopt.hw.probes.cpu import probe
 
 
@@ -64,6 +66,39 @@ def test_a_64_bit_arm_without_flags_still_has_neon(machine):
     facts = probe(machine(calls={"platform.machine()": "aarch64"}))
     assert facts.section.simd == ("neon",)
     assert facts.sources["cpu.simd"] == "the architecture, aarch64"
+
+
+HWCAP_CALL = "edgeopt.hw.arm_hwcap.read()"
+HWCAP = {"AT_HWCAP": 1 << 1 | 1 << 20, "AT_HWCAP2": 1 << 13}
+X86_CPUINFO = "processor : 0\nvendor_id : AuthenticAMD\nmodel name : AMD EPYC\nflags : lm avx2 fma\n"
+
+
+def test_an_emulated_arm_has_the_features_of_the_emulator_and_no_name_of_the_host(machine):
+    host = machine({"/proc/cpuinfo": X86_CPUINFO}, calls={"platform.machine()": "aarch64", HWCAP_CALL: HWCAP})
+    facts = probe(host)
+    assert (facts.section.simd, facts.section.simd_level) == (("neon", "dotprod", "i8mm"), "arm-i8mm")
+    assert facts.sources["cpu.simd"] == "/proc/self/auxv: AT_HWCAP, AT_HWCAP2"
+    assert (facts.section.vendor, facts.section.model, facts.section.microarchitecture) == (None, None, None)
+    assert facts.unavailable["cpu.model"] == "/proc/cpuinfo describes an x86_64 CPU, which emulates this one"
+
+
+def test_an_emulated_riscv_has_no_name_of_the_host(machine):
+    facts = probe(machine({"/proc/cpuinfo": X86_CPUINFO}, calls={"platform.machine()": "riscv64"}))
+    assert (facts.section.model, facts.section.simd) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("features", "source"),
+    [
+        ("fp asimd asimddp i8mm", "/proc/cpuinfo: Features"),
+        ("fp asimd asimddp", "/proc/self/auxv: AT_HWCAP, AT_HWCAP2"),
+    ],
+)
+def test_features_of_cpuinfo_count_where_the_auxiliary_vector_agrees(machine, features, source):
+    text = f"processor : 0\nFeatures : {features}\nCPU implementer : 0x41\nCPU part : 0xd0b\n"
+    facts = probe(machine({"/proc/cpuinfo": text}, calls={"platform.machine()": "aarch64", HWCAP_CALL: HWCAP}))
+    assert facts.section.simd == ("neon", "dotprod", "i8mm")
+    assert (facts.sources["cpu.simd"], facts.section.model) == (source, "Cortex-A76")
 
 
 def test_a_hybrid_of_intel(board):
