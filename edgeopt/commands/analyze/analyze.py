@@ -150,7 +150,7 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | N
         check_file(path)  # before any process is started that would have to end again
     notes: list[str] = []
     with ExitStack() as stack:
-        # What is no file is told by who reads it.
+        # The reader reports a path that is not a file.
         size = path.stat().st_size if path.is_file() else None
         passes = stack.enter_context(closing(Lane()))
         coverage = None
@@ -216,7 +216,7 @@ def _with(given: Given, shapes: Mapping[str, tuple[int, ...]]) -> Given:
 
 
 def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
-    """Runtimes hold all of a model, and several of them at once; named ones are asked all the same."""
+    """Runtimes hold the whole model, and several at once multiply that; named backends are asked anyway."""
     if size <= _COVERAGE_MOST_BYTES or wishes.backends:
         return True
     notes.append(

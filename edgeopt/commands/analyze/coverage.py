@@ -28,7 +28,7 @@ class CoverageCheck:
     def __init__(self, path: Path, backends: Sequence[Backend], named: bool = False) -> None:
         self._path = path
         self._named = named
-        """The user asked for these: why one is not here is told then."""
+        """The user named these backends, so a missing one is reported with its reason."""
         self._begin = time.monotonic()
         packages = dict.fromkeys(backend.package for backend in backends)
         self._queues = [[b for b in backends if b.package == package] for package in packages]

@@ -46,7 +46,7 @@ def deployment_row(deployment: Deployment, outputs: tuple[ProvedOutput, ...] = (
         outputs=outputs,
     )
     if evidence is None:
-        # Times that nobody measured are no part of an analysis; the verdict says what they are.
+        # An analysis has no predicted times; the verdict contains the prediction.
         predicted = deployment.predicted
         return msgspec.structs.replace(row, verdict=predicted.verdict) if predicted else row
     return msgspec.structs.replace(

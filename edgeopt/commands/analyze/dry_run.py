@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _LISTED = 2000
-# What they would do stands in the analysis already, and no other pass waits for it.
+# The analysis already lists their effect, and no other pass depends on them.
 _TOLD_ELSEWHERE = frozenset({"strip-metadata", "deduplicate-weights", "name-nodes"})
 _LEAKS_LISTED = 5
 # Homes, and where build machines and notebooks keep their work; `/model/layer.0` is a usual node name.

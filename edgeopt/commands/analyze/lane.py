@@ -1,4 +1,4 @@
-"""The process that runtimes and passes are asked in; it may crash or hang, and is started anew then."""
+"""The process that runs runtimes and passes; it is restarted if it crashes or hangs."""
 
 import tempfile
 from pathlib import Path

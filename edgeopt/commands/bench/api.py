@@ -86,13 +86,13 @@ def bench(*, suite: str | Path, emit: Emit = ignore, **wishes: Unpack[Wishes]) -
 
 @takes(Request, AllWishes)
 def bench(subject: Subject = None, *, emit: Emit = ignore, **wishes: object) -> Report | SuiteReport:
-    """Measures a model, bundle, program or served model, alone or in turns with others.
+    """Measures a model, bundle, program or served model, alone or interleaved with others.
 
-    `against` names what runs in turns with it: a file, an address, a backend, or options, as on the command line.
+    `against` names the other sides: a file, an address, a backend, or options, as on the command line.
     The report says how many times faster the first side is than each other one, with an interval and a verdict.
     `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds;
     without it a bundle's golden inputs, or generated ones. `duty`, `concurrency`, `processes`, `sweep` and `suite`
-    measure something else than runs in turns, and each gives a report of its own kind: see docs/measuring.md.
+    measure other workloads, and each has its own kind of report: see docs/measuring.md.
     `max_slowdown` (0.02 or "2%") and `min_speedup` (1.1 or "1.1x") are limits; `report.judgement.passed` says
     whether the intervals keep to them.
     """

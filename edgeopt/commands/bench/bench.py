@@ -58,7 +58,7 @@ Report = ContestReport | ColdReport | PacedReport | SustainedReport | Concurrenc
 def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> Report:
     """Measures what was asked for; raises what is wrong with that before anything runs.
 
-    A report that cannot be written is returned all the same; `unwritten` takes why, a sentence each.
+    A report that cannot be written is still returned; `unwritten` receives the reasons, one sentence each.
     """
     check(request)
     _check_places(request)
@@ -102,7 +102,7 @@ def _write(write: Callable[[], None], place: Path, what: str, emit: Emit, failed
 
 
 def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str] | None = None) -> SuiteReport:
-    """Every model of a folder, in turns with what it is measured against; `unwritten` as above."""
+    """Every model of a folder, interleaved with the other side; `unwritten` as above."""
     check(request)
     _check_places(request)
     refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
@@ -211,7 +211,7 @@ def _metered(sides: list[Side], emit: Emit) -> Iterator[EnergyMeter | Unavailabl
 
 
 def _in_one_phase(emit: Emit) -> Emit:
-    """Processes that are started anew between rounds are a part of measuring, not a phase of its own each time."""
+    """Restarting processes between rounds is part of measuring, not a separate phase."""
     measuring = False
 
     def tell(event: Event) -> None:
@@ -226,7 +226,7 @@ def _in_one_phase(emit: Emit) -> Emit:
 
 
 def _gpus(sides: list[Side]) -> list[int]:
-    """The NVIDIA GPUs that take part."""
+    """The NVIDIA GPUs that the sides use."""
     on_gpu = [side.load for side in sides if side.load.backend.endswith(("-cuda", "-tensorrt"))]
     numbers = [load.options.get("device_id", 0) for load in on_gpu]
     return sorted({number for number in numbers if isinstance(number, int)})

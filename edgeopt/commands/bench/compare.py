@@ -1,4 +1,4 @@
-"""Two saved runs against each other: not measured in turns, so more is uncertain, and it is said how much.
+"""A comparison of two saved runs. They were not interleaved, so the interval is wider.
 
 What changes between runs (where memory lies, the clock, other work) moves all rounds of one run together, and more
 rounds do not show it. So a side's own time is judged only where both runs say that the device was quiet and its
@@ -41,7 +41,7 @@ class SideChange(msgspec.Struct, frozen=True):
 
 
 class RatioChange(msgspec.Struct, frozen=True):
-    """How much faster one side was than another in each run, where both runs took both in turns."""
+    """The speed-up between two sides in each run, if both runs measured both interleaved."""
 
     first: str
     second: str
@@ -79,7 +79,7 @@ def compare_runs(
     limits: Limits | None = None,
     pairs: Sequence[str] = (),
 ) -> RunsCompared:
-    """The sides of the same name; raises InputError where there is none.
+    """The sides of the same name; raises InputError if there are none.
 
     `pairs`: each `OLD=NEW`, a side of the earlier run that the later one has under another name.
     """
@@ -150,7 +150,7 @@ def _example(ours: Iterable[str], theirs: Iterable[str]) -> str:
 def _judge_runs(before: ContestReport, after: ContestReport, found: RunsCompared, limits: Limits) -> Judgement:
     """The later run's first side against the earlier run's.
 
-    By the ratios to sides that both runs took in turns with it, the better evidence; else by its own time.
+    Uses the ratios to sides that both runs measured with it, the better evidence; otherwise its own time.
     """
     ours, theirs = before.sides[0].name, after.sides[0].name
     evidence: list[tuple[str, Interval | str]]
@@ -193,7 +193,7 @@ def _own_time(found: RunsCompared, name: str) -> list[tuple[str, Interval | str]
 def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str, ...], str]:
     """Each as a sentence; and the one that forbids a verdict, if any."""
     said, forbids = [], ""
-    # What is installed stands in `versions`, name by name.
+    # `versions` lists the installed packages by name.
     parts = [
         part
         for part in dict.fromkeys([*before.device, *after.device])

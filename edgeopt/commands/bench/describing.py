@@ -28,7 +28,7 @@ Tensors = tuple[TensorInfo, ...]
 def describe_all(
     loads: Sequence[Load], names: Sequence[str], folder: Path, timeout_s: float | None = None
 ) -> list[Tensors | None]:
-    """What each side takes; None for a program, which does not say. Each may load for so long, if it is said."""
+    """The inputs of each side; None for a program, which does not report them. `timeout_s` limits each load."""
     known: dict[bytes, Tensors] = {}
     found: list[Tensors | None] = []
     for load, name in zip(loads, names, strict=True):

@@ -74,7 +74,7 @@ def named_arrays(data: Path) -> tuple[TensorInfo, ...]:
             with data.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile, zlib.error):
-        arrays = {}  # what is wrong with it is said where the samples are read
+        arrays = {}  # errors in it are reported when the samples are read
     return tuple(TensorInfo(name, array.dtype.name, (), rank_known=False) for name, array in arrays.items())
 
 
@@ -109,7 +109,7 @@ def _generate(
     folder: Path,
     count: int,
 ) -> None:
-    """With the graph where there is one, which knows what integers make sense; else from types and shapes."""
+    """From the graph if there is one, which shows which integers are valid; otherwise from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
         from edgeopt.search.making.variants import Maker, inspect  # brings all passes and forms along

@@ -186,9 +186,9 @@ def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
 
 
 def exit_code(judged: Judgement | None, otherwise: int = 0) -> int:
-    """4 where a limit is not kept, even if something else went wrong as well; not where the command was stopped.
+    """4 if a limit is broken, even after another failure; not if the command was stopped.
 
-    `otherwise`: what it would leave with. A limit that nobody could judge leaves with the reason's own code.
+    `otherwise` is the exit code without limits. A limit that was not judged exits with the code of its reason.
     """
     if judged is None or judged.passed or otherwise >= EXIT_CANCELLED:
         return otherwise

@@ -16,7 +16,7 @@ from edgeopt.measure.report import SideReport
 def with_times(
     reports: tuple[SideReport, ...], sides: list[Side], folder: Path, emit: Emit
 ) -> tuple[SideReport, ...]:
-    """The reports, with times in the placement of each side of which a part fell back."""
+    """The reports, with times in the placement of each side that fell back in part."""
     return tuple(_timed(report, side, folder, emit) for report, side in zip(reports, sides, strict=True))
 
 

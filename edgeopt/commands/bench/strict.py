@@ -14,7 +14,7 @@ from edgeopt.measure.messages import Loaded
 
 
 def refuse_fallback(sides: list[Side], folder: Path, emit: Emit, timeout_s: float | None = None) -> None:
-    """Raises ConstraintError for the first side of which a part would run elsewhere than asked for."""
+    """Raises ConstraintError for the first side that would run in part on another provider or device."""
     for side in sides:
         if side.kind not in {"model", "bundle"}:
             continue
@@ -27,7 +27,7 @@ def refuse_fallback(sides: list[Side], folder: Path, emit: Emit, timeout_s: floa
                     timeout_s or load_patience_s(side.load),
                 )
             except TrialError:
-                continue  # how it fails is told by the measurement
+                continue  # the measurement reports how it fails
         said = fallback(answer.placement) if isinstance(answer, Loaded) else None
         if said is not None:
             raise ConstraintError(

@@ -60,7 +60,7 @@ class SuiteReport(msgspec.Struct, frozen=True):
     means: tuple[SuiteMean, ...] = ()
     """Over the models that could be compared."""
     exit_code: int = 0
-    """The worst of all models: what the command leaves with."""
+    """The exit code of the command: the worst of all models."""
     judgement: Judgement | None = None
     """Of all models, each held to the limits by itself."""
 
@@ -102,7 +102,7 @@ def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> Suite
 
 
 def models_in(folder: Path) -> list[Path]:
-    """What a backend reads, and bundles, by name; raises InputError where there is none."""
+    """Models that a backend reads, and bundles, by name; raises InputError if there are none."""
     if not folder.is_dir():
         raise InputError(f"There is no folder '{folder}'.", "Give a folder of models to --suite.")
     formats = tuple(sorted({suffix for backend in BACKENDS for suffix in backend.formats}))
@@ -133,7 +133,7 @@ def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow
     except EdgeoptError as error:
         return SuiteRow(path.name, None, error.message, error.hint, error.exit_code)
     except BrokenPipeError:
-        raise  # nobody reads what is told
+        raise  # nobody reads the output any more
     except OSError as error:
         if is_disk_full(error):
             full = disk_full(error)

@@ -1,4 +1,4 @@
-"""`edgeopt bench --sweep`: the values of an option or the sizes of an axis, measured in turns."""
+"""`edgeopt bench --sweep`: the values of an option or the sizes of an axis, measured interleaved."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -52,7 +52,7 @@ class Sweep:
 def sweep(
     host: TrialHost, side: Side, wanted: Sweep, emit: Emit, state: StateSampler | None = None
 ) -> SweepReport:
-    """Measures a side with each value, in turns."""
+    """Measures a side with each value, interleaved."""
     if wanted.runs is not None and wanted.runs < 1:
         raise UsageError(f"{wanted.runs} is not a number of runs.", "Give a number from 1: --runs 1000")
     folder = wanted.folder
@@ -137,7 +137,7 @@ def _option_values(
 
 
 def _documented(option: Option) -> list[Value]:
-    """All of a short list of choices; else what a search may try."""
+    """All values of a short list of choices; otherwise those that a search tries."""
     if option.choices and all(option.choices):
         return [*option.choices]
     return [*option.search] or ([False, True] if option.kind == "true or false" else [])

@@ -11,7 +11,7 @@ from edgeopt.measure.stats import Interval
 
 SCHEMA = 1
 TOTALS = (1, 100, 10_000)
-"""So many runs are added up where nobody says how many there will be."""
+"""The numbers of runs in the totals, if the user gives none."""
 _SAME = 1.02
 """Inference that differs by less is no reason to wait longer for the creation."""
 
@@ -33,15 +33,15 @@ class SweepPoint(msgspec.Struct, frozen=True):
     gain: Interval | None = None
     """How many times faster than the first point, by item where there are items; paired within rounds."""
     verdict: Verdict | None = None
-    """Of `gain`; None for the first point, and where items are compared, of which runs hold different numbers."""
+    """Of `gain`; None for the first point, and by item, because runs hold different numbers of items."""
     memory: Memory | None = None
     totals_ms: dict[int, float] = {}
-    """Creation and so many runs."""
+    """Loading plus the number of runs."""
     failure: str | None = None
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """From so many runs on, until the next one begins, this value has the smallest total."""
+    """From this number of runs to the next point's, this value has the smallest total."""
 
     from_runs: int
     value: Value

@@ -11,7 +11,7 @@ from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 
 _MOST_A_CORE = 8
-# Options of backends that start so many threads.
+# Options that set the number of threads of a backend.
 _COUNTS = ("threads", "inter_threads", "intra_op_num_threads", "compile_threads")
 
 

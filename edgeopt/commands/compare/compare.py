@@ -1,4 +1,4 @@
-"""Two models held against each other: `edgeopt compare`."""
+"""A comparison of two models: `edgeopt compare`."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -55,7 +55,7 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
     try:
         backends = backends_for(first, second, apart)
     except MissingError as error:
-        # What no runtime here runs can be compared as a graph all the same.
+        # Models that no installed runtime runs can still be compared as graphs.
         if first.model is None or second.model is None:
             raise
         return _without_answers(request, (first, second), error.message)

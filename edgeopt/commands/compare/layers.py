@@ -3,7 +3,7 @@
 On the road to the output that differs most, each round asks both models for a few values, evenly spread, and goes
 on between the last that is right and the first that is wrong behind it, so that no more than a few are ever held.
 A graph has branches, and what is right on one says nothing of another: so a value counts as the first only when
-all that it is computed from is right; else the search goes on before that.
+all that it is computed from is right; otherwise the search goes on before that.
 
 A value that is the same but for a factor counts as right, as later layers may take the factor back. Where they do
 not, the difference behind it is as large, and the value with the factor is the first.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AT_ONCE = 8
 # Of fewer values to a factor, some factor always fits.
 _VALUES_A_FACTOR = 8
-# A value that is so much nearer than the one with a factor before it has taken the factor back.
+# A value this much closer than the previous one, which had a factor, has taken the factor back.
 _TAKEN_BACK_DB = 6.0
 
 
@@ -161,7 +161,7 @@ def _compared(
 
 
 def is_rescaled(first: "Array", second: "Array", floor_db: float) -> bool:
-    """Whether the second is the first times a positive factor: of the whole, or of each channel or feature."""
+    """Whether the second is the first times a positive factor: one for all, or one per channel or feature."""
     import numpy as np
 
     from edgeopt.graph.accuracy import signal_to_noise_db

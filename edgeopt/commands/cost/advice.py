@@ -42,7 +42,7 @@ def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
 
 
 def baselines_disagree(measured: Measured) -> str:
-    """Where the times of both sides, each by itself, tell another speed-up than the rounds in turns."""
+    """Whether the separate times of both sides give another speed-up than the interleaved rounds."""
     if measured.speedup is None or not measured.baseline_runs_per_s:
         return ""
     plain = measured.runs_per_s / measured.baseline_runs_per_s

@@ -20,7 +20,7 @@ from edgeopt.events import Emit, Progress
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)=(.+)")
 _ALIKE = 1.05
-"""Costs of different devices were not measured in turns: closer than this, neither is called cheaper."""
+"""Costs of different devices were not measured interleaved: within this, neither is called cheaper."""
 
 
 def cost(request: Request, emit: Emit) -> CostReport:

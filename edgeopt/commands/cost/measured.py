@@ -183,7 +183,7 @@ def _of_sustained(report: SustainedReport, source: str, evidence: Evidence, agai
 
 
 def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str]:
-    """The first side, and the baseline: empty where there is none."""
+    """The first side, and the baseline: empty if there is none."""
     if not names:
         raise InputError(f"'{source}' holds no side that ran.", "Measure again.")
     if against is None:
@@ -200,7 +200,7 @@ def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str
 def _compared(
     comparisons: tuple[Comparison, ...], subject: str, baseline: str
 ) -> tuple[Span | None, str, tuple[str, ...]]:
-    """The speed-up, what is said of it, and what there is to know where there is none."""
+    """The speed-up with its sentence, or the reason why there is none."""
     if not baseline:
         return None, "", ()
     found = next((each for each in comparisons if (each.first, each.second) == (subject, baseline)), None)

@@ -22,7 +22,7 @@ class Terms(msgspec.Struct, frozen=True):
 
     currency: str = "USD"
     utilization_percent: float = 70.0
-    """How busy a device may be: at most so much of the time."""
+    """The largest share of time that a device may be busy."""
     hours_per_day: float = 24.0
     batch: int = 1
     """Inferences in one run of the model."""
@@ -32,7 +32,7 @@ class Terms(msgspec.Struct, frozen=True):
     engineering_hours: float | None = None
     hourly_rate: float | None = None
     pay_back_months: float = 12.0
-    """Work that pays for itself within so many months is worth doing."""
+    """Work that pays for itself within this number of months is worth doing."""
 
     @property
     def engineering_cost(self) -> float | None:
@@ -53,7 +53,7 @@ class Measured(msgspec.Struct, frozen=True):
     how: str
     """Of what that is the throughput: `one request at a time`, `2 threads at once`, ..."""
     counted: bool
-    """Runs were counted over time; else it is worked out from a latency, of one request at a time."""
+    """Runs were counted over time; otherwise it follows from the latency of one request at a time."""
     baseline: str = ""
     baseline_runs_per_s: float | None = None
     """As measured, for comparison: what the baseline costs is worked out from the speed-up."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from edgeopt.commands.documents.markup import Markup
 
 Mood = Literal["", "good", "bad", "warning", "faint", "strong", "accent"]
-"""How something is set off; whoever cannot see that reads the same in its words."""
+"""Emphasis by colour; the text says the same to readers who cannot see it."""
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ Block = Words | Listed | Table | Figures | Chart | Drawing | Commands | Folded |
 
 
 def section(title: str, *blocks: Block | None) -> Section:
-    """A part with a title; what is None is left out."""
+    """A part with a title; None entries are left out."""
     return Section("", title, tuple(block for block in blocks if block is not None))
 
 

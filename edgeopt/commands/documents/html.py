@@ -30,7 +30,7 @@ _LETTERS = 100
 # Whatever should get into the page after all may load nothing and run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _SHORT, _LONG, _LONGER = 18, 24, 60
-"""Cells of so many letters stay on one line, or get room for several."""
+"""Cells up to the first number of letters stay on one line; those up to the second get room for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Page:
     title: str
     heading: str
     verdict: Section
-    """What stands on top; its first block, a sentence, leads."""
+    """The top of the page; its first block is the leading sentence."""
     mood: Mood
     sections: tuple[Section, ...]
     last: str

@@ -27,7 +27,7 @@ def joined(*parts: Markup) -> Markup:
 
 
 def trusted(source: str) -> Markup:
-    """Mark-up that stands in this package as it is, such as its style sheet."""
+    """Mark-up that is part of this package, such as its style sheet."""
     return Markup(source)
 
 

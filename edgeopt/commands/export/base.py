@@ -22,7 +22,7 @@ class Order:
 
     @property
     def file_name(self) -> str:
-        """The name where it stands in paths and files: a bundle may come from anybody."""
+        """The name as used in paths and files: a bundle may come from anybody."""
         return re.sub(r"[^A-Za-z0-9_.-]+", "_", self.name).strip("._-")[:64] or "model"
 
     @property

@@ -1,4 +1,4 @@
-"""The exported form itself answers the golden samples before it is handed out."""
+"""Runs the golden samples through the exported form before it is written."""
 
 from pathlib import Path
 

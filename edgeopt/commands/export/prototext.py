@@ -11,7 +11,7 @@ class Word(str):
 
 
 def prototext(message: Mapping[str, object], indent: str = "") -> str:
-    """A field a line; a list is a repeated field, a mapping a message. Numbers in lists stand on one line."""
+    """One field per line; a list is a repeated field, a mapping a message. Lists of numbers take one line."""
     lines = []
     for name, value in message.items():
         if isinstance(value, list) and all(isinstance(each, int) for each in value):

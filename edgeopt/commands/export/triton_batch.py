@@ -36,7 +36,7 @@ def ort_batch(order: Order, made: Made, model: Path, options: dict[str, Any], bo
 
 
 def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -> str:
-    """Whether so many samples in one run give what each gives alone; why not, as a sentence's end."""
+    """Whether samples in one run give the same results as alone; if not, why, as the end of a sentence."""
     golden = order.bundle.golden("inputs")
     feeds = [golden[k % len(golden)] for k in range(count)]
     if any(

@@ -50,7 +50,7 @@ def onnxruntime_words(order: Order) -> Words:
         words.parameters[_INITIALIZERS] = entries[_INITIALIZERS]
     if set(options.entries.replace(" ", "").split(";")) <= {f"{_INITIALIZERS}={entries.get(_INITIALIZERS)}", ""}:
         words.carried.add("entries")
-    # What is written out but is the default all the same is lost to nobody.
+    # An explicit option with the default value can be dropped.
     words.carried |= {name for name in given if getattr(options, name) == getattr(OrtOptions(), name, None)}
     if provider_of(order).name == "onnxruntime-cuda":
         _cuda(order, options, words)
@@ -85,6 +85,6 @@ def openvino_words(order: Order, device: str) -> Words:
         words.parameters["TARGET_DEVICE"] = device
     # OpenVINO takes these from the .xml.
     words.carried |= {"dynamic_quantization_group_size", "kv_cache_precision"}
-    # What is written out but is the default all the same is lost to nobody.
+    # An explicit option with the default value can be dropped.
     words.carried |= {name for name, value in options.items() if value in ("", False, 0) and name != "pinning"}
     return words

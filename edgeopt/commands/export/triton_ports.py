@@ -18,7 +18,7 @@ DATA_TYPES = {
 
 
 def unsaid(ports: Sequence[TensorInfo]) -> str:
-    """Why these cannot stand in a configuration, as the end of a sentence; empty where they can."""
+    """Why these cannot be in a configuration, as the end of a sentence; empty if they can."""
     for port in ports:
         if not port.rank_known:
             return f"nothing is known of the number of dimensions of '{port.name}'"

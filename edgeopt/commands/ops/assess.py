@@ -41,7 +41,7 @@ class Choice(msgspec.Struct, frozen=True):
     quick: bool = False
     """Small shapes alone."""
     again: bool = False
-    """Measures anew what was measured before."""
+    """Measures again what was measured before."""
 
 
 class _Kept:
@@ -130,7 +130,7 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
 
 
 def backend_rows(names: Sequence[str]) -> list[BackendRow]:
-    """Those that are named, each with the reason where it is not here; else all that are here."""
+    """The named backends, each with the reason if it is missing; otherwise all available ones."""
     if names:
         return [_backend_row(backend_named(name)) for name in dict.fromkeys(names)]
     own = (backend for backend in BACKENDS if _ONNX in backend.formats and backend.name not in _CHOOSERS)

@@ -26,14 +26,14 @@ class Port(msgspec.Struct, frozen=True):
 
     shape: tuple[int, ...]
     low: Number | None = None
-    """Drawn evenly from `low` up to `high`, whole numbers from whole ones; else from a normal distribution."""
+    """Drawn uniformly from `low` to `high`, as integers if both are; otherwise from a normal distribution."""
     high: Number | None = None
     dtype: str = "float"
     """`float` is that of the case's precision, and its eight-bit form where that is int8."""
     constant: bool = False
-    """Part of the model, as weights are; else it is fed."""
+    """Part of the model, like weights; otherwise an input."""
     fan_in: int = 1
-    """Weights are drawn so much smaller that results keep their size."""
+    """The factor by which weights are smaller, so that results keep their size."""
     values: tuple[Number, ...] | None = None
     """Given instead of drawn: axes, shapes, limits."""
 

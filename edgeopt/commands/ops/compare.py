@@ -31,7 +31,7 @@ _HALF_NOISE = 0.7
 _HALF_NOISE_STEPWISE = 1.5
 """The root mean square of all errors, in epsilons x that of the output: 0.2 is rounding once, 1.7 is bfloat16."""
 _COORDINATES = 4.0
-"""Of Resize: places are told in float32, and a place that is off by so much is off by that times the slope."""
+"""For Resize: positions are float32, so a value may be off by this error of its position times the slope."""
 _SHARE_OFF = 0.02
 """Of quantized numbers: those that lie so near the middle of two steps that rounding before it decides."""
 _TINY = 1e-300

@@ -1,4 +1,4 @@
-"""How much work an operator is, and how many numbers make one of an output: so much may rounding add up to."""
+"""The work of an operator, and the number of inputs of one output value, which bounds the rounding."""
 
 from math import prod
 

@@ -1,4 +1,4 @@
-"""One backend's measuring process; it may crash or hang at any case and is started anew for the next."""
+"""The measuring process of one backend; if it crashes or hangs at a case, it is restarted for the next."""
 
 from pathlib import Path
 

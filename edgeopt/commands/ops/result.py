@@ -95,7 +95,7 @@ class OperatorRow(msgspec.Struct, frozen=True):
     """By backend: the worst status of its cases; `no case` of the operator, `no such case` of its form."""
     cases: int = 0
     flawed: dict[str, int] = {}
-    """By backend: so many of the cases do not conform."""
+    """By backend: the number of cases that do not conform."""
     message: dict[str, str] = {}
     """By backend: what is wrong."""
 
@@ -118,7 +118,7 @@ class Quickest(msgspec.Struct, frozen=True):
     share: float
     """Of the operations of the model."""
     cases: int
-    """So many cases went into the comparison."""
+    """The number of compared cases."""
     relative_time: dict[str, float]
     """By backend, 1 being the quickest."""
 
@@ -139,11 +139,11 @@ class Report(msgspec.Struct, frozen=True):
     threads: int
     took_s: float
     measured: int
-    """So many results are new; the others were kept from an earlier time."""
+    """The number of new results; the others come from the cache."""
     counts: dict[str, dict[Status, int]]
     """By backend: how many cases have which status."""
     doubtful: int = 0
-    """So many of the results kept were measured on a device that was in no state for it."""
+    """The number of cached results that were measured while the device was busy or throttled."""
     model: Compatibility | None = None
     edgeopt: str = ""
     schema: int = SCHEMA

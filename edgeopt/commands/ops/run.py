@@ -1,4 +1,4 @@
-"""Tries cases on backends: each backend in a process of its own, all of them in turns case by case."""
+"""Runs cases on backends: each backend in a separate process, interleaved case by case."""
 
 import statistics
 import tempfile
@@ -27,7 +27,7 @@ from edgeopt.measure.terms import OPERATORS
 
 SLICE_MS = 4.0
 _WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}
-"""How long a case takes, by its size: what the time left is told from."""
+"""The relative time of a case by its size, which the estimate of the remaining time uses."""
 
 Wanted = tuple[Case, tuple[str, ...]]
 """A case, and the backends that it is tried on."""

@@ -16,7 +16,7 @@ def passes(request: Request) -> PassList:
     name = request.name
     found = [*((each, STANDARD) for each in all_passes(request.rules)), *_lowerings()]
     if name is not None:
-        select([each for each, _ in found], only=(name,))  # says which name is near where there is none
+        select([each for each, _ in found], only=(name,))  # names the nearest one if it does not exist
         found = [(each, runtime) for each, runtime in found if each.name == name]
     return PassList(tuple(_line(each, runtime, name is not None) for each, runtime in found))
 

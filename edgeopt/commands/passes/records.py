@@ -1,4 +1,4 @@
-"""What is told of rewrites."""
+"""Records of rewrites."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ class PassLine(msgspec.Struct, frozen=True):
     name: str
     title: str
     kind: str = ""
-    """The folder that it stands in: cleaning, algebra, fusion, layout; `lowering` or `rules` for others."""
+    """The folder of the pass: cleaning, algebra, fusion, layout; `lowering` or `rules` for others."""
     tolerance_db: float | None = None
     """Outputs keep at least this ratio; None: they stay the same to the last bit."""
     finite_only: bool = False

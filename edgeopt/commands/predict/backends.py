@@ -1,4 +1,4 @@
-"""What runs models on a device that is not here, as its record says, and what stands in for it here."""
+"""The backends of another device, from its record, and the local backends that replace them."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""How long one run would take on a device that is not here: its work against its peaks, kernel by kernel.
+"""The predicted time of one run on another device: the work of each kernel against the device's peaks.
 
-No kernel reaches the peak. What share of it one of its kind reaches comes from the device's own operator table,
-where there is one; else from what such kernels reached where edgeopt was developed.
+No kernel reaches the peak. The share that kernels of a kind reach comes from the device's own operator table,
+if there is one; otherwise from such kernels on the machine where edgeopt was developed.
 """
 
 from collections import defaultdict
@@ -58,7 +58,7 @@ class Latency(msgspec.Struct, frozen=True):
     products_share: float
     """Of that time, in convolutions and matrix products."""
     basis: str
-    """What it stands on: the peaks alone, or the operator table too; and what it leaves out."""
+    """The basis: the peaks alone, or the operator table too; and what it leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Predictor:
 
 
 class _Shares:
-    """The share of the roofline that kernels reach: of the nearest case in the table, else of their kind."""
+    """The share of the roofline that kernels reach: of the nearest case in the table, or of their kind."""
 
     def __init__(self, predictor: Predictor, backend: str) -> None:
         self._predictor = predictor
@@ -161,7 +161,7 @@ class _Shares:
             return usual
         self.used = True
         near = min(cases, key=lambda each: _distance(each[0], self._backend, kernel))[1]
-        # One case is one measurement, and no case is quite like the kernel: half of what is said is of its kind.
+        # One case is one measurement of a similar kernel, so the kind's usual share has half the weight.
         return sqrt(near * usual)
 
     def _of_operator(self, kernel: Kernel, table: Report) -> list[tuple[CaseRow, float]]:

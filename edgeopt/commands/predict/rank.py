@@ -25,7 +25,7 @@ class Ranked:
     places: tuple[Place, ...]
     """The best first; those that are out come last."""
     by_time: bool
-    """By predicted times; else by the ladder, as not all of them could be predicted."""
+    """By predicted times; otherwise by the ladder, because not all of them could be predicted."""
 
     def in_line(self) -> list[Place]:
         return [place for place in self.places if place.made.is_alive]

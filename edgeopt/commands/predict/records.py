@@ -42,7 +42,7 @@ class Ahead(msgspec.Struct, frozen=True):
     """`predicted`, always: nothing here was measured on the device."""
     summary: str
     basis: str
-    """What the times stand on, or why there are none."""
+    """The basis of the times, or why there are none."""
     floor_db: float
     winner: Candidate
     baseline: Candidate
@@ -54,7 +54,7 @@ class Ahead(msgspec.Struct, frozen=True):
     judged_with: str
     """The backend that gave the winner's answers here: accuracy is real, where times are not."""
     samples: int
-    """So many judged the winner at the end; nothing had seen them before where `set_aside`."""
+    """The number of samples that judged the winner; with `set_aside`, nothing had used them before."""
     set_aside: bool
     finish: tuple[str, ...]
     """What to do on the device, one sentence each."""

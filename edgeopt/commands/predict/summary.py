@@ -1,4 +1,4 @@
-"""Puts a plan into records and sentences, none of which may read as if something had been measured."""
+"""Puts a plan into records and sentences; none of them may sound like a measurement."""
 
 from collections.abc import Iterator
 

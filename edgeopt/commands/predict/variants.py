@@ -34,7 +34,7 @@ EXACT_DB = 80.0
 DYNAMIC = "int8-dynamic"
 # What multiplies bytes and adds in 32 bits.
 _FAST = frozenset({"avx512-vnni", "avx-vnni", "avx-vnni-int8", "amx-int8", "dotprod", "i8mm"})
-# A form that reaches less of the work can gain little, and converts all the same.
+# A scheme that covers less of the work gains little, and still needs conversions.
 _WORTH_IT = 0.25
 # Saturation is simulated in numpy, which takes seconds for a large model.
 _MOST_SIMULATED = 2
@@ -43,7 +43,7 @@ _SIMULATED_FLOOR_DB = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What all variants are held against."""
+    """The baseline of all variants."""
 
     study: Study
     runs: Runs

@@ -56,7 +56,7 @@ def _identified(device: Device) -> Device:
 
 
 def _measured(device: Device, again: bool, emit: Emit) -> Device:
-    """The device with its peaks: those of an earlier time, unless there are none or they are wanted anew."""
+    """The device with its peaks: cached ones, unless there are none or new ones are requested."""
     if device.peaks is not None and not again:
         return device
     from edgeopt.hw.cache_folder import user_cache_folder

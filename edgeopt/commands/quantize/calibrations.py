@@ -18,7 +18,7 @@ from edgeopt.quant.records import Range
 from edgeopt.workspace import WORK, workspace
 
 _CLOSE_DB = 0.5
-"""Samples drawn anew move the ratio by more than this."""
+"""Other samples move the ratio by more than this."""
 
 
 def only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:

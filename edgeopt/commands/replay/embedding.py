@@ -17,7 +17,7 @@ def packed(content: bytes) -> str:
 
 
 def unpacked(text: str, what: str, path: Path) -> bytes:
-    """Raises BundleError with what is wrong; whoever sent it must not fill the memory."""
+    """Raises BundleError with the fault; a foreign bundle must not fill the memory."""
     try:
         unpacker = zlib.decompressobj()
         content = unpacker.decompress(base64.b64decode(text, validate=True), LARGEST_BYTES)

@@ -24,7 +24,7 @@ class Answered(msgspec.Struct, frozen=True):
     """Against the source model."""
     floor_db: float | None = None
     own_answers: bool = False
-    """They are made up, and held against the model's own answers."""
+    """They are generated, and compared with the model's own answers."""
 
 
 def put_golden(work: Work, same: bool) -> Answered:

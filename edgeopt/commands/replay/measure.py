@@ -1,4 +1,4 @@
-"""Proves a rebuilt model anew on this device: how fast it is against the source, and how near."""
+"""Proves a rebuilt model again on this device: its speed and accuracy against the source."""
 
 from edgeopt.bundle.deployment import Evidence
 from edgeopt.bundle.facts import four_digits

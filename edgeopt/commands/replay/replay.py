@@ -138,7 +138,7 @@ def _is_same(work: Work) -> bool:
 
 
 def _described(work: Work, same: bool, own_answers: bool, evidence: Evidence | None) -> Deployment:
-    """That of the first bundle; measured anew, it is about this device."""
+    """That of the first bundle; a new measurement is about this device."""
     now, measured = datetime.now(UTC).isoformat(timespec="seconds"), work.request.measure
     replayed = Replayed(now, __version__, measured, same, own_answers)
     first = msgspec.structs.replace(work.deployment, schema=SCHEMA, evidence=evidence, replayed=replayed)
@@ -180,7 +180,7 @@ def _with_processing(work: Work, deployment: Deployment) -> Deployment:
 
 
 def _documents(work: Work, ledger: Ledger) -> dict[str, object]:
-    """Those of the first bundle, where there is one; else what this replay knows."""
+    """Those of the first bundle if there is one; otherwise those of this replay."""
     bundle = work.profile.bundle
     if bundle is None:
         return {"ledger.json": ledger}

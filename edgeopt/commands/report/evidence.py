@@ -1,4 +1,4 @@
-"""The evidence of a bundle, whoever wrote it: a search, a plan of precision, a plan ahead, or nobody."""
+"""The evidence of a bundle: from a search, a precision plan, a prediction, or none."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _KINDS: tuple[tuple[str, type[Found]], ...] = (("finish", Ahead), ("candidates",
 
 
 def evidence_in(folder: Path) -> Found | str:
-    """What stands in `evidence.json`, or in what a plan for another device has; or why it says nothing."""
+    """The content of `evidence.json`, or of the plan for another device; or why there is none."""
     if (folder / _PREDICTION).is_file():
         return _converted(_plain(folder / _PREDICTION), _PREDICTION)
     return _converted(_plain(folder / FILE), FILE)
@@ -54,7 +54,7 @@ def ledger_in(folder: Path) -> Ledger | str:
 
 def _plain(file: Path) -> object:
     try:
-        if file.stat().st_size > _LARGEST_BYTES:  # whoever sent the bundle must not fill the memory with it
+        if file.stat().st_size > _LARGEST_BYTES:  # a foreign bundle must not fill the memory
             return f"{file.name} is too large to be read."
         found: object = msgspec.json.decode(file.read_bytes())
     except FileNotFoundError:

@@ -68,7 +68,7 @@ class Stage(msgspec.Struct, frozen=True):
     ratio: Interval | None = None
     """Against the baseline; None for the baseline itself, and where it was not measured."""
     time_ms: float | None = None
-    """The baseline's time over that ratio: what is measured in turns can be compared, bare times cannot. Where it
+    """The baseline's time over that ratio: interleaved measurements can be compared, bare times cannot. If it
     is proved, what was measured."""
     size_bytes: int | None = None
     peak_bytes: int | None = None

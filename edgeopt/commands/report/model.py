@@ -104,7 +104,7 @@ def node_times(
 
 
 def bounds_of(device: Device, threads: int | None) -> tuple[Bound, ...]:
-    """The measured peaks of so many threads, as lines that nothing is above."""
+    """The measured peaks for this number of threads, as upper bounds."""
     peaks, used = device.peaks, threads or device.limits.usable_cores
     if peaks is None:
         return ()

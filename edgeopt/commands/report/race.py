@@ -21,7 +21,7 @@ _PRECISION = "precision"
 
 
 def points_of(found: Outcome) -> tuple[Point, ...]:
-    """Every candidate, as it stood in the race: the winner too, or it could not be held against the others."""
+    """Every candidate as of the race, including the winner, so that all can be compared."""
     points = [_point(found, each) for each in found.candidates]
     return with_front(points)
 
@@ -74,7 +74,7 @@ def _by_sample(found: Outcome) -> bool:
 
 
 def _way(found: Outcome) -> Iterable[CandidateReport]:
-    """Runtime, rewrites, fusion, bits, options: of each, the candidate that differs least from the step before."""
+    """Runtime, rewrites, fusion, bits, options: for each step, the candidate closest to the one before."""
     winner = found.winner
     mine = [c for c in found.candidates if c.candidate.backend == winner.backend and c.status in IN_THE_RACE]
     wanted = [*_EXACT, *([] if winner.variant in _EXACT else [winner.variant])]
@@ -151,7 +151,7 @@ def _point(found: Outcome, report: CandidateReport) -> Point:
         variant=candidate.variant,
         backend=candidate.backend,
         status=report.status,
-        # Its own name says nothing in a list of which it is the first.
+        # The winner is the first of the list, so its own name adds nothing.
         reason=report.reason.replace(found.winner.name, "the result"),
         time_ms=_baseline_ms(found) / report.pace if report.pace else None,
         ratio=ratio,

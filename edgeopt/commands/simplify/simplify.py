@@ -247,7 +247,7 @@ def _nodes(model_ir: "ir.Model") -> int:
 
 
 def _size_bytes(path: Path) -> int:
-    """The model, with the files of its weights where they stand in some."""
+    """The model, with its external weight files."""
     import onnx
 
     from edgeopt.graph.files.external import external_files

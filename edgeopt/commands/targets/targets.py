@@ -40,7 +40,7 @@ def look_up(request: ShowRequest) -> Shown:
 
 
 def check(request: ValidateRequest) -> Validated:
-    # First by itself: a shipped profile of the same name must not stand in for a file that is not there.
+    # Resolved first: a shipped profile of the same name must not replace a missing file.
     resolve(request.file)
     machine = _device(request)
     resolved = find(request.file, machine)

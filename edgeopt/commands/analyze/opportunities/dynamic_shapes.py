@@ -34,7 +34,7 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _example(tensor: Tensor, view: View) -> str:
-    """The sizes that the figures are for; a letter where there is none."""
+    """The sizes behind the figures; a letter for an unknown one."""
     sizes = {each.name: each.size for each in view.analysis.dimensions}
     found = (
         d if isinstance(d, int) else sizes.get(d or f"{tensor.name}[{axis}]")

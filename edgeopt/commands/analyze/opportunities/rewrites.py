@@ -6,7 +6,7 @@ from edgeopt.commands.analyze.messages import Rewrite
 from edgeopt.commands.analyze.opportunities.view import View
 from edgeopt.graph.analysis import Opportunity
 
-# Bring a model into common form, or are told by other finders.
+# They bring a model into common form, or other finders report them.
 _NO_GAIN = frozenset(
     {"raise-opset", "strip-metadata", "deduplicate-weights", "dead-nodes", "name-nodes", "topological-order"}
 )

@@ -83,7 +83,7 @@ class View:
         return self.share(sum(time for row in rows if (time := self.time_ms(row)) is not None))
 
     def bytes_ms(self, moved_bytes: int) -> float:
-        """How long so many bytes take, at the pace at which this model's memory-bound nodes move theirs."""
+        """The time to move this number of bytes, at the rate of this model's memory-bound nodes."""
         rows = [row for row in self.rows if not self.is_compute_bound(row) and _moved(row)]
         moved = sum(_moved(row) * row.runs for row in rows)
         time = sum(self.time_ms(row) or 0.0 for row in rows)

@@ -24,7 +24,7 @@ Arrays = dict[str, Any]
 Session = Callable[[Mapping[str, Any]], Arrays]
 HERE = Path(__file__).resolve().parent
 
-# The runtimes tell their makers what is run unless they are told not to, before they are imported.
+# The runtimes send usage reports unless that is disabled before they are imported.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
@@ -125,7 +125,7 @@ def samples(folder: Path, name: str) -> list[Arrays]:
 
 
 def snr_db(reference: list[Arrays], got: list[Arrays]) -> float:
-    """How far the signal stands above the difference: of the worst output, over all samples, at most 200 dB."""
+    """The signal-to-noise ratio of the worst output over all samples, at most 200 dB."""
     worst = 200.0
     for name in reference[0]:
         signal = noise = 0.0

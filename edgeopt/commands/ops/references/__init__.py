@@ -31,5 +31,5 @@ FORMULAS: dict[str, Formula] = {
 
 
 def compute(operator: str, inputs: Inputs, attributes: Attributes) -> Arrays:
-    """All results of an operator; the formulas know no precision, so floats are to be given in float64."""
+    """All results of an operator; the formulas are exact, so pass floats as float64."""
     return FORMULAS[operator](inputs, attributes)

@@ -9,7 +9,7 @@ from edgeopt.commands.documents.markup import Markup, joined, tag, text
 LETTER_PX = 7.1
 """The width of a letter in the middle, at the size of text in charts."""
 _ROUND = (1.0, 2.0, 5.0)
-# So much more than the rest, and a straight scale would press most of it into a corner.
+# Beyond this ratio of values, a linear scale would squeeze most of them into a corner.
 _WIDE = 8.0
 
 
@@ -31,7 +31,7 @@ class Scale:
         return self.begin + min(1.0, max(0.0, share)) * (self.end - self.begin)
 
     def ticks(self, most: int) -> list[float]:
-        """Round numbers within, at most so many."""
+        """Round numbers within the range, at most this many."""
         found = self._decades() if self.logarithmic else []
         while len(found) > most:
             kept = [value for value in found if _is_decade(value)]

@@ -17,7 +17,7 @@ class Dot:
     class_: str
     shape: str = "circle"
     says: str = ""
-    """What a pointer on it is told."""
+    """The text of its tooltip."""
     radius: float = 4.5
     name: str = ""
     """Written beside it."""

@@ -1,4 +1,4 @@
-"""Everybody who took part, and why they lost; and what never took part."""
+"""All candidates with the reason why they lost, and the variants that never raced."""
 
 from edgeopt.commands.documents.blocks import Block, Folded, Row, Section, Table, Words, columns
 from edgeopt.commands.report import words

@@ -6,7 +6,7 @@ from edgeopt.commands.report.facts import Facts, LayerChoice
 from edgeopt.graph.ledger import LedgerEntry
 
 _FEW = 6
-"""Of so many changes each gets a line in the summary; of more, they are counted."""
+"""Up to this number of changes get a line each in the summary; more are counted."""
 _ALL = 1000
 
 
