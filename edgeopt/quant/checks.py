@@ -15,7 +15,7 @@ _WITHOUT_DATA = "Schemes without calibration are int8-dynamic, int8-groups, w8, 
 
 
 def check_differ(samples: Samples) -> int:
-    """So many different samples; raises a DataError where several are all the same, which prove nothing."""
+    """The number of different samples; raises a DataError if all are the same, which proves nothing."""
     count, different = len(samples), _different(samples)
     if different == 1 < count:
         raise DataError(

@@ -10,14 +10,14 @@ from edgeopt.quant.ranges.base import Seen
 from edgeopt.quant.ranges.histogram import noise_db
 from edgeopt.quant.records import Range
 
-# A sample that reaches so many times as far as the middle one, with a gap to the others, is no draw from the same
+# A sample that reaches this many times as far as the middle one, with a gap to the others, is not from the same
 # crowd, unless many do.
 _FAR, _GAP = 3.0, 1.5
 _FEW_SHARE = 0.1
 _FEWEST_SAMPLES = 5
 # With one scale for all, the middle channel has 255 / 20 steps left for its values.
 _UNEVEN = 20.0
-# A range that loses so much more than the whole one cuts off more than outliers.
+# A range that loses this much more than the whole one cuts off more than outliers.
 _CUT_OFF_DB = 3.0
 _NAMED = 3
 
@@ -34,7 +34,7 @@ def findings_of(seen: Mapping[str, Seen], ranges: Mapping[str, Range]) -> tuple[
     """The gravest first; of a sample that is odd in many tensors, the first of them stands for all."""
     finite = [one for one in seen.values() if not one.not_finite]
     odd, outliers = _outliers(finite)
-    # What an odd sample does to the channels is told by that sample.
+    # The finding on an odd sample covers its effect on the channels.
     ordinary = [one for one in finite if one.tensor not in odd]
     return (
         *(_not_finite(one) for one in seen.values() if one.not_finite),

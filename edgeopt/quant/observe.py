@@ -91,7 +91,7 @@ class _Clock:
         self.peak_bytes = None if self._before is None else 0
 
     def look(self) -> None:
-        """Now as much is held at a time as ever."""
+        """Samples the memory where its use is largest."""
         resident = resident_bytes()
         if resident is not None and self._before is not None and self.peak_bytes is not None:
             self.peak_bytes = max(self.peak_bytes, resident - self._before)

@@ -16,7 +16,7 @@ from edgeopt.backends.base import Array
 
 LOW, HIGH = -(1 << 15), (1 << 15) - 1
 _LARGEST_BYTE = 255
-# So many sums are held at a time.
+# Sums in memory at a time.
 _CHUNK = 1 << 20
 # Rows next to each other are alike, so few of their pairs can overflow; all others need no look.
 _ROWS = 256

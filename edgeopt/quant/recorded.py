@@ -41,7 +41,7 @@ class Smoothed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`quantization.json`; which layer has which form, and the settings, stand in `deployment.toml`."""
+    """`quantization.json`; the scheme of each layer and the settings are in `deployment.toml`."""
 
     ranges: dict[str, tuple[float, float]] = {}
     """By tensor: the lowest and the highest value that it is kept between."""

@@ -49,7 +49,7 @@ class Sensitivity(msgspec.Struct, frozen=True):
     local_db: float | None = None
     """At the layer's own output, given the inputs of the float model; None where it was not looked at."""
     measured: bool = True
-    """By runs of the whole model; else estimated from others."""
+    """From runs of the whole model; otherwise estimated from other points."""
 
 
 class Gain(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ RULES: tuple[Rules, ...] = (
         "onnxruntime-xnnpack", "through", transposed=False
     ),  # takes some of these nodes over from onnxruntime-cpu
     Rules("onnxruntime-directml", "through", transposed=False),
-    # onnxruntime.ai, "QNN Execution Provider": the HTP backend runs models whose operators all stand in pairs.
+    # onnxruntime.ai, "QNN Execution Provider": the HTP backend runs models whose operators are all in Q/DQ pairs.
     Rules("onnxruntime-qnn", "through", everywhere=True),
     # docs.nvidia.com, "Working with Quantized Types": signed eight bits, symmetric; four bits for weights alone.
     Rules("onnxruntime-tensorrt", "inputs", symmetric=True, signed=True, sixteen=False),

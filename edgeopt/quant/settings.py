@@ -16,6 +16,6 @@ class QuantSettings(msgspec.Struct, frozen=True):
     percentile: float = 99.99
     """For the calibration of that name: what share of the values stays inside the range, in percent."""
     block_size: int = 64
-    """So many weights in a row share a scale, where a form has blocks."""
+    """Consecutive weights that share a scale, if a scheme has blocks."""
     group_size: int = 64
-    """So many activations in a row share a scale, where a backend quantizes them by groups."""
+    """Consecutive activations that share a scale, if a backend quantizes them by groups."""

@@ -1,4 +1,4 @@
-"""A model that hands out some of its inner values, as a session of ONNX Runtime that gives its memory back."""
+"""A session of ONNX Runtime that returns some inner values of a model and frees its memory."""
 
 import math
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 
-# So much of one sample's activations is held at a time; a model that has more runs more than once a sample.
+# Bytes of one sample's activations held at a time; a model with more runs several times per sample.
 CHUNK_BYTES = 128 << 20
 # The values of inner tensors are wanted, so nothing is fused over them; and without an arena a run's memory is
 # gone when its last result is.

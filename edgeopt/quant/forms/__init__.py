@@ -16,7 +16,7 @@ FORMS: tuple[Form, ...] = (INT8, INT8_GROUPS, INT8_DYNAMIC, A16W8, W8, W4, FP16,
 
 
 def form_named(name: str) -> Form:
-    """The form of that name; UsageError where there is none."""
+    """The scheme of that name; raises UsageError if there is none."""
     for form in FORMS:
         if form.name == name:
             return form

@@ -56,8 +56,8 @@ class Form:
     fake_input: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, FormContext], ir.Value]"
     """Inserts nodes before a node that give one of its inputs the values that the form can hold; from opset 17.
 
-    Run it with the session entry `session.disable_quant_qdq` = 1: else ONNX Runtime rounds float weights behind a
-    DequantizeLinear to eight bits of its own (WeightBiasQuantization).
+    Run it with the session entry `session.disable_quant_qdq` = 1: otherwise ONNX Runtime rounds weights after a
+    DequantizeLinear to eight bits itself (WeightBiasQuantization).
     """
     fake_output: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, FormContext], ir.Value] | None" = None
     """The same behind a node, for a form that on the backend gives its results in few bits too (ONNX Runtime's

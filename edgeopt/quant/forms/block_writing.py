@@ -39,7 +39,7 @@ def no_matrix(layer: Layer) -> str:
 
 
 def block_size(layer: Layer, context: FormContext) -> int:
-    """Of a layer's weights: what the settings say, where inputs come in such blocks; else a whole column."""
+    """The block size of a layer's weights: that of the settings if it fits the inputs, otherwise a column."""
     inputs, size = inputs_count(layer), context.settings.block_size
     if runs_n_bits(context):  # whose kernels take blocks of these sizes, and fill up the last
         return max(16, min(256, 1 << (max(size, 1) - 1).bit_length()))

@@ -83,7 +83,7 @@ def inputs_count(layer: Layer) -> int:
 
 
 def grouped(graph: "ir.Graph", node: "ir.Node", value: "ir.Value", inputs: int, size: int) -> "ir.Value":
-    """Nodes before a node that round one of its inputs to eight bits, so many numbers in a row with one scale."""
+    """Nodes that round an input of a node to eight bits, with one scale for each block of numbers in a row."""
     import onnx_ir as ir
 
     writer, made = Writer(graph, counted=True), []

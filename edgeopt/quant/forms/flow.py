@@ -73,7 +73,7 @@ class Flow:
 def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool, everywhere: bool = False) -> Flow:
     """Eight bits into the products, out of the convolutions, and through what lies between.
 
-    Everywhere: out of all products, and through all whose ranges are known, whoever reads it.
+    Everywhere: out of all products, and through all nodes with known ranges, whatever consumes them.
     """
     graph = cast("ir.Graph", next(iter(nodes)).graph)
     ends = {end_of(node.outputs[0], symmetric) for node in nodes if gives_eight_bits(node)}

@@ -71,7 +71,7 @@ def fake(
     graph: "ir.Graph",
     node: "ir.Node",
     value: "ir.Value",
-    layer: Layer,  # noqa: ARG001 - a form's functions take all the same
+    layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
     context: FormContext,  # noqa: ARG001
 ) -> "ir.Value":
     """What a node reads, put before it, or what it gives, put behind."""

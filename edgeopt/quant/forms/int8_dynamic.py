@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _OPERATORS = ("MatMul", "Gemm", "Conv")
 
 
-def fits(layer: Layer, context: FormContext) -> str:  # noqa: ARG001 - a form's functions take all the same
+def fits(layer: Layer, context: FormContext) -> str:  # noqa: ARG001 - every scheme function has these parameters
     if layer.reason:
         return layer.reason
     return "" if layer.operator in _OPERATORS else f"there is no integer {layer.operator}"
@@ -31,7 +31,7 @@ def fake_input(
     graph: "ir.Graph",
     node: "ir.Node",
     value: "ir.Value",
-    layer: Layer,  # noqa: ARG001 - a form's functions take all the same
+    layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
     context: FormContext,  # noqa: ARG001
 ) -> "ir.Value":
     import onnx_ir as ir

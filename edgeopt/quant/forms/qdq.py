@@ -108,7 +108,7 @@ def fake_output(
     graph: "ir.Graph",
     node: "ir.Node",
     value: "ir.Value",
-    layer: Layer,  # noqa: ARG001 - a form's functions take all the same
+    layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
     context: FormContext,
 ) -> "ir.Value":
     rules = rules_of(context.backend)
@@ -325,7 +325,7 @@ def _write_bias(writer: Writer, node: "ir.Node", bias: Array, scales: Array, ste
     import onnx_ir as ir
 
     name = str(node.inputs[2].name)
-    # Below, a float32 has no room left; what such channels give is as good as zero, and so is this bias.
+    # Below this, float32 underflows; the outputs of such channels are practically zero, and so is this bias.
     scale = np.maximum(scales.astype(np.float64) * steps.scale, _SMALLEST_PRODUCT).astype(np.float32)
     integers = np.rint(bias.astype(np.float64) / scale).astype(np.int32)
     inputs = [

@@ -23,7 +23,7 @@ _EIGHT, _FOUR = 8, 4
 _LARGEST = 127
 
 
-def fits(bits: int, layer: Layer, context: FormContext) -> str:  # noqa: ARG001 - a form's functions take all the same
+def fits(bits: int, layer: Layer, context: FormContext) -> str:  # noqa: ARG001 - every scheme function has these parameters
     if bits == _FOUR or layer.operator in blocks.MATRIX_PRODUCTS:
         return blocks.no_matrix(layer)
     return layer.reason

@@ -17,7 +17,7 @@ from edgeopt.profiles.schema import Data
 from edgeopt.quant.checks import check_data
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
 
-# So many ordinary ones plan, and as many prove; beside each stands one of each regime that models meet in use.
+# Ordinary samples that plan, and as many that prove; each set also has one of each common input distribution.
 _GENERATED = 8
 
 

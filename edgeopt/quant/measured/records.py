@@ -32,7 +32,7 @@ class Augment(msgspec.Struct, frozen=True):
     noise: float = 0.0
     """The deviation of the noise added, as a share of the input's own."""
     scaling: float = 0.0
-    """Each sample is multiplied by a factor of up to so much from 1."""
+    """Each sample is multiplied by a factor that differs from 1 by up to this."""
 
 
 class QuantizeRequest(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     method: str = PLAN
     """One of METHODS."""
     backend: str = ""
-    """Empty: of those that are here, the one that is fastest."""
+    """Empty: the fastest of the available ones."""
     options: dict[str, Value] = {}
     """Of the backend; those that are not named are the plan's to choose."""
     goal: Goal = Goal()
@@ -57,7 +57,7 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     calibration: str = ""
     """A name of `edgeopt.quant.ranges.METHODS`; empty: the profile's."""
     samples: int | None = None
-    """At most so many calibrate; None: half of them, up to 100."""
+    """The most samples that calibrate; None: half of them, up to 100."""
     augment: Augment | None = None
     sensitivity: bool = False
     """Report what each layer costs and saves."""
@@ -145,7 +145,7 @@ class Proof(msgspec.Struct, frozen=True):
     outputs: tuple[OutputAccuracy, ...] = ()
     """Without their figures for each sample."""
     steps_back: int = 0
-    """So many plans before this one fell below the goal on these samples, each more daring than the next."""
+    """The number of faster plans that were below the goal on these samples."""
     tail: Tail | None = None
     """The lowest sample, and the worst tenth of them."""
     weak: WeakSamples | None = None

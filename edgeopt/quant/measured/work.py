@@ -138,7 +138,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> W
     answers = runs.source_outputs(request.model, [given.samples.feeds(k) for k in wanted])
     reference = dict(zip(wanted, answers, strict=True))
     if not request.goal.is_ratio:
-        # A metric or labels that do not fit the outputs are told now, and not after the long work.
+        # Reports a metric or labels that do not fit the outputs now, not after the long work.
         request.goal.judge(answers, answers, None if given.labels is None else given.labels[wanted])
     emit(Progress("preparing the model", request.model.name))
     ready = prepared(model, request)

@@ -1,7 +1,7 @@
 """Chooses the form of each layer: the most time saved within the budget, confirmed by runs of the whole model.
 
 The layers' own noise, added up, tells which choices go together; runs with all of them at once tell how far that
-sum is off, and the budget for the sum is set anew until the runs themselves are just inside.
+sum is off, and the budget for the sum is adjusted until the runs themselves are just inside.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from edgeopt.quant.plan.problem import Choices, Option, decibels
 from edgeopt.quant.plan.search import Search
 from edgeopt.quant.records import FLOAT, Layer, Sensitivity, Verdict
 
-# Times below this are told as such.
+# Times below this are reported as negligible.
 _SMALLEST_MS = 0.0005
 _SHORT_MS = 0.01
 

@@ -17,7 +17,7 @@ Choices = Mapping[str, str]
 # What a product takes where no backend was timed: only the proportions between layers count then.
 _NOMINAL_MACS_PER_MS = 5e7
 _NOMINAL_SPEEDUP = 2.0
-# In place of infinite noise, from which nothing can be subtracted.
+# Instead of infinite noise, from which nothing can be subtracted.
 _WORST = 1e20
 
 

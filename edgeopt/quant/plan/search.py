@@ -10,7 +10,7 @@ from edgeopt.quant.plan.solve import Solver, moves_from
 
 Check = Callable[[Mapping[str, str]], tuple[float, float]]
 """Runs the whole model with these choices: the value of the metric, and what it may be on other samples (the bound
-that resampling gives). Bigger is better; a metric of which less is better is given with its sign turned."""
+that resampling gives). Bigger is better; a metric where less is better has its sign changed."""
 
 PHASE = "plan"
 # What is not worth another run, as a share of all that could be saved.

@@ -18,7 +18,7 @@ _MOST_CORNERS = 400
 _FINEST = 0.005
 _MOST_STEPS = 200
 _MOST_PAIRED = 1000
-# How often the outputs are weighed anew, when several must stay inside the budget.
+# How often the weights of the outputs change, if several must stay inside the budget.
 _WEIGHINGS = 3
 # From how many corners on each side of a budget its choices are sought.
 _STARTS = 3

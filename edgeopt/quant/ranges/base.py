@@ -9,7 +9,7 @@ from edgeopt.quant.ranges.histogram import Histogram
 from edgeopt.quant.records import Range
 from edgeopt.quant.settings import QuantSettings
 
-# Below it a scale of 255 steps, or its inverse, is no number that float32 holds in full.
+# Below this, float32 cannot represent a scale of 255 steps, or its inverse, in full precision.
 _SMALLEST_SPAN = 1e-30
 
 

@@ -11,7 +11,7 @@ from edgeopt.quant.records import Range
 BINS = 2048
 """From the negative to the positive reach: for values of one sign, four bins for each step of eight bits."""
 LEVELS = 256
-# So many values at a time: they stay in a core's own cache from the multiplication to the count.
+# Values at a time: they stay in a core's cache from the multiplication to the count.
 _BLOCK = 1 << 16
 
 

@@ -24,10 +24,10 @@ from edgeopt.quant.sensitivity.switchboard import Switchboard
 PHASE = "sensitivity"
 LIMIT_S = 20.0
 _FIRST_SAMPLES = 2
-# So many times below the floor's noise a layer costs as good as nothing, and above it is as good as lost.
+# Ratios to the floor's noise: below the first a layer costs almost nothing, above the second it is lost.
 _FAR_BELOW, _FAR_ABOVE = 1e-3, 30.0
 _WORST = 10 ** (EQUAL_DB / 10)
-"""In place of infinity, which JSON does not have."""
+"""Instead of infinity, which JSON does not have."""
 
 
 def sensitivities(

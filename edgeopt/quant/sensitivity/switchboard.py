@@ -1,6 +1,6 @@
 """The float model with switches: each layer can run as one of its forms would compute it, in a single session.
 
-Each layer stands in the branches of `If` nodes, whose conditions are an input of the graph. A branch that is off
+Each layer is in the branches of `If` nodes, whose conditions are an input of the graph. A branch that is off
 costs nothing, the weights of every branch are constants that the runtime packs once, and a run costs about as much
 as one of the float model: many layers can be tried, one by one or together, without building a session for each.
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openvino import CompiledModel, Model, Node
 
 NAME = "bf16-mixed"
-# OpenVINO keeps a node with this mark in float32 whatever precision it is told. It is undocumented, and counts
+# OpenVINO keeps a node with this mark in float32 whatever the precision option. It is undocumented, and counts
 # once the model was written and read: then it has become an attribute of OpenVINO's own.
 PRECISE = "precise_0"
 GROUPS = 12
@@ -40,7 +40,7 @@ class _Seen:
     """What a model with some groups in float32 reached."""
 
     noise: float
-    """Over the signal, in the worst output: of all samples together, or of the worst tenth where that is worse."""
+    """Noise over signal in the worst output: of all samples together, or of the worst tenth if that is worse."""
 
     @property
     def snr_db(self) -> float:

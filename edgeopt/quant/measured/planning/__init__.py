@@ -1,1 +1,1 @@
-"""Which forms the layers get: of a plan, or one for all."""
+"""The schemes of the layers: from a plan, or one for all."""

@@ -211,7 +211,7 @@ def _instead(verdict: Verdict, form: str) -> Verdict:
 
 
 def stepped_back(work: Work, entry: Entry) -> Entry:
-    """The next more exact point, or the float model where there is none."""
+    """The next more exact point, or the float model if there is none."""
     point, rest = (entry.points[0], entry.points[1:]) if entry.points else (Point({}, 0.0, math.inf), [])
     found = write_entry(work.study, entry.course, point.choices, entry.path)
     found.points = rest

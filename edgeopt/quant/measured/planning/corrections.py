@@ -22,7 +22,7 @@ _MOST_SAMPLES = 16
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """What is written in place of the float model and its context."""
+    """What is written instead of the float model and its context."""
 
     model: "ir.Model"
     context: FormContext

@@ -68,7 +68,7 @@ def settings_for(course: Course, choices: Mapping[str, str] | None = None) -> di
 def options_for(course: Course, choices: Mapping[str, str]) -> dict[str, OptionValue]:
     """Without a group size where nothing is quantized by groups.
 
-    OpenVINO takes all compressed weights for an invitation to do so, unless it is told that groups are of 0.
+    With compressed weights, OpenVINO quantizes by groups unless the group size is 0.
     """
     if GROUPED in choices.values():
         return course.options

@@ -12,7 +12,7 @@ from edgeopt.quant.measured.timing.tracks import Track, tracks_of
 from edgeopt.quant.measured.work import Work, unfit
 from edgeopt.quant.records import Plan, Point, Verdict
 
-# A course whose best case is so much slower than that of another is not planned.
+# A backend configuration whose best case is slower than another's by this factor is not planned.
 _HOPELESS = 1.2
 _PLANNING_ENDS = 0.7
 _FLOAT_COULD_WIN = 1.3

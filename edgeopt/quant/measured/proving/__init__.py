@@ -1,1 +1,1 @@
-"""What the result reaches and how fast it is, and how it is handed out."""
+"""Accuracy and speed of the result, and how it is written."""

@@ -124,7 +124,7 @@ def _timed_against(measured: Measured) -> tuple[str, Speed] | None:
 
 
 def _evidence(work: Work, found: Quantized, measured: Measured) -> Evidence:
-    """What was timed in turns, and what was proved on samples."""
+    """The interleaved times, and the proof on samples."""
     against, proof = _timed_against(measured), found.proof
     assert against is not None  # noqa: S101 - nothing is delivered otherwise
     assert proof is not None  # noqa: S101 - likewise

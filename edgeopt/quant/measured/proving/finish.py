@@ -1,4 +1,4 @@
-"""From what was proved to an answer: the speed measured in turns, the file put in its place, and a sentence."""
+"""From a proof to a result: measures the speed interleaved, moves the file to its place, and forms a sentence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,9 +34,9 @@ _SAME = 1.01
 
 
 def fastest(work: Work, entries: Sequence[Entry]) -> Entry:
-    """The one that runs quickest, by some rounds in turns; the first where none can be measured.
+    """The fastest, by some interleaved rounds; the first if none can be measured.
 
-    Of plans that are as good as equal, the first: they stand in the order of what their kernels promise.
+    Among nearly equal plans the first: they are in the order of their predicted gain.
     """
     if len(entries) == 1:
         return entries[0]
@@ -186,7 +186,7 @@ def _differs(entry: Entry) -> bool:
 
 
 def _timed(work: Work, entry: Entry) -> _Timed:
-    """The entry, the float model wherever it may run instead, and the source in plain ONNX Runtime, in turns."""
+    """The entry, the float model on each allowed backend, and the source in plain ONNX Runtime, interleaved."""
     course, judge = entry.course, work.runs.judge
     floats = {} if entry.is_source else {f"{FLOAT} on {each.name}": each for each in float_courses(work, entry)}
     runners = [
@@ -214,7 +214,7 @@ def _timed(work: Work, entry: Entry) -> _Timed:
 
 
 def _float_ms(entry: Entry, timed: _Timed) -> float | None:
-    """One run of the float model: of the entry itself where it is the source, else of the rival."""
+    """One run of the float model: of the entry itself if it is the source, otherwise of the rival."""
     if not entry.is_source:
         return None if timed.rival is None else timed.rival.other_ms
     return next((speed.first_ms for speed in timed.measured.speeds.values()), None)

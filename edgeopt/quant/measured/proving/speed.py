@@ -1,4 +1,4 @@
-"""How fast files are, each on its backend: in turns, so that what disturbs one disturbs all."""
+"""The speed of files, each on its backend, interleaved so that a disturbance hits all of them."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from edgeopt.quant.measured.timing.courses import OptionValue
 
 PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"
-"""Who takes part: the source in plain ONNX Runtime, the quickest float model, and the result."""
+"""The sides: the source in plain ONNX Runtime, the fastest float model, and the result."""
 # Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
 _UNDISTURBED = 0.25
 _A_PAIR = 2
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """What takes part in a contest."""
+    """The sides of a contest."""
 
     name: str
     path: Path
@@ -67,14 +67,14 @@ class Measured:
     taken: Mapping[str, Taken] = field(default_factory=dict)
     memory: Mapping[str, Memory] = field(default_factory=dict)
     processes: int = 0
-    """So many of each, one after the other: what a process is lucky in is averaged over these."""
+    """The number of processes of each side, one after the other, over which their luck averages out."""
     warning: str = ""
 
 
 def compared(
     runners: Sequence[Runner], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
 ) -> Measured:
-    """The first against each other one, in turns; goes on while it is not clear whether it beats them all."""
+    """The first against each other one, interleaved; continues until it is clear whether it beats them all."""
     begin_s = time.monotonic()
     if len(runners) < _A_PAIR:
         return Measured()
@@ -94,7 +94,7 @@ def compared(
             )
         except FallenError as fallen:
             stack.close()
-            # The others may be compared all the same.
+            # The others can still be compared.
             rest = [each for each in runners if each.name != fallen.name and fallen.name != runners[0].name]
             known = compared(rest, samples, folder, limit_s - (time.monotonic() - begin_s), emit)
             return replace(known, failures={**known.failures, fallen.name: fallen.message})

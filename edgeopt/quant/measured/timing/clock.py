@@ -1,4 +1,4 @@
-"""Times the kernels of several models on one backend, in turns, in one process that stays between them.
+"""Times the kernels of several models on one backend, interleaved, in one lasting process.
 
 What `analyzing.op_times` does for one model costs a process and a copy of the model each time.
 """

@@ -45,7 +45,7 @@ class Course(msgspec.Struct, frozen=True):
 
 
 def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
-    """The one that the user named, or those of the profile that are here; MissingError where there is none."""
+    """The one that the user named, or the available ones of the profile; raises MissingError if there is none."""
     if wanted:
         if wanted not in {backend.name for backend in BACKENDS}:
             from edgeopt.nearest import nearest

@@ -35,7 +35,7 @@ _PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "w8": "fp32", "w4": "fp32"}
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The gains, and what they stand on."""
+    """The gains, and their basis."""
 
     gains: tuple[Gain, ...]
     float_ms: float

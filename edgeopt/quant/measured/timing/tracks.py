@@ -18,13 +18,13 @@ from edgeopt.quant.records import Gain
 
 # Until these shares of the time limit are used up, another course is timed, and timed a second time.
 _TIMING_ENDS, _SECOND_TURN_ENDS = 0.5, 0.3
-# So much is won back by a few layers that stay as they are, which costs less than smaller groups for all.
+# Decibels that a few unchanged layers win back, which costs less than smaller groups for all.
 _GIVEN_BACK_DB = 2.0
 # Groups of 32 are more exact than groups of 128 by no more than this.
 _OUT_OF_REACH_DB = 4.0
 # A weight that is used so seldom in a run takes longer to read than to use.
 _FEW_USES = 8
-# Timings of one and the same model differ by so much, of all its layers and of one.
+# Differences between timings of the same model, for all its layers and for one.
 _LEAST_OF_ALL, _LEAST_OF_LAYER = 0.03, 0.05
 
 
