@@ -49,7 +49,7 @@ class Placement(msgspec.Struct, frozen=True):
     wanted: str
     """The provider or device that was asked for."""
     nodes: dict[str, int] = {}
-    """How many nodes each provider or device runs, after the runtime's own rewriting where only that is told."""
+    """The number of nodes of each provider or device, after the runtime's rewriting if it reports only that."""
     fallen: tuple[str, ...] = ()
     """`<operator type>: <node name>` for each node that fell back."""
     boundaries: int = 0
@@ -89,7 +89,7 @@ class Kernels(msgspec.Struct, frozen=True):
     run_ms: float
     """Median of whole runs while profiling."""
     plain_ms: float | None
-    """The same without profiling, in turns with these; None where that was not measured."""
+    """The same without profiling, interleaved with these; None if it was not measured."""
     kernels: tuple[Kernel, ...]
     """In the order in which they work, where that is known."""
     reason: str = ""
@@ -126,7 +126,7 @@ class Timer(Protocol):
     def __call__(
         self, path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()
     ) -> dict[str, float]:
-        """Milliseconds of one run by provider or device, as `Placement.time_ms` holds them; it loads anew."""
+        """Milliseconds of one run by provider or device, as in `Placement.time_ms`; loads the model again."""
 
 
 class OpTimer(Protocol):
@@ -139,7 +139,7 @@ class OpTimer(Protocol):
         custom_ops: tuple[str, ...] = (),
         limit_s: float = 5.0,
     ) -> Kernels:
-        """The time of each kernel; it loads anew. Ends when `limit_s` is over, but not before two runs."""
+        """The time of each kernel; loads the model again. Ends after `limit_s`, but not before two runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Buckets: sizes of open dimensions for which a program is prepared, and which of them takes which feeds.
+"""Buckets: sizes of open dimensions with a prepared program each, and the choice of the bucket for feeds.
 
-What lies between two sizes is filled up with zeros to the larger one, but only along dimensions of which the
-options say what to cut off the outputs again: that it does no harm was proved by whoever wrote them there. All
-else runs in the program with open shapes.
+Inputs between two sizes are padded with zeros to the larger one, but only along dimensions for which the
+options say what to cut off the outputs again: a search proved that this is harmless. All
+others run in the program with open shapes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class Dimension(NamedTuple):
         return found.pop() if len(found) == 1 else None
 
     def bucket_for(self, size: int) -> int | None:
-        """The least that holds so much, where filling up is allowed; else the very size."""
+        """The smallest that fits, if padding is allowed; otherwise exactly this size."""
         bucket = self.holding(size)
         if bucket is None or bucket == size:
             return bucket
@@ -57,7 +57,7 @@ class Dimension(NamedTuple):
         return bucket
 
     def holding(self, size: int) -> int | None:
-        """The least that holds so much; None above the largest, and for nothing at all."""
+        """The smallest that fits; None above the largest, and for zero."""
         return next((one for one in self.sizes if one >= size > 0), None)
 
 
@@ -76,7 +76,7 @@ class Buckets(NamedTuple):
     """Of all inputs; those axes count that no dimension has."""
     dimensions: tuple[Dimension, ...]
     mask: str = ""
-    """The input whose zeros leave places out: it was proved that what stands there does not count."""
+    """The input whose zeros mark padding: it was proved that padded places have no effect."""
 
     @property
     def masked(self) -> Dimension | None:

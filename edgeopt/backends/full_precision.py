@@ -1,7 +1,7 @@
-"""What makes a runtime compute floats in the precision that the model says, where its own choice is another.
+"""Options that make a runtime compute floats in the model's own precision, if its default is another.
 
-Whoever says what is right must compute so: a reference in fewer bits passes candidates in fewer bits, and fails
-those that are better than it.
+A reference must be computed like this: one in fewer bits would pass candidates in fewer bits, and fail
+better ones.
 """
 
 from collections.abc import Mapping

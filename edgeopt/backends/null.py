@@ -9,7 +9,7 @@ A `NAME.null.json` says what the model takes and gives, and may plant faults:
      "latency_ms": 0.0,          how long a run takes; the option of the same name goes before it
      "row_ms": 0.0,              how much longer each further row of the first input makes a run
      "load_ms": 0.0,             how long loading takes
-     "late_s": 0.0, "late_ms": 0.0,    a run takes this much longer once so much time has passed since loading
+     "late_s": 0.0, "late_ms": 0.0,    a run takes `late_ms` longer once `late_s` have passed since loading
      "nodes": 1, "unsupported": ["Foo: bar"],    what `supports` answers
      "fallen": ["Foo: bar"],     nodes that run elsewhere: told in `placement`, refused by a strict load
      "flood_stderr_bytes": 0,    written to stderr while loading

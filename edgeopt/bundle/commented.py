@@ -42,7 +42,7 @@ def _table(
 
 
 def _values(table: Mapping[str, Any]) -> list[str]:
-    """What stands in a table itself, which comes before the tables inside it."""
+    """The keys of a table itself, which come before its nested tables."""
     return [
         f"{_key(name)} = {_value(value, len(_key(name)) + 3)}"
         for name, value in table.items()

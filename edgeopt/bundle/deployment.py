@@ -90,7 +90,7 @@ class Predicted(_Strict, frozen=True):
     device: str
     """What people call the device."""
     basis: str
-    """What the times stand on, or why there are none."""
+    """The basis of the times, or why there are none."""
     accuracy_db: float
     """By runs elsewhere, on `judged_with`: rounding is the same, but for the last bits."""
     judged_with: str
@@ -130,11 +130,11 @@ class Replayed(_Strict, frozen=True):
     on: str
     edgeopt: str
     measured: bool
-    """Whether the evidence was taken anew; else it is that of the first bundle, and of its device."""
+    """Whether the evidence was measured again; otherwise it is that of the first bundle and its device."""
     same_files: bool
     """The model's files are those of the first bundle, byte for byte."""
     own_answers: bool = False
-    """The golden samples are made up, and held against the rebuilt model's own answers."""
+    """The golden samples are generated, and compared with the rebuilt model's own answers."""
 
 
 class Part(_Strict, frozen=True):
@@ -242,7 +242,7 @@ def to_toml(deployment: Deployment) -> str:
 def read_deployment(path: Path) -> Deployment:
     """The deployment in a file; raises BundleError naming the key that is wrong."""
     try:
-        if path.stat().st_size > LARGEST_BYTES:  # whoever sent it must not fill the memory with it
+        if path.stat().st_size > LARGEST_BYTES:  # a foreign bundle must not fill the memory
             raise BundleError(f"{path} is too large for a deployment profile.", _HINT)
         plain = read_toml(path.read_text(encoding="utf-8"))
         _check_schema(plain.get("schema"), path)
@@ -259,7 +259,7 @@ def read_deployment(path: Path) -> Deployment:
 
 
 def _check_schema(found: object, path: Path) -> None:
-    """Before the rest: what a newer edgeopt adds is no mistake of whoever wrote the file."""
+    """Checked first: keys of a newer edgeopt are not mistakes in the file."""
     if isinstance(found, int) and found not in READABLE:
         raise BundleError(
             f"{path} has schema {found}; this edgeopt reads schema {' and '.join(map(str, READABLE))}.",

@@ -63,7 +63,7 @@ def check_manifest(folder: Path) -> Manifest:
 
 def _read(path: Path) -> Manifest:
     try:
-        if path.stat().st_size > _LARGEST_BYTES:  # whoever sent it must not fill the memory before it is checked
+        if path.stat().st_size > _LARGEST_BYTES:  # a foreign bundle must not fill the memory before it is checked
             raise BundleError(f"{path} is too large for a manifest.", _HINT)
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:

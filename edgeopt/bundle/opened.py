@@ -18,7 +18,7 @@ class Opened:
     def __init__(self, file: Path) -> None:
         private = fresh_place(BUNDLE)
         self.close = weakref.finalize(self, _remove, private, os.getpid())
-        """Removes the folder at once, whoever still holds this: an error that is kept holds what it was about."""
+        """Removes the folder at once, even while an error object still references this."""
         self.file = file
         # The last part is the bundle's own name, which messages use.
         self.folder = private / file.name

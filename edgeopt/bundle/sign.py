@@ -168,7 +168,7 @@ def claimed_key(folder: Path) -> str | None:
 
 
 def claimed_sequence(folder: Path) -> int:
-    """The sequence number in a bundle's signature, unchecked; 0 where there is none."""
+    """The sequence number in a bundle's signature, unchecked; 0 without a signature."""
     if not (folder / SIGNATURE).exists():
         return 0
     found = _TYPE.fullmatch(_envelope(folder).payload_type)

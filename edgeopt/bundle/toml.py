@@ -1,11 +1,11 @@
-"""TOML from whoever sent it, read without trust: a parser's time grows with the square of a key's depth."""
+"""Untrusted TOML: a parser's time grows with the square of a key's depth."""
 
 import re
 import tomllib
 from typing import Any
 
 _DEEPEST_KEY = 32
-# Strings and comments as TOML has them, each to its end or to the end of all, so that what is left are keys.
+# Strings and comments of TOML, each to its end or to the end of the text; the rest are keys.
 _QUOTED = re.compile(
     r'"""(?:[^\\]|\\.)*?(?:"""|\Z)'
     r"|'''.*?(?:'''|\Z)"

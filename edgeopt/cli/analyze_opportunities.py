@@ -16,7 +16,7 @@ def opportunities(found: "tuple[Opportunity, ...]") -> Section:
     title = "Opportunities"
     if not found:
         return section(title, Words("Nothing was found."))
-    # What most estimates stand on is told once.
+    # The common basis of most estimates is shown once.
     tails = Counter(each.basis.rpartition("; ")[2] for each in found if each.gain_share is not None)
     tail = max(tails, key=lambda key: tails[key], default="")
     parts: list[Block] = [Words(f"Shares of one run, estimated from {tail}.", "faint")] if tail else []

@@ -136,7 +136,7 @@ def _least(analysis: "Analysis") -> str:
 
 
 def by_category(analysis: "Analysis") -> Section | None:
-    """Where the work lies: of the least time where it is known, else of the operations."""
+    """Where the work is: by least time if it is known, otherwise by operations."""
     rows = analysis.categories
     if not rows:
         return None

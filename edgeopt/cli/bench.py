@@ -82,7 +82,7 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
 
 
 def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
-    """With 4 where a limit is not kept, which people are told once more."""
+    """Exits with 4 if a limit is broken, and repeats that for people."""
     from edgeopt.commands.bench.limits import exit_code
 
     judged: Judgement | None = getattr(report, "judgement", None)
@@ -92,7 +92,7 @@ def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
 
 
 def _exit_code(report: "Report") -> int:
-    """Of a command that has a report to show: what was asked for may not have been done all the same."""
+    """The exit code of a command with a report, which may still not have done everything."""
     from edgeopt.measure.duties.records import SustainedReport
 
     if isinstance(report, SustainedReport) and report.stopped_by:
@@ -105,7 +105,7 @@ def _exit_code(report: "Report") -> int:
 
 
 def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None:
-    """Leaves with the exit code of the worst model, after all of them were told of."""
+    """Exits with the code of the worst model, after all of them were reported."""
     made: list[tuple[SuiteReport, bool]] = []
 
     def work(emit: "Emit") -> "SuiteReport":

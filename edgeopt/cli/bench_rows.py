@@ -203,7 +203,7 @@ def settled_lines(report: ContestReport) -> list[str]:
 
 
 def fallback_lines(report: ContestReport) -> list[str]:
-    """What did not run where it was asked to: how many nodes, of which types, where instead."""
+    """Nodes that fell back: their number, types, and where they run instead."""
     lines = []
     for side in report.sides:
         placed = side.placement

@@ -65,7 +65,7 @@ def _option_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
 
 
 def best_value(report: "SweepReport", runs: int) -> "Value | None":
-    """The value that counts as best for so many runs."""
+    """The best value for this number of runs."""
     reached = [stretch.value for stretch in report.best_by_runs if stretch.from_runs <= runs]
     return reached[-1] if reached else None
 

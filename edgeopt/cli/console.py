@@ -50,7 +50,7 @@ def execute(
     left_behind: str = NOTHING,
     interrupt: Callable[[], bool] | None = None,
 ) -> None:
-    """Does a command's work, tells what happens on the way, and leaves with the right exit code.
+    """Does a command's work, reports its progress, and exits with the right code.
 
     `left_behind` says how things stand after it was cancelled. `interrupt` is asked at the first Ctrl-C: whether
     the work ends by itself now, with something to show; the second one ends it at once.
@@ -71,7 +71,7 @@ def _code(
     left_behind: str,
     heard: signals.Signals,
 ) -> int:
-    """Does all of it; whatever happens is told in one last record, after which no signal can add another."""
+    """Does all of it; the outcome is one last record, and no signal can add another."""
     try:
         try:
             outcome = work(voice.tell)

@@ -16,7 +16,7 @@ Own = ParamSpec("Own")
 def asks(kind: type[Request]) -> Callable[[Callable[Concatenate[Request, Own], None]], Callable[..., None]]:
     """Makes a command of a function that takes a request; further parameters are options of its own, after those.
 
-    How a result is told (`--json`, `--markdown`) is no part of what is asked: that is what they are for.
+    Output formats (`--json`, `--markdown`) are not part of a request, so they are such parameters.
     """
 
     def made(function: Callable[Concatenate[Request, Own], None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ from edgeopt.commands.documents.blocks import Block, Table, Words, columns, line
 if TYPE_CHECKING:
     from edgeopt.measure.limits import Check, Judgement
 
-# So many sentences are read; of a suite's hundred only those that tell of trouble.
+# Sentences that people still read; of a suite's hundred, only those about failures are shown.
 _FEW = 8
 _COLUMNS = ("limit", "against", ">speed-up", ">interval", ">least allowed", "verdict")
 

@@ -11,7 +11,7 @@ def next_steps(
 ) -> Block:
     """`against`: where the source ran that the proof compares with, as a side of `edgeopt bench` names it.
 
-    Without a source the file is measured alone: one that takes other inputs cannot be held against it.
+    Without a source the file is measured alone: a model with other inputs cannot be compared with it.
     """
     measure = ["edgeopt", "bench", str(made)]
     if source is not None:

@@ -43,7 +43,7 @@ def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
 
 
 def show(plan: "Ahead") -> list[Block]:
-    """The candidates as predicted, the verdict, what it stands on, and how to finish."""
+    """The predicted candidates, the verdict, its basis, and how to finish."""
     from edgeopt.graph.accuracy import decibels
 
     rows = (

@@ -82,7 +82,7 @@ def quantize(
 
 
 def noting_warnings(emit: "Emit", said: list[str]) -> "Emit":
-    """Keeps what is told on the way, so that it is not told twice."""
+    """Keeps the messages shown during the work, so that none is shown twice."""
 
     def told(event: "Event") -> None:
         if isinstance(event, Log) and event.level == "warning":

@@ -73,7 +73,7 @@ def _frontier(plan: "Plan", goal: "Goal") -> Block | None:
 
 
 def _accuracy(point: "Point", goal: "Goal") -> str:
-    """Checked, in the words of the goal's metric; else what the layers' own errors add up to, in dB."""
+    """The checked value in the goal's metric; otherwise the sum of the layers' errors, in dB."""
     from edgeopt.graph.accuracy import decibels
 
     if not point.choices:
@@ -114,7 +114,7 @@ def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
 
 
 def worst_first(verdicts: "Sequence[Verdict]") -> "list[Verdict]":
-    """Those of which no error is known come last."""
+    """Layers without a known error come last."""
     return sorted(verdicts, key=lambda each: float("inf") if each.snr_db is None else each.snr_db)
 
 

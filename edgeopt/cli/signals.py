@@ -19,7 +19,7 @@ from edgeopt.errors import Terminated
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 _AGAIN_S = 0.01
-# What takes longer hangs, and whoever presses Ctrl-C means that.
+# Work that takes longer hangs, and Ctrl-C is meant to end it.
 _LONGEST_WAIT_S = 5.0
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -65,7 +65,7 @@ class Signals:
                 self._raise(self._due.pop(0))
 
     def finish(self) -> None:
-        """The last record is out, or as good as: from here on nothing can change how the command ended."""
+        """The last record is being written: from here on nothing can change how the command ended."""
         self.over = self.said = True
         for number in NUMBERS:
             signal.signal(number, self.hear)  # the work may have put others there: asyncio does

@@ -141,7 +141,7 @@ def _outcome(result: "Simplified") -> "Iterator[Words]":
 
 
 def _proved_on(result: "Simplified") -> str:
-    """What the proof stands on: `on your 16 samples and in 12 regimes`."""
+    """The basis of the proof: `on your 16 samples and in 12 regimes`."""
     samples = units.count(result.samples, "sample" if result.samples_given else "made-up sample")
     samples = f"on your {samples}" if result.samples_given else f"on {samples}"
     return f"{samples} and in {units.count(len(result.regimes), 'regime')}" if result.regimes else samples

@@ -142,6 +142,6 @@ def sparkline(values: list[float], from_zero: bool = False) -> str:
     if not values:
         return ""
     low, high = 0.0 if from_zero else min(values), max(values)
-    # A curve that hardly moves is shown flat: a full-height zigzag would tell of drama where there is none.
+    # A curve that hardly moves is drawn flat: a full-height zigzag would exaggerate noise.
     spread = max(high - low, 0.05 * abs(high)) or 1.0
     return "".join(_BARS[min(len(_BARS) - 1, int((value - low) / spread * len(_BARS)))] for value in values)

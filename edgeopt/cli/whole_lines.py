@@ -11,9 +11,9 @@ from edgeopt.cli import signals
 from edgeopt.errors import writing_to
 
 PATIENCE_S = 3.0
-"""So long the reader of a command that is to end has to take the rest of a record."""
+"""The time that the reader of an ending command has to take the rest of a record."""
 _LOOK_MS = 100
-# So much goes into a pipe that says that it has room without waiting for more of it.
+# Bytes that a pipe with room accepts without blocking.
 _PIECE_BYTES = getattr(select, "PIPE_BUF", 512)
 
 

@@ -19,7 +19,7 @@ def prepare(pictures: Array, preparation: Data, where: str) -> Array:
 
 
 def evenly(there: int, most: int) -> list[int]:
-    """The places of at most so many, evenly spread."""
+    """At most this number of positions, evenly spread."""
     count = min(there, most)
     return [k * there // count for k in range(count)]
 

@@ -66,7 +66,7 @@ def _target(inputs: tuple[TensorInfo, ...], preparation: "Data") -> str:
 def _pictures_in(array: Array) -> Array | None:
     """Bytes, with channels last, first or none, as pictures with channels last; None for anything else.
 
-    Floats were prepared by whoever made them.
+    Floats count as already prepared.
     """
     if array.dtype != np.uint8 or array.ndim not in {3, 4}:
         return None

@@ -25,7 +25,7 @@ class Samples:
     arrays: Mapping[str, Array]
     ranks: Mapping[str, int]
     ignored: tuple[str, ...] = ()
-    """Arrays in the data that are no input of the model (labels, say)."""
+    """Arrays in the data that are not inputs of the model, such as labels."""
     converted: tuple[str, ...] = ()
     """Sentences on whole numbers that are given for an input of floats."""
     sizes: Mapping[str, Array] = field(default_factory=dict)

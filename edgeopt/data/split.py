@@ -5,7 +5,7 @@ import msgspec
 # More samples move the ranges little and cost calibration time; the libraries' own examples use 100 to 300.
 MOST_CALIBRATION_SAMPLES = 100
 FEWEST_TO_QUANTIZE = 4
-"""So many can be halved: one half calibrates, the other checks and proves."""
+"""From this number on, samples are halved: one half calibrates, the other checks and proves."""
 # With fewer, one or two samples would have to tell what a variant does on all others.
 FEWEST_TO_PART = 12
 """From here on those that check do not prove."""
@@ -37,7 +37,7 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def split(count: int, given: bool) -> Split:
-    """How to use so many samples; `given` says that they are the user's and not generated."""
+    """How to use this number of samples; `given` means that they are the user's and not generated."""
     if not given or count < FEWEST_TO_QUANTIZE:
         return Split(0, 0, count, 0, count)
     half = count // 2

@@ -79,7 +79,7 @@ class Colouring:
 
 
 def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple[Colouring, ...]:
-    """Those of which something is known, by category first."""
+    """Nodes with known figures, by category first."""
     found = [
         _by_word("category", "Operator category", [_category(node) for node in nodes], _CATEGORIES),
         *(
@@ -97,7 +97,7 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
 
 
 def _measured(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
-    """The time of a kernel of several nodes stands at its first node, so that sums are right."""
+    """The time of a kernel of several nodes counts for its first node, so that sums are right."""
     spent: dict[str, float] = {}
     members: set[str] = set()
     for row in times.rows:

@@ -66,7 +66,7 @@ class _Cell:
 def place(sizes: Sequence[Size], links: Sequence[Link], first: int = 0, last: int = 0) -> Placement:
     """Places boxes whose links all go from a lower to a higher index.
 
-    So many boxes at the beginning stay in the first layer, and so many at the end in the last one.
+    The given number of boxes at the beginning stays in the first layer, and that at the end in the last one.
     """
     layers_of = _layers(len(sizes), links, first, last)
     cells = [_Cell(box, layers_of[box], size.width, rank=box) for box, size in enumerate(sizes)]

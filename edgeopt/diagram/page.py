@@ -27,7 +27,7 @@ class PageGraph:
     scene: Scene
     colourings: tuple[Colouring, ...]
     what: str = ""
-    """What is told of it where no node is selected."""
+    """The text about it while no node is selected."""
 
 
 def page(title: str, drawn: Sequence[PageGraph]) -> str:

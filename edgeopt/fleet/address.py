@@ -52,7 +52,7 @@ def in_commands(text: str, url: str) -> str:
 
 
 def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address:
-    """Raises UsageError for what is no address of an agent, or no token.
+    """Raises UsageError for an invalid address or token.
 
     Without a scheme it is HTTPS, but for this device: there an agent speaks plain HTTP by default.
     """

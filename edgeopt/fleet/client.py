@@ -108,12 +108,12 @@ class Agent:
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
     def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> Deployment:
-        """Goes back to a release, or to the one that served before; raises ConstraintError where there is none."""
+        """Rolls back to a release, or to the previous one; raises ConstraintError if there is none."""
         reply = self._post("/rollback", {"to": to} if to else {})
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
     def cancel(self, emit: Emit, wait: bool = True) -> Deployment:
-        """Ends the deployment that runs; raises ConstraintError where there is none."""
+        """Cancels the running deployment; raises ConstraintError if there is none."""
         reply = self._post("/cancel")
         begun = understood(self.address, reply, _Accepted).deployment
         with suppress(VerificationError):  # that it does not serve is what was asked for

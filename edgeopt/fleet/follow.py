@@ -66,7 +66,7 @@ def _progress(deployment: Deployment, state: str, reason: str, time_s: float) ->
 
 
 def _tell_soak(deployment: Deployment, emit: Emit) -> None:
-    """A soak is long; how much of it is left keeps whoever waits from wondering."""
+    """A soak is long, so the remaining time is shown."""
     figures = deployment.progress or {}
     soak_s, elapsed_s = figures.get("soak_s"), figures.get("elapsed_s")
     if deployment.state != "SOAKING" or not isinstance(soak_s, float | int):

@@ -22,7 +22,7 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 def monitor(request: WatchRequest, emit: Emit) -> Watched:
-    """Passes on an agent's events for so long; a rate sends requests as well, 0 as fast as they are answered."""
+    """Passes on an agent's events for this time; a rate sends requests as well, 0 as fast as they are answered."""
     stop = threading.Event()
     begin = time.monotonic()
     seconds, rate = request.seconds, request.send

@@ -1,6 +1,6 @@
 """Pairing with an agent by a one-time code: both sides prove that they know it and see the same certificate.
 
-Whoever answers in between has another certificate, so neither proof holds and no token is sent.
+A man in the middle has another certificate, so neither proof holds and no token is sent.
 """
 
 import getpass

@@ -63,7 +63,7 @@ def _connect(address: Address, model: str) -> "ClientConnection":
     secured = None
     try:
         if address.scheme == "https":
-            # Opened first: the token must not go to whoever has another certificate.
+            # Opened first: the token must not go to a server with another certificate.
             secured = tls.open_tls(address, _OPEN_TIMEOUT_S)
         # No proxy: an agent is on this machine or on the same network. Nothing is compressed: it costs more
         # time on a small device than the bytes do.

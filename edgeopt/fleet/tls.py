@@ -59,7 +59,7 @@ def open_tls(address: Address, timeout_s: float) -> ssl.SSLSocket:
 
 
 def seen_fingerprint(address: Address, timeout_s: float) -> str:
-    """Of the certificate that answers there, whoever that is."""
+    """Of the certificate that answers there, unverified."""
     with _wrapped(address, timeout_s, _any_certificate()) as opened:
         return _seen(opened)
 

@@ -42,7 +42,7 @@ class Traffic:
     """Sends while it is entered; `sent` may be read at any time.
 
     With a rate, requests are due at even times whether the earlier ones were answered or not, as long as a client
-    is free; what is late is sent at once.
+    is free; late ones are sent at once.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ class Finding:
 
 
 def gather(kind: Literal["gpu", "npu"], findings: Iterable[Finding], nothing: str) -> Facts | Unavailable:
-    """One section out of all findings, numbered in their order; `nothing` is the reason where there is none."""
+    """One section from all findings, numbered in order; `nothing` is the reason if there are none."""
     found: list[Accelerator] = []
     sources: dict[str, str] = {}
     unavailable: dict[str, str] = {}

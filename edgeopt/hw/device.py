@@ -40,7 +40,7 @@ class Cpu(msgspec.Struct, frozen=True):
     sockets: int | None = None
     threads_per_core: int | None = None
     vector_bits: int | None = None
-    """The widest vectors: 512 with AVX-512, the length of SVE or RVV where it is told."""
+    """The widest vectors: 512 with AVX-512, the length of SVE or RVV if it is reported."""
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class NumaNode(msgspec.Struct, frozen=True):
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """What the clock may be set to; what it is just now stands in `State`."""
+    """The range of the clock; its present value is in `State`."""
 
     min_hz: int | None = None
     max_hz: int | None = None
@@ -147,7 +147,7 @@ class Accelerator(msgspec.Struct, frozen=True):
     """The runtime that would drive it, by the name of its distribution."""
     runtime_installed: bool | None = None
     note: str = ""
-    """What stands in the way of using it, as a sentence; empty where nothing does."""
+    """Why it cannot be used, as a sentence; empty if it can."""
     temperature_c: float | None = None
     utilization_percent: float | None = None
     clock_hz: int | None = None
@@ -185,7 +185,7 @@ Rate = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class ComputePeak(msgspec.Struct, frozen=True):
-    """The fastest that a runtime here computed layers in one precision on so many cores."""
+    """The fastest that an installed runtime computed layers in one precision on this number of cores."""
 
     runtime: str
     precision: Literal["fp32", "fp16", "bf16", "int8"]
@@ -199,7 +199,7 @@ class ComputePeak(msgspec.Struct, frozen=True):
 
 
 class MemoryPeak(msgspec.Struct, frozen=True):
-    """How fast so many cores together read and copy memory at one level."""
+    """How fast this number of cores together reads and copies memory at one level."""
 
     level: str
     """`L1`, `L2`, `L3`, or `memory`."""

@@ -113,7 +113,7 @@ class RecordedHost:
     """A machine recorded in a folder: its /proc, /sys and /dev files, and `calls.json` for the rest.
 
     `calls.json` has up to four tables: `calls` (see `call_key`), `run` (command line to output), `versions`,
-    and `lists` (the names in a folder of which not everything was recorded).
+    and `lists` (the names in a folder that was recorded in part).
     """
 
     root: Path

@@ -43,7 +43,7 @@ def parse(slot: str, lines: dict[str, str]) -> PciDevice | None:
 
 
 def name(host: Host, vendor: str, device: str) -> tuple[str, str] | None:
-    """A device's name and the file that has it; what stands in brackets is the name on the box."""
+    """A device's name and the file that has it; the part in brackets is the product name."""
     for file in NAME_FILES:
         text = host.read(file)
         start = re.search(rf"^{vendor}  ", text, re.MULTILINE) if text else None

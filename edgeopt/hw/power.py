@@ -1,4 +1,4 @@
-"""Where the device's power comes from, and how much it draws where that is told."""
+"""The device's power source, and how much it draws if that is reported."""
 
 import re
 from typing import NamedTuple

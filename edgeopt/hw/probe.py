@@ -23,7 +23,7 @@ from edgeopt.hw.recording import RecordingHost
 
 
 def probe(host: Host | None = None) -> Device:
-    """The device; never an exception: what cannot be found out stands in `unavailable` with the reason."""
+    """The device; never raises: unknown facts are in `unavailable` with the reason."""
     # Each thing is asked once, so that all probes see one and the same machine.
     machine = host if isinstance(host, RecordingHost) else RecordingHost(LocalHost() if host is None else host)
     rows: list[object] = []

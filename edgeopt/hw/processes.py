@@ -129,7 +129,7 @@ def _children(host: Host) -> dict[int, list[int]]:
 
 
 def _stat(text: str | None) -> tuple[str, list[str]]:
-    # The name stands in brackets and may hold brackets and spaces itself.
+    # The name is in brackets and may contain brackets and spaces itself.
     head, _, rest = (text or "").rpartition(")")
     return head.partition("(")[2][:15], rest.split()
 

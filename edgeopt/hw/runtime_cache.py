@@ -29,7 +29,7 @@ def path(folder: Path | None, circumstances: list[object]) -> Path | None:
 
 
 def load(file: Path | None) -> Answers:
-    """What is kept there; a missing or damaged file holds nothing, and is written anew."""
+    """The cached facts; a missing or damaged file counts as empty and is written again."""
     if file is None:
         return {}
     try:

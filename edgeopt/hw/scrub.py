@@ -59,5 +59,5 @@ def _homes() -> tuple[str, ...]:
     if (folder := home_folder()) is None:
         return ()
     home = str(folder)
-    # Windows' folders stand in JSON texts with doubled backslashes.
+    # JSON contains Windows' folders with doubled backslashes.
     return tuple(dict.fromkeys((home, json.dumps(home)[1:-1]))) if len(home) > len("/root") else ()

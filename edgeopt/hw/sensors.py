@@ -74,7 +74,7 @@ def temperature_c(host: Host, path: str) -> float | None:
 
 def is_count(word: str) -> bool:
     """Whether it is a whole number that can be a counter of the kernel."""
-    # isdigit() alone is true of digits that int() does not take; so many digits are no count of anything.
+    # isdigit() alone accepts digits that int() rejects, and a number this long is not a count.
     return word.isascii() and word.isdigit() and len(word) < 20
 
 

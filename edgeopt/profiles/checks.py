@@ -130,7 +130,7 @@ def _match_words(match: Match) -> Iterator[tuple[str, tuple[str, ...], tuple[str
 
 
 def _table(tables: Tables, *steps: str) -> Tables:
-    """A table within tables; empty where there is none, or something else."""
+    """A nested table; empty if it is missing or not a table."""
     content: object = tables
     for step in steps:
         content = content.get(step) if isinstance(content, dict) else None
@@ -154,7 +154,7 @@ def _check_option(path: Path, backend: str, option: str, values: object) -> None
         )
     from edgeopt.backends import NAMES, option_kinds
 
-    if backend not in NAMES:  # planned, or a word that nobody knows: that is told elsewhere
+    if backend not in NAMES:  # planned, or unknown: reported elsewhere
         return
     known = option_kinds(backend)
     if option not in known:
@@ -193,7 +193,7 @@ def _beyond(data: Data) -> bool:
 
 
 def as_toml(value: object) -> str:
-    """A value as it stands in a profile."""
+    """A value as written in a profile."""
     import json
 
     if isinstance(value, (list, tuple)):

@@ -38,7 +38,7 @@ class Row(msgspec.Struct, frozen=True):
     """The name of the profile that says so."""
     why: str
     items: tuple[str, ...] = ()
-    """For a list that is written line by line: why each of its values stands there."""
+    """For a list that is written line by line: the reason for each of its values."""
 
 
 def explained(resolved: Resolved) -> tuple[Row, ...]:

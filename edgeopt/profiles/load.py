@@ -37,7 +37,7 @@ class Resolved:
 
 
 def load_profile(path: Path, auto: str = FALLBACK) -> TargetProfile:
-    """The profile in this file, with what it extends filled in; else a ProfileError that names the place."""
+    """The profile in this file, with the one it extends filled in; raises a ProfileError with the place."""
     return resolve(path, auto).profile
 
 

@@ -16,7 +16,7 @@ class Note(NamedTuple):
     why: str
     """The comment beside the value, else the lines of comment just above it."""
     items: tuple[str, ...] = ()
-    """The comments beside the lines of a list, an empty one where there is none."""
+    """The comments beside the lines of a list, empty for lines without one."""
 
 
 def notes(path: Path) -> dict[Key, Note]:

@@ -15,7 +15,7 @@ Size = Annotated[tuple[Pixels, ...], msgspec.Meta(max_length=2)]
 
 
 class AcceleratorNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An accelerator that the device must have, and that nothing stands in the way of using."""
+    """An accelerator that the device must have, ready to use."""
 
     kind: str
     vendors: tuple[str, ...] = ()
@@ -70,12 +70,12 @@ class Search(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How pictures become a model's input; the steps stand in the order in which they are done."""
+    """How pictures become a model's input; the steps are in order."""
 
     input: str = ""
     """The input that takes the pictures; empty: the model's only one."""
     most_samples: Annotated[int, msgspec.Meta(ge=1)] = 256
-    """Of a larger folder so many are taken, evenly spread over the sorted names."""
+    """The most pictures of a folder, evenly spread over the sorted names."""
     resize: Size = ()
     """One number: the shorter side, the other in proportion; two: height and width; none: as they are."""
     crop: Size = ()

@@ -1,6 +1,6 @@
 """Whether a provider can be used here, and precisely why not. Importing the runtime costs 150 ms.
 
-So what is installed is looked at first, and the runtime is asked only where it could have the provider.
+So the installed packages are checked first; the runtime is imported only if it could have the provider.
 """
 
 import json

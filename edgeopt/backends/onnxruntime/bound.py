@@ -1,4 +1,4 @@
-"""A session whose inputs stand in one place for each shape: in the memory of a device, or the host's.
+"""A session with one input buffer for each shape, in the memory of a device or the host.
 
 Feeds are copied there, the runtime computes on what is bound, and the results are fetched as new arrays. A CUDA
 graph replays its kernels on the same addresses, so there the outputs have fixed places as well.
@@ -63,7 +63,7 @@ class BoundRun:
         self._graph = graph
         self._options = run_options
         self._places: OrderedDict[Shapes, tuple[Place, int]] = OrderedDict()
-        """With the number of its graph; 0 where there is none."""
+        """With the number of its graph; 0 without one."""
         self._graphs = 0
         self._lock = threading.Lock()
 

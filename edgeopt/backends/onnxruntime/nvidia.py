@@ -48,7 +48,7 @@ def gpu_name(number: int) -> str:
 
 
 def tensorrt_version() -> str:
-    """Of the library that is found, as it may come from no Python package; `unknown` where there is none."""
+    """Of the library that is found, which may not come from a Python package; `unknown` if there is none."""
     for name in _TENSORRT:
         try:
             return str(ctypes.CDLL(name).getInferLibVersion())

@@ -33,7 +33,7 @@ Key = tuple[str, str]
 """The path of the kernels that called it, and its own name."""
 
 _FEWEST = 2
-_INTO = "\0"  # stands in no name
+_INTO = "\0"  # occurs in no name
 _TYPES = {"float": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "int8"}
 _BLOCKED = "com.microsoft.nchwc"
 _OPTIMIZED, _WEIGHTS = "optimized.onnx", "optimized.data"
@@ -213,7 +213,7 @@ def _renamed(protos: dict[Key, Proto]) -> dict[str, str]:
 
 
 def _add_gpu_times(events: list[Event], kernels: list[Kernel]) -> bool:
-    """Puts the time on the GPU in the place of the time to launch; False where there is none for a provider."""
+    """Replaces the time to launch by the time on the GPU; False if a provider has none."""
     import msgspec
 
     nodes = node_events(events)

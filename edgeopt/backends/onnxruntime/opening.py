@@ -77,7 +77,7 @@ def check_dimensions(path: Path, options: OrtOptions, backend: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Providers put the signatures of their functions before the reason, which then stands in the last line."""
+    """Providers put the signatures of their functions before the reason, which is then in the last line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if len(lines) > 1 and "::" in lines[0] else said_by(error)
 

@@ -19,7 +19,7 @@ _KERNEL = "_kernel_time"
 def profile(
     made: "SessionOptions", opened: "Callable[[SessionOptions], InferenceSession]", feeds: "Feeds", runs: int
 ) -> "tuple[list[Event], dict[str, Array]]":
-    """The events of so many runs, and what the last one gave."""
+    """The events of this number of runs, and the results of the last one."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="edgeopt-times-") as folder:

@@ -47,7 +47,7 @@ class Provider:
     missing: Callable[[], str | None] = _nothing_missing
     """Why no device or driver is here, as far as that is quick to see."""
     unsent: tuple[str, ...] = ()
-    """Options of its own that are no settings of the runtime; `more` says what becomes of them."""
+    """Its options that are not settings of the runtime; `more` applies them."""
     more: Callable[[Any, Path], Settings] = _nothing_more
     """Settings that follow from several options, from the model, or from where edgeopt keeps things."""
     memory: Callable[[Any], Memory | None] = field(default=lambda _options: None)

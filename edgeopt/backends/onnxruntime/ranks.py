@@ -1,6 +1,6 @@
-"""Which inputs and outputs of a model file have a shape at all, and how its dimensions are called.
+"""Which inputs and outputs of a model file have a shape, and the names of their dimensions.
 
-ONNX Runtime reports `[]` both for a single number and for a tensor of which nothing is known; the file tells
+ONNX Runtime reports `[]` both for a single number and for a tensor of unknown shape; the file tells
 them apart.
 """
 

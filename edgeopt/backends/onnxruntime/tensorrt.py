@@ -86,7 +86,7 @@ def tensorrt_missing() -> str | None:
 
 
 def kept(options: TensorrtOptions, model: Path) -> Settings:
-    """The runtime keeps nothing by itself, and in the working directory where it is told no place."""
+    """The runtime keeps nothing by default, and uses the working directory if no path is set."""
     wanted = options.trt_engine_cache_enable or options.trt_timing_cache_enable
     if not wanted:
         return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}

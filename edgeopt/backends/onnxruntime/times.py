@@ -94,7 +94,7 @@ def gpu_kernels(events: list[Event], nodes: list[Event]) -> list[tuple[str, Even
 
 
 def launching_node(event: Event, nodes: list[Event]) -> str:
-    """The node that a GPU's kernel worked for: it names that, or its operator, of which there may be but one."""
+    """The node of a GPU kernel: named by the kernel, or the only node of the operator that it names."""
     args = event.get("args", {})
     parent = str(args.get("parent_name", ""))
     names = {node_name(e) for e in nodes if parent in (e["name"], node_name(e))}

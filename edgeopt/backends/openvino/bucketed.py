@@ -84,7 +84,7 @@ class BucketSession(OpenVinoSession):
         shapes = {name: array.shape for name, array in arrays.items()}
         fit = self._buckets.fit(shapes)
         if blank and fit is not None and fit.regions:
-            # The program with open shapes: rows of which nothing is kept must keep their length.
+            # The program with open shapes: rows without kept places must keep their length.
             return super()._run_prepared(arrays)
         if fit is not None and fit.regions:
             arrays = dict(arrays)

@@ -1,4 +1,4 @@
-"""Names the input or output because of which OpenVINO cannot read an ONNX file: it names operators at best."""
+"""Finds the input or output that keeps OpenVINO from reading an ONNX file: OpenVINO names operators at best."""
 
 from pathlib import Path
 

@@ -10,7 +10,7 @@ from edgeopt.backends.openvino.placement import places
 
 
 def device_times_ms(path: Path, aim: Aim, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-    """Of the second run, as the first one may still prepare; loads the model anew, because counting costs time."""
+    """Of the second run, because the first may still prepare; loads the model again, as counting costs time."""
     runtime = core_with(custom_ops)
     model = read_model(path, runtime)
     known = places(runtime, model, aim)

@@ -283,7 +283,7 @@ class Models:
                 victim.reserved_bytes = 0
 
     def _victims(self, needed_bytes: int) -> list[_Entry] | None:
-        """Those to evict for so much room, least recently used first; None where that is not enough."""
+        """The models to evict for this much room, least recently used first; None if that is not enough."""
         room = self._budget_bytes - self._reserved_bytes()
         victims = []
         for entry in self._idle():

@@ -1,1 +1,1 @@
-"""When a result is good enough: accuracy budgets, and the metrics that they are held against."""
+"""When a result is good enough: accuracy budgets and their metrics."""

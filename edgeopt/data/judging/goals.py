@@ -32,7 +32,7 @@ class Goal(msgspec.Struct, frozen=True):
     floor: float | None = BUDGETS_DB[DEFAULT_BUDGET]
     """At least this, or at most, of a metric where less is better; None: only the drop counts, or nothing does."""
     max_drop: float | None = None
-    """So much worse than the source's own value it may be; of metrics that give it one."""
+    """The largest allowed drop below the source's own value, for metrics that give it one."""
     floor_db: float | None = None
     """Beside the metric: the ratio must be at least this."""
     budget: str = DEFAULT_BUDGET
@@ -108,7 +108,7 @@ class Goal(msgspec.Struct, frozen=True):
         return max(0.0, floor_db - TAIL_DB - tail.tenth_db)
 
     def tail_words(self, tail: "Tail | None") -> str:
-        """The worst tenth of the samples, where it is what keeps the goal from being met; else nothing."""
+        """The worst tenth of the samples if it is the reason for missing the goal; otherwise empty."""
         return f", the worst tenth of them {tail.tenth_db:.1f}" if tail and self.tail_lacks(tail) else ""
 
     def _value(self, judged: "Judged") -> float:
@@ -225,7 +225,7 @@ def _with_drop(goal: Goal, kind: "Metric", text: str) -> Goal:
     if kind.has_source:
         return msgspec.structs.replace(goal, max_drop=drop)
     if kind.unit == "%" and goal.floor is None:
-        # The source agrees with itself: to lose so much is to keep the rest.
+        # The source agrees with itself, so a drop is one minus the agreement.
         return msgspec.structs.replace(goal, floor=1.0 - min(drop, 1.0))
     raise UsageError(
         f"The metric '{kind.name}' compares with the source, so it has no drop.",

@@ -1,4 +1,4 @@
-"""Labels: an array in the user's data that is no input of the model."""
+"""Labels: an array in the user's data that is not an input of the model."""
 
 import zlib
 from collections.abc import Mapping

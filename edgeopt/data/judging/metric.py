@@ -33,4 +33,4 @@ class Metric:
     range: tuple[float, float] = (0.0, 1.0)
     """What floors make sense."""
     most_samples: int = 16
-    """More than so many prove little more."""
+    """More samples than this prove little more."""

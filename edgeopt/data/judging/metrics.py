@@ -1,4 +1,4 @@
-"""The metrics that a result can be held against, beside the ratio in dB: how much of the answers stays."""
+"""Metrics of a result besides the ratio in dB: how many answers stay the same."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ from edgeopt.graph.weak_samples import Usual, tail_of
 from edgeopt.nearest import nearest
 
 _GROUP = 16
-"""So many samples drawn anew make a set, as in `graph.accuracy`."""
+"""The number of resampled sets, as in `graph.accuracy`."""
 _CONFIDENCE = 0.95
 _BEST = 5
 
@@ -196,7 +196,7 @@ METRICS = (
 
 
 def metric_named(name: str) -> Metric:
-    """One of METRICS, or the user's own function; UsageError where there is none."""
+    """One of METRICS, or the user's own function; raises UsageError if there is none."""
     found = next((metric for metric in METRICS if metric.name == name), None)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Bounds of shares: of what was counted on some samples, what it may be on others."""
+"""Bounds of shares: from counts on some samples to the share on others."""
 
 import math
 

@@ -34,7 +34,7 @@ _RESAMPLE_S = 1.0
 
 @lru_cache
 def user_metric(name: str) -> Metric:
-    """The function behind `module:function` or `file.py:function`; UsageError where there is none."""
+    """The function behind `module:function` or `file.py:function`; raises UsageError if there is none."""
     place, _, called = name.rpartition(":")
     module = _file(place, name) if place.endswith(".py") else _module(place, name)
     function = getattr(module, called, None)

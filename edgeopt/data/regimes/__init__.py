@@ -102,7 +102,7 @@ def cases(
 def mixed(
     inputs: Sequence[TensorInfo], model_ir: "ir.Model | None", count: int, seed: int = 0
 ) -> list[dict[str, Array]]:
-    """So many ordinary samples, made up, and behind them one for each regime that models meet in use."""
+    """This number of ordinary generated samples, then one for each input distribution that is common in use."""
     ordinary = generate_feeds(inputs, model_ir, count, seed)
     usual = {regime.name for regime in REGIMES if regime.usual}
     return [

@@ -6,7 +6,7 @@ from edgeopt.data.regimes.levels import FEWEST, level_of
 from edgeopt.data.samples import Samples
 
 ALIKE = 2.0
-"""The loudest sample is not so many times as loud as the quietest."""
+"""The loudest sample is less than this many times as loud as the quietest."""
 MOST_SAMPLES = 64
 
 
@@ -29,7 +29,7 @@ class Alike(msgspec.Struct, frozen=True):
 
 
 def alike_inputs(samples: Samples) -> tuple[Alike, ...]:
-    """The floating-point inputs of which all samples are of one level; inputs of single numbers say nothing."""
+    """The floating-point inputs whose samples all have one level; inputs of single numbers are left out."""
     count = min(len(samples), MOST_SAMPLES)
     if count < FEWEST:
         return ()

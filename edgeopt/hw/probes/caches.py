@@ -1,4 +1,4 @@
-"""Caches: of each level and kind how large one is, how many there are and how many logical cores share one."""
+"""Caches: for each level and kind the size, the number, and how many logical cores share one."""
 
 from collections import Counter
 from typing import Literal
@@ -25,7 +25,7 @@ def probe(host: Host) -> Facts | Unavailable:
     without_size: set[int] = set()
     for cpu in cpus:
         if (1, "Data", cpu) in done:
-            continue  # whoever shares the first level shares the others too: a read less for each hyper-thread
+            continue  # CPUs that share the first level share the others too, which saves a read per hyper-thread
         folder = f"{topology.CPU_FOLDER}/cpu{cpu}/cache"
         for index in host.list(folder):
             if not index.startswith("index"):
@@ -56,7 +56,7 @@ def probe(host: Host) -> Facts | Unavailable:
 def _entry(
     host: Host, folder: str, cpu: int, known: frozenset[int], done: set[tuple[int, str, int]]
 ) -> tuple[int, str, int, int] | int | None:
-    """One cache that was not counted before; its level alone where no size is told; None for all others."""
+    """One cache that was not counted before; only its level if no size is reported; None for all others."""
     level = kernel_text.whole(host.read(f"{folder}/level"))
     kind = (host.read(f"{folder}/type") or "").strip()
     if level is None or not 0 < level <= _MOST_LEVELS or kind not in _KINDS or (level, kind, cpu) in done:

@@ -1,4 +1,4 @@
-"""The clock: between what it moves, who decides, and whether turbo is on. What it is now stands in `state`."""
+"""The clock: its range, its governor, and whether turbo is on. Its present value is in `state`."""
 
 import re
 

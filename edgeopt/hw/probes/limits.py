@@ -50,7 +50,7 @@ def usable_cores(affinity_cores: int, cgroup_cores: float | None) -> int:
 
 
 def _affinity(host: Host) -> tuple[int, tuple[int, ...], str]:
-    """How many CPUs, which ones where that is told, and what says so."""
+    """The number of CPUs, which ones if that is reported, and the source."""
     online, online_source = topology.online(host)
     for mask, source in (
         (_numbers(host.call("os", "sched_getaffinity", 0)), "os.sched_getaffinity(0)"),

@@ -65,7 +65,7 @@ def _rule(available: str, limit: str | None) -> str:
 
 
 def _main(host: Host, told: dict[str, int]) -> _Amount | None:
-    # MemAvailable came with Linux 3.14; what is free is the safe answer before that.
+    # MemAvailable came with Linux 3.14; before that, free memory is the safe value.
     total, available = told.get("MemTotal"), told.get("MemAvailable", told.get("MemFree"))
     if total and available is not None and available <= total:
         return _Amount(total, available, MEMINFO)

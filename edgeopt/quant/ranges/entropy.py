@@ -35,7 +35,7 @@ def find(seen: Seen, _settings: QuantSettings) -> Range:
 
 
 def divergence(counts: Array, halves: Array) -> Array:
-    """The divergence of the distribution clipped at this number of bins, the rest in its outermost bins, and the
+    """The divergence between the distribution clipped at these bins (the rest in its outermost bins) and the
     same in STEPS steps; infinite where one of them holds nothing."""
     bins, middle = len(counts), len(counts) // 2
     first = middle - halves

@@ -117,7 +117,7 @@ def _fused(proto: "onnx.ModelProto") -> "Counter[str]":
 
 
 def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -> "onnx.ModelProto | None":
-    """What the tool makes of a model, or None where it fails, which is no fault of the model."""
+    """The tool's result for a model; None if the tool fails, which does not mean that the model is faulty."""
     from onnxruntime.transformers.fusion_options import FusionOptions
     from onnxruntime.transformers.optimizer import optimize_model
 

@@ -8,7 +8,7 @@ from edgeopt.graph.passes.places import passes_at
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import Pass
 
-# In the order in which they run: the name of each, and where it stands in the files beside this one.
+# In the order in which they run: the name of each, and its module beside this one.
 PLACES = (("openvino-forms", "forms.PASS"),)
 NAMES = tuple(name for name, _ in PLACES)
 

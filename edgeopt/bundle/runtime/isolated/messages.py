@@ -120,7 +120,7 @@ def receive_with_files(connection: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _whole(connection: socket.socket, found: bytes, until: float | None) -> bytes:
-    # A request waits for its answer, so what is read is of one message.
+    # A request waits for its answer, so these bytes belong to one message.
     while len(found) < _LENGTH.size or len(found) - _LENGTH.size < _LENGTH.unpack_from(found)[0]:
         if until is not None:
             connection.settimeout(max(until - time.monotonic(), 1e-3))

@@ -61,7 +61,7 @@ class WorkerProcess:
         return messages.decode_answer.decode(messages.receive(self._connection, limit_s))
 
     def exit_code(self) -> int | None:
-        """Of one that has closed its connection; None where it does not end all the same."""
+        """Of a worker that has closed its connection; None if it does not end."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(_GOODBYE_S)
         return None

@@ -62,7 +62,7 @@ class PoolRequest:
 
 
 class Member:
-    """Its fields are for whoever holds the pool's lock."""
+    """Use its fields only while holding the pool's lock."""
 
     def __init__(self, name: str, session: Session, sample: Feeds) -> None:
         self.name = name

@@ -278,7 +278,7 @@ class Pool:
                     if self._lock.wait_for(lambda: self._closed, pause_s):
                         return
             except EdgeoptError:
-                break  # an answer all the same
+                break  # an error of the sample, but the worker answers
             else:
                 break
         with self._lock:
@@ -305,7 +305,7 @@ def _size_bytes(feeds: Feeds | Array) -> int:
 
 
 def _fail(requests: Sequence[PoolRequest], error: EdgeoptError) -> None:
-    """Without the pool's lock, as futures call whoever waits for them."""
+    """Call it without the pool's lock, because futures run their callbacks."""
     for request in requests:
         if request.started or request.future.set_running_or_notify_cancel():
             request.future.set_exception(error)

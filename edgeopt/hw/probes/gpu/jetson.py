@@ -1,4 +1,4 @@
-"""The GPU inside an NVIDIA Jetson, of which NVML tells next to nothing: device tree, L4T's release, devfreq."""
+"""The GPU of an NVIDIA Jetson from device tree, L4T release and devfreq, because NVML reports almost nothing."""
 
 import re
 

@@ -40,7 +40,7 @@ def sheets(host: Host) -> tuple[Sheet, ...]:
     """One a GPU; empty where the tool is not there or fails."""
     fields = tuple(field for field, _, _ in _FIELDS)
     answer = host.run(command(fields))
-    if answer is None:  # drivers before 510 know no compute_cap, and then refuse the whole question
+    if answer is None:  # drivers before 510 lack compute_cap and reject the whole query
         fields = fields[:-1]
         answer = host.run(command(fields))
     lines = list(csv.reader((answer or "").splitlines(), skipinitialspace=True))

@@ -74,7 +74,7 @@ def _adapter(row: dict[str, object], sizes: tuple[dict[str, object], ...]) -> Sh
 
 
 def _joined(sheets: tuple[Sheet, ...], cards: tuple[Sheet, ...]) -> tuple[Sheet, ...]:
-    """NVML's facts first, Windows' where NVML has none: matched by name, as WMI knows no slot."""
+    """NVML's facts first, then Windows': matched by name, because WMI has no slots."""
     left = list(cards)
     for sheet in sheets:
         card = next((c for c in left if c.values["name"] == sheet.values.get("name")), left[0] if left else None)
