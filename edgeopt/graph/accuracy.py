@@ -14,7 +14,7 @@ Array = NDArray[Any]
 EQUAL_DB = 200.0
 """The ratio of equal outputs; a float64 comparison tells no more apart."""
 SILENT_POWER = 1e-60
-"""An output whose squares sum to less than this is as good as zero: its values end near where float32 does. Errors
+"""An output whose squares sum to less than this counts as zero: its values are near the limit of float32. Errors
 are then measured against this power, not against the silence, and `OutputAccuracy.silent` says so."""
 RTOLS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """The relative tolerances that people write."""
@@ -61,7 +61,7 @@ class OutputAccuracy(msgspec.Struct, frozen=True):
 
     @property
     def silent(self) -> bool:
-        """The reference itself is as good as zero on all samples, so there is nothing to compare with."""
+        """The reference itself is practically zero on all samples, so there is nothing to compare with."""
         return not self.problem and sum(self.signal_power) < SILENT_POWER
 
     def without_samples(self) -> "OutputAccuracy":
@@ -136,7 +136,7 @@ def lower_bound_db(accuracy: Accuracy, group: int = 16, confidence: float = 0.95
 
 
 def snr_lower_bound(powers: Sequence[tuple[float, float]], group: int = 16, confidence: float = 0.95) -> float:
-    """The ratio that `group` samples drawn anew reach with this confidence, by bootstrap with a fixed seed.
+    """The ratio that `group` resampled samples reach with this confidence, by bootstrap with a fixed seed.
 
     `powers` holds the noise power and the signal power of each sample.
     """
@@ -234,7 +234,7 @@ def _rounded_up(value: float) -> float:
 
 
 def _not_finite(a: Array, b: Array) -> str | None:
-    """What is wrong with two arrays of which one has a NaN or infinity where the other has not the same."""
+    """The problem with two arrays whose NaN or infinity are at different places."""
     if np.isfinite(a).all() and np.isfinite(b).all():
         return None
     count = int(np.count_nonzero(~np.isfinite(a) | ~np.isfinite(b)))

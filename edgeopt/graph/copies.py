@@ -21,7 +21,7 @@ class Copies:
         self._content: list[object] = []
 
     def of(self, model: "ir.Model") -> "ir.Model":
-        """A copy that nobody else uses: one that was handed out before is no longer the former user's."""
+        """A copy for a single user: taking it ends the use by the previous one."""
         copy = self._copy
         if copy is None or self._source is not model or _content(copy) != self._content:
             copy = model.clone()

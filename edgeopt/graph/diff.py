@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 HASHED_BYTES = 64 << 20
-"""Weights above this are told apart by name, type and shape alone."""
+"""Weights above this are distinguished by name, type and shape alone."""
 Status = Literal["changed", "fused into", "gone", "new"]
 
 

@@ -194,7 +194,7 @@ TABLES = (
 
 
 def _table(node: "ir.Node", place: int) -> int | None:
-    """How many rows the table has in which this node looks up what stands at this place, if it does."""
+    """The number of rows of the table that this node looks this input up in, if it does."""
     if is_op(node, "OneHot") and place == 0:
         depth = constant(node.inputs[1])
         return None if depth is None else int(depth.item())

@@ -15,7 +15,7 @@ Level = tuple[float, ...]
 """Of each input of a sample that has one, the root of the mean square."""
 
 SPAN = math.sqrt(10.0)
-"""The loudest sample of a level is not so many times as loud as its quietest: at most 10 dB lie between them."""
+"""The loudest sample of a level is at most 10 dB above its quietest."""
 SILENT_SHARE = 1e-13
 """Beside an output of this many times its power, another is what rounding in float32 leaves of zero."""
 _SILENCE = 1 << 30
@@ -62,9 +62,9 @@ def groups_of(levels: Sequence[Level]) -> list[list[int]]:
 def by_level(accuracy: Accuracy, levels: Sequence[Level]) -> list[LevelAccuracy]:
     """Each output on each level, from an accuracy that still has its figures for each sample.
 
-    Empty where the samples are of one level, or nothing can be compared. An output that is as good as zero on a
-    level has nothing there that errors could be held against: they count with those of the level where it is
-    largest. What is counted (integers, texts) is left out.
+    Empty if the samples are of one level, or nothing can be compared. An output that is practically zero on a
+    level gives no scale for errors there: they count with those of the level where it is
+    largest. Integers and texts are left out.
     """
     groups = groups_of(levels)
     if accuracy.problem or len(groups) < 2:

@@ -104,7 +104,7 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-_COLLECTED_AFTER = 100_000  # new objects; a clone of a model of a thousand nodes makes about so many
+_COLLECTED_AFTER = 100_000  # new objects; the clone of a model of a thousand nodes makes about this many
 
 
 @contextmanager

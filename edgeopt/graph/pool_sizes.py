@@ -1,6 +1,6 @@
 """The sizes of pools that round up: no window may begin behind the input, which onnx's inference does not know.
 
-Where it counts such a window, the pool is told in the copy that inference sees as one that rounds down, with the
+If it counts such a window, the copy for inference has a pool that rounds down, with the
 padding that gives the size that runtimes give. See docs/upstream.md.
 """
 
@@ -15,7 +15,7 @@ POOLS = ("MaxPool", "AveragePool", "LpPool")
 def correct_a_pool(proto: Proto, found: Proto) -> bool:
     """Changes the first pool that has a wrong size in `found`, `proto` with shapes; whether there is one.
 
-    What lies behind it has to be inferred anew.
+    The shapes after it have to be inferred again.
     """
     return any(_correct(node, sizes) for node, sizes in _pools(proto.graph, found.graph, {}))
 

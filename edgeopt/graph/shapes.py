@@ -140,7 +140,7 @@ def _inferred(proto: Proto) -> Proto | None:
 
 
 def _followed(proto: Proto) -> Proto | None:
-    """Shapes, and the small numbers that follow from shapes, in turns."""
+    """Shapes, and the small numbers that follow from shapes, alternately."""
     import onnx
 
     infer = onnx.shape_inference.infer_shapes
@@ -148,7 +148,7 @@ def _followed(proto: Proto) -> Proto | None:
     try:
         found = infer(proto)
         if _largest_followed(found.graph) <= FOLLOWED_ELEMENTS:
-            # Anew, because the names that the first made up would stand in the way of those that follow from data.
+            # Again, because generated names of the first inference would hide those that follow from data.
             found = infer(proto, data_prop=True)
             for _ in range(ROUNDS):
                 if not put_in_numbers(found):

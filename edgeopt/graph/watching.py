@@ -1,4 +1,4 @@
-"""Looking at intermediate values: a model that hands out more of its values, and a part of a model on its own."""
+"""Intermediate values: a model that returns more of its values, and a part of a model alone."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,14 @@ def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
     values = values_by_name(copy)
     copy.graph.outputs.clear()
     for name in names:
-        values[name].shape = None  # what inference believes of it is no business of the runtime
+        values[name].shape = None  # the runtime infers its shape itself
         copy.graph.outputs.append(values[name])
     _without_unused(copy)
     return copy
 
 
 def with_float_outputs(model: "ir.Model") -> "ir.Model":
-    """A copy that hands out all that the nodes of the main graph compute in floating point."""
+    """A copy that returns every floating-point value of the main graph."""
     from edgeopt.graph.nodes import quiet
     from edgeopt.graph.shapes import infer_shapes
 

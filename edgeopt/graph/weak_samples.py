@@ -68,7 +68,7 @@ def tail_of(accuracy: Accuracy, usual: Usual | None = None) -> Tail | None:
 
 
 def weak_samples(accuracy: Accuracy, floor_db: float, usual: Usual | None = None) -> WeakSamples | None:
-    """Those of an accuracy that still has its figures for each sample; None where there is none."""
+    """Those of an accuracy that still has its figures for each sample; None without any."""
     if not math.isfinite(floor_db):
         return None
     weak = [found for found in _by_sample(accuracy, usual or {}).values() if found[0] < floor_db - FAR_DB]

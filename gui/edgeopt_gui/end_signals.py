@@ -15,7 +15,7 @@ def _heard(_number: int, _frame: FrameType | None) -> None:
 
 
 class EndSignals(QObject):
-    """Listens from the beginning; what comes before the loop runs is told when it does."""
+    """Listens from the beginning; signals before the event loop are delivered when it runs."""
 
     came = Signal()
 

@@ -1,4 +1,4 @@
-"""How a running job is told in one short line."""
+"""The progress of a running job in one short line."""
 
 from edgeopt import events
 from edgeopt_gui.jobs.command import Command
@@ -8,7 +8,7 @@ _READERS = ("probe", "targets", "analyze")
 
 
 def status(command: Command, progress: events.Progress | None) -> str:
-    # What happens at an agent is told beside the curves: it is not how far watching it has come.
+    # Events of an agent are shown beside the curves: they are not progress of the job.
     if progress is None or command.arguments[:2] == ("fleet", "watch"):
         return command.title
     parts = [command.title, progress.phase]

@@ -35,7 +35,7 @@ class LogLine:
 
 
 class JobStory:
-    """Turns what one job tells into lines; a phase is told once, not at each step."""
+    """Turns the events of one job into lines; a phase gets one line, not one per step."""
 
     def __init__(self, command: Command) -> None:
         self._title = command.title
@@ -57,7 +57,7 @@ class JobStory:
                 return self._say(event.level, event.message)
             case events.Standing() if event.status != "racing":
                 return self._say("info", ": ".join(p for p in (event.candidate, event.status, event.reason) if p))
-        return None  # numbers are drawn, and the last event is told by the ending
+        return None  # numbers are drawn, and the ending covers the last event
 
     def ended(self, ending: Ending) -> LogLine:
         if ending.good:

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, QThreadPool, QTimer, Signal
 
 INTERVAL_MS = 1500
 _LOOKS = 2
-"""A state that lasts so many looks is believed: a single one may be a passing moment."""
+"""Consecutive looks before a state counts: a single one may be a passing moment."""
 
 
 class QuietWatch(QObject):

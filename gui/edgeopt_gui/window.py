@@ -356,7 +356,7 @@ class Window(QMainWindow):
             self._hint.cover()
 
     def dragLeaveEvent(self, _event: QDragLeaveEvent) -> None:  # noqa: N802 - Qt's name
-        # The hint comes under the pointer now and hears of the rest; unless the pointer left altogether.
+        # The hint is under the pointer now and gets its events, unless the pointer left the window.
         if not self._hint.underMouse():
             self._hint.hide()
 

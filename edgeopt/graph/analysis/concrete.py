@@ -1,4 +1,4 @@
-"""A model with numbers in place of the dimensions that it leaves open, so that sizes can be told."""
+"""A model with numbers for its open dimensions, so that sizes are known."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 SCHEMA = 1
-# So many of the largest weights are listed one by one.
+# The number of largest weights that are listed one by one.
 LARGEST = 2000
 
 
@@ -30,7 +30,7 @@ class Cost(msgspec.Struct, frozen=True):
     written_bytes: int | None = None
     unknown: str = ""
     unknown_kind: str = ""
-    """The same for all tensors, where `unknown` names one: nodes with the same reason are told together."""
+    """The same for all tensors, where `unknown` names one: nodes with the same reason are reported together."""
     unknown_within: bool = False
     """Whether it is the cost of a node that this one holds which is not known."""
 
@@ -56,7 +56,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     """How often it runs in one run of the model: 0 in the branch that is not counted, more in a loop."""
     least_ms: float | None = None
     """The time that the device's measured peaks allow for one run; None where the cost or the peaks are not known,
-    and for what holds other nodes, as theirs are told."""
+    and for nodes that contain others, whose times are listed."""
     bound: Literal["", "memory", "compute"] = ""
     """What that time is spent on."""
     attributes: dict[str, str] = {}
@@ -147,7 +147,7 @@ class Opportunity(msgspec.Struct, frozen=True):
     gain_share: float | None = None
     """Of the time of one run, as far as that can be estimated; None where it cannot."""
     basis: str = ""
-    """What the estimate stands on: the roofline, measured times, or that there is none."""
+    """The basis of the estimate: the roofline, measured times, or none."""
     command: str = ""
     """What would use it."""
     exact: bool = True
@@ -207,7 +207,7 @@ class OpTimes(msgspec.Struct, frozen=True):
     reason: str = ""
     """Why there are no times, where there are none."""
     plain_ms: float | None = None
-    """Median of whole runs without profiling, in turns with the others: the difference is what profiling costs."""
+    """Median of whole runs without profiling, interleaved with the others, to show the profiling overhead."""
 
 
 class WeightRow(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Literal
 from edgeopt.hw.device import Device
 
 HINT = "no peaks are known; measure them with: edgeopt probe --deep"
-# Below so many operations a byte, memory is what limits an operator on any device.
+# Below this number of operations per byte, memory limits an operator on any device.
 _COMPUTE_MATTERS_FROM = 1.0
 _NEXT_LEVELS = ("L1", "L2", "L3", "memory")
 

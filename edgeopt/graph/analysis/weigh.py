@@ -61,7 +61,7 @@ class Weigher:
             if isinstance(times, int):
                 return cost
             return msgspec.structs.replace(cost, unknown=times, unknown_kind="", unknown_within=False)
-        # What they do to each number is part of the operator; that is told with it.
+        # Their work on each number belongs to the operator and is reported with it.
         return total([cost_of(call), *(self.graph(graph, 0) for _, graph in held)])
 
     def _branches(self, node: "ir.Node", branches: "list[ir.Graph]", runs: int) -> Cost:
@@ -148,7 +148,7 @@ def _goes_on(node: "ir.Node", operands: Operands) -> bool:
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """What is known of them, with the reason of the first of which something is not."""
+    """Their known figures, with the reason of the first unknown one."""
     macs = operations = read = written = 0
     first = Cost()
     for cost in costs:

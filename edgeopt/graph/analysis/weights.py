@@ -60,7 +60,7 @@ class Looked:
 
 
 def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) -> Looked:
-    """All that is told of a model's weights; the numbers of those over 1 GB only where everything is asked for."""
+    """The figures of a model's weights; statistics of those over 1 GB only if everything is requested."""
     size = sum(int(tensor.nbytes) for _, tensor in weights if _numeric(tensor))
     unused = tuple(str(value.name) for value, _ in weights if not value.uses() and not value.is_graph_output())
     note, contents = "", {}

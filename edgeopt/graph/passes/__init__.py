@@ -7,7 +7,7 @@
 | `fusion/`   | several nodes become the one operator that they spell out                       |
 | `layout/`   | the order of dimensions, and the order of nodes                                 |
 
-What several of them know of operators stands in `knowledge/`.
+`knowledge/` holds facts about operators that several passes use.
 """
 
 from functools import cache

@@ -26,7 +26,7 @@ class Page(QWidget):
     """
 
     MEASURES: ClassVar[bool] = False
-    """It shows what others on the device can spoil; `key_to_measure` says what measures it anew."""
+    """It shows figures that other load can spoil; `key_to_measure` measures them again."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Page(QWidget):
             self.banner.use(book)
 
     def key_to_measure(self) -> str:
-        """Of the action that measures anew what the page shows."""
+        """The shortcut of the action that measures the page's figures again."""
         return ""
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
@@ -123,7 +123,7 @@ class Page(QWidget):
         """The page is hidden now."""
 
     def command(self) -> Command | None:
-        """The command line that gives what the page shows; None where there is none just now."""
+        """The command line for the content of the page; None if there is none at the moment."""
         return None
 
 

@@ -19,7 +19,7 @@ _ZOOM_A_NOTCH = 0.8
 _NOTCH = 120
 _MOST_LINES = 7
 _LEAST_LINES = 2.2
-# In the plot's unit: what is not above 0 stands at the foot of a logarithmic axis.
+# In the plot's unit: values not above 0 are drawn at the foot of a logarithmic axis.
 _SMALLEST = 1e-9
 # A threshold stretches the axis by no more than this.
 _NEAR_ENOUGH = 2.5

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 _FACTOR = 4
 _BLOCKS = (4, 16, 64, 256)
 _LARGEST_BLOCK = _BLOCKS[-1]
-# At least so many blocks a column: a column's edge is met to within a quarter of its width.
+# The fewest blocks per column, so that a column's edge is exact to a quarter of its width.
 _BLOCKS_A_COLUMN = 4
-# So many digits of a column's width count: with those behind, the rounding of times makes a curve tremble.
+# Digits of a column's width that count: with more, the rounding of times makes a curve tremble.
 _WIDTH_DIGITS = 6
 
 CAPACITY = 640 * _LARGEST_BLOCK

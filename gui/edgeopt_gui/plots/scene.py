@@ -77,7 +77,7 @@ class _Layer(QGraphicsItem):
 
 
 class Axes(_Layer):
-    """The lines of both axes, and what stands at them; around the area, which clips what lies in it."""
+    """The lines and labels of both axes, around the area that clips the curves."""
 
     @property
     def area(self) -> QRectF:

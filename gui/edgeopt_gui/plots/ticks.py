@@ -1,4 +1,4 @@
-"""Where an axis has its lines, and what stands there."""
+"""The positions and labels of an axis's lines."""
 
 import math
 import time
@@ -60,7 +60,7 @@ def clock_ticks(begin_s: float, end_s: float, most: int) -> Ticks:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """`0.262`, `12.3`, `1,234`: so many digits that mean something."""
+    """`0.262`, `12.3`, `1,234`: the significant digits."""
     if value == 0:
         return "0"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))

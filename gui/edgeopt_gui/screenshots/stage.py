@@ -135,7 +135,7 @@ class Stage:
 
 
 def _status(pid: int) -> str:
-    """That of a process, "" where there is none any more."""
+    """That of a process, "" if it has ended."""
     try:
         return str(psutil.Process(pid).status())
     except psutil.NoSuchProcess:

@@ -8,7 +8,7 @@ from PySide6.QtGui import QFocusEvent, QFont, QFontMetrics, QKeyEvent, QMouseEve
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 _LABEL_SHARE = 0.45
-"""At most so much of the width goes to the names."""
+"""The largest share of the width for the names."""
 _MARGIN = 2
 _STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1, Qt.Key.Key_PageUp: -8, Qt.Key.Key_PageDown: 8}
 _CHOOSE = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
@@ -28,7 +28,7 @@ class BarChart(QWidget):
     chosen = Signal(str)
     """The key of the bar that is chosen now; "" when none is any more."""
     moved = Signal(QRect)
-    """Where the bar under the cursor is, so that whoever scrolls can show it."""
+    """The position of the bar under the cursor, so that a scroll area can show it."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 class Chips(QWidget):
     INSET = 2
-    """So many pixels above the text of the first line."""
+    """Pixels above the text of the first line."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__()

@@ -84,7 +84,7 @@ class FactsView(QWidget):
             told = f"Source: {fact.source}" if fact.source else ""
             cut = fact.name if widget is name and name.text() != fact.name else ""
             widget.setToolTip("\n".join(part for part in (cut, told) if part))
-        # Beside a button, which is higher than a line of text, all stand in the middle.
+        # Beside a button, which is higher than a line of text, all are centred.
         upright = Qt.AlignmentFlag.AlignVCenter if fact.copy else Qt.AlignmentFlag.AlignTop
         grid.addWidget(name, line, 0, upright)
         grid.addWidget(value, line, 1, 1, 1 if fact.copy else 2, upright)

@@ -45,7 +45,7 @@ class Gauge(QWidget):
 
 
 class Sparkline(QWidget):
-    """The last values, the newest at the right end; no axis, because the value stands beside it."""
+    """The last values, the newest at the right end; no axis, because the value is beside it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -99,7 +99,7 @@ class Header(QWidget):
         parts: list[int] = [
             widget.sizeHint().width() for widget in (self._title, *secondary, *primary, self._more)
         ]
-        # One gap more, beside the name of the model, of which at least a few letters are shown.
+        # One more gap beside the name of the model, which shows at least a few letters.
         name = self.fontMetrics().averageCharWidth() * _LEAST_NAME_LETTERS
         return sum(parts) + name + row.spacing() * len(parts) + margins.left() + margins.right()
 

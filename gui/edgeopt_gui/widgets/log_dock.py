@@ -36,7 +36,7 @@ class LogDock(QDockWidget):
         self.setObjectName("log")
         self.model = LogModel(self)
         self._waiting: list[LogLine] = []
-        # Jobs can tell a hundred things a second; the table hears of them together.
+        # Jobs can emit a hundred events a second; the table gets them in batches.
         self._flush_timer = QTimer(self, singleShot=True, interval=_FLUSH_MS)
         self._flush_timer.timeout.connect(self.flush)
         self._table = _LogTable(self.model)

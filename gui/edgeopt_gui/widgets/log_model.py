@@ -45,7 +45,7 @@ class LogModel(QAbstractTableModel):
             self.endInsertRows()
 
     def show_only(self, text: str, levels: tuple[Level, ...]) -> None:
-        """Every word of the text stands in the line."""
+        """The line contains every word of the text."""
         self.beginResetModel()
         self._words, self._levels = tuple(text.lower().split()), levels
         self._shown = [line for line in self._lines if line.passes(self._words, self._levels)]

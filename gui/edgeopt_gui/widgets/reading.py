@@ -9,7 +9,7 @@ class Reading:
 
     name: str
     text: str
-    """The value with its unit; what stands there instead when it is not known."""
+    """The value with its unit, and the text shown while it is unknown."""
     note: str = ""
     """In small letters below: of how much, or why it is not known."""
     value: float | None = None

@@ -21,11 +21,11 @@ VALUE_ROLE = ROW_ROLE + 1
 class Column(Generic[Row]):
     title: str
     value: Callable[[Row], Any]
-    """What it sorts by; None stands at the end in either direction."""
+    """The sort key; None comes last in either direction."""
     text: Callable[[Row], str] | None = None
     """What is shown; the value itself where not given, and nothing for None."""
     align: Literal["left", "right"] = "left"
-    """Numbers stand at the right."""
+    """Numbers are aligned to the right."""
     tip: Callable[[Row], str] | None = None
     title_tip: str = ""
     stretch: bool = False
@@ -37,7 +37,7 @@ class Column(Generic[Row]):
     most_letters: int = 44
     """Never wider by itself; the user may make it so."""
     least_letters: int = 11
-    """A text that has no room is cut to so much before the table scrolls sideways."""
+    """The width to which a text is cut before the table scrolls sideways."""
     firm_letters: int = 0
     """Gets narrower than this only after optional columns are left out and all others are cut."""
 
@@ -52,7 +52,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
     """Sorts and filters in Python lists: a proxy model would ask Python for each comparison.
 
     Every row needs a key of its own, by which `put` finds it again. `searched` gives the text that the search
-    looks into; where it is not given, that is what stands in the columns at the left.
+    looks into; by default that of the columns on the left.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
         self._filter_again()
 
     def position(self, key: Hashable) -> int | None:
-        """Where the row stands in the table; None when it is not shown."""
+        """The position of the row in the table; None if it is not shown."""
         return next((place for place, row in enumerate(self._shown) if self.key(row) == key), None)
 
     def row(self, place: int) -> Row:

@@ -19,7 +19,7 @@ def span_around(speeds: Sequence[float]) -> Span:
 
 
 def place_on(span: Span, value: float) -> float:
-    """Where a speed stands on the axis, 0 to 1; what lies outside stands at its end."""
+    """The position of a speed on the axis, 0 to 1; values outside are at its ends."""
     low, high = (math.log(end) for end in span)
     if value <= 0:
         return 0.0

@@ -1,6 +1,6 @@
 """Attention: every query times every key, a softmax over these (five operations each), and then the values.
 
-What a mask leaves out counts too: most kernels compute it all the same.
+Masked places count too, because most kernels compute them.
 """
 
 from math import prod

@@ -88,7 +88,7 @@ _MOVES = (
 
 
 def scattered(call: Call) -> Arithmetic:
-    """Moves, unless what is there is added to or compared with."""
+    """Moves, unless existing values are added to or compared with."""
     place = 2 if call.operator in {"ScatterND", "ScatterElements"} else 0
     return NOTHING if call.text("reduction", "none") == "none" else Arithmetic(0, call.input(place).count())
 
@@ -99,7 +99,7 @@ def scaled_and_shifted(call: Call) -> Arithmetic:
 
 
 def neighbours(call: Call) -> Arithmetic:
-    """LRN: the squares of so many channels, and scale, shift, power and quotient."""
+    """LRN: the squares of its window of channels, and scale, shift, power and quotient."""
     return Arithmetic(0, call.given() * (2 * call.whole("size", 1) + 4))
 
 

@@ -36,7 +36,7 @@ _OTHERWISE = {
     "MulticlassNonMaxSuppression": "NonMaxSuppression",
 }  # fmt: skip
 IN_ONNX = {**{name: name for name in _SAME.split()}, **_OTHERWISE}
-# The places of the weights of a recurrent layer: of the input, and of the state.
+# The positions of a recurrent layer's weights: for the input, and for the state.
 _WEIGHTS = {"LSTMSequence": (4, 5), "GRUSequence": (3, 4), "RNNSequence": (3, 4)}
 _ATTRIBUTES = {"kernel": "kernel_shape", "transpose_a": "transA", "transpose_b": "transB"}
 

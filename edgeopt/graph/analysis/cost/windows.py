@@ -28,7 +28,7 @@ def unpooled(call: Call) -> Arithmetic:
 
 
 def of_regions(call: Call) -> Arithmetic:
-    """Each cell takes so many samples along both sides, and each sample mixes four neighbours."""
+    """Each cell takes this number of samples along both sides, and each sample mixes four neighbours."""
     samples = call.whole("sampling_ratio")
     if samples < 1:
         raise Unknown("the number of samples of a region depends on its size, so on the data")

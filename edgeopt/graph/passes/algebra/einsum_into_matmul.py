@@ -7,7 +7,7 @@ those of the first operand alone are rows, those of the second alone columns. Ea
     Einsum(a, b)  =  Mul(a', b')                           where nothing is summed, and rows or columns are missing
     Einsum(a)     =  Transpose(a)                          where nothing is summed
 
-Either operand may come first, and the inner indices stand in the order of either: the way with the fewest
+Either operand may come first, and the inner indices follow the order of either: the way with the fewest
 transposes is taken. In a Reshape one dimension may be open, more may not.
 """
 

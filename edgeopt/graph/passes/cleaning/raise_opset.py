@@ -124,7 +124,7 @@ def _convert(model: "ir.Model", after: int, notes: Notes) -> None:
 
 
 def _with_weights_as_inputs(model: "ir.Model") -> "ir.Model":
-    """The converter knows no weights but those that are inputs too, as it was before IR version 4."""
+    """The converter handles only weights that are also inputs, as before IR version 4."""
     import onnx_ir as ir
     from onnx_ir.passes import common
 

@@ -2,7 +2,7 @@
 
     y = softmax(scale * q k^T + mask) v
 
-The scale may stand at the scores, at q or k, or by its root at both; the mask is added, or takes the place of
+The scale may be applied to the scores, to q or k, or its root to both; the mask is added, or replaces
 scores. Where q, k and v are split from packed heads and y is packed again, the operator takes and gives the
 packed form, and the transpositions go too. Keys and values whose heads are repeated for grouped queries go in as
 they are before, where that can be proved. Measured on processors: 0.99 to 1.08 times as fast in ONNX Runtime

@@ -47,7 +47,7 @@ class Half(NamedTuple):
 
 
 class Rotation(NamedTuple):
-    """What is turned, by which angles; `twice` where these stand there for both halves."""
+    """The rotated input and its angles; `twice` if the angles are repeated for both halves."""
 
     x: "ir.Value"
     cosine: "ir.Value"

@@ -80,7 +80,7 @@ class Chain:
 
 
 _DIGITS = 64.0
-"""A sum that cancels may lose so much of its precision: six of the bits of a number."""
+"""A sum that cancels may lose this much of its precision: six bits."""
 _REACH = {"float16": 2.0**6}
 _USUAL_REACH = 2.0**20
 

@@ -1,4 +1,4 @@
-"""Operators that compute the same in any order of dimensions, and how each is told of another order.
+"""Operators that compute the same in any order of dimensions, and the attributes to change for another order.
 
 Where y = Transpose(x, perm), the axis `a` of y is the axis `perm[a]` of x.
 """

@@ -68,7 +68,7 @@ def _is_product(
     if one[-1] != other[-2] or cut[-1] != one[-1] or other_cut[-2:] != other[-2:]:
         return False
     matrix = all(size == 1 for size in (*other[:-2], *other_cut[:-2]))
-    # With one matrix for all, it does not matter how rows are grouped; else each matrix must keep its rows.
+    # With one matrix for all, it does not matter how rows are grouped; otherwise each matrix must keep its rows.
     if not matrix and not (cut[-2] == one[-2] and one[:-2] == other[:-2] and cut[:-2] == other_cut[:-2]):
         return False
     try:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from edgeopt.graph.masks import used_length
 
 STEP = 16
-"""Lengths are cut to multiples of this: kernels compute so many rows at once, and few lengths means few shapes."""
+"""Lengths are cut to multiples of this, the rows of a kernel block; few lengths also mean few shapes."""
 _MOST_LOOKED_AT = 256
 
 
@@ -19,7 +19,7 @@ class Runs(Protocol):
 
 
 def kept_length(mask: NDArray[Any]) -> int:
-    """So many places of each row are computed; all of them where a row tells nothing."""
+    """The number of computed places of each row; all of them if a row has no mask."""
     whole = int(mask.shape[1])
     used = used_length(mask)
     return whole if used is None else min(whole, -(-used // STEP) * STEP)

@@ -186,7 +186,7 @@ def integers(value: "ir.Value | None", most: int = 8) -> tuple[int, ...] | None:
 
 
 ULPS = 2
-"""Exporters multiply up to four rounded constants, each of which is half a unit in the last place off."""
+"""Exporters multiply up to four rounded constants, each half a unit in the last place off."""
 _UNIT = {"FLOAT16": 2.0**-10, "BFLOAT16": 2.0**-7, "DOUBLE": 2.0**-52}
 
 

@@ -24,7 +24,7 @@ class Equation:
 
 
 def read(text: str, ranks: Sequence[int | None]) -> Equation | str:
-    """The equation of operands with so many dimensions, or why it cannot be read."""
+    """The equation of operands with these numbers of dimensions, or why it cannot be read."""
     left, arrow, right = text.replace(" ", "").partition("->")
     letters, terms = left.replace(",", "").replace(".", ""), left.split(",")
     misfit = f"its equation '{text}' does not fit its operands"

@@ -11,7 +11,7 @@ from edgeopt.graph.squeezed import squeezes_by_no_axes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-MOST_ELEMENTS = 64  # a shape has a handful; what is longer is data
+MOST_ELEMENTS = 64  # a shape has a handful; longer ones are data
 
 
 def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Elements | None:

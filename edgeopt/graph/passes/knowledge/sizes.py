@@ -125,7 +125,7 @@ def absolute(a: Size) -> Size:
 
 
 def held(size: Size, bits: int) -> Size:
-    """A size that the type of so many bits holds, else None: runtimes wrap round.
+    """The size if an integer of these bits holds it, otherwise None: runtimes wrap round.
 
     An open dimension leaves half of the bits to its factor.
     """

@@ -34,7 +34,7 @@ PICTURE = (
 RESIZE = ("Resize", "Upsample")
 QUANTIZE = ("DynamicQuantizeLinear",)
 SIZES_ONLY = ("Shape", "Size")
-"""They move nothing, so what they are told by a transpose in between costs nothing."""
+"""They move nothing, so a transpose of their small tensors costs nothing."""
 
 
 @dataclass(slots=True)

@@ -61,7 +61,7 @@ class CompareView(QWidget):
         self.outputs = RecordsTable(RecordsModel(_OUTPUT_COLUMNS, key=lambda row: row.name), "Outputs")
         self.layers_line = QLabel()
         self.layers_line.setWordWrap(True)
-        # Without layers below it, it would stand in the middle of the page.
+        # Without layers below it, it would be in the middle of the page.
         self.layers_line.setAlignment(Qt.AlignmentFlag.AlignTop)
         layers = RecordsModel(_LAYER_COLUMNS, lambda row: row.value, lambda r: "strong" if r.is_first else "plain")
         self.layers = RecordsTable(layers, "Layers")

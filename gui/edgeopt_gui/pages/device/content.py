@@ -21,7 +21,7 @@ _NO_PEAKS = (
     "Measuring takes about ten seconds."
 )
 _LEFT_GROUPS = 2
-"""System and CPU stand at the left, the others at the right."""
+"""System and CPU are on the left, the others on the right."""
 
 
 class DeviceContent(QScrollArea):

@@ -52,7 +52,7 @@ class DevicePage(Page):
         self._watch.stop()
 
     def show_refusal(self, ending: Ending) -> None:
-        """In a dialog: the page shows the device all the same."""
+        """In a dialog, because the page still shows the device."""
         self.context.report(ending)
 
     def command(self) -> Command:

@@ -43,7 +43,7 @@ class Canvas(QGraphicsView):
         self.setViewportUpdateMode(QGraphicsView.ViewportUpdateMode.MinimalViewportUpdate)
         self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontSavePainterState)
         self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontAdjustForAntialiasing)
-        # Beside the view: over it, Qt could not scroll what is drawn already and would draw all of it anew.
+        # Beside the view: over it, Qt could not scroll drawn content and would redraw all of it.
         self.minimap = Minimap()
         self.minimap.centred.connect(self._centre)
         self._scene = QGraphicsScene(self)

@@ -249,7 +249,7 @@ class GraphPage(Page):
             self._build(context.analysis.digest)
 
     def _build(self, digest: str) -> None:
-        """Another model; or the same, of which more is known now: then what is open stays open."""
+        """Another model; or the same one with new facts: then open parts stay open."""
         analysis, nodes = self.context.analysis, self.context.nodes
         if analysis is None or nodes == self._nodes or (self._revisions and digest == self._digest):
             return

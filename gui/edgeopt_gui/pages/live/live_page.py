@@ -1,6 +1,6 @@
 """The page Live: watches a model or bundle here, or an agent.
 
-What is drawn is in `view`, what is known in `session`.
+`view` draws, `session` holds the data.
 """
 
 import time

@@ -91,7 +91,7 @@ class Session:
         self._before = None
 
     def forget(self) -> None:
-        """What was watched is not shown any more; its name and p50 stay to compare with."""
+        """The previous model is no longer shown; its name and p50 stay for comparison."""
         self.history.latest.clear()
         self.history.clear()
         self.missing.clear()
@@ -189,7 +189,7 @@ class Session:
         return "away"
 
     def _agent_came_back(self, agent: AgentRecord, now_s: float) -> Effect:
-        """Only the word of whoever looks for it counts: figures of one's own requests go on while it is away."""
+        """Only the connection decides: figures of the page's own requests continue without it."""
         agent.away = False
         self.said = ""
         self.history.mark("agent is back", now_s)

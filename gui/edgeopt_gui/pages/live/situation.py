@@ -29,7 +29,7 @@ class Situation:
     sampled: bool = False
     """What runs has told a sample."""
     moments: int = 0
-    """So many samples there are to draw."""
+    """The number of samples to draw."""
     follows: bool = False
     has_budget: bool = False
     """A latency budget is set for what is watched."""
@@ -57,7 +57,7 @@ def why_not_stop(now: Situation) -> str:
 
 
 def why_not_pause(now: Situation) -> str:
-    """Drawing; what is stopped is drawn to its end."""
+    """Drawing; stopped curves are drawn to their end."""
     return why_not_stop(now) or why_not_draw(now)
 
 

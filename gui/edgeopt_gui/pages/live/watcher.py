@@ -1,4 +1,4 @@
-"""The one job that watches: started, stopped, and started anew when something about it changed."""
+"""The one job that watches: started, stopped, and restarted when its settings change."""
 
 from PySide6.QtCore import QObject, Signal
 

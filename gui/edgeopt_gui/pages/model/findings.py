@@ -46,7 +46,7 @@ def command_of(opportunity: Opportunity) -> Command | None:
 
 
 def names_of(opportunity: Opportunity) -> frozenset[str]:
-    """Its nodes by name; some are told with their operator, `Conv 'name'`."""
+    """Its nodes by name; some with their operator, `Conv 'name'`."""
     matches = (_WITH_OPERATOR.fullmatch(node) for node in opportunity.nodes)
     return frozenset(opportunity.nodes) | frozenset(match["name"] for match in matches if match)
 

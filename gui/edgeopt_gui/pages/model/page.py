@@ -191,7 +191,7 @@ class ModelPage(Page):
         self.context.changed.emit()
 
     def _take(self, ending: Ending) -> Analysis:
-        """All but the nodes at once; there may be so many of them that they come a few at a time."""
+        """All but the nodes at once; nodes come a few at a time, because there may be many."""
         self.analysis = msgspec.convert({**ending.data, "nodes": ()}, Analysis)
         self.context.use_inputs(self.analysis.inputs)
         self._feed.start(ending.data["nodes"])

@@ -93,7 +93,7 @@ class ValueBars(QWidget):
         most, wide = max(self._counts, default=0), area.width() / max(1, len(self._counts))
         for place, count in enumerate(self._counts):
             if count:
-                # What is rare is what decides a range: a bar of less than a pixel would hide it.
+                # Rare values decide a range: a bar of less than a pixel would hide them.
                 height = max(area.height() * count / most, _LEAST_BAR)
                 left, right = round(place * wide), round((place + 1) * wide)
                 bar = QRectF(left, area.bottom() - height, max(right - left - 1, 1), height)

@@ -10,7 +10,7 @@ from edgeopt_gui.widgets.bars import Bar
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
 _MOST = 12
-"""So many tensors or files are listed one by one; a Concat can have hundreds of inputs."""
+"""The most tensors or files listed one by one; a Concat can have hundreds of inputs."""
 _MOST_PORTS = 4
 _DIGEST_LETTERS = 12
 

@@ -1,4 +1,4 @@
-"""What a run of the model takes, in words: of all of it, of a node, of an operator, of a category."""
+"""The work of a run, in words: of the whole model, a node, an operator or a category."""
 
 from dataclasses import dataclass
 

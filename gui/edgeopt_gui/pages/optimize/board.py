@@ -48,7 +48,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One candidate, or a variant of which no candidate could be made."""
+    """One candidate, or a variant that gave no candidate."""
 
     name: str
     status: Status
@@ -76,7 +76,7 @@ class Row:
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
-        """Low, middle and high: of the proof where there is one, else of the race."""
+        """Low, middle and high: of the proof if there is one, otherwise of the race."""
         if self.proof is not None:
             return self.proof_low, self.proof, self.proof_high
         return self.low, self.speedup, self.high
@@ -91,7 +91,7 @@ class Row:
 
     @property
     def short(self) -> str:
-        """The same for a narrow column; what was measured stands in the others."""
+        """The same for a narrow column; measured values are in the others."""
         if self.status == "lost" and self.of_best is not None:
             return units.behind(self.of_best)
         if self.status in {"below the floor", "over a limit"}:

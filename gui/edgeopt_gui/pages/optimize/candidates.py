@@ -92,7 +92,7 @@ COLUMNS: tuple[Column[Row], ...] = (
 
 
 class _Table(RecordsTable):
-    """Names get what they need where there is room; what may be out of sight stands at the right."""
+    """Names get the width they need if there is room; less important columns are on the right."""
 
     def __init__(self, records: RecordsModel[Row], bar: IntervalBar) -> None:
         super().__init__(records, "Candidates", AxisHeader(_INTERVAL, bar))
@@ -192,6 +192,6 @@ class Candidates(QWidget):
         self.picked.emit()
 
     def _left_out(self, row: Row) -> str:
-        """What stands in columns that have no room."""
+        """The values of columns without room."""
         hidden = (column for place, column in enumerate(COLUMNS) if self.table.isColumnHidden(place))
         return ", ".join(f"{each.title} {each.text_of(row)}" for each in hidden if each.value(row))

@@ -12,7 +12,7 @@ from edgeopt_gui.settings import Settings
 
 OWN, METRIC = "own", "metric"
 OWN_FUNCTION = "function"
-"""In place of a metric's name: the user's own, which stands in `function`."""
+"""Instead of a metric's name: the user's own function, named in `function`."""
 LATENCY = str(option_named(Search, "objective").default)
 SHORTEST_LIMIT_S = int(option_named(Search, "time_limit_s").least or 1)
 LONGEST_LIMIT_S = int(option_named(Search, "time_limit_s").most or DAY_S)

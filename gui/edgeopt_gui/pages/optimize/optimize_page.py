@@ -132,7 +132,7 @@ class OptimizePage(Page):
             self.context.changed.emit()
 
     def stop(self) -> None:
-        """Ends the search early; what is best so far is still proved, and handed out."""
+        """Ends the search early; the best candidate so far is still proved and delivered."""
         if self._run is not None and self._run.running:
             self._run.job.stop()
             self._show_progress()
@@ -275,7 +275,7 @@ class OptimizePage(Page):
         if ending.good:
             self.panel.set_targets(msgspec.convert(ending.data["targets"], tuple[TargetVerdict, ...]))
         else:
-            self._targets_asked = False  # the automatic choice works all the same
+            self._targets_asked = False  # the automatic choice still works
 
     def _kept(self, run: Run) -> None:
         if run is self._run:

@@ -13,7 +13,7 @@ _WIDEST_CHARACTERS = 36
 
 
 class PathField(QWidget):
-    """What is chosen is looked at beside the GUI's thread, by `background`."""
+    """`background` reads the chosen file outside the GUI's thread."""
 
     def __init__(self, file: str, folder: str, none: str) -> None:
         """The actions behind the three buttons."""

@@ -13,7 +13,7 @@ class Phase:
     short: str
     sentence: str
     plan: str
-    """What will happen in it, for whoever has not started yet."""
+    """What will happen in it, before a search starts."""
 
 
 PHASES = (

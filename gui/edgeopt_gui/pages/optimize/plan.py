@@ -43,5 +43,5 @@ def read_plan(data: dict[str, Any]) -> Plan:
 
 
 def story(plan: Plan) -> str:
-    """What it stands on, what to know of it, where it is, and how it is finished: a line each."""
+    """Its basis, notes, path and next steps: a line each."""
     return "\n".join([plan.basis, *plan.warnings, f"The bundle is {plan.bundle}.", *plan.finish])

@@ -87,7 +87,7 @@ class Proof(msgspec.Struct, frozen=True):
     judged: str = ""
     """What the user's own metric says."""
     figure: float | None = None
-    """Of the objective, where that is not latency: of the bundle, and of the source model."""
+    """The objective of the bundle and of the source model, if it is not latency."""
     baseline_figure: float | None = None
     tail: Tail | None = None
     """The lowest sample, and the worst tenth of them."""
@@ -181,7 +181,7 @@ class Compared:
 
 
 def read_result(data: dict[str, Any]) -> Result:
-    """Raises `msgspec.ValidationError` for what is no outcome of a search."""
+    """Raises `msgspec.ValidationError` if it is not the outcome of a search."""
     return msgspec.convert(data, Result)
 
 

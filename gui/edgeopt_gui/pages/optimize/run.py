@@ -25,7 +25,7 @@ class Order:
     shape: tuple[str, ...] = ()
 
     def longer(self, took_s: float) -> "Order":
-        """With twice the time limit, or where there is none, twice the time that it took."""
+        """With twice the time limit, or without one twice the time that it took."""
         limit_s = 2 * (self.choices.time_limit_s or max(SHORTEST_LIMIT_S, round(took_s)))
         return replace(self, choices=replace(self.choices, time_limit_s=min(LONGEST_LIMIT_S, limit_s)))
 

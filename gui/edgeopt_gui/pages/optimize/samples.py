@@ -46,7 +46,7 @@ def count_samples(path: Path, inputs: tuple[Tensor, ...] | None = None) -> int:
 
 
 def use_of(count: int) -> str:
-    """What a search does with so many samples, as a sentence."""
+    """What a search does with this number of samples, as a sentence."""
     from edgeopt.data.split import split
 
     parts = split(count, given=True)

@@ -27,7 +27,7 @@ class Dot(NamedTuple):
 
 
 def dots(rows: Iterable[Row]) -> list[Dot]:
-    """Those of which both are known, the slowest first."""
+    """Candidates with both figures, the slowest first."""
     found = [
         Dot(row.name, speed, min(MOST_DB, row.accuracy_db), row)
         for row in rows

@@ -226,7 +226,7 @@ class SettingsPanel(QScrollArea):
         self.sizes_group.setVisible(inputs is None or not all(isinstance(size, int) for size in sizes))
 
     def _reread(self) -> None:
-        """Some settings stand in the app's dialog too, and all can be reset."""
+        """Some settings are in the app's dialog too, and all can be reset."""
         self.fold.set_open(self._context.settings.flag(_OPEN))
         choices = remembered(self._context.settings)
         if self._busy or choices == self.choices:
