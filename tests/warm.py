@@ -39,6 +39,7 @@ MODULES = {
     "edgeopt.search.making.maker": True,
     "edgeopt_agent.main": True,
     "edgeopt_agent.workers.child": False,
+    "edgeopt_gui.jobs.child": True,
     "tests.agent.mortal": True,
 }
 # No runtime: importing those starts threads, which a fork does not have.

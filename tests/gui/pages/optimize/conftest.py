@@ -85,7 +85,8 @@ def won(result):
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
+def cache(tmp_path, monkeypatch, make_cache):
     """Bundles that are not saved yet lie here instead of in the user's own cache."""
+    make_cache(tmp_path / "cache/edgeopt")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
