@@ -34,6 +34,8 @@ MODULES = {
     "edgeopt": True,
     "edgeopt.measure.apart.child": False,
     "edgeopt.measure.trial": False,
+    "edgeopt.measure.kernels.op_times_child": False,
+    "edgeopt.measure.peaks.child": False,
     "edgeopt.commands.analyze.child": False,
     "edgeopt.commands.ops.child": True,
     "edgeopt.search.making.maker": True,
