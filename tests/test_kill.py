@@ -100,7 +100,8 @@ def start(tmp_path, rest_of, conv_model, conv_data, short_profile, make_cache):
 
         def begin(name, *more, older=None, **places):
             arguments = [conv_model, "--data", conv_data, "--profile", short_profile, *more]
-            make_cache(places.get("cache") or tmp_path / name / "cache")
+            if "cache" not in places:
+                make_cache(tmp_path / name / "cache")
             run = Run(rest_of, tmp_path / name, [str(a) for a in arguments], older, **places)
             stack.callback(run.close)
             return run
@@ -121,9 +122,11 @@ def kinds_in_sound_cache(folder, to):
 
 
 @pytest.mark.parametrize(("waves", "at_once"), [(1, 1), pytest.param(4, 5, marks=pytest.mark.slow)])
-def test_killed_at_some_moments_a_wave(start, conv_model, conv_bundle, waves, at_once, tmp_path, monkeypatch):
+def test_killed_at_some_moments_a_wave(
+    start, conv_model, conv_bundle, make_cache, waves, at_once, tmp_path, monkeypatch
+):
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
-    cache = tmp_path / "cache"
+    cache = make_cache(tmp_path / "cache")
     digest = file_digest(conv_model)
     full = start("full")
     assert full.wait() == 0, full.stderr

@@ -116,7 +116,7 @@ def test_clean_stops_during_a_soak_are_no_failure(start_agent, serving_folder, t
         told = agent.until(partial(soak_of, agent, 0.0), "the soak")
         assert (told["id"], told["state"]) == (number, "SOAKING")
         assert told["progress"]["elapsed_s"] >= before_s  # it goes on where it was
-        before_s = agent.until(partial(soak_of, agent, before_s + 0.4), "more")["progress"]["elapsed_s"]
+        before_s = agent.until(partial(soak_of, agent, before_s + 0.15), "more")["progress"]["elapsed_s"]
         agent.stop()
         agent = start_agent(folder)
     assert agent.ask("GET", "/api/v1/releases")[2]["releases"][0]["state"] == "serving"
