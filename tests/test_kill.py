@@ -122,11 +122,9 @@ def kinds_in_sound_cache(folder, to):
 
 
 @pytest.mark.parametrize(("waves", "at_once"), [(1, 1), pytest.param(4, 5, marks=pytest.mark.slow)])
-def test_killed_at_some_moments_a_wave(
-    start, conv_model, conv_bundle, make_cache, waves, at_once, tmp_path, monkeypatch
-):
+def test_killed_at_some_moments_a_wave(start, conv_model, conv_bundle, waves, at_once, tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
-    cache = make_cache(tmp_path / "cache")
+    cache = tmp_path / "cache"
     digest = file_digest(conv_model)
     full = start("full")
     assert full.wait() == 0, full.stderr
