@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 # Before numpy starts a thread for each core, in each of a thousand processes that tests start too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -49,6 +50,7 @@ if _CACHE not in os.environ.get("XDG_CACHE_HOME", ""):  # a worker has the one o
     os.environ["EDGEOPT_CACHE_LIMIT"] = "0"
     os.environ.pop("EDGEOPT_CACHE", None)
     atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+_CACHED = Path(os.environ["XDG_CACHE_HOME"], "edgeopt")
 
 QUICK_PROFILE = """
 name = "quick"
@@ -293,6 +295,19 @@ def short_profile(models):
 @pytest.fixture(scope="session")
 def device_fingerprint():
     return fingerprint(probe())
+
+
+@pytest.fixture(scope="session")
+def make_cache(device_fingerprint):
+    """Makes a cache folder that has the answers of the runtimes: two processes would import them otherwise."""
+
+    def make(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for answers in _CACHED.glob("runtimes-*.json"):
+            shutil.copy(answers, folder)
+        return folder
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -95,11 +95,13 @@ class Run:
 
 
 @pytest.fixture
-def start(tmp_path, rest_of, conv_model, conv_data, short_profile):
+def start(tmp_path, rest_of, conv_model, conv_data, short_profile, make_cache):
     with ExitStack() as stack:
 
         def begin(name, *more, older=None, **places):
             arguments = [conv_model, "--data", conv_data, "--profile", short_profile, *more]
+            if "cache" not in places:
+                make_cache(tmp_path / name / "cache")
             run = Run(rest_of, tmp_path / name, [str(a) for a in arguments], older, **places)
             stack.callback(run.close)
             return run

@@ -34,11 +34,14 @@ MODULES = {
     "edgeopt": True,
     "edgeopt.measure.apart.child": False,
     "edgeopt.measure.trial": False,
+    "edgeopt.measure.kernels.op_times_child": False,
+    "edgeopt.measure.peaks.child": False,
     "edgeopt.commands.analyze.child": False,
     "edgeopt.commands.ops.child": True,
     "edgeopt.search.making.maker": True,
     "edgeopt_agent.main": True,
     "edgeopt_agent.workers.child": False,
+    "edgeopt_gui.jobs.child": True,
     "tests.agent.mortal": True,
 }
 # No runtime: importing those starts threads, which a fork does not have.

@@ -38,10 +38,24 @@ def break_disk(step, number):
     setattr(receive, {"receive": "_to_disk", "stage": "publish_folder"}[step], fail)
 
 
+def trust_the_cache():
+    """Nothing waits for the disk: of what a killed process wrote, the system loses nothing."""
+    connect = Journal._connect
+
+    def quickly(self):
+        db = connect(self)
+        db.execute("PRAGMA synchronous = OFF")
+        return db
+
+    Journal._connect = quickly
+    os.fsync = lambda _: None
+
+
 def main():
     given, kill, broken = (json.loads(argument) for argument in sys.argv[1:])
     for name in {"data_dir", "tls_cert", "tls_key"} & given.keys():
         given[name] = Path(given[name])
+    trust_the_cache()
     if kill:
         die_at(**kill)
     if broken:

@@ -50,7 +50,7 @@ def long_bench(start, null_model, null_data):
 
     def running(*more):
         command = start(
-            "bench", null_model(latency_ms=40), "--data", null_data, "--rounds", "1000", "--json", *more
+            "bench", null_model(latency_ms=10), "--data", null_data, "--rounds", "1000", "--json", *more
         )
         command.first_line_with('"metric"')
         return command, psutil.Process(command.process.pid).children(recursive=True)
@@ -225,7 +225,7 @@ def test_work_that_ends_by_itself_at_the_first_ctrl_c_is_cancelled_by_the_second
 
 
 def test_people_are_told_that_they_cancelled(start, null_model, null_data):
-    command = start("bench", null_model(latency_ms=40), "--data", null_data, "--rounds", "1000")
+    command = start("bench", null_model(latency_ms=10), "--data", null_data, "--rounds", "1000")
     next(line for line in command.process.stderr if "measuring" in line)
     command.process.send_signal(signal.SIGINT)
     left, out, err = command.finish()

@@ -14,7 +14,8 @@ HERE = ("--backend", "onnxruntime-cpu")
 
 
 @pytest.fixture
-def ops(capsys, monkeypatch, tmp_path):
+def ops(capsys, monkeypatch, tmp_path, make_cache):
+    make_cache(tmp_path / "cache/edgeopt")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def call(*arguments, code=0):

@@ -13,7 +13,7 @@ import pytest
 
 from edgeopt.data import demo as samples
 
-pytestmark = [pytest.mark.processes, pytest.mark.cold]
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
@@ -93,6 +93,7 @@ def _read_all(terminal, within_s=60):
     return seen.decode(errors="replace")
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_it_ends_its_trial_at_once_and_tells_the_result(start, null_model, null_data, number):
     run = start("watch", null_model(latency_ms=10), "--data", null_data, "--json")
@@ -112,6 +113,7 @@ def test_stopped_it_ends_its_trial_at_once_and_tells_the_result(start, null_mode
     assert list(run.temporary.iterdir()) == []
 
 
+@pytest.mark.cold
 def test_killed_it_takes_its_trial_along(start, null_model, null_data):
     run = start("watch", null_model(latency_ms=10), "--data", null_data, "--json")
     run.first_line_with('"latency_p99_ms"')
@@ -121,6 +123,7 @@ def test_killed_it_takes_its_trial_along(start, null_model, null_data):
     assert not psutil.wait_procs(children, timeout=60)[1]
 
 
+@pytest.mark.cold
 def test_a_crash_is_one_sentence_and_an_exit_code(start, null_model, null_data):
     run = start("watch", null_model(latency_ms=10), "--data", null_data, "--json")
     run.first_line_with('"latency_p99_ms"')

@@ -2,9 +2,11 @@
 
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+from onnx.backend.test.case import node as operator_cases
 
 from edgeopt.graph.passes import Pass, PassContext
 from edgeopt.graph.passes.base import Notes, is_op, nodes_of
@@ -21,6 +23,19 @@ def harness():
     spec.loader.exec_module(module)
     yield module
     del sys.modules["onnx_node_cases"]
+
+
+@pytest.fixture
+def few_cases(harness, monkeypatch):
+    """Only the operators below: to make the cases of all of them takes ten seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for operator in ("add", "castlike", "sub"):
+            importlib.import_module(f"onnx.backend.test.case.node.{operator}")
+    found = {case.name: case for case in operator_cases._NodeTestCases}
+    for case in found.values():
+        case.model.ir_version = min(case.model.ir_version, harness.NEWEST_IR_VERSION)
+    monkeypatch.setattr(harness, "cases", lambda: found)
 
 
 @pytest.mark.slow
@@ -42,6 +57,7 @@ ONCE_WRONG = (
 
 
 @pytest.mark.parametrize("name", ONCE_WRONG)
+@pytest.mark.usefixtures("few_cases")
 def test_a_case_that_failed_once_passes(harness, tmp_path, name):
     verdict = harness.judge(name, tmp_path, PassContext())
     assert verdict.source is None
@@ -57,6 +73,7 @@ def _added_up(model, context):
     return notes.result(model)
 
 
+@pytest.mark.usefixtures("few_cases")
 def test_a_faulty_pass_is_found_and_named(harness, tmp_path, monkeypatch):
     faulty = Pass("add-up", "makes an Add of every Sub", _added_up)
     passes = harness.standard_passes()

@@ -11,8 +11,10 @@ from PySide6.QtCore import QSettings, QtMsgType, qInstallMessageHandler
 from pytestqt.qtbot import QtBot
 
 from edgeopt_gui.context import Context
+from edgeopt_gui.jobs import job
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.theme.apply import Theme
+from tests.gui.warm_job import WarmProcess
 
 HERE = Path(__file__).parent
 
@@ -46,6 +48,13 @@ def no_qt_warnings():
     yield complaints
     qInstallMessageHandler(before)
     assert complaints == []
+
+
+@pytest.fixture(autouse=True)
+def warm_jobs(request, monkeypatch):
+    """Jobs begin with everything imported, but for tests of how they start or how fast."""
+    if not any(request.node.get_closest_marker(name) for name in ("cold", "timing")):
+        monkeypatch.setattr(job, "QProcess", WarmProcess)
 
 
 class PatientBot(QtBot):

@@ -101,7 +101,12 @@ def test_killed_without_a_warning_it_takes_its_jobs_along(qtbot, start):
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown"), [("", "model"), *((key, key) for key in ("model", "optimize", "compare", "live"))]
+    ("asked", "shown"),
+    [
+        ("", "model"),
+        ("compare", "compare"),
+        *(pytest.param(key, key, marks=pytest.mark.slow) for key in ("model", "optimize", "live")),
+    ],
 )
 def test_a_file_that_is_not_there_is_told_on_the_page_asked_for(qtbot, open_window, tmp_path, asked, shown):
     window = open_window()
@@ -156,7 +161,7 @@ sys.exit(main.main(sys.argv[1:]))
         ((), ["model"], []),
         (("--page", "device"), ["device"], ["probe", "targets"]),
         ((str(MODEL),), ["model"], ["analyze"]),
-        (("--page", "live"), ["live"], []),
+        pytest.param(("--page", "live"), ["live"], [], marks=pytest.mark.slow),
     ],
 )
 def test_the_first_frame_waits_for_one_page_and_nothing_slow(tmp_path, arguments, pages, jobs):

@@ -30,7 +30,8 @@ def press(qtbot, window, key):
 
 
 @pytest.fixture
-def window(open_window, tmp_path, monkeypatch):
+def window(open_window, tmp_path, monkeypatch, make_cache):
+    make_cache(tmp_path / "cache/edgeopt")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     window = open_window()
     window.activateWindow()

@@ -4,6 +4,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.pages.optimize.page import ENTRY as OPTIMIZE
 
 PATIENCE_MS = 60_000
 
@@ -11,7 +12,7 @@ PATIENCE_MS = 60_000
 @pytest.fixture
 def searching(qtbot, open_window, context, tmp_path):
     """A window while a search runs."""
-    window = open_window()
+    window = open_window((OPTIMIZE,))
     out = str(tmp_path / "out.edgeopt")
     job = context.jobs.run(Command("Optimizing", ("optimize", str(MODEL), "--data", str(DATA), "-o", out)))
     with qtbot.waitSignal(job.told, timeout=PATIENCE_MS):
@@ -60,7 +61,7 @@ def test_it_is_not_asked_where_the_user_does_not_want_it(qtbot, searching, conte
 
 @pytest.mark.slow
 def test_what_only_reads_is_not_asked_about(qtbot, open_window, context):
-    window = open_window()
+    window = open_window((OPTIMIZE,))
     context.jobs.run(Command("Reading", ("analyze", str(MODEL))))
     window.close()
     assert question(window) is None
@@ -68,7 +69,7 @@ def test_what_only_reads_is_not_asked_about(qtbot, open_window, context):
 
 
 def test_a_watch_alone_is_not_asked_about(qtbot, open_window, context):
-    window = open_window()
+    window = open_window((OPTIMIZE,))
     context.jobs.run(Command("Watching", ("watch", str(MODEL))))
     window.close()
     assert question(window) is None

@@ -22,8 +22,8 @@ SAYS = "From the cache, measured at "
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("EDGEOPT_CACHE", str(tmp_path / "cache"))
+def cache(tmp_path, monkeypatch, make_cache):
+    monkeypatch.setenv("EDGEOPT_CACHE", str(make_cache(tmp_path / "cache")))
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
     return tmp_path / "cache/searches"
 

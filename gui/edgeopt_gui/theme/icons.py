@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtGui import QGuiApplication, QIcon, QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 FOLDER = Path(__file__).parent / "icons"
@@ -13,30 +13,37 @@ _SIZES = (16, 20, 24, 32)
 
 def icon(name: str, *, on_accent: bool = False) -> QIcon:
     """The icon in the colours of this moment; `on_accent` for a button that stands out. "" gives none."""
-    return _made(name, on_accent) if name else QIcon()
+    return _made(name, _colours(on_accent)) if name else QIcon()
 
 
 @cache
-def _made(name: str, on_accent: bool) -> QIcon:
+def _colours(on_accent: bool) -> tuple[tuple[QIcon.Mode, str], ...]:
     palette = QGuiApplication.palette()
     role = QPalette.ColorRole.HighlightedText if on_accent else QPalette.ColorRole.ButtonText
-    colours = {
-        QIcon.Mode.Normal: palette.color(QPalette.ColorGroup.Active, role),
-        QIcon.Mode.Disabled: palette.color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.ButtonText),
-        QIcon.Mode.Selected: palette.color(QPalette.ColorGroup.Active, QPalette.ColorRole.HighlightedText),
-    }
+    return (
+        (QIcon.Mode.Normal, palette.color(QPalette.ColorGroup.Active, role).name()),
+        (QIcon.Mode.Disabled, palette.color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.ButtonText).name()),
+        (
+            QIcon.Mode.Selected,
+            palette.color(QPalette.ColorGroup.Active, QPalette.ColorRole.HighlightedText).name(),
+        ),
+    )
+
+
+@cache
+def _made(name: str, colours: tuple[tuple[QIcon.Mode, str], ...]) -> QIcon:
     drawing = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
     ratios = {screen.devicePixelRatio() for screen in QGuiApplication.screens()}
     made = QIcon()
-    for mode, colour in colours.items():
+    for mode, colour in colours:
         for size in _SIZES:
             for ratio in ratios:
                 made.addPixmap(_pixmap(drawing, colour, QSize(size, size), ratio), mode)
     return made
 
 
-def _pixmap(drawing: str, colour: QColor, size: QSize, ratio: float) -> QPixmap:
-    renderer = QSvgRenderer(QByteArray(drawing.replace("currentColor", colour.name()).encode()))
+def _pixmap(drawing: str, colour: str, size: QSize, ratio: float) -> QPixmap:
+    renderer = QSvgRenderer(QByteArray(drawing.replace("currentColor", colour).encode()))
     pixmap = QPixmap(size * ratio)
     pixmap.setDevicePixelRatio(ratio)
     pixmap.fill(Qt.GlobalColor.transparent)
@@ -48,4 +55,4 @@ def _pixmap(drawing: str, colour: QColor, size: QSize, ratio: float) -> QPixmap:
 
 def forget_icons() -> None:
     """The palette is another one now; before anybody asks again."""
-    _made.cache_clear()
+    _colours.cache_clear()

@@ -32,15 +32,22 @@ def start(tmp_path):
     with ExitStack() as stack:
 
         def starter(*arguments, planted="", **variables):
-            (tmp_path / "sitecustomize.py").write_text(planted)
-            paths = os.pathsep.join([str(tmp_path), *(p for p in sys.path if p)])
+            paths = [p for p in sys.path if p]
+            if planted:
+                (tmp_path / "sitecustomize.py").write_text(planted)
+                paths.insert(0, str(tmp_path))
             process = subprocess.Popen(
                 [sys.executable, "-m", "edgeopt_agent.main", "run", "--port", "0", *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "PYTHONPATH": paths, "XDG_STATE_HOME": str(tmp_path / "state"), **variables},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(paths),
+                    "XDG_STATE_HOME": str(tmp_path / "state"),
+                    **variables,
+                },
             )
             stack.enter_context(process)
             stack.callback(process.kill)

@@ -16,21 +16,6 @@ PAGE_BYTES = 4096
 slow = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def served_folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("served") / "agent"
-
-
-@pytest.fixture
-def serving_folder(served_folder, start_agent, old_bundle):
-    """The data folder of a stopped agent that has the old bundle in service; made once, to be copied."""
-    if not served_folder.exists():
-        agent = start_agent(served_folder)
-        assert agent.deploy(old_bundle)["state"] == "COMMITTED"
-        agent.stop()
-    return served_folder
-
-
 def outcome(agent, bundle):
     """The state in which a deployment ends; empty where it was not taken."""
     status, _, answer = agent.send(bundle)
@@ -111,8 +96,14 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("fault", FAULTS)
+# What `test_next_one.py` tries as well is slow here.
+QUICK_FAULTS = {("crashes when it is loaded", True), ("hangs when it is loaded", False), ("floods its log", False)}
+FAULTS_AND_FIRST = [(fault, first) for fault in FAULTS for first in (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("fault", "first"), [pytest.param(*e, marks=[] if e in QUICK_FAULTS else slow) for e in FAULTS_AND_FIRST]
+)
 def test_a_worker_that(start_agent, serving_folder, tmp_path, old_bundle, make_null_bundle, fault, first):
     folder = tmp_path / "copy"
     if not first:
@@ -129,7 +120,7 @@ def test_a_worker_that(start_agent, serving_folder, tmp_path, old_bundle, make_n
     assert outcome(agent, make_null_bundle(model={"noise": 0.5})) == "COMMITTED"
 
 
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", [pytest.param(True, marks=slow), False])
 def test_a_release_that_gets_slow_late_in_its_soak(
     start_agent, serving_folder, tmp_path, old_bundle, make_null_bundle, first
 ):
@@ -139,20 +130,20 @@ def test_a_release_that_gets_slow_late_in_its_soak(
     agent = start_agent(folder)
     if not first:
         agent.settled()
-    number = soaking(agent, make_null_bundle(late_s=1.5, late_ms=60.0))
+    number = soaking(agent, make_null_bundle(late_s=1.5, late_ms=20.0))
     done = agent.ended(number)
     assert done["state"] == "ROLLED_BACK"
-    assert "golden inputs take 6" in done["reason"]
+    assert "golden inputs take 2" in done["reason"]
     if first:
         assert agent.status()["state"] == "empty"
     else:
         agent.serves(old_bundle)
 
 
-@pytest.mark.parametrize("stopped", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_serving_worker_that_is(start_agent, serving_folder, tmp_path, old_bundle, stopped):
+@pytest.mark.parametrize(("stopped", "times"), [(signal.SIGSTOP, 1), (signal.SIGKILL, 2)])
+def test_a_serving_worker_that_is(start_agent, serving_folder, tmp_path, old_bundle, stopped, times):
     agent = start_agent(shutil.copytree(serving_folder, tmp_path / "copy", symlinks=True), hang_timeout_s=3.0)
-    for _ in range(2):
+    for _ in range(times):
         pid = agent.settled()["serving"]["pid"]
         next(each for each in agent.workers() if each.pid == pid).send_signal(stopped)
         agent.until(lambda pid=pid: (s := agent.status()["serving"]) and s["pid"] != pid, "the next worker")

@@ -18,10 +18,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_after_a_bundle_that_fails_the_next_one_commits(
-    start_agent, make_null_bundle, old_bundle, new_bundle, fault
+    start_serving, make_null_bundle, old_bundle, new_bundle, fault
 ):
-    agent = start_agent(probe_timeout_s=4.0 if "hang" in fault else 20.0, worker_memory_bytes=1100 << 20)
-    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+    agent = start_serving(probe_timeout_s=4.0 if "hang" in fault else 20.0, worker_memory_bytes=1100 << 20)
     assert agent.deploy(make_null_bundle(**fault))["state"] == "FAILED"
     agent.serves(old_bundle)
     assert agent.deploy(new_bundle)["state"] == "COMMITTED"
@@ -39,9 +38,7 @@ def test_after_bytes_that_are_no_bundle_the_next_one_commits(start_agent, old_bu
     agent.serves(new_bundle)
 
 
-def test_after_a_cancelled_one_the_next_one_commits(start_agent, old_bundle, new_bundle):
-    agent = start_agent()
-    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+def test_after_a_cancelled_one_the_next_one_commits(agent, new_bundle):
     _, _, answer = agent.send(new_bundle, soak_s=600)
     assert agent.ask("POST", "/api/v1/cancel")[0] == 202
     assert agent.ended(answer["deployment"]["id"])["state"] in {"FAILED", "ROLLED_BACK"}

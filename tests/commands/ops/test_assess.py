@@ -26,7 +26,8 @@ serve(child.ANSWERING.lines())
 
 
 @pytest.fixture
-def device(monkeypatch, tmp_path):
+def device(monkeypatch, tmp_path, make_cache):
+    make_cache(tmp_path / "cache/edgeopt")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return msgspec.structs.replace(probe(), state=State(True))
 

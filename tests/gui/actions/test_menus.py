@@ -1,4 +1,5 @@
 from edgeopt_gui.pages import PAGES
+from edgeopt_gui.pages.optimize.page import ENTRY as OPTIMIZE
 
 
 def entries(menu):
@@ -33,7 +34,7 @@ def test_recent_files_are_in_the_file_menu_and_open_again(open_window, context, 
 
 
 def test_the_menu_of_a_search_is_in_groups(open_window):
-    window = open_window()
+    window = open_window((OPTIMIZE,))
     menus = [next(t.menu() for t in window.menuBar().actions() if t.text() == "&Optimize")]
     window.show_page("optimize")
     menus.append(window.header._menu)

@@ -15,6 +15,8 @@ from edgeopt_gui.jobs.runner import JobRunner
 SAMPLE = Path(__file__).parents[3] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
 PATIENCE_MS = 60_000
 
+pytestmark = pytest.mark.cold
+
 
 @pytest.fixture
 def runner(qapp):

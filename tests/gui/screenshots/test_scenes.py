@@ -9,6 +9,8 @@ from edgeopt_gui.screenshots import scenes
 from edgeopt_gui.screenshots.stage import Stage
 from edgeopt_gui.theme.apply import Theme
 
+# A stage holds back the processes that QProcess starts.
+pytestmark = pytest.mark.cold
 ENDED = {psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED}
 
 

@@ -1,4 +1,7 @@
+import os
+import signal
 import time
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -61,27 +64,36 @@ def test_others_are_cancelled_by_their_menu(qtbot, bar, runner, tmp_path):
     assert bar.label.text().startswith("Optimizing b")
 
 
+@contextmanager
+def silent(qtbot, job):
+    """Stops a job before it tells anything, and cancels it afterwards."""
+    os.kill(job.pid, signal.SIGSTOP)
+    yield job
+    os.kill(job.pid, signal.SIGCONT)
+    job.cancel()
+    qtbot.waitUntil(lambda: job.ending is not None, timeout=PATIENCE_MS)
+
+
+@pytest.mark.cold
 def test_a_search_with_a_time_limit_shows_how_much_of_it_has_passed(qtbot, bar, runner, tmp_path, monkeypatch):
     command = search(tmp_path, "a")
-    job = runner.run(Command(command.title, (*command.arguments, "--time-limit", "100")))
-    qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
-    began = time.monotonic()
-    monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: began + 50))
-    qtbot.waitUntil(lambda: bar.bar.maximum() == 100 and bar.bar.value() in range(49, 54))
-    assert bar.left.text() in {"49 s left", "50 s left"}
-    monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: began + 500))
-    qtbot.waitUntil(lambda: bar.bar.maximum() == 0)  # how long it takes beyond the limit is not known
-    job.cancel()
-    qtbot.waitUntil(lambda: job.ending is not None, timeout=PATIENCE_MS)
+    limited = Command(command.title, (*command.arguments, "--time-limit", "100"))
+    with silent(qtbot, runner.run(limited)):
+        qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
+        began = time.monotonic()
+        monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: began + 50))
+        qtbot.waitUntil(lambda: bar.bar.maximum() == 100 and bar.bar.value() in range(49, 54))
+        assert bar.left.text() in {"49 s left", "50 s left"}
+        monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: began + 500))
+        qtbot.waitUntil(lambda: bar.bar.maximum() == 0)  # how long it takes beyond the limit is not known
 
 
+@pytest.mark.cold
 def test_a_search_without_a_limit_of_its_own_takes_the_time_left_that_it_tells(qtbot, bar, runner, tmp_path):
-    job = runner.run(search(tmp_path, "a"))
-    qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
-    assert bar.bar.maximum() == 0
-    job.note(Progress("racing", time_left_s=1000.0))
-    qtbot.waitUntil(lambda: bar.bar.maximum() == 100)
-    job.note(Progress("racing", done=1, total=2, time_left_s=0.5))
-    assert job.left_s > 900, "with a total, it is the time of a phase"
-    job.cancel()
-    qtbot.waitUntil(lambda: job.ending is not None, timeout=PATIENCE_MS)
+    with silent(qtbot, runner.run(search(tmp_path, "a"))) as job:
+        qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
+        assert bar.bar.maximum() == 0
+        job.note(Progress("racing", time_left_s=1000.0))
+        qtbot.waitUntil(lambda: bar.bar.maximum() == 100)
+        job.note(Progress("racing", done=1, total=2, time_left_s=0.5))
+        assert job.left_s > 900, "with a total, it is the time of a phase"

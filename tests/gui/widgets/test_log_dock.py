@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QPushButton
 
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.log_lines import MOST_LINES, LogLine
+from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.widgets.log_model import LogModel
 
 
@@ -40,7 +41,7 @@ def test_it_shows_what_is_asked_for_while_more_comes(model):
 
 
 def test_a_job_is_told_with_its_command_line_and_its_end(qtbot, open_window, context):
-    window = open_window()
+    window = open_window((LIVE,))
     job = context.jobs.run(Command("Naming the passes", ("passes", "--no-such-option")))
     with qtbot.waitSignal(job.ended, timeout=60_000):
         pass
@@ -52,7 +53,7 @@ def test_a_job_is_told_with_its_command_line_and_its_end(qtbot, open_window, con
 
 
 def test_it_is_filtered_and_copied_by_the_user(qtbot, open_window):
-    dock = open_window().log
+    dock = open_window((LIVE,)).log
     dock.model.clear()
     dock.say("info", "Probing", "all is well")
     dock.say("error", "Probing", "the disk is full")
@@ -69,7 +70,7 @@ def test_it_is_filtered_and_copied_by_the_user(qtbot, open_window):
 
 
 def test_opened_it_shows_the_newest_lines(qtbot, open_window):
-    window = open_window()
+    window = open_window((LIVE,))
     for line in lines(300):
         window.log.say(line.level, line.job, line.text)
     window.log.flush()
@@ -82,7 +83,7 @@ def test_opened_it_shows_the_newest_lines(qtbot, open_window):
 
 
 def test_who_reads_further_up_is_left_there(qtbot, open_window):
-    window = open_window()
+    window = open_window((LIVE,))
     window.toggle_log()
     bar = window.log._table.verticalScrollBar()
     window.log.model.add(lines(300))

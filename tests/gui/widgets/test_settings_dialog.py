@@ -2,13 +2,14 @@ import pytest
 from PySide6.QtWidgets import QDialogButtonBox
 
 from edgeopt.data.demo import MODEL
+from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.theme.scheme import is_dark
 from edgeopt_gui.widgets.settings_dialog import AGENT_URL, BUDGET, CONFIRM_QUIT, TIME_LIMIT_S, SettingsDialog
 
 
 @pytest.fixture
 def window(open_window):
-    return open_window()
+    return open_window((LIVE,))
 
 
 def opened(window):

@@ -20,6 +20,7 @@ def page(qtbot, open_page, context):
     return made
 
 
+@pytest.mark.cold  # or it may be over before anybody looks
 def test_the_first_visit_reads_the_device(qtbot, context, open_page):
     page = open_page(ENTRY)
     assert page.state == "busy"
@@ -53,6 +54,7 @@ def test_reading_again_keeps_what_is_shown(qtbot, context, page):
     assert page.why_not_probe() == ""
 
 
+@pytest.mark.cold  # or it may have ended before it is killed
 def test_a_killed_probe_says_so_and_can_be_tried_again(qtbot, context, open_page):
     page = open_page(ENTRY)
     for job in context.jobs.jobs:
@@ -66,6 +68,7 @@ def test_a_killed_probe_says_so_and_can_be_tried_again(qtbot, context, open_page
     assert page.state == "content"
 
 
+@pytest.mark.cold
 def test_without_targets_the_facts_still_stand(qtbot, context, open_page):
     page = open_page(ENTRY)
     targets = next(job for job in context.jobs.jobs if job.command.arguments == ("targets",))

@@ -103,6 +103,7 @@ def test_a_broken_model_says_why_and_is_read_again_when_it_was_mended(qtbot, con
 
 
 @pytest.mark.slow
+@pytest.mark.cold
 def test_a_killed_reader_is_told_and_can_be_started_again(qtbot, context, page):
     context.open(subject_at(MODEL))
     os.kill(context.jobs.jobs[0].pid, signal.SIGKILL)

@@ -11,6 +11,7 @@ import pytest
 from edgeopt import events
 from edgeopt_gui.jobs.lines import EventLines
 from edgeopt_gui.pages.optimize.result import Interval, Memory, read_result
+from tests.conftest import limited
 
 
 @pytest.fixture(scope="session")
@@ -23,16 +24,18 @@ def recorded(tmp_path_factory, conv_model, conv_data, quick_profile):
     with (folder / "recorded.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not told.exists():
+            (folder / "recorded").mkdir(exist_ok=True)
+            profile = folder / "recorded" / "brief.toml"
+            profile.write_text(limited(quick_profile.read_text(), candidates=6, seconds=2))
             arguments = [
                 "--data",
                 conv_data,
                 "-o",
                 folder / "recorded" / "conv.edgeopt",
                 "--profile",
-                quick_profile,
+                profile,
             ]
-            command = [sys.executable, "-m", "edgeopt", "optimize", conv_model, *arguments, "--time-limit", 5]
-            (folder / "recorded").mkdir(exist_ok=True)
+            command = [sys.executable, "-m", "edgeopt", "optimize", conv_model, *arguments, "--time-limit", 2]
             done = subprocess.run([*map(str, command), "--json"], capture_output=True, check=True)
             told.write_bytes(done.stdout)
     return tuple(EventLines().feed(told.read_bytes()))
@@ -85,7 +88,8 @@ def won(result):
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
+def cache(tmp_path, monkeypatch, make_cache):
     """Bundles that are not saved yet lie here instead of in the user's own cache."""
+    make_cache(tmp_path / "cache/edgeopt")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"

@@ -31,10 +31,11 @@ def test_a_search_without_a_bundle_leaves_nothing(tmp_path):
 
 
 def test_the_oldest_go_but_none_in_use(tmp_path):
-    places = [fresh_place(tmp_path, tmp_path / "m.onnx") for _ in range(KEPT + 3)]
+    root = tmp_path / "new"
+    places = [fresh_place(root, tmp_path / "m.onnx") for _ in range(KEPT + 3)]
     for age, place in enumerate(places):
         place.mkdir()
         os.utime(place.parent, (1000 + age, 1000 + age))
-    sweep(tmp_path, [places[0]])
+    sweep(root, [places[0]])
     assert [place.exists() for place in places] == [True, False, False, *[True] * KEPT]
-    sweep(tmp_path / "not there", [])
+    sweep(root / "not there", [])
