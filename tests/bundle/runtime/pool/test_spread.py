@@ -4,7 +4,6 @@ import os
 
 import msgspec
 import numpy as np
-import psutil
 import pytest
 
 import edgeopt
@@ -105,11 +104,10 @@ def test_the_workers_run_on_their_cores_and_answer_as_the_bundle_does(bundle):
     image = np.random.default_rng(3).standard_normal((1, 3, 16, 16)).astype(np.float32)
     with edgeopt.load(bundle) as plain, edgeopt.Pool.spread(bundle, parts=2) as pool:
         expected = plain.run(image)
-        workers = [p for p in psutil.Process().children() if "isolated.worker" in " ".join(p.cmdline())]
-        bound = [set(worker.cpu_affinity()) for worker in workers]
-        assert len(bound) == 2
-        assert bound[0].isdisjoint(bound[1])
-        assert set().union(*bound) == {cpu for core in cores for cpu in core}
+        workers = [member.session._loaded._worker.pid for member in pool._members]
+        first, second = map(os.sched_getaffinity, workers)
+        assert first.isdisjoint(second)
+        assert first | second == {cpu for core in cores for cpu in core}
         futures = [pool.submit(image) for _ in range(20)]
         for future in futures:
             for name, values in future.result().items():
