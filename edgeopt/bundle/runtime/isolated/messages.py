@@ -5,10 +5,14 @@ Execute ->            <- Executed | TooLarge | Failed
 Collect ->        <- Executed                     after TooLarge, with a segment that is large enough
 """
 
+import contextlib
+import functools
+import os
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +23,8 @@ OptionValue = str | int | float | bool | dict[str, list[int]]
 _LENGTH = struct.Struct("<I")
 _CHUNK_BYTES = 1 << 13
 _MOST_FILES = 8
+_POLLED_S = 200e-6
+"""An answer that came this soon is polled for next time: waking a sleeping process takes about as long."""
 
 
 class ArrayPlace(msgspec.Struct, frozen=True, array_like=True):
@@ -56,6 +62,8 @@ class Execute(msgspec.Struct, frozen=True, tag="execute"):
     feeds: tuple[ArrayPlace, ...]
     outputs: int
     """The segment to write to."""
+    polls: bool = False
+    """Whether to poll for the next request."""
 
 
 class Collect(msgspec.Struct, frozen=True, tag="collect"):
@@ -90,6 +98,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 Request = Load | Execute | Collect
 Answer = Loaded | Executed | TooLarge | Failed
 
+Found = TypeVar("Found")
+
 NO_CHANGES = Segments()
 
 _encoder = msgspec.msgpack.Encoder()
@@ -106,17 +116,42 @@ def send(connection: socket.socket, message: Request | Answer, files: Sequence[i
         connection.sendall(whole[sent:])
 
 
-def receive(connection: socket.socket, limit_s: float) -> bytes:
-    """A message without files. Raises TimeoutError, and EOFError where the other side is gone."""
-    until = time.monotonic() + limit_s
-    connection.settimeout(limit_s)
-    return _whole(connection, connection.recv(_CHUNK_BYTES), until)
+class Inbox:
+    """Receives messages; with `polls`, briefly polls for the next one while the other side is quick."""
 
+    def __init__(self, connection: socket.socket) -> None:
+        self.polls = False
+        self._connection = connection
+        self._quick = False
 
-def receive_with_files(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """A message and the files with it. Raises EOFError where the other side is gone."""
-    begin, files, _, _ = socket.recv_fds(connection, _CHUNK_BYTES, _MOST_FILES)
-    return _whole(connection, begin, None), files
+    def receive(self, limit_s: float) -> bytes:
+        """A message without files. Raises TimeoutError, and EOFError if the other side is gone."""
+        until = time.monotonic() + limit_s
+        connection = self._connection
+        connection.settimeout(None)
+
+        def wait() -> bytes:
+            connection.settimeout(limit_s)
+            return connection.recv(_CHUNK_BYTES)
+
+        begin = self._next(lambda: connection.recv(_CHUNK_BYTES, socket.MSG_DONTWAIT), wait)
+        return _whole(connection, begin, until)
+
+    def receive_with_files(self) -> tuple[bytes, list[int]]:
+        """A message and the files with it. Raises EOFError if the other side is gone."""
+        receive = functools.partial(socket.recv_fds, self._connection, _CHUNK_BYTES, _MOST_FILES)
+        begin, files, _, _ = self._next(lambda: receive(socket.MSG_DONTWAIT), receive)
+        return _whole(self._connection, begin, None), files
+
+    def _next(self, poll: "Callable[[], Found]", wait: "Callable[[], Found]") -> "Found":
+        begin = time.perf_counter()
+        while self.polls and self._quick and time.perf_counter() - begin < _POLLED_S:
+            with contextlib.suppress(BlockingIOError):
+                return poll()
+            os.sched_yield()  # to a worker on the same core
+        found = wait()
+        self._quick = time.perf_counter() - begin < _POLLED_S
+        return found
 
 
 def _whole(connection: socket.socket, found: bytes, until: float | None) -> bytes:

@@ -20,13 +20,17 @@ _MODULE = "edgeopt.bundle.runtime.isolated.worker"
 _PROGRAM = f"import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from {_MODULE} import main; main()"
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _GOODBYE_S = 1.0
+_CPUS = os.cpu_count() or 1
+_live: dict[int, int] = {}
+"""The threads of each worker of this process, by its process id."""
 
 
 class WorkerProcess:
-    """Raises OSError where it cannot be started."""
+    """Raises OSError where it cannot be started. `threads`: of its runtime; 0 for all cores."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 0) -> None:
         self._connection, theirs = socket.socketpair()
+        self._inbox = messages.Inbox(self._connection)
         self.known: set[int] = set()
         """The segments that it has mapped."""
         try:
@@ -47,6 +51,7 @@ class WorkerProcess:
 
         self.end = weakref.finalize(self, _end, self._process, self._connection, os.getpid())
         """Ends it and what it started, and waits for that; also when this is dropped, and at the program's end."""
+        _live[self._process.pid] = threads or _CPUS
 
     @property
     def pid(self) -> int:
@@ -56,9 +61,15 @@ class WorkerProcess:
         messages.send(self._connection, request, [segment.file for segment in segments])
         self.known.update(segment.number for segment in segments)
 
+    @property
+    def polls(self) -> bool:
+        """Whether to poll for messages: not where that takes a core from the threads of a worker."""
+        return hasattr(os, "sched_yield") and sum(list(_live.values())) < _CPUS
+
     def receive(self, limit_s: float) -> Answer:
         """Raises TimeoutError, or EOFError or OSError where it has ended."""
-        return messages.decode_answer.decode(messages.receive(self._connection, limit_s))
+        self._inbox.polls = self.polls
+        return messages.decode_answer.decode(self._inbox.receive(limit_s))
 
     def exit_code(self) -> int | None:
         """Of a worker that has closed its connection; None if it does not end."""
@@ -71,6 +82,7 @@ def _end(process: "subprocess.Popen[bytes]", connection: socket.socket, owner: i
     # A fork of the program that started it ends earlier, and must leave it.
     if os.getpid() != owner:
         return
+    _live.pop(process.pid, None)
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -129,7 +129,9 @@ class IsolatedSession:
                 if not self._ready:
                     self._load()
                 outputs = self._pool.take(self._output_bytes)
-                answer = self._ask(Execute(NO_CHANGES, inputs.number, places, outputs.number), (inputs, outputs))
+                polls = self._worker is not None and self._worker.polls
+                request = Execute(NO_CHANGES, inputs.number, places, outputs.number, polls)
+                answer = self._ask(request, (inputs, outputs))
                 if isinstance(answer, TooLarge):
                     self._output_bytes = answer.size_bytes
                     outputs = self._pool.take(answer.size_bytes)
@@ -170,7 +172,7 @@ class IsolatedSession:
 
     def _start(self) -> None:
         try:
-            self._worker = WorkerProcess()
+            self._worker = WorkerProcess(int(str(self._request.options.get("threads", 0))))
             self._worker.send(self._request)
         except OSError as error:
             self._end()

@@ -91,11 +91,13 @@ def main() -> None:
     with contextlib.suppress(OSError):
         # Where memory runs out, a worker goes before the program, which can start it again.
         Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
-    worker = Worker()
+    worker, inbox = Worker(), messages.Inbox(connection)
     with contextlib.suppress(EOFError, OSError):
         while True:
-            content, files = messages.receive_with_files(connection)
-            messages.send(connection, worker.answer(messages.decode_request.decode(content), files))
+            content, files = inbox.receive_with_files()
+            request = messages.decode_request.decode(content)
+            inbox.polls = isinstance(request, Execute) and request.polls
+            messages.send(connection, worker.answer(request, files))
     # Not a runtime's own goodbye, which can hang or crash when all is done.
     os._exit(0)
 

@@ -52,6 +52,27 @@ def test_a_bundle_answers_as_it_does_in_this_process(bundle):
             np.testing.assert_array_equal(session.run(image(1, batch))["y"], plain.run(image(1, batch))["y"])
 
 
+@pytest.mark.skipif(
+    (os.cpu_count() or 1) < 2 or not hasattr(os, "sched_yield"), reason="nothing can be polled here"
+)
+def test_only_a_spare_core_polls_for_answers(conv_model):
+    def load(threads):
+        return edgeopt.load(conv_model, "onnxruntime-cpu", {"threads": threads}, isolate=True)
+
+    with load(1) as session:
+        plain = session.run(image())["y"]
+        assert session._loaded._worker.polls
+        for _ in range(20):
+            np.testing.assert_array_equal(session.run(image())["y"], plain)
+        with load(os.cpu_count() - 1) as other:
+            other.run(image())
+            assert not session._loaded._worker.polls
+            np.testing.assert_array_equal(session.run(image())["y"], plain)
+        assert session._loaded._worker.polls
+    with load(0) as session:
+        assert not session._loaded._worker.polls
+
+
 def test_the_model_runs_in_a_process_of_its_own_whose_memory_is_known(bundle):
     with edgeopt.load(bundle, isolate=True) as session, edgeopt.load(bundle) as plain:
         assert worker_of(session).ppid() == os.getpid()
