@@ -16,7 +16,7 @@ EdgeoptError
 ├── WorkerError           exit 1   the worker process of an isolated session failed
 ├── OverloadError         exit 1   a queue is full
 ├── DeadlineError         exit 1   a request was not answered in time
-└── StoppedError          exit 130 asked to end before there was anything to hand out
+└── StoppedError          exit 130 asked to end before there was a result
 
 Terminated                exit 143 SIGTERM; a KeyboardInterrupt, which is exit 130
 """

@@ -28,9 +28,9 @@ class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
 
 
 class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
-    """One measured value; the unit stands in the name (`latency_ms`).
+    """One measured value; the name contains the unit (`latency_ms`).
 
-    A finite one: JSON has no others, and what could not be measured is told in words.
+    It is finite: JSON has no other numbers, and missing measurements are described in words.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
     """When it was measured, in seconds since 1970."""
     schema: int = SCHEMA
     samples: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
-    """The values that `value` is the median of, where they are told; omitted otherwise."""
+    """The values behind the median `value`, if they are reported; omitted otherwise."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -65,7 +65,7 @@ class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
 
 
 class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
-    """A sentence; where programs act on it, what it is about stands beside it."""
+    """A sentence; fields beside it have its subject if programs act on it."""
 
     level: Literal["info", "warning"]
     message: str
@@ -115,4 +115,4 @@ def decode(line: str | bytes) -> Event:
 
 
 def ignore(event: Event) -> None:
-    """An `Emit` for callers who do not want to hear."""
+    """An `Emit` that drops every event."""

@@ -1,4 +1,4 @@
-"""Runtimes tell their makers what is run with them unless they are told not to; with edgeopt they do not."""
+"""Turns off the usage reports that runtimes send to their makers."""
 
 import os
 import sys

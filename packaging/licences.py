@@ -109,7 +109,7 @@ def rows(text: str) -> dict[str, str]:
 
 
 def with_rows(text: str, listed: Mapping[str, str]) -> str:
-    """The page with these rows in place of its own."""
+    """The page with these rows instead of its own."""
     head = text[: text.index("|---|---|\n") + len("|---|---|\n")]
     return head + "".join(f"| `{name}` | {listed[name]} |\n" for name in sorted(listed))
 

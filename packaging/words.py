@@ -1,12 +1,14 @@
-"""Finds stilted wording in what people read: documents, help, messages and screens.
+"""Finds stilted wording in documents, help, messages, screens, docstrings and comments.
 
 python packaging/words.py              lists every match; exit code 1 if there is one
 python packaging/words.py docs/ops.md  the same for these files
 """
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,24 +53,17 @@ PATTERNS = (
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a document; the strings of a module that are no docstrings."""
+    """The lines of a document; the strings and comments of a module."""
     content = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         yield from enumerate(content.splitlines(), 1)
         return
-    tree = ast.parse(content)
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    # A string that stands alone describes the name above it.
-    docstrings |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
+    for token in tokenize.generate_tokens(io.StringIO(content).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
 
 
 def files(given: list[str]) -> list[Path]:

@@ -147,7 +147,7 @@ class FailedAttempts:
         self._right: dict[tuple[str, str], None] = {}
 
     def wait_s(self, address: str, name: str) -> float:
-        """Seconds that the address must wait; 0 if it may try. `name`: of the token, if it is right."""
+        """Seconds that the address must wait; 0 if it may try. `name` is that of a correct token."""
         count, until_s = self._failures.get(address, (0, 0.0))
         if count < MOST_FAILURES or (address, name) in self._right:
             return 0.0

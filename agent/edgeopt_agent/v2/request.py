@@ -252,7 +252,7 @@ def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Po
 
 
 def rows_in(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:
-    """The size of the batch: of the first axis, where the model leaves it open."""
+    """The size of the batch, which is the first axis if the model leaves it open."""
     for port in inputs:
         array = feeds.get(port.name)
         if array is not None and array.ndim and port.shape and not isinstance(port.shape[0], int):

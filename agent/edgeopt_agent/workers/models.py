@@ -41,7 +41,7 @@ class Models:
         # The second name is for routers that say why it does not serve.
         for wanted in (name, name.removesuffix(RAW)):
             for router in self.routers:
-                # A model that restarts keeps its name, and a renamed one is told its new name.
+                # A model that restarts keeps its name, and a renamed one gets its new name.
                 if wanted and wanted in {router.old_name, router.expected_name()}:
                     return router
         return None

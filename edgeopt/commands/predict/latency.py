@@ -144,7 +144,7 @@ class Predictor:
 
 
 class _Shares:
-    """The share of the roofline that kernels reach: of the nearest case in the table, or of their kind."""
+    """The share of the roofline that kernels reach, from the nearest case in the table or their kind."""
 
     def __init__(self, predictor: Predictor, backend: str) -> None:
         self._predictor = predictor

@@ -26,7 +26,7 @@ class Filled:
 
     @property
     def is_float(self) -> bool:
-        # bfloat16 and the floats of 8 bits are no kind of numpy's own.
+        # bfloat16 and the floats of 8 bits are not numpy's own types.
         return self.array.dtype.kind in "fV" or "float" in self.array.dtype.name
 
     @property

@@ -17,7 +17,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(slots=True)
 class Levels:
-    """Those of some samples, each of which is looked at once: every plan and candidate is judged by them."""
+    """The levels of some samples, computed once, because every plan and candidate is judged by them."""
 
     samples: Samples
     _known: dict[int, Level] = field(default_factory=dict)

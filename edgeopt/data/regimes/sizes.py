@@ -8,7 +8,7 @@ import numpy as np
 from edgeopt.backends.base import Array, TensorInfo
 
 ROWS = 2
-"""In place of one: what is true of one row alone shows."""
+"""The size instead of one, which reveals rewrites that are right for one row only."""
 TIMES = 2
 MOST_ELEMENTS = 1 << 22
 
@@ -16,7 +16,7 @@ Sample = Mapping[str, Array]
 
 
 def shortest(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
-    """Every open dimension at 1; None where there is none, or all are so already."""
+    """Every open dimension at 1; None if there are none, or all are 1 already."""
     return _resized(inputs, sample, lambda size: min(size, 1))
 
 

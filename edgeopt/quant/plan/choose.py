@@ -28,7 +28,7 @@ class Chosen(NamedTuple):
     """How often the whole model was run."""
 
 
-def choose(  # noqa: PLR0913 - what is optional is given by name
+def choose(  # noqa: PLR0913 - optional parameters are keywords
     layers: Sequence[Layer],
     sensitivities: Sequence[Sensitivity],
     gains: Sequence[Gain],

@@ -45,7 +45,7 @@ def _ratio(noise: float, signal: float) -> float:
 
 
 def _with_meters(board: Switchboard) -> "tuple[ir.Model, list[Meter]]":
-    """A copy of the model that returns only sums of squares: of each product, and of its change by each scheme."""
+    """A copy of the model that returns only sums of squares, for each product and its change by each scheme."""
     from onnx_ir.passes import common
 
     from edgeopt.graph.nodes import quiet

@@ -40,7 +40,7 @@ class _Seen:
     """What a model with some groups in float32 reached."""
 
     noise: float
-    """Noise over signal in the worst output: of all samples together, or of the worst tenth if that is worse."""
+    """Noise over signal in the worst output, over all samples or the worst tenth if that is worse."""
 
     @property
     def snr_db(self) -> float:

@@ -2,8 +2,8 @@
 
 Two orders are tried, and the better one is taken where it lowers the peak of the activations by a twentieth:
 
-- greedy: of the nodes that can run, the one after which the least is held;
-- depth first: of a node's inputs, first the one whose making takes the most above what it leaves.
+- greedy: the ready node after which the least is held;
+- depth first: inputs of a node in the order of the memory that making them takes above what it leaves.
 
 Nothing else changes, so the results stay the same to the last bit. A runtime with an order of its own may undo it.
 """

@@ -214,7 +214,7 @@ def _timed(work: Work, entry: Entry) -> _Timed:
 
 
 def _float_ms(entry: Entry, timed: _Timed) -> float | None:
-    """One run of the float model: of the entry itself if it is the source, otherwise of the rival."""
+    """One run of the float model: the entry itself if it is the source, otherwise the rival."""
     if not entry.is_source:
         return None if timed.rival is None else timed.rival.other_ms
     return next((speed.first_ms for speed in timed.measured.speeds.values()), None)

@@ -1,4 +1,4 @@
-"""The work of a run, in words: of the whole model, a node, an operator or a category."""
+"""The work of a run in words, for the whole model, a node, an operator or a category."""
 
 from dataclasses import dataclass
 

@@ -76,7 +76,7 @@ class Row:
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
-        """Low, middle and high: of the proof if there is one, otherwise of the race."""
+        """Low, middle and high from the proof if there is one, otherwise from the race."""
         if self.proof is not None:
             return self.proof_low, self.proof, self.proof_high
         return self.low, self.speedup, self.high
