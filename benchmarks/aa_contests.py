@@ -1,9 +1,9 @@
-"""Contests of models with themselves on this machine: nobody is faster, and hardly ever may one be called so.
+"""Contests of models with themselves on this machine: no side is faster, so a verdict is an error.
 
 python benchmarks/aa_contests.py MODEL... [--contests 20] [--most-wrong 3] [--lengths 20 200]
 
 Each model needs its data beside it (`NAME.npz`). The models take turns; threads are one and all, in turn. With
-`--lengths`, the sides are two copies at absolute paths of so many characters, in one order and the other; the
+`--lengths`, the sides are two copies at absolute paths of these numbers of characters, in both orders; the
 weights must be in the model's own file.
 """
 
@@ -45,7 +45,7 @@ def main() -> None:
     given = parser.parse_args()
     wrong = 0
     begin = time.monotonic()
-    print(f"{'':3} {'model':24} {'threads':>7} {'paths':>9} {'one is so many times as fast':>30}  verdict")
+    print(f"{'':3} {'model':24} {'threads':>7} {'paths':>9} {'speed-up of one':>30}  verdict")
     for number in range(given.contests):
         model = given.models[number % len(given.models)]
         turn = number // len(given.models)
@@ -72,7 +72,7 @@ def main() -> None:
 
 @contextmanager
 def copies(load: Load, lengths: tuple[int, ...] | None, folder: Path) -> Iterator[tuple[Load, Load]]:
-    """The same twice; with lengths, two copies of the model at paths of so many characters."""
+    """The same twice; with lengths, two copies of the model at paths of these numbers of characters."""
     if lengths is None:
         yield load, load
         return
@@ -105,7 +105,7 @@ def _root(folder: Path, length: int) -> Path:
 
 
 def _lengthened(root: Path, length: int) -> Path:
-    """The file in folders of such names that its path has so many characters."""
+    """The file in folders whose names give its path this number of characters."""
     path = root
     while (left := length - len(f"{path}/{_FILE}")) > 1:
         # One character alone would be a separator without a name.

@@ -1,6 +1,6 @@
 """What the agent adds to the runtime's own call: clients and a session in this process.
 
-First in turns, as medians of single requests; then as requests a second and p99 of 1, 8 and 32 clients;
+First interleaved, as medians of single requests; then as requests a second and p99 of 1, 8 and 32 clients;
 then 8 clients with and without batching in the worker, beside the runtime's own batch of 8. Clients are threads of
 this process and share its cores with the agent.
 

@@ -3,8 +3,8 @@
     python benchmarks/analyze_corpus.py MODELS [MODELS ...] [--light] [--repeat 3]
 
 MODELS are models or folders; `--light` adds those that come with the onnx package. The limit is 3 s and 1 s for
-every 50 MB of the model with its external data. The quickest of the repeats counts: what is asked is what
-the command takes, not what else the machine does.
+every 50 MB of the model with its external data. The quickest of the repeats counts, to measure
+the command and not other load.
 """
 
 import argparse

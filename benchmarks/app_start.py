@@ -1,6 +1,6 @@
 """How long the desktop app takes to its first frame, to show a model, and from page to page.
 
-Each run is a process of its own, in turns with an empty Qt window. Other work on the machine only adds: the best
+Each run is a separate process, interleaved with an empty Qt window. Other work on the machine only adds: the best
 wall time counts, and the CPU seconds beside it (of the app and of the children that have ended by then).
 
 python benchmarks/app_start.py [MODEL] [--rounds 5] [--packaged dist/edgeopt-desktop]
@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--packaged", type=Path, help="folder of `make desktop`: its first frame too, in turns")
+    parser.add_argument("--packaged", type=Path, help="folder of `make desktop`: its first frame too, interleaved")
     given = parser.parse_args()
     taken: dict[str, list[tuple[float, float]]] = {}
     for number in range(given.rounds + 1):

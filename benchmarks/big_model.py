@@ -86,7 +86,7 @@ def main() -> int:
         if free < 2.2 * size:
             print(f"{free:,} bytes are free in {folder}; {2.2 * size:,.0f} are needed.", file=sys.stderr)
             return 1
-        os.environ["TMPDIR"] = str(folder)  # what is proved is written there first
+        os.environ["TMPDIR"] = str(folder)  # proofs write their files there
         print(f"the model: {size:,} bytes")
         print("| command | peak memory / size | seconds | exit code |\n|---|---|---|---|")
         worst = 0.0

@@ -40,7 +40,7 @@ class Source(NamedTuple):
     legs: list[list[Leg]]
     """Of each pair of processes."""
     most: int
-    """So many legs fit into the time."""
+    """The number of legs that fit into the time."""
 
 
 class Found(NamedTuple):
@@ -88,7 +88,7 @@ def _source(
 def simulate(
     source: Source, percent: float, contests: int, rules: Rules, typical: float | None = None, seed: int = 1
 ) -> Found:
-    """Contests in which the first side is faster by so much; its median round by `typical` where that is given."""
+    """Contests in which the first side is faster by this share; its median round by `typical` if given."""
     random = np.random.default_rng([seed, int(percent * 100)])
     planted = math.log1p(percent / 100), math.log1p((percent if typical is None else typical) / 100)
     right = wrong = unsettled = legs = 0
@@ -123,7 +123,7 @@ class Judged(NamedTuple):
 
 
 def judge(source: Source, slower_percent: float, limits: Limits, contests: int, rules: Rules) -> Judged:
-    """Contests in which the first side is slower by so much, held to the limit."""
+    """Contests in which the first side is slower by this share, judged by the limit."""
     random = np.random.default_rng([2, int(slower_percent * 100)])
     planted = (-math.log1p(slower_percent / 100),) * 2
     ((_, least),) = limits.least
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--noise", type=Path, default=NOISE)
     parser.add_argument("--time-limit", type=float, default=Rules().time_limit_s, metavar="SECONDS")
     parser.add_argument(
-        "--starting", type=float, default=STARTING_S, metavar="SECONDS", help="two processes; 100: never anew"
+        "--starting", type=float, default=STARTING_S, metavar="SECONDS", help="two processes; 100: never again"
     )
     parser.add_argument(
         "--max-slowdown", type=float, metavar="SHARE", help="what that limit says instead: 0.02 for 2 %%"

@@ -3,7 +3,7 @@
     EDGEOPT_CORPUS=folder python benchmarks/corpus.py [--floor 80dB --floor 30dB] [--keep FOLDER] [NAME ...]
 
 The folder holds NAME.onnx with NAME.npz beside it. Every figure is the one proved from the written bundle,
-against the same model in plain ONNX Runtime, measured in turns.
+against the same model in plain ONNX Runtime, measured interleaved.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 Each is one of the recorded machines of the tests with some of its files truncated, swapped, emptied or filled with
 garbage, absurd numbers or other files' lines, and some recorded answers replaced. The seed and the number of a
-recording make it anew:
+recording make it again:
 
     .venv/bin/python benchmarks/fuzz_probe.py                      10,000 recordings
     .venv/bin/python benchmarks/fuzz_probe.py --only 4711 --show   one of them, with what was done to it
@@ -70,7 +70,7 @@ NEGATIVE_IS_FINE = re.compile(r"(state\.temperatures_c\..*|accelerators\.\d+\.te
 
 @dataclass(frozen=True)
 class MemoryRecording(RecordedHost):
-    """A recording whose files stand in memory, so that ten thousand of them need no disk."""
+    """A recording with its files in memory, so that ten thousand of them need no disk."""
 
     files: dict[str, bytes] = field(default_factory=dict, compare=False)
     folders: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
@@ -212,7 +212,7 @@ def _is_absurd(path: str, value: float) -> bool:
         return True
     if value < 0:
         return not NEGATIVE_IS_FINE.fullmatch(path)
-    # The whole record of memory may be missing; then a reason stands beside it, which `faults` asks for.
+    # The whole record of memory may be missing; then there is a reason, which `faults` asks for.
     return value == 0 and not ZERO_IS_FINE.fullmatch(path) and path != "memory.total_bytes"
 
 

@@ -2,7 +2,7 @@
 
 python benchmarks/live_curves.py [--frames 100]
 
-In turns with pyqtgraph's own peak down-sampling of the same samples. A frame is everything from the new samples to
+Interleaved with pyqtgraph's peak down-sampling of the same samples. A frame is everything from the new samples to
 the painted pixels at 1200 x 800, without a screen.
 """
 
@@ -122,7 +122,7 @@ def frame(application: QApplication, draw: Callable[[int], None], place: int) ->
 
 
 def measure(frames: int) -> dict[str, list[Frame]]:
-    """Frames of both, in turns."""
+    """Frames of both, interleaved."""
     application = QApplication.instance() or QApplication([])
     values = samples(SAMPLES + frames + 10)
     sides = {"edgeopt": Ours(values), "pyqtgraph, peak down-sampling": Theirs(values)}

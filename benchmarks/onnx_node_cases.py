@@ -6,7 +6,7 @@
     .venv/bin/python benchmarks/onnx_node_cases.py --regimes            and with silent, loud, ... inputs too
 
 The passes run without the check of numbers that would undo a faulty one, so that its fault shows here. What
-differs on other kinds of input alone fails only where that check would let it pass; else it counts as rolled back.
+differs only on other inputs fails if that check would let it pass; otherwise it counts as rolled back.
 """
 
 import argparse
@@ -279,7 +279,7 @@ def main() -> None:
     """Prints failures as they come, then the figures; exit code 1 where something fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="a part of the cases' names")
-    parser.add_argument("--stride", type=int, default=1, help="take every so many-th case")
+    parser.add_argument("--stride", type=int, default=1, help="take every Nth case")
     parser.add_argument("--opset", type=int, default=PassContext().target_opset)
     parser.add_argument("--openvino", action="store_true", help="run them in OpenVINO too")
     parser.add_argument("--regimes", action="store_true", help="compare on other kinds of input too")

@@ -1,4 +1,4 @@
-"""What `cache_dir` saves when a model is loaded by OpenVINO: loads with and without it, in turns.
+"""What `cache_dir` saves when a model is loaded by OpenVINO: loads with and without it, interleaved.
 
 python benchmarks/openvino_cache.py MODEL.onnx [...] [--rounds 10]
 """

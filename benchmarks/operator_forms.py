@@ -293,7 +293,7 @@ def in_contest(backend: str, models: list[Path], feeds: dict[str, Array], folder
 
 
 def in_processor_time(backend: str, models: list[Path], feeds: dict[str, Array], _: Path, seconds: float) -> str:
-    """Processor time of one thread, in turns within this process; who else is at work matters little."""
+    """Processor time of one thread, interleaved within this process; who else is at work matters little."""
     ratios: list[float] = []
     for _leg in range(LEGS):
         sessions = [backend_named(backend).load(model, {**EXACT[backend], "threads": 1}) for model in models]
@@ -312,7 +312,7 @@ def in_processor_time(backend: str, models: list[Path], feeds: dict[str, Array],
 
 
 def spent(session: Session, feeds: dict[str, Array], count: int) -> float:
-    """The processor time of one of so many runs."""
+    """The processor time of one run, over this number of runs."""
     begin = time.process_time()
     for _ in range(count):
         session.run(feeds)
@@ -340,7 +340,7 @@ def write(row: Row, form: str, path: Path) -> Path:
         if name in read:
             model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
     del model.graph.output[0].type.tensor_type.shape.dim[:]
-    model.graph.output[0].type.tensor_type.ClearField("shape")  # its rank is found by whoever loads it
+    model.graph.output[0].type.tensor_type.ClearField("shape")  # the runtime finds its rank on loading
     onnx.save(model, path)
     return path
 

@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runs", type=int, default=40)
-    parser.add_argument("--again", action="store_true", help="measure the peaks anew")
+    parser.add_argument("--again", action="store_true", help="measure the peaks again")
     given = parser.parse_args()
     peak = fp32_peak(given.threads, given.again)
     print(f"peak of {given.threads} thread(s): {peak.operations_per_s / 1e9:.1f} GFLOP/s with {peak.layer}")

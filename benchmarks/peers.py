@@ -1,4 +1,4 @@
-"""A bundle against what every installed peer makes of the same model, in fresh processes and in turns.
+"""A bundle against what every installed peer makes of the same model, in fresh processes and interleaved.
 
     .venv/bin/python benchmarks/peers.py MODEL.onnx DATA.npz [--bundle BUNDLE] [--floor 30]
 

@@ -65,7 +65,7 @@ def loads(model: Path, threads: int) -> Iterator[tuple[Load, Path]]:
 
 
 def record(host: LocalHost, load: Load, rounds: int) -> tuple[list[float], list[float]]:
-    """The medians of the slices of two fresh processes, in turns."""
+    """The medians of the slices of two fresh processes, interleaved."""
     with ExitStack() as stack:
         pair = [enter(host, name, load) for name in "ab"]
         for one in pair:

@@ -2,12 +2,12 @@
 
 python benchmarks/serving.py [isolate] [pool] [spread] [models] [batching] [requests] [--cycles N] [--requests N]
 
-isolate: what a worker process adds to a run with 0.5 MB of inputs and 0.5 MB of outputs, in turns with the same
+isolate: what a worker process adds to a run with 0.5 MB of inputs and 0.5 MB of outputs, interleaved with the same
 model in this process; the aim is at most 150 us. And how long after a crash the next request is answered.
 pool:    how a pool with the strategy `cost` splits requests over three members that take 10, 20 and 40 ms, beside
 the ideal split.
-spread:  requests a second of one worker per core (`edgeopt.Pool.spread`) against one worker with all cores, in
-turns, eight requests at a time.
+spread:  requests a second of one worker per core (`edgeopt.Pool.spread`) against one with all cores, interleaved,
+eight requests at a time.
 models:  memory of this process and of its workers while models are loaded and unloaded; the aim is that it stays
 within 3 %.
 batching: what batches gain for 8 coroutines that each wait for their answer, beside the gain of the runtime's own
@@ -176,7 +176,7 @@ def models(folder: Path, cycles: int) -> None:
 
 
 def batching(backend: str, rounds: int = 7, slice_s: float = 0.5) -> None:
-    """Rounds in turns: the runtime alone with 1 and with 8 samples, then 8 coroutines without and with batches."""
+    """Interleaved rounds: the runtime with 1 and with 8 samples, then 8 coroutines without and with batches."""
     wanted = edgeopt.Batching(max_size=CLIENTS, max_delay_us=2000)
     with (
         edgeopt.load(MODEL, backend) as plain,

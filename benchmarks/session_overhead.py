@@ -1,4 +1,4 @@
-"""What the session of `edgeopt.load` adds to the runtime's own call, in turns within one process.
+"""What the session of `edgeopt.load` adds to the runtime's own call, interleaved within one process.
 
 python benchmarks/session_overhead.py [MODEL.onnx ...] [--loads 10] [--rounds 40]
 
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def one_load(backend: str, ways: Ways, model: Path, rounds: int) -> dict[str, NDArray[np.float64]]:
-    """Both sides loaded afresh and run in turns."""
+    """Both sides loaded afresh and run interleaved."""
     session = load(model, backend, {"threads": 1})
     feeds = example(session.inputs)
     try:

@@ -2,7 +2,7 @@
 
     python benchmarks/simplify_peers.py MODEL... --peers-python PATH                  onnxslim of that interpreter
     python benchmarks/simplify_peers.py MODEL... --olive FOLDER                       FOLDER/NAME.onnx, made before
-    python benchmarks/simplify_peers.py MODEL... --peers-python PATH --contest 60     and who is faster, in turns
+    python benchmarks/simplify_peers.py MODEL... --peers-python PATH --contest 60     and the faster one
 
 Samples are NAME.npz beside the model, or made up. A model counts as loading where a backend loads and runs it.
 The contest is `edgeopt bench OURS --against PEER`: a figure above 1 says that ours is faster.

@@ -2,7 +2,7 @@
 
     python benchmarks/skip_padding.py MODEL.onnx DATA.npz
 
-The model and the same with the pass `skip-padding` run on the samples with every mask set to one, in turns, by
+The model and the same with the pass `skip-padding` run on the samples with every mask set to one, interleaved, by
 OpenVINO (in each precision, with the shapes of the data) and ONNX Runtime.
 """
 

@@ -1,4 +1,4 @@
-"""How long edgeopt takes to start: medians in turns with a bare interpreter.
+"""How long edgeopt takes to start: medians interleaved with a bare interpreter.
 
 python benchmarks/startup.py [--rounds 10]
 """

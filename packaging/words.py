@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/*.md", "benchmarks/README.md")
-SOURCES = ("edgeopt", "agent", "gui")
+SOURCES = ("edgeopt", "agent", "gui", "benchmarks", "packaging")
 
 # Each with the plain wording.
 PATTERNS = (
@@ -70,7 +70,8 @@ def files(given: list[str]) -> list[Path]:
     if given:
         return [Path(each) for each in given]
     documents = [path for pattern in DOCUMENTS for path in sorted(ROOT.glob(pattern))]
-    return documents + [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
+    modules = [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
+    return documents + [path for path in modules if path.name != Path(__file__).name]
 
 
 def main() -> int:
