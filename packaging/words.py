@@ -71,7 +71,7 @@ def files(given: list[str]) -> list[Path]:
         return [Path(each) for each in given]
     documents = [path for pattern in DOCUMENTS for path in sorted(ROOT.glob(pattern))]
     modules = [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
-    return documents + [path for path in modules if path.name != Path(__file__).name]
+    return documents + [path for path in modules if path != Path(__file__)]
 
 
 def main() -> int:
