@@ -37,11 +37,13 @@ AGREEMENT_DB = 60.0
 """Two runtimes round differently in each operator."""
 JUDGE = "onnxruntime-cpu"
 INTRODUCTION = f"""\
-Made by `benchmarks/families.py --write`; do not edit. Each row is a small model of its family with seeded random \
-weights, written as the usual exporter writes it (`tests/families/`). It is analyzed, simplified by the passes \
-that run by default, and run in every backend installed where this page was made, OpenVINO told to keep 32 bits: \
-as it is → simplified. `works` means that the results are those of ONNX Runtime on the source \
-({AGREEMENT_DB:.0f} dB and more). The sizes are toys': nothing here says how fast a real model of the family is."""
+Small models of each family, run in every installed backend before and after simplification. `works` means that \
+the results agree with ONNX Runtime on the source to {AGREEMENT_DB:.0f} dB or more; `A → B` means A before and B \
+after.
+
+The models have the structure that the usual exporter writes (`tests/families/`), with random weights and small \
+sizes, so their speed says nothing about real models. OpenVINO computes in 32 bits. \
+Made by `benchmarks/families.py --write`; do not edit."""
 
 
 class Row(msgspec.Struct, frozen=True):
