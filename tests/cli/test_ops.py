@@ -122,7 +122,7 @@ def test_cancelling_keeps_what_is_done(start, tmp_path):
     started.process.send_signal(signal.SIGINT)
     code, out, _ = started.finish()
     assert code == 130
-    assert "is kept" in out
+    assert "are kept" in out
     assert not list(started.temporary.glob("edgeopt*"))
     _, out, _ = start(*command, **cache).finish(120)
     found = report_of(out)

@@ -168,7 +168,7 @@ def faults(stopped, done):
 
 def moments_of(name):
     once = (name, SHARE) if name == SENTINEL else pytest.param(name, SHARE, marks=pytest.mark.slow)
-    return [once, pytest.param(name, SWEPT, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+    return [once, pytest.param(name, SWEPT, marks=[pytest.mark.slow, pytest.mark.cold, pytest.mark.timeout(3600)])]
 
 
 @pytest.mark.parametrize(("name", "moments"), [row for name in COMMANDS for row in moments_of(name)])

@@ -56,7 +56,7 @@ def test_each_state_is_there_when_its_picture_is_taken(stage, scene, pace):
         == {
             scenes.device: ["empty", "busy", "full", "full, with sources"],
             scenes.device_without_a_command_line: ["error"],
-            scenes.model: ["empty", "busy", "full", "error"],
+            scenes.model: ["empty", "busy", "full", "weights", "error"],
         }[scene]
     )
 
