@@ -91,7 +91,11 @@ def reserved_only(app: App) -> App:
         sentence = "Too many connections are open; close some, or try again in a moment."
         error: object = sentence
         if not path.startswith("/v2"):
-            error = {"code": "too-many-connections", "message": sentence, "hint": "See docs/agent.md, Request limits."}
+            error = {
+                "code": "too-many-connections",
+                "message": sentence,
+                "hint": "See docs/agent.md, Request limits.",
+            }
         await respond_json(closing, 503, {"error": error}, (b"retry-after", b"1"))
 
     return limited
