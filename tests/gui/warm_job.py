@@ -5,6 +5,7 @@
 import os
 import select
 import subprocess
+import time
 
 from PySide6.QtCore import QByteArray, QObject, QProcess, QSocketNotifier, Signal
 
@@ -101,7 +102,10 @@ class WarmProcess(QObject):
         pipes = {pipe.file.fileno(): pipe for pipe in (self._output, self._errors)}
         for file in (self._pidfd, *pipes):
             waits.register(file, select.POLLIN)
-        while found := waits.poll(timeout_ms):
+        end = time.monotonic() + timeout_ms / 1e3
+        while found := waits.poll(max(0, (end - time.monotonic()) * 1e3)):
+            if time.monotonic() > end:
+                break  # however much it still writes
             for file, _ in found:
                 if file == self._pidfd:
                     self._end()
