@@ -4,6 +4,10 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 # As `SAME` in measure/stats.py, which imports numpy.
 _TIED = 1.02
 
+NO_INTERVAL = "no usable interval"
+WIDEST = 10.0
+"""An interval of a ratio whose ends are further apart than this factor says nothing."""
+
 
 def size(size_bytes: float) -> str:
     """`912 bytes`, `1.5 MiB`, `6.0 GiB`, and `24 GiB` where it is just that: three digits at most."""
@@ -54,6 +58,11 @@ def behind(share: float, best: str = "") -> str:
         return than
     why = ": too close, so that fewer threads, accuracy or fewer options decide" if best else ", too close"
     return f"{than}{why}"
+
+
+def usable_interval(low: float | None, high: float | None) -> bool:
+    """Whether an interval is narrow enough to print; one leg or a loaded machine gives one without an end."""
+    return low is not None and high is not None and low > 0 and high <= WIDEST * low
 
 
 def clock(clock_hz: float) -> str:

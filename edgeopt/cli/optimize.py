@@ -71,6 +71,7 @@ def show(outcome: "Outcome") -> list[Block]:
     front = [_said_of_front(outcome)] if len(outcome.front) > 1 else []
     unmade = [f"not raced: {each.name}: {each.failure}" for each in outcome.variants if each.failure]
     said = [_proved(outcome)]
+    said += [outcome.proof.measured_while] if outcome.proof.measured_while else []
     said += [outcome.proof.weakest.sentence] if outcome.proof.weakest is not None else []
     said += shape_lines(outcome)
     if outcome.cut_short:
@@ -91,31 +92,34 @@ def _candidates(outcome: "Outcome") -> Table:
         cells = (
             Marked(f"{number}{mark}", "faint"),
             _named(report),
-            _race(report, outcome),
-            _proof(report, outcome),
+            _speed(report),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
             _size(report.memory.peak_bytes if report.memory else None),
             _size(report.size_bytes),
             _verdict(report, outcome),
         )
         rows.append(Row(cells, "strong" if chosen else ""))
-    titles = columns(">#", "candidate", ">race", ">proof", ">accuracy", ">memory", ">size", "verdict")
+    titles = columns(">#", "candidate", ">speed", ">accuracy", ">memory", ">size", "verdict")
     return Table(titles, tuple(rows))
 
 
 def _proved(outcome: "Outcome") -> str:
     from edgeopt.graph.accuracy import decibels
+    from edgeopt.measure.stats import IDENTICAL
 
     proof = outcome.proof
     said = "Measured" if outcome.verdict in {"keep what you have", "undecided"} else "Proved"
     if outcome.from_cache:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
-    itself = "the model against itself " if outcome.winner == outcome.baseline else ""
-    legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
+    how = (
+        f" over {units.count(proof.legs, 'start')} of fresh processes, {proof.speedup.rounds} interleaved rounds: "
+        f"{proof.speedup} ({proof.speedup.confidence:.1%} interval)"
+    )
+    if proof.verdict == IDENTICAL:
+        how = f", which runs your model unchanged: {proof.latency_ms:.3g} ms a run"
     lowest = f", lowest {decibels(proof.tail.lowest_db)}" if proof.tail is not None else ""
     return (
-        f"{said} from the written bundle over {proof.speedup.rounds} interleaved rounds{legs}: "
-        f"{itself}{proof.speedup} ({proof.speedup.confidence:.1%} interval), "
+        f"{said} from the written bundle{how}, "
         f"{decibels(proof.accuracy_db)} on {proof.samples} "
         f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
@@ -146,27 +150,21 @@ def _parts(candidate: "Candidate") -> tuple[str, ...]:
     return candidate.variant, candidate.backend, options, called, *candidate.sizes
 
 
-def _race(report: "CandidateReport", outcome: "Outcome") -> str:
-    """Against the baseline, which is 1.00x by definition."""
-    if report.candidate == outcome.baseline:
-        return "1.00x"
-    return f"{report.pace:.2f}x" if report.pace else ""
-
-
-def _proof(report: "CandidateReport", outcome: "Outcome") -> str:
-    """From the written bundle: what the verdict rests on."""
-    if report.candidate == outcome.baseline:
-        return "1.00x"
-    proof = outcome.proof.speedup if report.candidate == outcome.winner else report.proof
-    return str(proof) if proof is not None else ""
+def _speed(report: "CandidateReport") -> str:
+    """With an interval where it was proved; races only rank."""
+    if report.speedup is None:
+        return ""
+    return str(report.speedup) if report.proved else f"{report.speedup.median:.2f}x"
 
 
 def _won(winner: "CandidateReport", outcome: "Outcome") -> str:
     """With the reason why it won over one that looked faster in the race."""
-    rivals = [e for e in outcome.candidates if e.status == "lost" and e.pace and e.pace > (winner.pace or 0.0)]
+    own = winner.speedup.median if winner.speedup else 0.0
+    rivals = [(e.speedup.median, e) for e in outcome.candidates if e.status == "lost" and e.speedup]
+    rivals = [pair for pair in rivals if pair[0] > own]
     if not rivals or outcome.verdict == "picked":
         return outcome.verdict if outcome.verdict == "picked" else "winner"
-    best = max(rivals, key=lambda e: e.pace or 0.0)
+    best = max(rivals, key=lambda pair: pair[0])[1]
     return f"winner; {_named(best)} looked faster in the race: {best.reason}"
 
 

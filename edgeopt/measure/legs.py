@@ -4,6 +4,7 @@ They are judged as `edgeopt bench` judges its own, by the same loop (`pairs`). A
 and ends when that is shown, or too little to wait for.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -11,29 +12,24 @@ from dataclasses import dataclass
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Contender, Side, entered, load_patience_s
 from edgeopt.measure.host import Child, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.pairs import Pairs, leg_after_leg
 from edgeopt.measure.report import RoundState
-from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices
+from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
 from edgeopt.measure.sequential import Decision, rules_of
-from edgeopt.measure.stats import FASTER, NO_DIFFERENCE, TOO_NOISY
-from edgeopt.measure.terms import LUCK_PERCENT, PROOF, Turns
+from edgeopt.measure.stats import FASTER, UNDECIDED
+from edgeopt.measure.terms import PROOF, Turns
 
-FEWEST, SHORT_FEWEST = PROOF.fewest, 4
-"""Fewer legs would be no evidence, however long they run; of short runs, which differ more from one process to the
-next.
-
-Where each process of a model has one of two speeds, four legs of equal sides all favour the same one in at most 4
-of 1,000 proofs, three in 16.
-"""
-SHORT_MS = 2.0
-LONGEST_S = 8.0
-"""The time that a proof may take even if less is left."""
-# Starting fresh processes may take this many times as long as their rounds.
-_OF_ONE = 4
+FEWEST = PROOF.fewest_legs
+SLOW_FEWEST = 3
+"""Of models that take longer than SLOW_LOAD_MS to load."""
+SLOW_LOAD_MS = 3000.0
+# What all processes of one leg take to start, without the model.
+_STARTING_S = 0.6
 # Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
 _QUICK_LOAD_MS = 1000.0
 
@@ -128,15 +124,11 @@ class Terms:
     most: int
     """The number of legs."""
     until_s: float
-    """Then it ends, once it has run for some seconds and there are as many legs as are evidence."""
+    """When it must be over. It is not begun in earnest if too few legs fit."""
     wanted: Sequence[int]
     """The places, among the others, of those that the first must be faster than."""
     is_stopped: Callable[[], bool] = lambda: False
     """Asked before each round, so that it can tell at once."""
-    most_stopped: int = SHORT_FEWEST
-    """The number of legs in that case."""
-    patience_s: float = LONGEST_S
-    """The time that it may take when less is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +137,27 @@ class Found:
 
     pairs: Pairs
     states: Sequence[RoundState]
-    processes: int
-    """Of each side."""
-    warning: str
-    """What is not known, as there was no time for fresh processes; empty where there was."""
+    legs: int
+    """Each with fresh processes of all sides."""
+    fewest: int
+    """The number of legs without which nothing is decided."""
+    leg_s: float
+    """What one of them takes."""
 
     @property
     def decisions(self) -> list[Decision | None]:
         return self.pairs.decisions
+
+    @property
+    def warning(self) -> str:
+        """That there was too little time, and how much is missing; empty where there was enough."""
+        if self.legs >= self.fewest:
+            return ""
+        missing_s = (self.fewest - self.legs) * self.leg_s
+        return (
+            f"The time limit left {units.count(self.legs, 'start')} of fresh processes, and a proof needs "
+            f"{self.fewest}: allow about {math.ceil(missing_s)} s more."
+        )
 
 
 def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Found:
@@ -162,24 +167,26 @@ def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Foun
     """
     proof = _Proof(pack, starter, terms, span_ms)
     leg_after_leg(proof, proof.pairs)
-    return Found(proof.pairs, proof.watch.states, proof.legs if proof.is_fresh else 1, proof.warning)
+    return Found(proof.pairs, proof.watch.states, proof.legs, proof.fewest, proof.leg_s)
 
 
 class _Proof:
     """A match that ends when one falls."""
 
+    is_fresh = True
+
     def __init__(self, pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> None:
         self.players = (pack.first, *pack.others)
         self._pack = self._now = pack
         self._starter, self._terms, self._span_ms = starter, terms, span_ms
-        short = min(each.run_ms for each in pack.every) < SHORT_MS
-        self._fewest = SHORT_FEWEST if short else FEWEST
-        self.pairs = Pairs.of(len(pack.others), rules_of(terms.turns), self._fewest)
+        slow = max(each.loaded.load_ms for each in pack.every) >= SLOW_LOAD_MS
+        self.fewest = SLOW_FEWEST if slow else FEWEST
+        rules = msgspec.structs.replace(rules_of(terms.turns), fewest=self.fewest)
+        self.pairs = Pairs.of(len(pack.others), rules)
         self.watch = DeviceWatch(StateSampler(lambda: ()), before=lambda _number, _count: terms.is_stopped())
-        round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
-        self._rounds = leg_rounds(starter.seconds, round_s, terms.turns)
-        self._until_s = max(terms.until_s, time.monotonic() + terms.patience_s)
-        self.is_fresh = True
+        self._round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
+        self._rounds = leg_rounds(starter.seconds, self._round_s, terms.turns)
+        self._begin_s = time.monotonic()
         self.legs = 0
 
     def renew(self) -> bool:
@@ -188,7 +195,7 @@ class _Proof:
 
     def run_leg(self) -> int:
         """It is not cut short, as there must be some in any case."""
-        begin_s, now, ran = time.monotonic(), self._now, 0
+        now, ran = self._now, 0
         for each in run_slices(now.every, self._terms.turns, lambda: self._span_ms, self.watch, self._rounds):
             ran = each.done
         for side in (now.first, *now.others):
@@ -196,49 +203,42 @@ class _Proof:
                 raise FallenError(side.name, side.error or TrialError(side.failure))
         if now is not self._pack:
             self._pack.take(now)
-        if not self.legs:
-            running_s = time.monotonic() - begin_s
-            self.is_fresh = affords(self._terms.until_s, self._starter.seconds, running_s)
         self.legs += 1
         return ran
+
+    @property
+    def leg_s(self) -> float:
+        """The first leg's processes were started before it, one after the other."""
+        if self.legs > 1:
+            return (time.monotonic() - self._begin_s) / (self.legs - 0.5)
+        return 0.8 * self._starter.seconds + (self._rounds + 1) * self._round_s
 
     def is_open(self, _place: int) -> bool:
         return True
 
     def is_last(self) -> bool:
-        terms = self._terms
-        most = terms.most_stopped if terms.is_stopped() else terms.most
-        # One leg more than is evidence, which needs half of the difference to be clear.
-        enough = min(most, SHORT_FEWEST) if time.monotonic() >= self._until_s else most
-        return self.legs >= max(self._fewest, enough)
+        most = self.fewest if self._terms.is_stopped() else max(self._terms.most, self.fewest)
+        left_s = self._terms.until_s - time.monotonic()
+        needed = max(1, self.fewest - self.legs)
+        return self.legs >= most or left_s < needed * self.leg_s
 
     def is_over(self) -> bool:
         return is_settled(self.pairs.decisions, self._terms.wanted, self.legs, self._terms.turns)
 
-    @property
-    def warning(self) -> str:
-        if self.is_fresh:
-            return ""
-        return (
-            f"Starting the processes takes {self._starter.seconds:.0f} s, too long to measure in fresh "
-            f"ones: differences below {LUCK_PERCENT:g} % may be chance of one process and are not "
-            "reported."
-        )
+
+def proof_seconds(baseline: Contender, sides: int = 2) -> float:
+    """What the shortest proof takes, by the process of the baseline: most are clear as soon as they may be."""
+    run_ms = baseline.slices_ms[-1] if baseline.slices_ms else baseline.loaded.first_run_ms
+    round_s = sides * max(slice_ms(run_ms), run_ms) / 1e3
+    starting_s = _STARTING_S + sides * baseline.loaded.load_ms / 1e3
+    legs = SLOW_FEWEST if baseline.loaded.load_ms >= SLOW_LOAD_MS else FEWEST
+    return legs * (starting_s + (leg_rounds(starting_s, round_s) + 1) * round_s)
 
 
 def leg_rounds(starting_s: float, round_s: float, turns: Turns = PROOF) -> int:
     """How many rounds a leg has: further ones say little more, so they take no longer than half of its start."""
     least, most = turns.leg_rounds
     return max(least, min(most, round(starting_s / 2 / round_s)))
-
-
-def affords(until_s: float, starting_s: float, running_s: float) -> bool:
-    """Whether there is time for as many fresh processes as are evidence.
-
-    There is, where that takes no longer than what is left, or not much longer than the same processes would.
-    """
-    left_s = until_s - time.monotonic()
-    return (FEWEST - 1) * (starting_s + running_s) <= max(LONGEST_S, left_s, _OF_ONE * running_s)
 
 
 def is_settled(
@@ -248,7 +248,7 @@ def is_settled(
     known = [each for each in decisions if each is not None]
     if len(known) < len(decisions):
         return False
-    if all(each.verdict not in {NO_DIFFERENCE, TOO_NOISY} for each in known):
+    if all(each.verdict not in UNDECIDED for each in known):
         return True
     least = 1 + turns.same_percent / 100 if legs >= turns.patient else 1.0
     return any(known[k].speedup.median < least for k in wanted if known[k].verdict != FASTER)

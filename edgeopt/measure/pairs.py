@@ -54,12 +54,10 @@ class Pairs:
     rules: Rules
     legs: list[list[Leg]]
     decisions: list[Decision | None] = field(default_factory=list)
-    fewest: int = 0
-    """The number of legs before anything is concluded."""
 
     @classmethod
-    def of(cls, others: int, rules: Rules, fewest: int = 0) -> "Pairs":
-        return cls(rules, [[] for _ in range(others)], [None] * others, fewest)
+    def of(cls, others: int, rules: Rules) -> "Pairs":
+        return cls(rules, [[] for _ in range(others)], [None] * others)
 
     def note(self, players: Sequence[Sliced], rounds: int, fresh: bool) -> None:
         """A leg of those whose processes ran to its end."""
@@ -71,7 +69,7 @@ class Pairs:
     def judge(self, last: bool, is_open: Callable[[int], bool]) -> None:
         """A verdict stands once it is given: to look again would be to look more often than was paid for."""
         for place, (legs, before) in enumerate(zip(self.legs, self.decisions, strict=True)):
-            if is_open(place) and len(legs) >= self.fewest and not (before and before.done):
+            if is_open(place) and not (before and before.done):
                 self.decisions[place] = decide(legs, self.rules, last) or before
 
 

@@ -7,8 +7,8 @@ however many rounds it has, and only further legs make an interval narrower.
 Within a leg the sides are compared by their least disturbed slices, each a median of its own runs. Others on the
 machine only ever make a slice slower, often to twice its time, and a median of ratios moves with the luck of who
 was struck. The figure and both times come from these slices. The interval also covers what the median rounds of
-the legs say, so that a repetition on a machine that is busy otherwise lies within it; a verdict must not
-contradict them, see `decide`. What all of this finds under recorded noise: `benchmarks/contest_simulation.py`.
+the legs say, so that a repetition on a machine that is busy otherwise lies within it. This one interval decides
+and is printed. What it finds under recorded noise: `benchmarks/contest_simulation.py`.
 """
 
 import math
@@ -20,19 +20,26 @@ import numpy as np
 
 from edgeopt.measure.limits import lies
 from edgeopt.measure.report import Verdict
-from edgeopt.measure.stats import Interval, direction, trimmed, trimmed_interval
+from edgeopt.measure.stats import (
+    EQUAL_PERCENT,
+    NO_DIFFERENCE,
+    TOO_FEW,
+    Interval,
+    direction,
+    trimmed,
+    trimmed_interval,
+)
 from edgeopt.measure.terms import CONTEST, LUCK_PERCENT, Turns
 
-# What each look may err, as a share of what all may: with independent normal noise, all looks together then err as
-# often as they may (simulated, see tests/measure/test_sequential.py).
-_SHARE = 0.13
 # With fewer fresh processes luck is not averaged out, and between equal models smaller differences than this are
 # seen too often (`benchmarks/contest_simulation.py --starting 100`).
 _FRESH_LEGS = 3
 
 
-_Ends = tuple[float, float, float]
-"""A middle and the ends of its interval, as logarithms."""
+# The confidence of what the median rounds say. At that of the undisturbed slices, a busy machine would hide one
+# real 5 % in four; at this one it hides one in thirty, and a side that jumps between two speeds is called faster
+# less than half as often as by the undisturbed slices alone (simulated, see above).
+_TYPICAL = 0.5
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -47,6 +54,10 @@ class Rules(msgspec.Struct, frozen=True):
     """The numbers of legs after which it is judged."""
     error: float = CONTEST.error
     """The chance, over all looks and all pairs, of calling a difference where none is."""
+    look_share: float = CONTEST.look_share
+    """The share of `error` at each look."""
+    fewest: int = 2
+    """No difference is called with fewer legs."""
     same_percent: float = CONTEST.same_percent
     """A smaller difference is not worth a verdict."""
     at_most_percent: float = CONTEST.at_most_percent
@@ -70,6 +81,8 @@ def rules_of(terms: Turns) -> Rules:
     return Rules(
         looks=terms.looks,
         error=terms.error,
+        look_share=terms.look_share,
+        fewest=max(2, terms.fewest_legs),
         same_percent=terms.same_percent,
         at_most_percent=terms.at_most_percent,
     )
@@ -119,24 +132,21 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
         return None
     looks = sum(look <= count for look in rules.looks) + (count not in rules.looks)
     rounds = sum(leg.rounds for leg in legs)
-    confidence = 1 - _SHARE * rules.error
+    confidence = 1 - rules.look_share * rules.error
     calm = trimmed_interval([leg.calm for leg in legs], confidence)
-    typical = trimmed_interval([leg.typical for leg in legs], confidence)
-    alone = Interval(_exp(calm[0]), _exp(calm[1]), _exp(calm[2]), rounds, confidence)
-    both = msgspec.structs.replace(
-        alone, low=min(alone.low, _exp(typical[1])), high=max(alone.high, _exp(typical[2]))
-    )
-    least = _least(legs, rules)
-    verdict = _verdict(count, alone, least)
-    torn = count > 1 and _torn(calm, typical, verdict, math.log1p(rules.same_percent / 100))
-    if torn:
-        # There is no verdict but on what both say.
-        verdict = _verdict(count, both, least)
-    speedup = _told(alone, both, verdict)
-    widest = max(abs(math.log(speedup.low)), abs(math.log(speedup.high))) if speedup.low > 0 else math.inf
-    proved = verdict in {"faster", "slower"} or widest < math.log1p(rules.at_most_percent / 100)
-    at_most = 100 * (_exp(widest) - 1) if verdict == "no difference seen" else None
+    typical = trimmed_interval([leg.typical for leg in legs], _TYPICAL)
+    low, high = min(calm[1], typical[1]), max(calm[2], typical[2])
+    speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
     luck = _luck_percent(legs)
+    least = 1 + max(rules.same_percent, luck) / 100
+    verdict: Verdict = TOO_FEW if count < rules.fewest else direction(speedup, least)
+    # Processes that stay the same may hide as much besides.
+    widest = _exp(max(abs(low), abs(high)) + math.log1p(luck / 100))
+    at_most = 100 * (widest - 1)
+    if verdict == NO_DIFFERENCE and at_most > EQUAL_PERCENT:
+        verdict = "too noisy to tell"
+    torn = count > 1 and verdict not in {"faster", "slower"} and not calm[1] <= typical[0] <= calm[2]
+    proved = verdict in {"faster", "slower"} or at_most < rules.at_most_percent
     proved = proved and all(lies(speedup, limit, luck) != "across" for limit in rules.limits)
     done = last or (proved and rounds >= rules.rounds_least)
     kept = [legs[k] for k in trimmed([leg.calm for leg in legs])]
@@ -144,38 +154,12 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
         _exp(math.fsum(values) / len(kept))
         for values in ([leg.first for leg in kept], [leg.second for leg in kept])
     )
-    return Decision(done, verdict, speedup, at_most, looks, torn, luck, first_ms, second_ms)
-
-
-def _told(alone: Interval, both: Interval, verdict: Verdict) -> Interval:
-    """The interval of the undisturbed slices and the median rounds, on the side of 1x that the verdict names."""
-    low = alone.low if verdict == "faster" and both.low <= 1 else both.low
-    high = alone.high if verdict == "slower" and both.high >= 1 else both.high
-    return msgspec.structs.replace(both, low=low, high=high)
-
-
-def _torn(calm: _Ends, typical: _Ends, verdict: Verdict, same: float) -> bool:
-    """Whether the median round points the other way than a verdict, or lies beyond an interval that has none."""
-    if calm[1] > typical[2] or typical[1] > calm[2]:
-        return True
-    if verdict == "faster":
-        return typical[0] < 0
-    if verdict == "slower":
-        return typical[0] > 0
-    return max(calm[1] - typical[0], typical[0] - calm[2]) > same
-
-
-def _least(legs: Sequence[Leg], rules: Rules) -> float:
-    """The smallest factor that is worth a verdict."""
-    return 1 + max(rules.same_percent, _luck_percent(legs)) / 100
+    told = at_most if verdict == NO_DIFFERENCE else None
+    return Decision(done, verdict, speedup, told, looks, torn, luck, first_ms, second_ms)
 
 
 def _luck_percent(legs: Sequence[Leg]) -> float:
     return 0.0 if sum(leg.fresh for leg in legs) >= _FRESH_LEGS else LUCK_PERCENT
-
-
-def _verdict(legs: int, speedup: Interval, least: float) -> Verdict:
-    return "too few rounds to tell" if legs < 2 else direction(speedup, least)
 
 
 def _exp(value: float) -> float:

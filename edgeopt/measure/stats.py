@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
+
+from edgeopt import units
 
 _RESAMPLES = 2000
 _ENOUGH_TO_TRIM = 9
@@ -14,11 +16,13 @@ SAME = 1.02
 """Two processes of one and the same model differ by up to this much, by where their memory happens to lie; more
 rounds make an interval narrower and not this."""
 
-WIDEST = 3.0
-"""An interval whose ends are further apart than this factor says nothing of how small a difference is."""
+EQUAL_PERCENT = 5.0
+"""Sides are called equal only if the whole interval of their ratio is closer to 1x than this."""
 
-FASTER, NO_DIFFERENCE, TOO_NOISY = "faster", "no difference seen", "too noisy to tell"
-TOO_FEW = "too few rounds to tell"
+FASTER: Final = "faster"
+NO_DIFFERENCE: Final = "no difference seen"
+TOO_NOISY: Final = "too noisy to tell"
+TOO_FEW: Final = "too few rounds to tell"
 UNDECIDED = (NO_DIFFERENCE, TOO_NOISY, TOO_FEW)
 """The verdicts that call neither side faster."""
 Direction = Literal["faster", "slower", "no difference seen", "too noisy to tell"]
@@ -33,8 +37,19 @@ class Interval(msgspec.Struct, frozen=True):
     rounds: int
     confidence: float = 0.95
 
+    @property
+    def usable(self) -> bool:
+        """Narrow enough to say something."""
+        return units.usable_interval(self.low, self.high)
+
     def __str__(self) -> str:
-        return f"{self.median:.2f}x [{self.low:.2f} {self.high:.2f}]"
+        return f"{self.median:.2f}x [{self.low:.2f} {self.high:.2f}]" if self.usable else units.NO_INTERVAL
+
+
+IDENTICAL: Final = "identical"
+"""The verdict on a deployment and the same deployment: there is nothing to measure."""
+UNITY = Interval(1.0, 1.0, 1.0, 0, 1.0)
+"""How many times as fast something is as itself."""
 
 
 def bootstrap_median(values: Sequence[float], confidence: float = 0.95, seed: int = 0) -> Interval:
@@ -142,14 +157,14 @@ def verdict(ratio: Interval) -> str:
 def direction(ratio: Interval, least: float = 1.0) -> Direction:
     """What an interval says where there are rounds enough; a difference below the factor `least` is not called.
 
-    Where it does not lie on one side of 1x and is wider than a factor of three, "no difference" would be a claim:
-    such a difference may be large.
+    "No difference" is a claim too: it needs the whole interval within `EQUAL_PERCENT` of 1x.
     """
     if ratio.low > 1.0 and ratio.median > least:
-        return "faster"
+        return FASTER
     if ratio.high < 1.0 and ratio.median < 1 / least:
         return "slower"
-    return "too noisy to tell" if ratio.high > WIDEST * ratio.low else "no difference seen"
+    equal = 1 + EQUAL_PERCENT / 100
+    return NO_DIFFERENCE if 1 / equal <= ratio.low and ratio.high <= equal else TOO_NOISY
 
 
 def paired_ratios(baseline: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -9,6 +9,8 @@ from typing import Literal
 import msgspec
 
 LOOKS = (3, 4, 6, 9, 13, 19, 28, 41)
+PROOF_LOOKS = (8, 12, 18)
+"""Of a proof: Student's factor is 5 with eight legs and 22 with three."""
 LUCK_PERCENT = 4.0
 """Two processes of one model may differ by this for their whole life; fresh ones average it out."""
 
@@ -26,6 +28,9 @@ class Turns(msgspec.Struct, frozen=True):
     """What becomes of it when one crashes, hangs or answers nonsense."""
     error: float = 0.0
     """The chance, over all looks, of calling a difference where none is; 0: nothing is called."""
+    look_share: float = 0.13
+    """The share of `error` at each look, so that all looks together err as often as they may: simulated with
+    independent normal noise, see tests/measure/test_sequential.py."""
     same_percent: float = 0.0
     """A smaller difference is not worth a verdict."""
     at_most_percent: float = 0.0
@@ -36,6 +41,8 @@ class Turns(msgspec.Struct, frozen=True):
     """It is over at a look where two are further apart than this."""
     keeps: tuple[float, ...] = ()
     """Who has less than this share of the best speed leaves: one for each look. It is over when one is left."""
+    fewest_legs: int = 0
+    """No difference is called with fewer legs."""
     legs: tuple[int, ...] = ()
     """The most legs of fresh processes, for the first candidate and for those behind it."""
     leg_rounds: tuple[int, int] = (0, 0)
@@ -62,18 +69,19 @@ CONTEST = Turns(
 # than the candidate is wrong.
 PROOF = Turns(
     "proof of a search",
-    LOOKS,
-    fewest=3,
+    PROOF_LOOKS,
     falls="ends it",
     error=2 * 0.025 / 4,
+    look_share=0.3,
     same_percent=2.0,
     at_most_percent=2.0,
-    patient=6,
-    legs=(13, 6, 6, 6),
-    leg_rounds=(4, 8),
+    patient=8,
+    fewest_legs=8,
+    legs=(18, 12, 8, 8),
+    leg_rounds=(2, 8),
 )
 # One false "faster" in forty, of `quantize` and of `replay`.
-QUANTIZED = msgspec.structs.replace(PROOF, name="proof of a file", error=0.05, legs=(9,))
+QUANTIZED = msgspec.structs.replace(PROOF, name="proof of a file", error=0.05, legs=(12,))
 # Two processes in the same state for all rounds may be told apart by luck alone; cold starts have one each.
 COLD = Turns("cold starts", (9,), error=0.02, same_percent=1.0)
 PACED = Turns("paced", (9,), error=0.02, same_percent=LUCK_PERCENT)
@@ -87,6 +95,7 @@ FIGURES = Turns("other figures than speed", (6,), 2, keeps=(0.0,))
 # Two that are close have a few rounds more.
 OPTIONS = Turns("options of two", (4, 5, 6, 7, 8), 2, "ends it", apart_percent=5.0)
 LOADS = Turns("loads of the baseline", (4,))
+ALONE = Turns("a bundle of the baseline itself", (10,), fewest=2)
 METERED = Turns("energy of all", (3,))
 METERED_FINAL = Turns("energy of the least", (8,))
 METERED_PROOF = Turns("energy of a proof", (11,))
@@ -97,5 +106,5 @@ OPERATORS = Turns("single operators", (3,))
 
 TABLE = (
     *(CONTEST, PROOF, QUANTIZED, COLD, PACED, CONCURRENT, OPENING, TUNING, FINAL, FIGURES, OPTIONS, LOADS),
-    *(METERED, METERED_FINAL, METERED_PROOF, GAPS, PLANS, LAYERS, OPERATORS),
+    *(ALONE, METERED, METERED_FINAL, METERED_PROOF, GAPS, PLANS, LAYERS, OPERATORS),
 )

@@ -16,7 +16,6 @@ from edgeopt.events import Emit, ignore
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.keywords import read, takes
 from edgeopt.search.aim import aim_of
-from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.deliver import deliver
 from edgeopt.search.delivering.delivery import Raced
 from edgeopt.search.delivering.pick import pick as deliver_picked
@@ -35,7 +34,7 @@ from edgeopt.search.racing.loads import Plain, settle
 from edgeopt.search.remembered import Remembered
 from edgeopt.search.settings import Settings, Wishes, check, inputs_of
 from edgeopt.search.stages import delivery_of, material_of, plan_terms_of
-from edgeopt.search.stopping import Ending, nothing_yet
+from edgeopt.search.stopping import Ending, clock_for, nothing_yet
 from edgeopt.workspace import WORK, workspace
 
 
@@ -84,7 +83,7 @@ def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> 
         prepared, baseline = prepare(settings, place, stack)
         if stop.is_set():
             raise nothing_yet("reading the model", kept=memory.on)
-        aim, clock, room = aim_of(settings), Clock(begin_s, prepared.limit_s), None
+        aim, clock, room = aim_of(settings), clock_for(begin_s, prepared.limit_s, baseline.contender), None
         meter = open_meter(aim.objective, prepared.profile.backends.order, stack)
         if known is not None:
             baseline = replace(baseline, candidate=known.baseline)

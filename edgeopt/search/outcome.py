@@ -16,7 +16,7 @@ from edgeopt.measure.stats import Interval
 from edgeopt.measure.taken import Taken
 from edgeopt.search.shapes.by_size import SizeTimes
 
-SCHEMA = 1
+SCHEMA = 2
 Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
 Verdict = Literal["faster", "better", "picked", "undecided", "keep what you have"]
 CURRENT = "current"
@@ -68,7 +68,10 @@ class CandidateReport(msgspec.Struct, frozen=True):
     status: Status
     reason: str
     speedup: Interval | None = None
+    """How many times as fast as the baseline: the one figure that every view shows. From the written bundle where
+    that was measured, otherwise from the race, relative to the winner's."""
     latency_ms: float | None = None
+    """The baseline's time divided by the speed-up; of a run under load where throughput is maximized."""
     accuracy_db: float | None = None
     accuracy_low_db: float | None = None
     """What resampling says the accuracy may be on other samples (lower bound)."""
@@ -77,21 +80,11 @@ class CandidateReport(msgspec.Struct, frozen=True):
     size_bytes: int | None = None
     throughput_per_s: float | None = None
     """Samples a second, if throughput is maximized."""
-    by_way_of_best: float | None = None
-    """How many times as fast as the baseline, by way of the best of those that it ran with: only what was measured
-    in the same rounds can be compared."""
     of_best: float | None = None
     """Its speed as a share of that of the best it ran with last, where it is out for that."""
-    proof: Interval | None = None
-    """How many times as fast as the baseline, from a written bundle; None where that was not measured."""
+    proved: bool = False
+    """The speed-up is that of the written bundle, in fresh processes."""
     proof_verdict: str = ""
-
-    @property
-    def pace(self) -> float | None:
-        """How many times as fast as the baseline, as candidates are best compared with each other."""
-        if self.by_way_of_best is not None:
-            return self.by_way_of_best
-        return self.speedup.median if self.speedup else None
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -199,6 +192,6 @@ def in_order(outcome: Outcome) -> list[CandidateReport]:
         return list(outcome.candidates)
 
     def place(report: CandidateReport) -> tuple[int, float]:
-        return _RANKS.get(report.status, len(_RANKS)), -(report.pace or 0.0)
+        return _RANKS.get(report.status, len(_RANKS)), -(report.speedup.median if report.speedup else 0.0)
 
     return sorted(outcome.candidates, key=place)

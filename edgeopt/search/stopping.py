@@ -9,17 +9,20 @@ from typing import Final
 from edgeopt.errors import StoppedError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.measure.contender import Contender
-from edgeopt.measure.legs import SHORT_FEWEST, leg_rounds
+from edgeopt.measure.legs import FEWEST, proof_seconds
 from edgeopt.measure.rounds import slice_ms
 from edgeopt.search.clock import Clock
 
 STOPPING: Final = "stopping"
 LAST_LOOK_S = 2.0
 """Seconds that candidates race if none has raced when the search is asked to end."""
-LEGS = (9, 4)
-"""Of the best, and of the one behind it, at most, when there is little time to prove."""
-# Of all processes of one leg, without what it takes to load the model.
-_STARTING_S = 0.8
+PROVED_WHEN_STOPPED = 2
+"""The number of candidates that may still prove themselves."""
+# Proofs that are reserved for: one that is not clear at once takes longer.
+_PROOFS = 1.5
+_MOST_FOR_PROOFS = 0.5
+# What it takes to measure the source from a bundle and to write that, besides loading it twice.
+_KEEPING_S = 1.0
 
 
 class Stop(threading.Event):
@@ -49,6 +52,12 @@ def nothing_yet(phase: str, *, kept: bool) -> StoppedError:
         f"Stopped while {phase}: nothing is proved faster yet, nothing was written.",
         "Variants are in the cache: run the same command to continue." if kept else "",
     )
+
+
+def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> Clock:
+    """The clock of a search: a proof and its bundle are reserved for, up to a share of the time."""
+    proof_s = _PROOFS * proof_seconds(baseline) + keeping_seconds(baseline)
+    return Clock(begin_s, limit_s, min(_MOST_FOR_PROOFS * limit_s, proof_s))
 
 
 @dataclass(slots=True)
@@ -84,7 +93,7 @@ class Ending:
         """Says, once, that the search is ending and how long that takes."""
         if self._ends_at is not None:
             return
-        left_s = _left_s(self.baseline, to_race)
+        left_s = _racing_s(self.baseline, to_race) + proof_seconds(self.baseline)
         self._ends_at = time.monotonic() + left_s
         self.emit(Progress(STOPPING, "proving the best so far", time_left_s=left_s))
         told = f"about {math.ceil(left_s)} s; press Ctrl-C again to end at once."
@@ -96,14 +105,26 @@ class Ending:
             return usual
         self.note("proving")
         late = place > 0 and self._ends_at is not None and time.monotonic() >= self._ends_at
-        return min(usual, LEGS[place]) if place < len(LEGS) and not late else 0
+        return min(usual, FEWEST) if place < PROVED_WHEN_STOPPED and not late else 0
+
+    @property
+    def proofs_end_s(self) -> float:
+        """The moment at which proofs must be over, so that the bundle is written within the time limit."""
+        return self.clock.ends_s - keeping_seconds(self.baseline)
+
+    @property
+    def has_time_to_prove(self) -> bool:
+        """Whether another proof fits."""
+        return time.monotonic() + proof_seconds(self.baseline) < self.proofs_end_s
 
 
-def _left_s(baseline: Contender, to_race: int) -> float:
-    """By the source, which is seldom the faster; most proofs are clear as soon as they may be."""
+def _racing_s(baseline: Contender, to_race: int) -> float:
+    """By the source, which is seldom the faster."""
     run_ms = baseline.slices_ms[-1] if baseline.slices_ms else baseline.loaded.first_run_ms
     slice_s = max(slice_ms(run_ms), run_ms) / 1e3
-    racing_s = max(LAST_LOOK_S, 2 * (to_race + 1) * slice_s) if to_race else 0.0
-    starting_s = _STARTING_S + 2 * baseline.loaded.load_ms / 1e3
-    leg_s = starting_s + 2 * (leg_rounds(starting_s, 2 * slice_s) + 1) * slice_s
-    return racing_s + SHORT_FEWEST * leg_s
+    return max(LAST_LOOK_S, 2 * (to_race + 1) * slice_s) if to_race else 0.0
+
+
+def keeping_seconds(baseline: Contender) -> float:
+    """What it takes to deliver the source where nothing is proved, or to write what is."""
+    return _KEEPING_S + 2 * (baseline.loaded.load_ms + baseline.loaded.first_run_ms) / 1e3

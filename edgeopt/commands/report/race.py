@@ -21,7 +21,7 @@ _PRECISION = "precision"
 
 
 def points_of(found: Outcome) -> tuple[Point, ...]:
-    """Every candidate as of the race, including the winner, so that all can be compared."""
+    """Every candidate with the one estimate of its speed."""
     points = [_point(found, each) for each in found.candidates]
     return with_front(points)
 
@@ -153,7 +153,7 @@ def _point(found: Outcome, report: CandidateReport) -> Point:
         status=report.status,
         # The winner is the first of the list, so its own name adds nothing.
         reason=report.reason.replace(found.winner.name, "the result"),
-        time_ms=_baseline_ms(found) / report.pace if report.pace else None,
+        time_ms=_baseline_ms(found) / ratio.median if ratio else None,
         ratio=ratio,
         snr_db=report.accuracy_db,
         low_db=report.accuracy_low_db,

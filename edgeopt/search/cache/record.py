@@ -9,7 +9,7 @@ import msgspec
 FILE = "record.json"
 FILES = "files"
 """The folder of an entry with its files."""
-SCHEMA = 1
+SCHEMA = 2
 
 
 class DamagedError(Exception):

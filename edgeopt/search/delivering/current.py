@@ -12,7 +12,7 @@ from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.events import Progress
 from edgeopt.hw.device import fingerprint
-from edgeopt.measure.legs import SHORT_FEWEST
+from edgeopt.measure.legs import FEWEST
 from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for
 from edgeopt.search.delivering.proving import Written, measured
 from edgeopt.search.delivering.report import Case, evidence_of
@@ -31,7 +31,7 @@ def keep_current(delivery: Delivery, raced: Raced, current: Bundle) -> Outcome:
     notes.emit(Progress("proving", "what runs today"))
     size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
     alone = dataclasses.replace(proving, rivals=proving.rivals._replace(today=None))
-    found = measured(alone, means, Written(current.folder, size_bytes, case.baseline.calls), SHORT_FEWEST)
+    found = measured(alone, means, Written(current.folder, size_bytes, case.baseline.calls), FEWEST)
     if not found.proof.met:
         notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
     made_here = is_wrapped(current, means.ground.folder)

@@ -1,10 +1,8 @@
 """Writes the bundle, measures it again as written, and hands it out only when it is faster and good."""
 
-import time
 from collections.abc import Iterator, Sequence
 
 from edgeopt.errors import TrialError, VerificationError
-from edgeopt.measure.legs import SHORT_FEWEST
 from edgeopt.measure.terms import PROOF
 from edgeopt.search.delivering.conditions import check_limits, told, wins
 from edgeopt.search.delivering.current import keep_current
@@ -46,7 +44,7 @@ def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tup
         legs = ending.legs(place, usual)
         if not legs:
             return
-        if place and time.monotonic() >= ending.clock.until(1.0):
+        if place and not ending.has_time_to_prove:
             left = min(len(line), len(PROOF.legs)) - place
             several = "promising candidate was" if left == 1 else "promising candidates were"
             notes.tell(
@@ -99,7 +97,7 @@ def _kept(delivery: Delivery, raced: Raced) -> Outcome:
         return keep_current(delivery, raced, today)
     with written(delivery, raced, source) as bundle:
         try:
-            proof = prove(delivery, raced.means, bundle, SHORT_FEWEST)
+            proof = prove(delivery, raced.means, bundle, 0)
         except TrialError as error:
             raise VerificationError(
                 f"The source model could not be measured from a bundle: {error.message}.",

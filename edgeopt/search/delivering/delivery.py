@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from edgeopt.bundle.processing.attach import Attached
 from edgeopt.search.aim import Aim
 from edgeopt.search.delivering.golden import Golden
-from edgeopt.search.delivering.proving import Means, Proving, Written, measured
+from edgeopt.search.delivering.proving import Means, Proving, Written, measured, unchanged
 from edgeopt.search.delivering.report import Case, Told, outcome_of
 from edgeopt.search.making.made import Variants
 from edgeopt.search.outcome import Candidate, Outcome, Proof
@@ -36,8 +36,8 @@ class Raced:
 
 
 def prove(delivery: Delivery, means: Means, bundle: Written, legs: int) -> Proof:
-    """Measures a bundle as it was written, and adds golden samples from that."""
-    found = measured(delivery.proving, means, bundle, legs)
+    """Measures a bundle as it was written, and adds golden samples from that; no `legs`: it runs the baseline."""
+    found = measured(delivery.proving, means, bundle, legs) if legs else unchanged(delivery.proving, means, bundle)
     delivery.golden.put(bundle.folder, found.outputs, found.reference, means.notes)
     return found.proof
 

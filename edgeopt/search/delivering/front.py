@@ -26,7 +26,7 @@ class Figures(NamedTuple):
 
 
 def front_of(candidates: Sequence[CandidateReport]) -> tuple[str, ...]:
-    """The names of those on the front, as they stood in the race against the baseline."""
+    """The names of those on the front, by their speed against the baseline."""
     places = front([_figures(each) for each in candidates])
     return tuple(candidates[place].candidate.name for place in places)
 
@@ -72,6 +72,6 @@ def _losses(each: Figures) -> tuple[float, float, float, float]:
 
 
 def _figures(each: CandidateReport) -> Figures:
-    time = 1 / each.pace if each.pace else None
+    time = 1 / each.speedup.median if each.speedup else None
     peak = each.memory.peak_bytes if each.memory else None
     return Figures(each.status, time, each.accuracy_db, peak, each.size_bytes)

@@ -1,8 +1,7 @@
 """How many legs of fresh processes a candidate may take to prove itself, and what may be called faster then."""
 
-from edgeopt.measure.legs import LONGEST_S, Terms
+from edgeopt.measure.legs import Terms
 from edgeopt.measure.terms import PROOF
-from edgeopt.search import stopping
 from edgeopt.search.objectives import Objective
 from edgeopt.search.stopping import Ending
 
@@ -17,6 +16,4 @@ def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today
 
     alone = bool(today) and objective.figure is None
     wanted = range(rivals if alone else 0, rivals + today)
-    # Who asks for a search of two seconds does not wait for four times eight of proofs.
-    patience_s = min(LONGEST_S, ending.clock.limit_s)
-    return Terms(PROOF, most, ending.clock.until(1.0), wanted, is_stopped, min(most, stopping.LEGS[0]), patience_s)
+    return Terms(PROOF, most, ending.proofs_end_s, wanted, is_stopped)

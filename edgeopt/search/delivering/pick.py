@@ -5,6 +5,7 @@ import msgspec
 from edgeopt import units
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.graph.accuracy import decibels
+from edgeopt.measure.terms import PROOF
 from edgeopt.nearest import near
 from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove
 from edgeopt.search.delivering.front import EXACT_DB
@@ -15,7 +16,6 @@ from edgeopt.search.making.made import Variants
 from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
 
-_LEGS = 4
 # A smaller share of the winner's is not worth telling.
 _COUNTS = 0.01
 _MAY_BE_PICKED = frozenset({"winner", "lost"})
@@ -35,7 +35,7 @@ def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Cand
     """Makes, proves and writes this one; VerificationError where it does not hold."""
     raced = Raced(_made(gathering, candidate), [], means)
     with written(delivery, raced, candidate) as bundle:
-        proof = prove(delivery, means, bundle, _LEGS)
+        proof = prove(delivery, means, bundle, PROOF.legs[0])
         if not proof.met:
             reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
             raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the floor.")

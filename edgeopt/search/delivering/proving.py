@@ -1,30 +1,34 @@
 """Measures a bundle as it was written, in fresh processes, against the baseline and what runs today."""
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.read import Bundle
 from edgeopt.data.judging.judged import Judged
 from edgeopt.data.samples import Samples
+from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.weak_samples import weak_samples
 from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.instruments.energy import EnergyMeter
-from edgeopt.measure.instruments.machine_state import sentence
+from edgeopt.measure.instruments.machine_state import StateSampler, sentence
 from edgeopt.measure.legs import Found, Pack, Starter, Terms, run_legs
 from edgeopt.measure.messages import Load
-from edgeopt.measure.rounds import run_rounds, slice_ms
-from edgeopt.measure.sequential import Decision
-from edgeopt.measure.stats import FASTER, paired_ratios, sign_interval
+from edgeopt.measure.pairs import Pairs
+from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
+from edgeopt.measure.sequential import Decision, rules_of
+from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
 from edgeopt.measure.taken import taken_by
-from edgeopt.measure.terms import METERED_PROOF
+from edgeopt.measure.terms import ALONE, METERED_PROOF, PROOF
 from edgeopt.measure.trial import rotated
 from edgeopt.search.delivering.legs import terms_of
 from edgeopt.search.notes import Notes
@@ -119,7 +123,7 @@ def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Prov
     All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
     of them falls.
     """
-    goal, ways = proving.standard.goal, tuple(dict.fromkeys((bundle.calls, proving.rivals.baseline.calls)))
+    ways = tuple(dict.fromkeys((bundle.calls, proving.rivals.baseline.calls)))
     with ExitStack() as stack:
         sides = [*_sides(proving, means.ground, bundle, ways)]
         starter = Starter(means.ground.host, sides, stack, proving.objective.by_sample)
@@ -129,8 +133,7 @@ def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Prov
         found = _raced(means, pack, starter, terms)
         if found.warning:
             means.notes.tell(found.warning)
-        weak = weak_samples(answered.accuracy, goal.needed, proving.standard.usual) if goal.is_ratio else None
-        means.notes.warn_once(weak.warning if weak is not None else "")
+        means.notes.warn_once(_weak(proving, answered))
         faced = list(zip(pack.others, found.decisions, strict=True))
         against = _hardest(faced[: len(ways)])
         today = _hardest(faced[len(ways) :]) if proving.rivals.today is not None else None
@@ -138,20 +141,57 @@ def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Prov
         return Proved(proof, answered.reference, answered.single)
 
 
+def unchanged(proving: Proving, means: Means, bundle: Written) -> Proved:
+    """Figures of a bundle that runs the baseline itself, as it is: nothing to compare its speed with.
+
+    Raises TrialError if it falls.
+    """
+    sides = [*_sides(proving, means.ground, bundle, [bundle.calls])][:2]
+    with ExitStack() as stack:
+        pack = Starter(means.ground.host, sides, stack, proving.objective.by_sample).first()
+        answered, alone = _answered(proving, means.ground, pack, bundle.calls.batch), pack.first
+        pack.others[0].close()
+        means.notes.warn_once(_weak(proving, answered))
+        watch = DeviceWatch(StateSampler(lambda: ()))
+        until_s = means.ending.proofs_end_s
+        if means.meter is not None:
+            meter_all(means.meter, [alone], means.notes.emit, METERED_PROOF)
+        span_ms = slice_ms(alone.loaded.first_run_ms)
+        for _ in run_slices([alone], ALONE, lambda: span_ms, watch, is_late=lambda: time.monotonic() > until_s):
+            """Each is kept by the contender."""
+        if alone.failure is not None:
+            raise alone.error or TrialError(alone.failure)
+        own = min(alone.slices_ms)
+        decision = Decision(True, TOO_FEW, UNITY, None, 0, first_ms=own, second_ms=own)
+        found = Found(Pairs.of(0, rules_of(PROOF)), watch.states, 1, 1, 0.0)
+        faced = _Faced(alone, decision, IDENTICAL)
+        proof = _proof(proving, bundle, alone, faced, None, answered, found)
+        proof = msgspec.structs.replace(proof, less=None, by_size=())
+        return Proved(proof, answered.reference, answered.single)
+
+
+def _weak(proving: Proving, answered: Answered) -> str:
+    goal = proving.standard.goal
+    weak = weak_samples(answered.accuracy, goal.needed, proving.standard.usual) if goal.is_ratio else None
+    return weak.warning if weak is not None else ""
+
+
 def _sides(proving: Proving, ground: Ground, bundle: Written, ways: Sequence[Calls]) -> Sequence[Side]:
     """The bundle, then the ways to run the baseline, then those to run what runs today."""
 
-    def side(name: str, backend: str, path: Path, how: Calls) -> Side:
-        load = Load(backend, ground.host.put(path), {}, ground.host.put(ground.samples_path), batch=how.batch)
-        return Side(name, load, concurrency=how.callers)
-
-    sides = [side("bundle", "bundle", bundle.folder, bundle.calls)]
     rivals = proving.rivals
-    sides += [side("baseline", rivals.baseline.backend, rivals.model, how) for how in ways]
+    sides = [_side(ground, "bundle", "bundle", bundle.folder, bundle.calls)]
+    sides += [_side(ground, "baseline", rivals.baseline.backend, rivals.model, how) for how in ways]
     if rivals.today is not None:
         folder, known = rivals.today.folder, _ways_of_today(rivals.today, proving.objective)
-        sides += [side("current", "bundle", folder, how) for how in dict.fromkeys((bundle.calls, *known))]
+        called = dict.fromkeys((bundle.calls, *known))
+        sides += [_side(ground, "current", "bundle", folder, how) for how in called]
     return sides
+
+
+def _side(ground: Ground, name: str, backend: str, path: Path, how: Calls) -> Side:
+    load = Load(backend, ground.host.put(path), {}, ground.host.put(ground.samples_path), batch=how.batch)
+    return Side(name, load, concurrency=how.callers)
 
 
 def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
@@ -225,7 +265,7 @@ def _proof(
         met=answered.met,
         tail=judged.tail,
         weakest=judged.weakest,
-        legs=found.processes,
+        legs=found.legs,
     )
 
 

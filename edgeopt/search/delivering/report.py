@@ -1,6 +1,6 @@
 """Puts a search into records: the outcome, the deployment profile, its evidence, the ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.accuracy import decibels
 from edgeopt.hw.device import Device, device_for_evidence, fingerprint
-from edgeopt.measure.stats import SAME, TOO_FEW, TOO_NOISY
+from edgeopt.measure.stats import EQUAL_PERCENT, IDENTICAL, TOO_FEW, TOO_NOISY, UNITY
 from edgeopt.profiles import TargetProfile
 from edgeopt.search.delivering.front import front_of
 from edgeopt.search.delivering.steps import steps_of
@@ -77,7 +77,7 @@ def outcome_of(
     case: Case, variants: Variants, entries: Sequence[Entry], winner: Candidate, proof: Proof, told: Told
 ) -> Outcome:
     kept, cut_short = case.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
-    candidates = tuple(_candidate_report(e, entries) for e in entries)
+    candidates = tuple(candidate_reports(case, entries, winner, proof))
     undecided = undecided_by(proof, candidates, variants.reports) if kept else ()
     found = _undecided(undecided) if undecided else _found(case, winner, proof)
     word = "Undecided" if undecided else "Keep what you have"
@@ -113,13 +113,16 @@ def undecided_by(
     proof: Proof, candidates: Sequence[CandidateReport], variants: Sequence[VariantReport]
 ) -> tuple[str, ...]:
     """Why nothing being proved does not mean that nothing is faster; empty where it does."""
-    unsure = (TOO_NOISY, TOO_FEW)
+    unsure, worth = (TOO_NOISY, TOO_FEW), 1 + EQUAL_PERCENT / 100
     reasons = []
-    noisy = [e for e in candidates if e.proof and e.proof_verdict in unsure and e.proof.high > SAME]
+    tried = [e for e in candidates if e.proof_verdict in unsure and e.speedup]
+    noisy = [(e, e.speedup) for e in tried if e.speedup and (not e.proved or e.speedup.high > worth)]
     if noisy:
-        names = "; ".join(f"{each.candidate.name} {each.proof}" for each in noisy)
-        reasons.append(f"{units.count(len(noisy), 'proof')} {noisy[0].proof_verdict} ({names})")
-    elif proof.verdict in unsure and not any(each.proof for each in candidates):
+        names = "; ".join(
+            f"{each.candidate.name} {speedup if each.proved else units.NO_INTERVAL}" for each, speedup in noisy
+        )
+        reasons.append(f"{units.count(len(noisy), 'proof')} {noisy[0][0].proof_verdict} ({names})")
+    elif proof.verdict in unsure and not any(each.proof_verdict for each in candidates):
         reasons.append(f"the proof is {proof.verdict} ({proof.speedup})")
     late = sum(variant.late for variant in variants)
     if late:
@@ -236,6 +239,68 @@ def _better(objective: Objective) -> str:
     return "faster" if objective.figure is None else f"better ({objective.title}) and not slower"
 
 
+def candidate_reports(
+    case: Case, entries: Sequence[Entry], winner: Candidate, proof: Proof
+) -> Iterator[CandidateReport]:
+    """Each candidate with the one estimate of its speed.
+
+    Races compare candidates with each other better than with the baseline, so who was not measured from a bundle
+    stands as far from the winner as in the race.
+    """
+    own = next((pace for e in entries if e.candidate == winner and (pace := _pace(e, entries))), None)
+    scale = proof.speedup.median / own if own and not case.is_kept(winner) else 1.0
+    for entry in entries:
+        report = _race_report(case, proof, entry, _pace(entry, entries), scale)
+        if entry.candidate == winner:
+            yield msgspec.structs.replace(
+                report,
+                status="winner",
+                reason="",
+                of_best=None,
+                speedup=proof.speedup,
+                proved=proof.verdict != IDENTICAL,
+                latency_ms=proof.latency_ms,
+                accuracy_db=proof.accuracy_db,
+                memory=proof.memory or report.memory,
+                throughput_per_s=proof.figure if case.objective.by_sample else None,
+            )
+        else:
+            yield report
+
+
+def _race_report(case: Case, proof: Proof, entry: Entry, pace: float | None, scale: float) -> CandidateReport:
+    own = entry.speedup
+    # A proof without enough processes says less than the race.
+    proved = entry.proof is not None and entry.proof.usable and entry.candidate != case.baseline
+    speedup = entry.proof if proved else None
+    if entry.candidate == case.baseline:
+        speedup = UNITY
+    elif speedup is None and own is not None and pace is not None:
+        moved = scale * pace / own.median
+        speedup = msgspec.structs.replace(own, median=scale * pace, low=own.low * moved, high=own.high * moved)
+    latency_ms, throughput_per_s = entry.latency_ms, entry.pace.throughput_per_s
+    if speedup is not None and case.objective.by_sample:
+        throughput_per_s = proof.baseline_figure and proof.baseline_figure * speedup.median
+    elif speedup is not None:
+        latency_ms = proof.baseline_ms / speedup.median
+    return CandidateReport(
+        entry.candidate,
+        entry.status,
+        entry.reason,
+        speedup,
+        latency_ms,
+        entry.accuracy_db,
+        entry.accuracy_low_db,
+        load_ms=entry.loaded.load_ms if entry.loaded else None,
+        memory=entry.memory,
+        size_bytes=entry.size_bytes,
+        throughput_per_s=throughput_per_s,
+        of_best=entry.of_best if entry.status == "lost" else None,
+        proved=proved,
+        proof_verdict=entry.proof_verdict,
+    )
+
+
 def _pace(entry: Entry, entries: Sequence[Entry]) -> float | None:
     """By way of the best of those that it ran with, which may have been behind another one."""
     if entry.lead is not None:
@@ -245,26 +310,6 @@ def _pace(entry: Entry, entries: Sequence[Entry]) -> float | None:
         if ahead is not None:
             return ahead * share
     return entry.speedup.median if entry.speedup else None
-
-
-def _candidate_report(entry: Entry, entries: Sequence[Entry]) -> CandidateReport:
-    return CandidateReport(
-        entry.candidate,
-        entry.status,
-        entry.reason,
-        entry.speedup,
-        entry.latency_ms,
-        entry.accuracy_db,
-        entry.accuracy_low_db,
-        load_ms=entry.loaded.load_ms if entry.loaded else None,
-        memory=entry.memory,
-        size_bytes=entry.size_bytes,
-        throughput_per_s=entry.pace.throughput_per_s,
-        by_way_of_best=_pace(entry, entries),
-        of_best=entry.of_best if entry.status == "lost" else None,
-        proof=entry.proof,
-        proof_verdict=entry.proof_verdict,
-    )
 
 
 def _accuracy(proof: Proof) -> str:

@@ -24,12 +24,12 @@ from edgeopt.search.padding import said_of, skips_padding
 from edgeopt.search.place import Place
 from edgeopt.search.stopping import Ending
 
-# Making may take this share of the time limit; racing needs the rest.
-_MAKING_SHARE = 0.58
-# Of the time limit, when the libraries' own ways must be there: a plan must beat them, and needs time for that.
-_WHOLE_SHARE = 0.38
-# Of the time limit, when the plan must be there: what it replaces can still be made after that.
-_PLANNING_SHARE = 0.53
+# Making may take this share of the time before the proof; racing needs the rest.
+_MAKING_SHARE = 0.67
+# When the libraries' own ways must be there: a plan must beat them, and needs time for that.
+_WHOLE_SHARE = 0.44
+# When the plan must be there: what it replaces can still be made after that.
+_PLANNING_SHARE = 0.62
 # Share of the remaining time for planning: its last check and its files come after.
 _PLAN_IS_READY = 0.8
 # Share of the remaining time for a recipe that is made to hold the floor.

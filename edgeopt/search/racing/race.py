@@ -17,8 +17,8 @@ from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.screen import Entry
 from edgeopt.search.racing.standings import Ticker, final
 
-# Shares of the time limit at which each phase ends; what is left proves the bundle.
-OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.68, 0.76, 0.86
+# Shares of the time before the proof at which each phase ends.
+OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.79, 0.88, 1.0
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
 # One thread leaves the other cores to others, and does not depend on how the system places several.

@@ -56,7 +56,7 @@ def racing(entry: Entry, baseline: Contender | None = None) -> Standing:
 
 def final(entry: Entry | CandidateReport) -> Standing:
     """A candidate that is out, or has won, as the outcome will say it."""
-    ratio = entry.speedup
+    ratio = entry.speedup if isinstance(entry, CandidateReport) else entry.proof or entry.speedup
     return Standing(
         entry.candidate.name,
         entry.status,

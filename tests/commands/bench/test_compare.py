@@ -30,7 +30,7 @@ def test_two_runs_of_one_model_hardly_ever_differ(report):
         # What no number of rounds shows: where the memory of each process lies.
         one, other = 10 * np.exp(0.01 * random.standard_normal(2))
         said.append(compared(report({"a": one}, 2 * seed), report({"a": other}, 2 * seed + 1)).sides[0].verdict)
-    assert said.count("no difference seen") >= 190
+    assert said.count("faster") + said.count("slower") <= 10
 
 
 def test_a_run_that_drifted_is_trusted_less(report):

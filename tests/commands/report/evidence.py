@@ -45,7 +45,8 @@ def raced(variant, backend, options, speed, snr_db, status="lost", reason=BEHIND
     latency = 2.0 / speed if speed else None
     candidate = Candidate(variant, backend, options)
     found = CandidateReport(candidate, status, reason, ratio, latency, snr_db, snr_db, 12.0, memory(90))
-    return msgspec.structs.replace(found, of_best=0.5 if reason == BEHIND else None)
+    won = status == "winner"
+    return msgspec.structs.replace(found, of_best=0.5 if reason == BEHIND else None, proved=won)
 
 
 CANDIDATES = (

@@ -1,5 +1,6 @@
 import threading
 import time
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -27,8 +28,8 @@ KEPT = ("keep what you have", "undecided")
 def delivered(track, tmp_path, quick_profile):
     """What comes of those that raced, with these options of null models; each looked twice as fast."""
 
-    def work(*options):
-        ending = track.ending(limit_s=0.0)
+    def work(*options, limit_s=60.0):
+        ending = track.ending(limit_s=limit_s)
         entrants = track.entrants(ending)
         twice = Pace(Interval(2.0, 1.9, 2.1, 11), 2.0)
         entries = [Entry(Candidate("source", "null", each), pace=twice) for each in options]
@@ -40,12 +41,14 @@ def delivered(track, tmp_path, quick_profile):
 
 
 def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered, track, tmp_path):
-    outcome, entries = delivered({"latency_ms": 8.0}, {"latency_ms": 0.5})
+    outcome, entries = delivered({"latency_ms": 8.0}, {"latency_ms": 0.5}, limit_s=0.0)
     slow, quick = entries
-    assert (outcome.verdict in KEPT, outcome.winner) == (True, Candidate("source", "null"))
-    assert slow.reason.startswith("measured again from the written bundle: ")
+    assert (outcome.verdict, outcome.winner) == ("undecided", Candidate("source", "null"))
+    assert slow.reason.startswith("measured again from the written bundle: too few rounds")
     assert quick.status == "lost"  # after the time limit nobody but the first is tried
-    assert "Time limit reached" in outcome.warnings[0]
+    assert "a proof needs 8" in outcome.warnings[0]
+    assert "Time limit reached" in outcome.warnings[1]
+    assert outcome.proof.verdict == "identical"
 
     outcome, (quick,) = delivered({"latency_ms": 0.5})
     assert (outcome.verdict, outcome.winner, quick.status) == ("faster", quick.candidate, "winner")
@@ -75,7 +78,9 @@ def notes():
 
 
 def ending_in(seconds):
-    return Ending(threading.Event(), Clock(time.monotonic(), seconds), None, ignore)
+    loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0)
+    source = SimpleNamespace(slices_ms=[2.0], loaded=loaded)
+    return Ending(threading.Event(), Clock(time.monotonic(), seconds), source, ignore)
 
 
 def test_as_many_prove_themselves_as_there_are_legs_for(notes):

@@ -5,8 +5,10 @@ import pytest
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
 from edgeopt.hw.probe import probe
+from edgeopt.measure.legs import FEWEST
+from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.profiles.targets import profile_for
-from edgeopt.search.delivering.proving import Means, Written, measured
+from edgeopt.search.delivering.proving import Means, Written, measured, unchanged
 from edgeopt.search.delivering.report import deployment_of
 from edgeopt.search.making.made import Variants
 from edgeopt.search.outcome import Candidate
@@ -16,9 +18,9 @@ from edgeopt.search.outcome import Candidate
 def proved(track, tmp_path, quick_profile):
     """What the proof of a null model says of it, with these faults and options; held against another, perhaps."""
 
-    def work(options=None, today=None, **faults):
+    def work(options=None, today=None, same=False, **faults):
         delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
-        means = Means(track.ground, track.ending(0.0), track.notes)
+        means = Means(track.ground, track.ending(), track.notes)
 
         def bundle(name, how):
             path = track.null_model(name, **{"latency_ms": 4.0, **faults})
@@ -33,9 +35,23 @@ def proved(track, tmp_path, quick_profile):
             rivals = proving.rivals._replace(today=bundle("today", today))
             proving = dataclasses.replace(proving, rivals=rivals)
         written = Written(bundle("new", options or {}).folder, 10)
-        return measured(proving, means, written, 1)
+        if same:
+            return unchanged(proving, means, written)
+        return measured(proving, means, written, FEWEST)
 
     return work
+
+
+def test_a_model_is_no_contest_for_itself(proved, track):
+    """Two processes of one model differ, and a proof of it once said 1.16x."""
+    found = proved(same=True)
+    proof = found.proof
+    assert (proof.verdict, proof.speedup, proof.legs) == (IDENTICAL, UNITY, 1)
+    assert proof.latency_ms == proof.baseline_ms > 3.9
+    assert (proof.accuracy_db, proof.met) == (200, True)
+    assert proof.memory is not None
+    assert proof.measured_while
+    assert len(found.outputs) == track.standard.split.prove_count
 
 
 def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track):

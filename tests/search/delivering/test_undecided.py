@@ -13,7 +13,7 @@ NARROW = Interval(1.0, 0.98, 1.02, 60)
 
 
 def proved(speedup, verdict):
-    return CandidateReport(Candidate("cleaned", "x"), "lost", "", proof=speedup, proof_verdict=verdict)
+    return CandidateReport(Candidate("cleaned", "x"), "lost", "", speedup, proved=True, proof_verdict=verdict)
 
 
 def proof(speedup, verdict):

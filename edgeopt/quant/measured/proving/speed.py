@@ -107,7 +107,7 @@ def compared(
         {},
         {each.name: taken_by(each) for each in pack.every},
         {each.name: each.memory for each in pack.every if each.memory is not None},
-        found.processes,
+        found.legs,
         found.warning,
     )
 

@@ -55,7 +55,7 @@ class Row:
     reason: str = ""
     latency_ms: float | None = None
     speedup: float | None = None
-    """Against the baseline."""
+    """Against the baseline; the ends of its interval in the next two."""
     low: float | None = None
     high: float | None = None
     accuracy_db: float | None = None
@@ -65,10 +65,8 @@ class Row:
     """No other one beats it in all that counts."""
     of_best: float | None = None
     """Its speed as a share of that of the best, where it is out for that."""
-    proof: float | None = None
-    """Against the baseline, from a written bundle, with the ends of its interval in the next two."""
-    proof_low: float | None = None
-    proof_high: float | None = None
+    proved: bool = False
+    """The speed is that of the written bundle, in fresh processes."""
     memory_bytes: int | None = None
     size_bytes: int | None = None
     leading: bool = False
@@ -76,9 +74,7 @@ class Row:
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
-        """Low, middle and high from the proof if there is one, otherwise from the race."""
-        if self.proof is not None:
-            return self.proof_low, self.proof, self.proof_high
+        """Low, middle and high."""
         return self.low, self.speedup, self.high
 
     @property
@@ -212,47 +208,30 @@ def _reported(report: "Report", result: "Result") -> Row:
     elif report.candidate == result.winner:
         status = "picked" if result.verdict == "picked" else "winner"
     reason = "" if status in {"baseline", "kept", "picked", "winner"} else report.reason
-    race, proof = report.race, report.proof
+    speedup = report.speedup
     row = Row(
         report.candidate.name,
         status,
         result.why_it_won if status == "winner" else reason,
         report.latency_ms,
-        race.median if race else None,
-        race.low if race else None,
-        race.high if race else None,
+        speedup.median if speedup else None,
+        speedup.low if speedup else None,
+        speedup.high if speedup else None,
         report.accuracy_db,
         trade_of(report, result),
         report.candidate.name in result.front,
         report.of_best,
-        proof.median if proof else None,
-        proof.low if proof else None,
-        proof.high if proof else None,
+        report.proved,
         report.memory.peak_bytes if report.memory else None,
         report.size_bytes,
     )
     if status in {"baseline", "kept"}:
         return replace(
             _yardstick(row),
-            proof=1.0,
-            proof_low=None,
-            proof_high=None,
             latency_ms=result.proof.baseline_ms,
             memory_bytes=_known(result.source_peak, row.memory_bytes),
         )
-    if status in {"winner", "picked"}:
-        proved = result.proof
-        return replace(
-            row,
-            latency_ms=proved.bundle_ms,
-            accuracy_db=_known(proved.accuracy_db, row.accuracy_db),
-            memory_bytes=_known(proved.peak_bytes, row.memory_bytes),
-            proof=proved.speedup.median,
-            proof_low=proved.speedup.low,
-            proof_high=proved.speedup.high,
-        )
-    # Bare times of other rounds than the proof's cannot be compared with its: the speeds in the race can.
-    return replace(row, latency_ms=result.proof.baseline_ms / row.proof if row.proof else None)
+    return row
 
 
 def _known(new: Known | None, old: Known | None) -> Known | None:

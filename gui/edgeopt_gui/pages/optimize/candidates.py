@@ -4,6 +4,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from edgeopt import units
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
 from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar
@@ -12,16 +13,16 @@ from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
-_RACE, _INTERVAL = 1, 3
+_SPEED, _INTERVAL = 1, 2
 _INTERVAL_LETTERS, _FIRM_NAME_LETTERS = 42, 34
 _LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
 
 
 def _interval(row: Row) -> str:
     low, middle, high = row.interval
-    if low is None or high is None:
+    if not units.usable_interval(low, high):
         return "1.00x by definition" if row.status in {"baseline", "kept"} else NOTHING
-    where = "in the race" if row.proof is None else "in the proof"
+    where = "in the proof" if row.proved else "in the race"
     return f"{times(low)} to {times(high)}, {times(middle)} {where}"
 
 
@@ -46,19 +47,12 @@ COLUMNS: tuple[Column[Row], ...] = (
         most_letters=200,
     ),
     Column(
-        "Race",
+        "Speed",
         _rank,
         lambda r: times(r.speedup),
         "right",
-        title_tip="Speed against your model in the race, which ranks many candidates quickly",
-    ),
-    Column(
-        "Proof",
-        lambda r: r.proof,
-        lambda r: times(r.proof),
-        "right",
-        title_tip="Speed against your model, measured from the written bundle in fresh processes; "
-        "the verdict is based on it",
+        title_tip="Speed against your model: proved from the written bundle in fresh processes, or ranked by the "
+        "race relative to the winner",
     ),
     Column(
         "Interval",
@@ -67,7 +61,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         tip=_interval,
         least_letters=_LEAST_INTERVAL_LETTERS,
         firm_letters=_INTERVAL_LETTERS,
-        title_tip="Low, median and high speed: from the proof where there is one, else from the race",
+        title_tip="Low and high end, median, and where it was measured",
     ),
     Column(
         "Outcome", lambda r: r.short, tip=lambda r: r.outcome, stretch=True, least_letters=_LEAST_OUTCOME_LETTERS
@@ -84,7 +78,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         lambda r: r.latency_ms,
         lambda r: milliseconds(r.latency_ms),
         "right",
-        title_tip="In the proof; other candidates have only a speed in the race",
+        title_tip="Your model's time in the proof, divided by the speed",
     ),
     Column("Memory", lambda r: r.memory_bytes, lambda r: memory(r.memory_bytes), "right", optional=True),
     Column("Size", lambda r: r.size_bytes, lambda r: memory(r.size_bytes), "right", optional=True),
@@ -119,7 +113,7 @@ class Candidates(QWidget):
         self.records: RecordsModel[Row] = RecordsModel(COLUMNS, lambda row: row.name, _look, self)
         self._bar = IntervalBar()
         self.table = _Table(self.records, self._bar)
-        self.table.sortByColumn(_RACE, Qt.SortOrder.DescendingOrder)
+        self.table.sortByColumn(_SPEED, Qt.SortOrder.DescendingOrder)
         self._details = QLabel()
         self._details.setWordWrap(True)
         self._details.setAccessibleName("Outcome of the candidate")

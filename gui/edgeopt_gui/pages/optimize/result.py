@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
@@ -53,20 +54,8 @@ class Report(msgspec.Struct, frozen=True):
     size_bytes: int | None = None
     of_best: float | None = None
     """Its speed as a share of that of the best, where it is out for that."""
-    by_way_of_best: float | None = None
-    """How many times as fast as the baseline, by way of the best of those that it ran with."""
-    proof: Interval | None = None
-    """From a written bundle, where that was measured."""
-
-    @property
-    def race(self) -> Interval | None:
-        """The speed by which candidates are best compared, with the interval moved along."""
-        found, pace = self.speedup, self.by_way_of_best
-        if found is None or pace is None or found.median <= 0:
-            return found
-        moved = pace / found.median
-        low, high = (end if end is None else end * moved for end in (found.low, found.high))
-        return msgspec.structs.replace(found, median=pace, low=low, high=high)
+    proved: bool = False
+    """The speed-up is that of the written bundle, in fresh processes."""
 
     @property
     def can_be_delivered(self) -> bool:
@@ -86,6 +75,8 @@ class Proof(msgspec.Struct, frozen=True):
     baseline_memory: Memory | None = None
     judged: str = ""
     """What the user's own metric says."""
+    measured_while: str = ""
+    """What the device did meanwhile, as a sentence."""
     figure: float | None = None
     """The objective of the bundle and of the source model, if it is not latency."""
     baseline_figure: float | None = None
@@ -154,8 +145,8 @@ class Result(msgspec.Struct, frozen=True):
     def why_it_won(self) -> str:
         """Where another one looked faster in the race; "" otherwise."""
         winner = next((each for each in self.candidates if each.candidate == self.winner), None)
-        own = winner.race.median if winner is not None and winner.race is not None else 0.0
-        lost = [(each.race.median, each) for each in self.candidates if each.can_be_delivered and each.race]
+        own = winner.speedup.median if winner is not None and winner.speedup is not None else 0.0
+        lost = [(each.speedup.median, each) for each in self.candidates if each.can_be_delivered and each.speedup]
         faster = [pair for pair in lost if pair[0] > own]
         if not faster:
             return ""
@@ -231,13 +222,15 @@ def proof_line(result: Result) -> str:
     """What the verdict rests on."""
     proof, speedup = result.proof, result.proof.speedup
     said = "Measured" if result.kept else "Proved"
-    what = "your model against itself " if result.unchanged else ""
-    how = f"{said} from the written bundle over {speedup.rounds} interleaved rounds: {what}{_interval(speedup)}"
+    how = f"{said} from the written bundle over {speedup.rounds} interleaved rounds: {_interval(speedup)}"
     samples = f"checked on {count(proof.samples, 'sample')}{' set aside until then' if proof.set_aside else ''}"
-    sure = f"{speedup.confidence:.1%} confidence"
+    how = f"{how}, {speedup.confidence:.1%} confidence"
+    if result.unchanged:
+        how = "The bundle runs your model unchanged"
     weakest = proof.weakest.sentence.rstrip(".") if proof.weakest is not None else ""
     where = f"target {result.target}"
-    parts = [f"{how}, {sure}", samples, weakest, proof.judged, where, f"{result.seconds:.0f} s"]
+    parts = [how, samples, weakest, proof.judged, where, f"{result.seconds:.0f} s"]
+    parts.append(proof.measured_while.rstrip("."))
     return " · ".join(part for part in parts if part)
 
 
@@ -294,8 +287,8 @@ def _floor(result: Result) -> str:
 
 
 def _interval(speedup: Interval) -> str:
-    if speedup.low is None or speedup.high is None:
-        return f"{times(speedup.median)}, too few rounds for an interval"
+    if not units.usable_interval(speedup.low, speedup.high):
+        return units.NO_INTERVAL
     return f"{times(speedup.low)} to {times(speedup.high)}"
 
 

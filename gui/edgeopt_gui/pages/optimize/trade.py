@@ -19,12 +19,10 @@ def trade_of(report: "Report", result: "Result") -> str:
     if report is winner or not report.can_be_delivered or result.cut_short:  # that is not kept to pick from
         return ""
     if winner is None:  # what runs today was kept, which did not race
-        return f"It had {times(report.race.median if report.race else None)} the speed of your model."
+        return f"It had {times(report.speedup.median if report.speedup else None)} the speed of your model."
     parts = []
-    if report.race and winner.race and winner.race.median > 0:
-        parts.append(
-            f"{units.behind(report.race.median / winner.race.median).removesuffix(', too close')} in the race"
-        )
+    if report.speedup and winner.speedup and winner.speedup.median > 0:
+        parts.append(units.behind(report.speedup.median / winner.speedup.median).removesuffix(", too close"))
     if report.accuracy_db is not None and winner.accuracy_db is not None:
         mine, others = accuracy(report.accuracy_db), accuracy(winner.accuracy_db)
         parts.append(f"accuracy {mine}" if mine == others else f"accuracy {mine} instead of {others}")

@@ -153,7 +153,7 @@ def test_the_source_is_as_fast_as_itself_in_the_end(won):
     board = Board()
     board.finish(won)
     row = board.rows[won.baseline.name]
-    assert (row.speedup, row.proof, row.interval) == (1.0, 1.0, (None, 1.0, None))
+    assert (row.speedup, row.proved, row.interval) == (1.0, False, (None, 1.0, None))
     assert row.latency_ms == won.proof.baseline_ms
     assert row.memory_bytes == won.source_peak
 
@@ -162,18 +162,9 @@ def test_the_row_of_the_winner_has_the_proved_figures(won):
     board = Board()
     board.finish(won)
     row = board.rows[won.winner.name]
-    assert (row.proof, row.interval) == (3.04, (2.5, 3.04, 3.5))
-    assert row.speedup == pytest.approx(2.6)
+    assert (row.proved, row.interval) == (True, (2.5, 3.04, 3.5))
     assert won.proof.baseline_ms / row.latency_ms == pytest.approx(3.04)
     assert row.memory_bytes == won.proof.peak_bytes
-
-
-def test_no_loser_has_a_lower_latency_than_the_winner(won):
-    board = Board()
-    board.finish(won)
-    known = [row for row in board.rows.values() if row.latency_ms is not None]
-    assert min(known, key=lambda row: row.latency_ms).name == won.winner.name
-    assert board.rows["other · onnxruntime-cpu"].latency_ms is None
 
 
 def test_who_was_screened_stays_after_a_cancel():
@@ -194,6 +185,6 @@ def test_the_winner_says_why_it_won_over_one_that_looked_faster(won):
     board = Board()
     board.finish(won)
     assert board.rows[won.winner.name].outcome == (
-        "★ winner: proved 3.04x; other · onnxruntime-cpu had 2.70x in the race, but was rejected: "
+        "★ winner: proved 3.04x; other · onnxruntime-cpu had 3.20x in the race, but was rejected: "
         "measured again from the written bundle: no difference seen"
     )

@@ -57,7 +57,7 @@ def test_the_middle_stands_at_its_place_in_the_colour_of_the_verdict(qapp, conte
 
 
 def test_the_interval_of_the_proof_is_drawn_where_there_is_one(qapp, context):
-    row = Row("a", "winner", speedup=2.6, low=2.5, high=2.7, proof=1.2, proof_low=1.1, proof_high=1.3)
+    row = Row("a", "winner", speedup=1.2, low=1.1, high=1.3, proved=True)
     places = columns_of(drawn(row), colours.good())
     assert sum(places) / len(places) == pytest.approx(place_on(SPAN, 1.2), abs=0.05)
 

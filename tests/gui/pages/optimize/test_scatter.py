@@ -27,7 +27,7 @@ def scatter(qtbot, context):
 
 
 def test_the_proof_counts_where_there_is_one():
-    (dot,) = dots([Row("a", "winner", speedup=2.6, accuracy_db=35.0, proof=3.04)])
+    (dot,) = dots([Row("a", "winner", speedup=3.04, accuracy_db=35.0, proved=True)])
     assert dot.speed == 3.04
 
 
