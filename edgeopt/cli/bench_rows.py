@@ -1,6 +1,5 @@
 """A contest's report as rows and sentences: what a terminal, a pipe and a Markdown page show alike."""
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import median
@@ -17,7 +16,7 @@ _MIB = 2**20
 def sides_table(report: ContestReport) -> Table:
     """One row a side that ran."""
     titles = (
-        *("=", ">p50 ms", ">p90 ms", ">p99 ms", ">runs /s", ">load ms", ">first ms", ">model MiB", ">peak MiB"),
+        *("=", ">p50 ms", ">p90 ms", ">p99 ms", ">runs /s", ">load ms", ">first ms", ">added MiB", ">peak MiB"),
         ">mJ /run",
     )
     return filled(
@@ -79,14 +78,15 @@ def said(comparison: Comparison) -> str:
     """In words: who is faster, by how much, how surely."""
     first, second, ratio = comparison.first, comparison.second, comparison.speedup
     counted = f"{ratio.rounds} rounds"
+    if comparison.verdict == "identical":
+        return f"{first} and {second} run the same model in the same way: there is nothing to compare."
     if comparison.verdict in {"faster", "slower"}:
         return f"{first} is {comparison.verdict} than {second}: {ratio}, {counted}."
     if comparison.verdict == "no difference seen":
         most = comparison.at_most_percent
         bound = f" (at most {number(most)} %)" if most is not None else ""
         return f"{first} and {second}: no difference seen{bound}, {counted}."
-    so_far = f"{ratio}" if math.isfinite(ratio.high) and ratio.low > 0 else f"{ratio.median:.2f}x"
-    return f"{first} and {second}: {comparison.verdict}; {so_far} so far, {counted}."
+    return f"{first} and {second}: {comparison.verdict}; {ratio} so far, {counted}."
 
 
 def circumstance_lines(report: ContestReport) -> list[str]:

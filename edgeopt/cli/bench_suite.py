@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def models_table(report: "SuiteReport") -> Table:
     """A row a model that ran; a column for each other side."""
     against = [f">against {other}" for other in report.against]
-    titles = columns("=", ">p50 ms", ">p99 ms", ">runs /s", ">load ms", ">model MiB", *against)
+    titles = columns("=", ">p50 ms", ">p99 ms", ">runs /s", ">load ms", ">added MiB", *against)
     found = (row for model in report.models if (row := _row(model, len(against))) is not None)
     return filled(Table(titles, rows(*found)))
 

@@ -42,7 +42,7 @@ def _option_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
 
     titles = (
         f"={report.name}",
-        *(">create ms", ">run ms", ">p99 ms", f">against {written(report.points[0].value)}", ">model MiB"),
+        *(">create ms", ">run ms", ">p99 ms", f">against {written(report.points[0].value)}", ">added MiB"),
         *(f">{n:,} run{'s' if n > 1 else ''}" for n in report.totals),
     )
     best = {n: best_value(report, n) for n in report.totals}
@@ -120,7 +120,7 @@ def _axis_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
         f">{item}s /s",
         gain,
         ">create ms",
-        ">model MiB",
+        ">added MiB",
     )
     found = (
         (

@@ -47,6 +47,8 @@ class Side(msgspec.Struct, frozen=True):
     kind: Literal["model", "bundle", "command", "url"] = "model"
     concurrency: int = 1
     """The number of threads that call the session."""
+    same_as_first: bool = False
+    """It runs the first side's model in the same runtime with the same options: there is nothing to compare."""
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from edgeopt.measure.pairs import Pairs, leg_after_leg
 from edgeopt.measure.report import Comparison, ContestReport
 from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms
 from edgeopt.measure.sequential import Decision, Rules, decide
+from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.measure.stretch import with_energy
 from edgeopt.measure.tally import Tally
 from edgeopt.measure.terms import CONTEST, LUCK_PERCENT
@@ -83,6 +84,9 @@ class _Contest:
         self._begin_s = self._leg_begin_s = time.monotonic()
         self._rounds = 0
         self._pairs = Pairs.of(len(tallies) - 1, self._pair_rules)
+        for place, tally in enumerate(tallies[1:]):
+            if tally.side.same_as_first:
+                self._pairs.decisions[place] = Decision(True, IDENTICAL, UNITY, None, 0)
         self._so_far: str | None = None
         self._leg_s = 0.0
         self._plan = Plan(0.0, 0, 0.0, False)
@@ -116,8 +120,9 @@ class _Contest:
 
     @property
     def _compares(self) -> bool:
-        """Whether there is still a pair to compare: the first side, and another."""
-        return self.players[0].failure is None and len(self._running) > 1
+        """Whether there is still a pair to compare: the first side, and another one than itself."""
+        others = [each for each in self._running if each is not self.players[0]]
+        return self.players[0].failure is None and not all(each.side.same_as_first for each in others)
 
     def _prepare(self) -> Plan:
         """Starts all sides, and measures what starting and a round take."""
@@ -256,7 +261,7 @@ class _Contest:
                 for tally in (first, other)
                 if tally.failure is not None
             ]
-        if any(self._pairs.decisions) and not self.is_fresh:
+        if any(found.verdict != IDENTICAL for _, found in known) and not self.is_fresh:
             said.append(
                 "All rounds ran in the same processes, because there was too little time or too few rounds "
                 f"for fresh ones: differences below {LUCK_PERCENT:g} % may be chance of one process and are "

@@ -10,7 +10,7 @@ from edgeopt.measure.messages import Memory, StageTimes
 from edgeopt.measure.stats import Direction, Interval
 
 SCHEMA = 1
-Verdict = Direction | Literal["too few rounds to tell"]
+Verdict = Direction | Literal["too few rounds to tell", "identical"]
 
 
 class Figures(msgspec.Struct, frozen=True):

@@ -47,7 +47,7 @@ def shown(report, width=80):
 def test_what_a_user_sees_of_a_contest():
     text = shown(REPORT, 140)
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert lines[0] == "p50 ms p90 ms p99 ms runs /s load ms first ms model MiB peak MiB"
+    assert lines[0] == "p50 ms p90 ms p99 ms runs /s load ms first ms added MiB peak MiB"
     assert lines[1] == "a.onnx 1.23 1.60 2.47 810 12.3 3.40 31.0 90.0"
     assert "a.onnx is faster than b.onnx: 1.42x [1.38 1.46], 18 rounds." in lines
     assert "Inputs: data.npz (100 samples)." in lines
@@ -85,7 +85,7 @@ def test_it_fits_into_80_columns_whatever_the_names():
         ),
         (
             Comparison("a.onnx", "b.onnx", Interval(1.1, 0.0, float("inf"), 3), "too few rounds to tell"),
-            "a.onnx and b.onnx: too few rounds to tell; 1.10x so far, 3 rounds.",
+            "a.onnx and b.onnx: too few rounds to tell; no usable interval so far, 3 rounds.",
         ),
     ],
 )

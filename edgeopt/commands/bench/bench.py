@@ -1,6 +1,6 @@
 """`edgeopt bench`: sides under a duty, and the report."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,10 +48,12 @@ from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import ContestReport
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.sides.stages import with_stages
+from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.version import __version__
 from edgeopt.workspace import workspace
 
 _Rules = TypeVar("_Rules", bound=msgspec.Struct)
+_COMPARISONS = ("comparisons", "load_comparisons", "tail_comparisons")
 Report = ContestReport | ColdReport | PacedReport | SustainedReport | ConcurrencyReport | SweepReport
 
 
@@ -70,6 +72,7 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
         if request.strict:
             refuse_fallback(prepared.sides, folder, emit, request.load_timeout_s)
         report = _on_this_device(_measured(request, prepared, folder, emit))
+        report = _without_self_contests(report, prepared.sides)
     if limits.least and isinstance(report, Judged):
         report = msgspec.structs.replace(report, judgement=judge(report, limits))
     failed = unwritten if unwritten is not None else []
@@ -82,6 +85,22 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
         place, saved = request.save, report
         _write(lambda: save(saved, place), place, "report", emit, failed)
     return report
+
+
+def _without_self_contests(report: Report, sides: Sequence[Side]) -> Report:
+    """A model is not compared with itself, whatever its two processes did."""
+    same = {side.name for side in sides if side.same_as_first}
+    changed = {
+        field: tuple(
+            msgspec.structs.replace(each, speedup=UNITY, verdict=IDENTICAL, at_most_percent=None)
+            if each.second in same
+            else each
+            for each in getattr(report, field)
+        )
+        for field in _COMPARISONS
+        if same and hasattr(report, field)
+    }
+    return msgspec.structs.replace(report, **changed)
 
 
 def _on_this_device(report: Report) -> Report:

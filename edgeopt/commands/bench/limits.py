@@ -8,7 +8,7 @@ from edgeopt.errors import EXIT_CANCELLED, ConstraintError, UsageError
 from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport
 from edgeopt.measure.limits import Check, Judgement, LimitName, Limits, State, Undecided, judgement, known, lies
 from edgeopt.measure.report import Comparison, ContestReport
-from edgeopt.measure.stats import Interval
+from edgeopt.measure.stats import UNITY, Interval
 
 Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport
 """The reports that hold sides against the first one."""
@@ -151,6 +151,8 @@ def _position(
     name: LimitName, least: float, interval: Interval, luck_percent: float, whose: str
 ) -> tuple[State, str]:
     """What an interval says of a limit, and the end of a sentence that does."""
+    if interval == UNITY:
+        return "held", f"holds: {whose} the same deployment"
     shown, limit = f"{whose} {precise(interval)}", f"the limit of {least:.3f}x"
     where = lies(interval, least, luck_percent)
     if where == "above":

@@ -1,5 +1,6 @@
 """From what the user named to sides on the same inputs, for `edgeopt bench` and `edgeopt watch`."""
 
+import filecmp
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.measure.contender import Side
 from edgeopt.measure.messages import Load
+
+_IR = ".xml"
+# The key under which a tensor of an ONNX file names the file with its values.
+_EXTERNAL = b"location"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,28 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
         Side(name, msgspec.structs.replace(load, samples_path=str(written.folder)), each.what, each.kind)
         for name, each, load in zip(names, named, loads, strict=True)
     ]
-    return Prepared(sides, written, places)
+    first, *others = sides
+    marked = [msgspec.structs.replace(each, same_as_first=_is_same(first, each)) for each in others]
+    return Prepared([first, *marked], written, places)
+
+
+def _is_same(one: Side, other: Side) -> bool:
+    """Whether both run the same model in the same runtime with the same options."""
+    mine, its = Path(one.load.model_path), Path(other.load.model_path)
+    if _without_path(one.load) != _without_path(other.load) or not (mine.is_file() and its.is_file()):
+        return False
+    if mine.samefile(its):
+        return True
+    files = [(mine, its)]
+    if mine.suffix == _IR and its.suffix == _IR:
+        files.append((mine.with_suffix(".bin"), its.with_suffix(".bin")))
+    elif _EXTERNAL in mine.read_bytes():  # the weights are in files of other names
+        return False
+    return all(a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False) for a, b in files)
+
+
+def _without_path(load: Load) -> Load:
+    return msgspec.structs.replace(load, model_path="")
 
 
 def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:

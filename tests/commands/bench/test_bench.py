@@ -236,3 +236,22 @@ def test_what_cannot_be_measured(kind, error, says, wrong, tmp_path, monkeypatch
     assert raised.value.hint
     assert raised.value.message.count("\n") == 0
     assert not any(Path(temporary).iterdir())
+
+
+@pytest.mark.parametrize("duty", ["steady", "cold"])
+def test_a_copy_of_the_model_is_measured_and_not_compared(duty, conv_model, tmp_path):
+    """Two processes of one model differ by a few per cent, and a limit would judge that."""
+    copy = tmp_path / "copy.onnx"
+    shutil.copyfile(conv_model, copy)
+    found = bench(Request(str(copy), (str(conv_model),), rounds=4, duty=duty, max_slowdown="1%"), ignore)
+    assert len(found.sides) == 2
+    (comparison,) = found.comparisons
+    assert (comparison.verdict, comparison.speedup.median) == ("identical", 1.0)
+    (check,) = found.judgement.checks
+    assert check.passed
+    assert check.sentence.endswith("is the same deployment.")
+
+
+def test_the_same_model_with_other_options_is_compared(conv_model):
+    found = bench(Request(f"{conv_model}@onnxruntime-cpu,threads=1", (str(conv_model),), rounds=4), ignore)
+    assert found.comparisons[0].verdict != "identical"
