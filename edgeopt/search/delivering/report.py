@@ -278,11 +278,12 @@ def _race_report(case: Case, proof: Proof, entry: Entry, pace: float | None, sca
     elif speedup is None and own is not None and pace is not None:
         moved = scale * pace / own.median
         speedup = msgspec.structs.replace(own, median=scale * pace, low=own.low * moved, high=own.high * moved)
-    latency_ms, throughput_per_s = entry.latency_ms, entry.pace.throughput_per_s
-    if speedup is not None and case.objective.by_sample:
-        throughput_per_s = proof.baseline_figure and proof.baseline_figure * speedup.median
-    elif speedup is not None:
-        latency_ms = proof.baseline_ms / speedup.median
+    throughput_per_s = None
+    # Times of a race are not those of the proof, so only ratios are taken from it.
+    latency_ms = proof.baseline_ms / speedup.median if speedup is not None else None
+    if case.objective.by_sample:
+        latency_ms = entry.latency_ms
+        throughput_per_s = proof.baseline_figure * speedup.median if proof.baseline_figure and speedup else None
     return CandidateReport(
         entry.candidate,
         entry.status,

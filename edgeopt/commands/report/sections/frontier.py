@@ -16,8 +16,8 @@ _EXPECTED = (
     "measured as a whole."
 )
 _RACED = (
-    "All candidates of the race, with the result: a few interleaved rounds, with the baseline's "
-    "time divided by the ratio in these rounds. The proof of the result is shown above."
+    "All candidates: the result as proved, the others relative to it, as they stood in the race. Each time is the "
+    "baseline's time of the proof divided by the speed."
 )
 _SHAPES = ("circle", "square", "triangle", "diamond")
 
