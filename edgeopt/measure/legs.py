@@ -19,7 +19,7 @@ from edgeopt.measure.host import Child, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.pairs import Pairs, leg_after_leg
 from edgeopt.measure.report import RoundState
-from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
+from edgeopt.measure.rounds import SHORTEST_SLICE_MS, DeviceWatch, run_rounds, run_slices
 from edgeopt.measure.sequential import Decision, rules_of
 from edgeopt.measure.stats import FASTER, UNDECIDED
 from edgeopt.measure.terms import PROOF, Turns
@@ -28,8 +28,14 @@ FEWEST = PROOF.fewest_legs
 SLOW_FEWEST = 3
 """Of models that take longer than SLOW_LOAD_MS to load."""
 SLOW_LOAD_MS = 3000.0
-# What all processes of one leg take to start, without the model.
-_STARTING_S = 0.6
+# A leg is one observation however long it is, so its slices are short; a run that takes longer is one slice.
+_RUNS_A_SLICE, _LONGEST_SLICE_MS = 4, 200.0
+# The first processes start one after the other, later ones side by side.
+_LATER_START = 0.8
+# What warms up fresh processes, which have run once already.
+_WARM_MS = 20.0
+# What all processes of one leg take to start, without the model: at least, and in imports of the runtime.
+_STARTING_S, _IMPORTS = 0.6, 4.0
 # Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
 _QUICK_LOAD_MS = 1000.0
 
@@ -89,7 +95,7 @@ class Starter:
         """Ends those that run; the new ones are warm."""
         self._stack.close()
         pack = self._start()
-        run_rounds(list(pack.every), 1, span_ms)
+        run_rounds(list(pack.every), 1, min(span_ms, _WARM_MS))
         pack.forget()
         return pack
 
@@ -185,9 +191,15 @@ class _Proof:
         self.pairs = Pairs.of(len(pack.others), rules)
         self.watch = DeviceWatch(StateSampler(lambda: ()), before=lambda _number, _count: terms.is_stopped())
         self._round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
-        self._rounds = leg_rounds(starter.seconds, self._round_s, terms.turns)
+        self._rounds = self._rounds_that_fit()
         self._begin_s = time.monotonic()
         self.legs = 0
+
+    def _rounds_that_fit(self) -> int:
+        """In a leg, so that there is time for as many legs as decide something."""
+        left_s = (self._terms.until_s - time.monotonic()) / self.fewest - _LATER_START * self._starter.seconds
+        able = max(self._terms.turns.leg_rounds[0], int(left_s / self._round_s))
+        return min(able, leg_rounds(self._starter.seconds, self._round_s, self._terms.turns))
 
     def renew(self) -> bool:
         self._now = self._starter.again(self._span_ms)
@@ -211,7 +223,7 @@ class _Proof:
         """The first leg's processes were started before it, one after the other."""
         if self.legs > 1:
             return (time.monotonic() - self._begin_s) / (self.legs - 0.5)
-        return 0.8 * self._starter.seconds + (self._rounds + 1) * self._round_s
+        return _LATER_START * self._starter.seconds + self._rounds * self._round_s
 
     def is_open(self, _place: int) -> bool:
         return True
@@ -229,10 +241,22 @@ class _Proof:
 def proof_seconds(baseline: Contender, sides: int = 2) -> float:
     """What the shortest proof takes, by the process of the baseline: most are clear as soon as they may be."""
     run_ms = baseline.slices_ms[-1] if baseline.slices_ms else baseline.loaded.first_run_ms
-    round_s = sides * max(slice_ms(run_ms), run_ms) / 1e3
-    starting_s = _STARTING_S + sides * baseline.loaded.load_ms / 1e3
+    round_s = sides * max(leg_slice_ms(run_ms), run_ms) / 1e3
+    starting_s = (
+        starting_seconds(baseline) + sides * (baseline.loaded.load_ms + baseline.loaded.first_run_ms) / 1e3
+    )
     legs = SLOW_FEWEST if baseline.loaded.load_ms >= SLOW_LOAD_MS else FEWEST
-    return legs * (starting_s + (leg_rounds(starting_s, round_s) + 1) * round_s)
+    return legs * (starting_s + leg_rounds(starting_s, round_s) * round_s)
+
+
+def starting_seconds(baseline: Contender) -> float:
+    """What the processes of a leg take to start, without the model: on a loaded machine several times as long."""
+    return max(_STARTING_S, _IMPORTS * (baseline.loaded.import_ms or 0.0) / 1e3)
+
+
+def leg_slice_ms(run_ms: float) -> float:
+    """How long a slice of a leg is for a model that takes this long."""
+    return min(max(_RUNS_A_SLICE * run_ms, SHORTEST_SLICE_MS), _LONGEST_SLICE_MS)
 
 
 def leg_rounds(starting_s: float, round_s: float, turns: Turns = PROOF) -> int:

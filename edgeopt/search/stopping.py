@@ -9,7 +9,7 @@ from typing import Final
 from edgeopt.errors import StoppedError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.measure.contender import Contender
-from edgeopt.measure.legs import FEWEST, proof_seconds
+from edgeopt.measure.legs import FEWEST, proof_seconds, starting_seconds
 from edgeopt.measure.rounds import slice_ms
 from edgeopt.search.clock import Clock
 
@@ -18,11 +18,11 @@ LAST_LOOK_S = 2.0
 """Seconds that candidates race if none has raced when the search is asked to end."""
 PROVED_WHEN_STOPPED = 2
 """The number of candidates that may still prove themselves."""
-# Proofs that are reserved for: one that is not clear at once takes longer.
-_PROOFS = 1.5
+# What is reserved for, in proofs: a loaded machine starts processes more slowly.
+_PROOFS = 1.15
 _MOST_FOR_PROOFS = 0.5
-# What it takes to measure the source from a bundle and to write that, besides loading it twice.
-_KEEPING_S = 1.0
+# Runs whose outputs are compared before the legs: 16 samples by bundle and reference.
+_ANSWERED = 32
 
 
 class Stop(threading.Event):
@@ -56,7 +56,8 @@ def nothing_yet(phase: str, *, kept: bool) -> StoppedError:
 
 def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> Clock:
     """The clock of a search: a proof and its bundle are reserved for, up to a share of the time."""
-    proof_s = _PROOFS * proof_seconds(baseline) + keeping_seconds(baseline)
+    answering_s = starting_seconds(baseline) + _ANSWERED * baseline.loaded.first_run_ms / 1e3
+    proof_s = _PROOFS * proof_seconds(baseline) + answering_s + keeping_seconds(baseline)
     return Clock(begin_s, limit_s, min(_MOST_FOR_PROOFS * limit_s, proof_s))
 
 
@@ -127,4 +128,4 @@ def _racing_s(baseline: Contender, to_race: int) -> float:
 
 def keeping_seconds(baseline: Contender) -> float:
     """What it takes to deliver the source where nothing is proved, or to write what is."""
-    return _KEEPING_S + 2 * (baseline.loaded.load_ms + baseline.loaded.first_run_ms) / 1e3
+    return starting_seconds(baseline) + 2 * (baseline.loaded.load_ms + baseline.loaded.first_run_ms) / 1e3

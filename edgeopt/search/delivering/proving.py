@@ -21,7 +21,7 @@ from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler, sentence
-from edgeopt.measure.legs import Found, Pack, Starter, Terms, run_legs
+from edgeopt.measure.legs import Found, Pack, Starter, Terms, leg_slice_ms, run_legs
 from edgeopt.measure.messages import Load
 from edgeopt.measure.pairs import Pairs
 from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
@@ -218,8 +218,8 @@ def _raced(means: Means, pack: Pack, starter: Starter, terms: Terms) -> Found:
     """In legs of fresh processes."""
     old = pack.others[0]
     # The first round warms all up together and is not counted.
-    run_rounds(list(pack.every), 1, slice_ms(old.loaded.first_run_ms))
-    span_ms = slice_ms(old.run_ms) if old.slices_ms else slice_ms(1.0)
+    run_rounds(list(pack.every), 1, leg_slice_ms(old.loaded.first_run_ms))
+    span_ms = leg_slice_ms(old.run_ms) if old.slices_ms else leg_slice_ms(1.0)
     if means.meter is not None:
         meter_all(means.meter, [old, pack.first], means.notes.emit, METERED_PROOF)
     pack.forget()

@@ -78,7 +78,7 @@ def notes():
 
 
 def ending_in(seconds):
-    loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0)
+    loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0)
     source = SimpleNamespace(slices_ms=[2.0], loaded=loaded)
     return Ending(threading.Event(), Clock(time.monotonic(), seconds), source, ignore)
 

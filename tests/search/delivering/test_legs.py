@@ -64,7 +64,7 @@ def told():
 
 @pytest.fixture
 def ending(told):
-    source = SimpleNamespace(slices_ms=[2.0], loaded=SimpleNamespace(load_ms=10.0, first_run_ms=2.0))
+    source = SimpleNamespace(slices_ms=[2.0], loaded=SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0))
     return Ending(threading.Event(), Clock(5.0, 2.0), source, told.append)
 
 
@@ -72,8 +72,8 @@ def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(ending):
     assert list(terms_of(LATENCY, ending, 6, 2, 0).wanted) == [0, 1]
     assert list(terms_of(LATENCY, ending, 6, 1, 1).wanted) == [1]
     assert list(terms_of(MEMORY, ending, 6, 1, 1).wanted) == [0, 1]
-    # Of two seconds that began at 5, one and a bit are left to write the bundle in.
-    assert 5.5 < terms_of(LATENCY, ending, 6, 1, 0).until_s < 6.0
+    # Of two seconds that began at 5, the last 0.6 write the bundle.
+    assert terms_of(LATENCY, ending, 6, 1, 0).until_s == pytest.approx(7.0 - 0.624)
 
 
 def test_a_search_that_is_stopped_says_so_and_proves_in_the_fewest_legs(ending, told):
