@@ -21,7 +21,7 @@ from edgeopt.graph.files.sniff import check_file
 if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
     from edgeopt.bundle.runtime.asynchronous import RunThreads
-    from edgeopt.bundle.runtime.batch_trial import BatchTrial
+    from edgeopt.bundle.runtime.batch_trial import BatchSubject, BatchTrial
     from edgeopt.bundle.runtime.batching import Batcher, Batching
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
@@ -52,6 +52,7 @@ class Session:
             "_held",
             "_loaded",
             "_lock",
+            "_model",
             "_run_threads",
         ),
     )
@@ -74,6 +75,7 @@ class Session:
         self.run = _by_name(loaded)
         self._close = loaded.close
         self._loaded = loaded
+        self._model = place.model
         self._held = held = place.bundle
         self.processor = _processor(deployment, held)
         self._concurrency = concurrency or _concurrency_of(deployment)
@@ -154,7 +156,21 @@ class Session:
         """Whether batches are right and faster on this device; tried on golden samples if the bundle has some."""
         from edgeopt.bundle.runtime.batch_trial import try_batches
 
-        return try_batches(self.run, self.inputs, self.outputs, self.golden(), max_size)
+        return try_batches(self._batch_subject(), self.golden(), max_size)
+
+    def check_batching(self, samples: "Sequence[Feeds]", max_size: int) -> None:
+        """Raises UsageError where samples would not keep their own results in batches of this size."""
+        from edgeopt.bundle.runtime.batch_trial import check_batching
+
+        check_batching(self._batch_subject(), samples, max_size)
+
+    def _batch_subject(self) -> "BatchSubject":
+        from edgeopt.bundle.runtime.batch_trial import BatchSubject
+
+        deployment = self.deployment
+        proof = (deployment.evidence or deployment.predicted) if deployment is not None else None
+        floor_db = proof.floor_db if proof is not None else 0.0
+        return BatchSubject(self.run, self.inputs, self.outputs, self._model, floor_db)
 
     def golden(self) -> list[dict[str, Array]]:
         """The golden inputs of its bundle; none for a plain model."""
