@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from edgeopt.bundle.runtime.rows import axes, elements, shaping
+from edgeopt.bundle.runtime.rows import axes, elements, images, products, shaping
 from edgeopt.bundle.runtime.rows.graph import ConstantTensor, GraphNode, ModelGraph, read_graph
 from edgeopt.bundle.runtime.rows.sizes import ONE, ROW_COUNT, Size, size
 from edgeopt.bundle.runtime.rows.values import (
@@ -59,22 +59,22 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     ("TopK", axes.top_k),
     ("LayerNormalization RMSNormalization SimplifiedLayerNormalization", axes.layer_norm),
     ("SkipLayerNormalization SkipSimplifiedLayerNormalization", axes.skip_layer_norm),
-    ("BatchNormalization", axes.batch_norm),
-    ("InstanceNormalization GroupNormalization LRN", axes.spatial),
-    ("MeanVarianceNormalization", axes.mean_variance),
-    ("Resize Upsample", axes.resize),
+    ("BatchNormalization", images.batch_norm),
+    ("InstanceNormalization GroupNormalization LRN", images.spatial),
+    ("MeanVarianceNormalization", images.mean_variance),
+    ("Resize Upsample", images.resize),
     (
         "DepthToSpace SpaceToDepth ConvTranspose NhwcConv NhwcFusedConv NhwcMaxPool QLinearAveragePool",
         axes.resized,
     ),
-    ("Conv ConvInteger QLinearConv FusedConv", axes.conv),
-    ("AveragePool MaxPool LpPool", axes.pool),
-    ("GlobalAveragePool GlobalMaxPool GlobalLpPool", axes.global_pool),
-    ("MatMul MatMulInteger QLinearMatMul MatMulIntegerToFloat FusedMatMul", axes.matmul),
-    ("MatMulNBits MatMulBnb4", axes.weight_only),
-    ("Gemm FusedGemm QGemm", axes.gemm),
-    ("Einsum", axes.einsum),
-    ("LSTM GRU RNN", axes.recurrent),
+    ("Conv ConvInteger QLinearConv FusedConv", images.conv),
+    ("AveragePool MaxPool LpPool", images.pool),
+    ("GlobalAveragePool GlobalMaxPool GlobalLpPool", images.global_pool),
+    ("MatMul MatMulInteger QLinearMatMul MatMulIntegerToFloat FusedMatMul", products.matmul),
+    ("MatMulNBits MatMulBnb4", products.weight_only),
+    ("Gemm FusedGemm QGemm", products.gemm),
+    ("Einsum", products.einsum),
+    ("LSTM GRU RNN", products.recurrent),
     ("GatherElements", axes.gather_elements),
     ("GatherND", axes.gather_nd),
     ("ScatterElements Scatter", axes.scatter_elements),
@@ -82,8 +82,8 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     ("Trilu", axes.trilu),
     ("OneHot", axes.one_hot),
     ("ReverseSequence", axes.reverse_sequence),
-    ("Attention", axes.attention),
-    ("MultiHeadAttention", axes.batched),
+    ("Attention", products.attention),
+    ("MultiHeadAttention", products.batched),
     ("DynamicQuantizeLinear DynamicQuantizeMatMul DynamicQuantizeLSTM QAttention", axes.quantized_dynamically),
     ("NonZero Unique Compress NonMaxSuppression", axes.searching),
     (_RANDOM, axes.random),
