@@ -227,9 +227,9 @@ def _alike_in_shape(samples: Sequence[Feeds]) -> list[Feeds]:
 
 
 def _variants(feeds: Feeds) -> list[Feeds]:
-    """Quiet and loud forms of a sample: leaks between rows show beside them. Integers stay in their range."""
+    """Quiet, loud and negative forms of a sample: leaks between rows show beside them. Integers stay in range."""
     found: list[Feeds] = []
-    for factor in (1 / 64, 64.0):
+    for factor in (1 / 64, 64.0, -1.0):
         made = {name: _scaled(np.asarray(array), factor) for name, array in feeds.items()}
         if all(_finite(array) for array in made.values()):
             found.append(made)
@@ -241,7 +241,7 @@ def _scaled(array: Array, factor: float) -> Array:
         with np.errstate(over="ignore"):
             return np.asarray((array * factor).astype(array.dtype))
     if array.dtype.kind in "iu":
-        return np.asarray(array // 2 if factor > 1 else array - array // 2)
+        return np.asarray(array // 2 if abs(factor) >= 1 else array - array // 2)
     return array
 
 
@@ -258,8 +258,10 @@ def made_up(inputs: tuple[TensorInfo, ...], size: int) -> list[Feeds]:
                 made[info.name] = np.full(shape, "a", object)
                 continue
             dtype = numpy_dtype(info.dtype)
-            values = numbers.integers(0, 2, shape) if dtype.kind in "iub" else numbers.standard_normal(shape)
+            # A single integer must differ between samples too.
+            whole = (numbers.integers(0, 2, shape) + seed) % 2
+            values = whole if dtype.kind in "iub" else numbers.standard_normal(shape)
             made[info.name] = np.asarray(values).astype(dtype)
         return made
 
-    return [sample(0), sample(1)]
+    return [sample(seed) for seed in range(_MOST_SAMPLES)]

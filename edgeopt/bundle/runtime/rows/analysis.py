@@ -65,7 +65,7 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     ("Resize Upsample", images.resize),
     (
         "DepthToSpace SpaceToDepth ConvTranspose NhwcConv NhwcFusedConv NhwcMaxPool QLinearAveragePool",
-        axes.resized,
+        images.resized,
     ),
     ("Conv ConvInteger QLinearConv FusedConv", images.conv),
     ("AveragePool MaxPool LpPool", images.pool),
