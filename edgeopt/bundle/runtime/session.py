@@ -15,6 +15,7 @@ from edgeopt.backends.intended import intended, is_usable
 from edgeopt.backends.strictness import fallback as fallen_back
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.bundle.runtime.forked import loaded_elsewhere, never_free, watch_forks
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs
 from edgeopt.graph.files.sniff import check_file
 
@@ -42,6 +43,7 @@ class Session:
     """
 
     __slots__ = (
+        "__weakref__",
         *("backend", "batch_trial", "deployment", "inputs", "outputs", "processor", "run"),
         *(
             "_batcher",
@@ -53,6 +55,7 @@ class Session:
             "_loaded",
             "_lock",
             "_model",
+            "_replace_run",
             "_run_threads",
         ),
     )
@@ -72,7 +75,7 @@ class Session:
         self.deployment = deployment = place.deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
-        self.run = _by_name(loaded)
+        self.run, self._replace_run = _by_name(loaded)
         self._close = loaded.close
         self._loaded = loaded
         self._model = place.model
@@ -87,6 +90,7 @@ class Session:
         self._lock = threading.Lock()
         """Held while `run_async` gets its threads and while the session closes."""
         self._closed = False
+        watch_forks(self)
         if batching is not None:
             try:
                 self.batch_trial = self.try_batches(batching.max_size)
@@ -176,6 +180,23 @@ class Session:
         """The golden inputs of its bundle; none for a plain model."""
         return self._held.golden("inputs") if self._held is not None else []
 
+    def before_fork(self) -> None:
+        """Nothing of it is shared."""
+
+    def after_fork(self) -> None:
+        """A session with a worker gets one of its own; the runtime of another cannot run here."""
+        from edgeopt.bundle.runtime.isolated.session import IsolatedSession
+
+        self._lock = threading.Lock()
+        self._run_threads = self._batcher = None
+        if self.processor is not None:
+            self.processor.after_fork()
+        if self._closed or isinstance(self._loaded, IsolatedSession):
+            return
+        never_free(self._loaded)
+        self._replace_run(_refuse_fork)
+        self._close = _nothing_to_close
+
     def _pool(self) -> "RunThreads":
         """Imported and made for those who need it, by the first who does."""
         with self._lock:
@@ -200,9 +221,25 @@ class Session:
         self.close()
 
 
-def _by_name(loaded: Loaded) -> Callable[[Feeds | Array], dict[str, Array]]:
-    """The backend's own `run`, which takes arrays by name, behind a look at the type, well below a microsecond."""
-    run, names = loaded.run, [each.name for each in loaded.inputs]
+def _refuse_fork(feeds: Feeds) -> dict[str, Array]:
+    del feeds
+    raise loaded_elsewhere()
+
+
+def _nothing_to_close() -> None:
+    """The process that loaded it closes it."""
+
+
+_Run = Callable[[Feeds | Array], dict[str, Array]]
+
+
+def _by_name(loaded: Loaded) -> "tuple[_Run, Callable[[Callable[[Feeds], dict[str, Array]]], None]]":
+    """The backend's own `run`, which takes arrays by name, behind a look at the type, well below a microsecond.
+
+    And what puts another in its place.
+    """
+    run: Callable[[Feeds], dict[str, Array]] = loaded.run
+    names = [each.name for each in loaded.inputs]
 
     def named(feeds: Feeds | Array) -> dict[str, Array]:
         if type(feeds) is dict or isinstance(feeds, Mapping):
@@ -214,7 +251,11 @@ def _by_name(loaded: Loaded) -> Callable[[Feeds | Array], dict[str, Array]]:
             f"Give a dict of arrays, by the names: {', '.join(names) or 'none'}.",
         )
 
-    return named
+    def replace_run(other: Callable[[Feeds], dict[str, Array]]) -> None:
+        nonlocal run
+        run = other
+
+    return named, replace_run
 
 
 def _concurrency_of(deployment: Deployment | None) -> int:
