@@ -190,14 +190,11 @@ print(ended(forked(work)), ask(session, 3))
 @pytest.mark.parametrize("backend", ["onnxruntime-cpu", "openvino-cpu"])
 def test_child_of_a_session_in_its_process_exits_without_hanging(program, backend):
     pytest.importorskip(backend.removesuffix("-cpu"))
-    found = program(
-        f"backend = {backend!r}"
-        + """
-session = edgeopt.load(model, backend, {"threads": 2})
+    found = program(f"""
+session = edgeopt.load(model, {backend!r}, {{"threads": 2}})
 assert ask(session, 1)
 print(ended(forked(lambda: 0)), ask(session, 3))
-"""
-    )
+""")
     assert found == ["0", "True"]
 
 

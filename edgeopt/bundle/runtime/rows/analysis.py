@@ -91,6 +91,8 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     (" ".join(elements.QUANTIZED_ELEMENTWISE), elements.quantized_elementwise),
 )
 _RULE_OF = {operator: rule for operators, rule in _RULES for operator in operators.split()}
+_OF_NUMBERS = ("Unsqueeze", "Expand", "Shape", "Concat", "GatherND")
+"""Followed where the place of each row in the batch is among their inputs."""
 _DOMAINS = ("", "com.microsoft", "com.ms.internal.nhwc")
 _MOST_PASSES = 4
 """Over the body of a loop, until what it carries is the same before and after."""
@@ -132,7 +134,11 @@ def analyze_graph(graph: ModelGraph) -> RowAnalysis:
     if walk.open is not None:
         return walk.open
     for name, tensor in zip(graph.outputs, found, strict=True):
-        if tensor is None or tensor.axis != 0 or tensor.dims is None or tensor.dims[0] != ROW_COUNT:
+        if tensor is None:
+            return RowAnalysis("unknown", "", f"the output '{name}' cannot be followed")
+        if tensor.numbering:
+            return RowAnalysis("mixed", "", f"the output '{name}' holds the places of the samples in the batch")
+        if tensor.axis != 0 or tensor.dims is None or tensor.dims[0] != ROW_COUNT:
             return RowAnalysis("mixed", "", f"the first axis of the output '{name}' is not that of the samples")
     return RowAnalysis("independent")
 
@@ -191,6 +197,9 @@ class _Walk:
                 if any(each.axis is not None or each.counts_rows for each in call.given):
                     unclear("this operator is not followed")
                 return [UNKNOWN] * len(node.outputs)
+            numbered = any(each.numbering for each in call.given)
+            if numbered and rule is not elements.elementwise and node.operator not in _OF_NUMBERS:
+                unclear("it computes with the numbers of rows")
             found = rule(call)
         except UndecidedError as error:
             self._note(node, error)
@@ -301,13 +310,17 @@ def _shapeless(tensor: RowTensor | None) -> RowTensor | None:
         return None
     if tensor.counts_rows:
         unclear("it carries the number of rows")
+    if tensor.numbering:
+        unclear("it carries the numbers of rows")
     return RowTensor(tensor.axis, tensor.dims)
 
 
 def _either(one: RowTensor | None, other: RowTensor | None) -> RowTensor | None:
     """What holds for both; None where nothing does."""
-    if one is None or other is None or one.axis != other.axis or one.counts_rows or other.counts_rows:
+    if one is None or other is None or one.axis != other.axis:
         return None
+    if one.counts_rows or other.counts_rows or one.numbering or other.numbering:
+        unclear("its body computes with the number of rows")
     if one.dims is None or other.dims is None or len(one.dims) != len(other.dims):
         return None if one.axis is not None else UNKNOWN
     if one.axis is not None and one.dims[one.axis] != other.dims[one.axis]:
@@ -320,4 +333,6 @@ def _stacked(tensor: RowTensor | None) -> RowTensor | None:
     """Of each turn of a loop one, along a new first axis."""
     if tensor is None or tensor.dims is None:
         return tensor
+    if tensor.numbering:
+        unclear("its body computes with the number of rows")
     return RowTensor(None if tensor.axis is None else tensor.axis + 1, (unknown_size(), *tensor.dims))

@@ -137,6 +137,10 @@ def gather_nd(call: OperatorCall) -> RowTensor:
     if last is None or dims_of(data) is None:
         unclear("the depth of its indices is unknown")
     dims = (*dims_of(indices)[:-1], *dims_of(data)[batch + last :])
+    if indices.numbering == "index" and not batch and data.axis == 0 and not data.numbering:
+        return RowTensor(indices.axis, dims)  # from each row what it asks of itself
+    if indices.numbering or data.numbering:
+        unclear("it takes places by the numbers of rows")
     if data.axis is None:
         if indices.axis == len(dims_of(indices)) - 1:
             mixes("the rows are its indices")

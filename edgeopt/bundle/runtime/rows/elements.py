@@ -1,6 +1,7 @@
 """Rules of operators that compute each element by itself, with the broadcasting of ONNX."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgeopt.bundle.runtime.rows.sizes import ONE, Size, quotient, size
 from edgeopt.bundle.runtime.rows.values import (
@@ -70,6 +71,9 @@ def elementwise(call: OperatorCall) -> RowTensor:
     given = call.given[:1] if call.node.operator == "CastLike" else call.given
     operator = call.node.operator
     found = broadcast(given)
+    if any(each.numbering for each in given):
+        same = operator in ("Cast", "Identity") and given[0].numbering == "number"
+        return replace(found, numbering="number" if same else "derived")
     if found.axis is not None or found.dims is None or all(each.value is None for each in given):
         if any(each.counts_rows for each in given):
             unclear("it computes with the number of rows")

@@ -1,8 +1,10 @@
 """Rules of operators that compute shapes or change them: where the rows are afterwards."""
 
+from dataclasses import replace
+
 from edgeopt.bundle.runtime.rows.elements import broadcast
 from edgeopt.bundle.runtime.rows.graph import ConstantTensor
-from edgeopt.bundle.runtime.rows.sizes import ONE, Size, product, quotient, size
+from edgeopt.bundle.runtime.rows.sizes import ONE, ROW_COUNT, Size, product, quotient, size
 from edgeopt.bundle.runtime.rows.values import (
     UNKNOWN,
     OperatorCall,
@@ -71,12 +73,15 @@ def _made(shape: RowTensor) -> RowTensor:
 
 
 def expand(call: OperatorCall) -> RowTensor:
-    return broadcast([call.x, _made(call.need(1))])
+    found = broadcast([call.x, _made(call.need(1))])
+    return replace(found, numbering=call.x.numbering)
 
 
 def range_of(call: OperatorCall) -> RowTensor:
+    if call.x.numbers == (0,) and call.need(1).value == (ROW_COUNT,) and call.need(2).numbers == (1,):
+        return RowTensor(0, (ROW_COUNT,), numbering="number")
     if any(each.counts_rows for each in call.given):
-        unclear("it numbers the rows")
+        unclear("it computes with the number of rows")
     numbers = [each.numbers for each in call.given]
     if all(numbers):
         found = tuple(range(*(each[0] for each in numbers if each)))
@@ -197,7 +202,8 @@ def unsqueeze(call: OperatorCall) -> RowTensor:
     value = x.value if rank <= 1 else None
     if x.counts_rows and value is None:
         unclear("it computes with the number of rows")
-    return RowTensor(None if x.axis is None else kept[x.axis], tuple(dims), value, x.counts_rows)
+    axis = None if x.axis is None else kept[x.axis]
+    return RowTensor(axis, tuple(dims), value, x.counts_rows, x.numbering)
 
 
 def concat(call: OperatorCall) -> RowTensor:
@@ -229,7 +235,13 @@ def concat(call: OperatorCall) -> RowTensor:
         mixes("it joins tensors whose rows are on different axes")
     parts = [dims_of(each)[place].constant for each in given]
     joined = unknown_size() if None in parts else size(sum(each for each in parts if each is not None))
-    return RowTensor(rows.axis, tuple(joined if k == place else each for k, each in enumerate(dims)))
+    found = RowTensor(rows.axis, tuple(joined if k == place else each for k, each in enumerate(dims)))
+    if not any(each.numbering for each in given):
+        return found
+    first, *others = given
+    begins = first.numbering == "number" and dims_of(first)[place] == ONE
+    index = begins and place == len(dims) - 1 and not any(each.numbering for each in others)
+    return replace(found, numbering="index" if index else "derived")
 
 
 def split(call: OperatorCall) -> list[RowTensor]:

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from edgeopt.bundle.runtime.rows.graph import ConstantTensor, GraphNode, ModelGraph
 from edgeopt.bundle.runtime.rows.sizes import ROWS, Size, size
@@ -38,6 +38,9 @@ class RowTensor:
     """Of a scalar or a vector that shapes are computed with; None where a number is unknown."""
     counts_rows: bool = False
     """Whether its values depend on how many rows there are."""
+    numbering: Literal["", "number", "index", "derived"] = ""
+    """`number`: each row holds its own place in the batch; `index`: an index of GatherND that begins with it;
+    `derived`: something else that was computed of it, whose shape alone may be used."""
 
     @property
     def rank(self) -> int | None:

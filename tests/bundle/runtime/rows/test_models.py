@@ -77,6 +77,12 @@ MIXED = {
         <int64 none = {0}, int64 step = {1}, int64 at = {0}, int64[1] last = {1}> {
         s = Shape (x) n = Gather (s, at) r = Range (none, n, step) f = Cast <to = 1> (r)
         c = Unsqueeze (f, last) y = Add (x, c) }""",
+    "mask by the number of another row": """(float[n, s] x, bool[n, s] mask) => (float[n, s] y)
+        <int64 none = {0}, int64 one = {1}, int64[1] at = {1}, int64[1] last = {-1}, float zero = {0}> {
+        k = Shape (mask) n = Gather (k, none) s = Gather (k, one) r = Range (none, n, one) c = Range (none, s, one)
+        before = Sub (r, one) u = Unsqueeze (before, at) a = Expand (u, k) b = Expand (c, k)
+        i = Unsqueeze (a, last) j = Unsqueeze (b, last)
+        index = Concat <axis = -1> (i, j) own = GatherND (mask, index) y = Where (own, x, zero) }""",
     "number of rows": """(float[n, 4] x) => (float[n, 4] y) {
         s = Shape <start = 0, end = 1> (x) f = Cast <to = 1> (s) y = Div (x, f) }""",
     "unique rows": """(float[n] x) => (float[n] y) { u, i, inverse, c = Unique <sorted = 1> (x)
@@ -226,6 +232,11 @@ INDEPENDENT = {
             => (float[n, 4] next, float[n, 4] out) { a = Add (state, step) next = Tanh (a) out = Identity
         (next) }>
             (s, t) }""".replace("<float[1, 1] none = {0}>", "<float[1, 1] none = {0}, int64[1] first = {0}>"),
+    "mask by the number of each row": """(float[n, s] x, bool[n, s] mask) => (float[n, s] y)
+        <int64 none = {0}, int64 one = {1}, int64[1] at = {1}, int64[1] last = {-1}, float zero = {0}> {
+        k = Shape (mask) n = Gather (k, none) s = Gather (k, one) r = Range (none, n, one) c = Range (none, s, one)
+        u = Unsqueeze (r, at) a = Expand (u, k) b = Expand (c, k) i = Unsqueeze (a, last) j = Unsqueeze (b, last)
+        index = Concat <axis = -1> (i, j) own = GatherND (mask, index) y = Where (own, x, zero) }""",
     "one-hot": """(int64[n] i) => (float[n, 4] y) <int64 four = {4}, float[2] v = {0, 1}> {
         m = Mod (i, four) y = OneHot (m, four, v) }""",
     "upper triangle in a row": """(float[n, 3, 3] x) => (float[n, 3, 3] y) { y = Trilu (x) }""",
@@ -250,7 +261,9 @@ def rows_for(session, count):
     made = {}
     for info in session.inputs:
         shape = [count, *(each if isinstance(each, int) else 3 for each in info.shape[1:])]
-        if info.dtype == "int64":
+        if info.dtype == "bool":
+            made[info.name] = chance.random(shape) < 0.5
+        elif info.dtype == "int64":
             steps = np.arange(count, 0, -1).reshape([count] + [1] * (len(shape) - 1))
             made[info.name] = (np.zeros(shape, np.int64) + steps) * 3 % 7
         else:
