@@ -1,7 +1,7 @@
 """What becomes of sessions in a process that is forked from the one that loaded them.
 
-A fork has none of the threads of a runtime, and would read the answers of its parent's workers: so each object
-that holds one of them is told of the fork.
+A fork has none of the threads of a runtime, and would read the answers of its parent's workers: so the objects
+that hold these register here, and have a method for the fork.
 """
 
 import ctypes

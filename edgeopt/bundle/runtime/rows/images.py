@@ -52,7 +52,7 @@ def mean_variance(call: OperatorCall) -> RowTensor:
 
 
 def resize(call: OperatorCall) -> RowTensor:
-    """Resize and Upsample: by scales or to sizes, of which that of the rows must leave them alone."""
+    """Resize and Upsample: by scales or to sizes; the axis of the rows must keep its size."""
     x = call.x
     if x.axis is None:
         return UNKNOWN

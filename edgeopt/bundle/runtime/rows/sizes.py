@@ -1,4 +1,4 @@
-"""Sizes of tensors as products of a number and of names, one of which is the number of rows in the batch."""
+"""Sizes of tensors as products of a number and of names; the number of rows in the batch has a name too."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -59,7 +59,7 @@ UNKNOWN = RowTensor(None, None)
 
 
 def unknown_size() -> Size:
-    """A size that is the same for all rows, and is told from all others."""
+    """A size that is the same for all rows, with a name of its own."""
     return Size(size(1).number, (f"?{next(_fresh)}",))
 
 
