@@ -2,20 +2,20 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
-from edgeopt.backends.base import Session as Loaded
 from edgeopt.backends.feeds import closed
 from edgeopt.backends.intended import intended, is_usable
 from edgeopt.backends.strictness import fallback as fallen_back
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.bundle.runtime.forked import loaded_elsewhere, never_free, watch_forks
+from edgeopt.bundle.runtime.forked import never_free, watch_forks
+from edgeopt.bundle.runtime.named_run import by_name, close_nothing, refuse_fork
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs
 from edgeopt.graph.files.sniff import check_file
 
@@ -75,7 +75,7 @@ class Session:
         self.deployment = deployment = place.deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
-        self.run, self._replace_run = _by_name(loaded)
+        self.run, self._replace_run = by_name(loaded)
         self._close = loaded.close
         self._loaded = loaded
         self._model = place.model
@@ -194,8 +194,8 @@ class Session:
         if self._closed or isinstance(self._loaded, IsolatedSession):
             return
         never_free(self._loaded)
-        self._replace_run(_refuse_fork)
-        self._close = _nothing_to_close
+        self._replace_run(refuse_fork)
+        self._close = close_nothing
 
     def _pool(self) -> "RunThreads":
         """Imported and made for those who need it, by the first who does."""
@@ -219,43 +219,6 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _refuse_fork(feeds: Feeds) -> dict[str, Array]:
-    del feeds
-    raise loaded_elsewhere()
-
-
-def _nothing_to_close() -> None:
-    """The process that loaded it closes it."""
-
-
-_Run = Callable[[Feeds | Array], dict[str, Array]]
-
-
-def _by_name(loaded: Loaded) -> "tuple[_Run, Callable[[Callable[[Feeds], dict[str, Array]]], None]]":
-    """The backend's own `run`, which takes arrays by name, behind a look at the type, well below a microsecond.
-
-    And what puts another in its place.
-    """
-    run: Callable[[Feeds], dict[str, Array]] = loaded.run
-    names = [each.name for each in loaded.inputs]
-
-    def named(feeds: Feeds | Array) -> dict[str, Array]:
-        if type(feeds) is dict or isinstance(feeds, Mapping):
-            return run(feeds)
-        if len(names) == 1:
-            return run({names[0]: feeds})
-        raise UsageError(
-            f"The model has {len(names)} inputs, so each array needs a name.",
-            f"Give a dict of arrays, by the names: {', '.join(names) or 'none'}.",
-        )
-
-    def replace_run(other: Callable[[Feeds], dict[str, Array]]) -> None:
-        nonlocal run
-        run = other
-
-    return named, replace_run
 
 
 def _concurrency_of(deployment: Deployment | None) -> int:
