@@ -99,6 +99,7 @@ def parent():
     session = edgeopt.load(model, isolate=True)
     worker = session._loaded._worker.pid
     if os.fork() == 0:
+        signal.alarm(100)
         os.write(alive_in, struct.pack("i", worker))
         os.read(inner_out, 1)
         os._exit(0)
