@@ -10,6 +10,7 @@ from edgeopt.backends.base import Array, Available, Feeds, Options, Session
 from edgeopt.bundle.deployment import Part, Processing, Tensor
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.processing.steps import apply
+from edgeopt.bundle.runtime.forked import never_free
 from edgeopt.data.preparation import prepare_one, together
 from edgeopt.errors import DataError, MissingExtraError
 
@@ -71,6 +72,12 @@ class Processor:
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
+
+    def after_fork(self) -> None:
+        """Loads them again in this process, when they are run."""
+        for session in self._sessions.values():
+            never_free(session)
+        self._sessions = {}
 
     def _run(self, part: Part, values: Mapping[str, Array]) -> dict[str, Array]:
         session = self._sessions.get(part.file)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgeopt.backends.base import Array, Feeds, Options
+from edgeopt.bundle.runtime.forked import watch_forks
 from edgeopt.bundle.runtime.isolated.session import Isolation
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import ConstraintError, OverloadError, UsageError
@@ -105,6 +106,7 @@ class Models:
             self.add(name, path, pinned=name in pinned)
         for name in pinned:
             self._entry(name)
+        watch_forks(self)
 
     def add(
         self,
@@ -173,6 +175,18 @@ class Models:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def before_fork(self) -> None:
+        """Nothing of it is shared."""
+
+    def after_fork(self) -> None:
+        """Nothing is loaded in this process yet: the workers are those of the parent."""
+        self._condition = threading.Condition()
+        entries = {
+            name: _Entry(name, each.path, each.backend, each.options, each.pinned, each.needed_bytes)
+            for name, each in self._state.entries.items()
+        }
+        self._state = _State(entries, closed=self._state.closed)
 
     def _entry(self, name: str) -> _Entry:
         found = self._state.entries.get(name)

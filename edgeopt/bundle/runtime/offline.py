@@ -16,7 +16,6 @@ from edgeopt.backends.onnxruntime.kept import external_files
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.processing.data import taken_by
 from edgeopt.bundle.request import RunRequest
-from edgeopt.bundle.runtime.batch_trial import check_batching
 from edgeopt.bundle.runtime.batching import run_together
 from edgeopt.bundle.runtime.interrupted import InterruptedRun, digest_of_paths
 from edgeopt.bundle.runtime.session import Session, load
@@ -63,8 +62,7 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
         )
         count = len(samples)
         if request.batch > 1:
-            trial = [samples.feeds(k) for k in range(min(count, 2))]
-            check_batching(session.run, session.inputs, session.outputs, trial)
+            session.check_batching([samples.feeds(k) for k in range(min(count, 4))], request.batch)
         interrupted = InterruptedRun(out, lambda: _identity(request, session))
         left_over = interrupted.exists
         runs = interrupted.found()

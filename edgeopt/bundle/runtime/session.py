@@ -2,26 +2,27 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
-from edgeopt.backends.base import Session as Loaded
 from edgeopt.backends.feeds import closed
 from edgeopt.backends.intended import intended, is_usable
 from edgeopt.backends.strictness import fallback as fallen_back
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.bundle.runtime.forked import never_free, watch_forks
+from edgeopt.bundle.runtime.named_run import by_name, close_nothing, refuse_fork
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs
 from edgeopt.graph.files.sniff import check_file
 
 if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
     from edgeopt.bundle.runtime.asynchronous import RunThreads
-    from edgeopt.bundle.runtime.batch_trial import BatchTrial
+    from edgeopt.bundle.runtime.batch_trial import BatchSubject, BatchTrial
     from edgeopt.bundle.runtime.batching import Batcher, Batching
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
@@ -42,6 +43,7 @@ class Session:
     """
 
     __slots__ = (
+        "__weakref__",
         *("backend", "batch_trial", "deployment", "inputs", "outputs", "processor", "run"),
         *(
             "_batcher",
@@ -52,6 +54,8 @@ class Session:
             "_held",
             "_loaded",
             "_lock",
+            "_model",
+            "_replace_run",
             "_run_threads",
         ),
     )
@@ -71,9 +75,10 @@ class Session:
         self.deployment = deployment = place.deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
-        self.run = _by_name(loaded)
+        self.run, self._replace_run = by_name(loaded)
         self._close = loaded.close
         self._loaded = loaded
+        self._model = place.model
         self._held = held = place.bundle
         self.processor = _processor(deployment, held)
         self._concurrency = concurrency or _concurrency_of(deployment)
@@ -85,6 +90,7 @@ class Session:
         self._lock = threading.Lock()
         """Held while `run_async` gets its threads and while the session closes."""
         self._closed = False
+        watch_forks(self)
         if batching is not None:
             try:
                 self.batch_trial = self.try_batches(batching.max_size)
@@ -154,11 +160,42 @@ class Session:
         """Whether batches are right and faster on this device; tried on golden samples if the bundle has some."""
         from edgeopt.bundle.runtime.batch_trial import try_batches
 
-        return try_batches(self.run, self.inputs, self.outputs, self.golden(), max_size)
+        return try_batches(self._batch_subject(), self.golden(), max_size)
+
+    def check_batching(self, samples: "Sequence[Feeds]", max_size: int) -> None:
+        """Raises UsageError where samples would not keep their own results in batches of this size."""
+        from edgeopt.bundle.runtime.batch_trial import check_batching
+
+        check_batching(self._batch_subject(), samples, max_size)
+
+    def _batch_subject(self) -> "BatchSubject":
+        from edgeopt.bundle.runtime.batch_trial import BatchSubject
+
+        deployment = self.deployment
+        proof = (deployment.evidence or deployment.predicted) if deployment is not None else None
+        floor_db = proof.floor_db if proof is not None else 0.0
+        return BatchSubject(self.run, self.inputs, self.outputs, self._model, floor_db)
 
     def golden(self) -> list[dict[str, Array]]:
         """The golden inputs of its bundle; none for a plain model."""
         return self._held.golden("inputs") if self._held is not None else []
+
+    def before_fork(self) -> None:
+        """Nothing of it is shared."""
+
+    def after_fork(self) -> None:
+        """A session with a worker gets one of its own; the runtime of another cannot run here."""
+        from edgeopt.bundle.runtime.isolated.session import IsolatedSession
+
+        self._lock = threading.Lock()
+        self._run_threads = self._batcher = None
+        if self.processor is not None:
+            self.processor.after_fork()
+        if self._closed or isinstance(self._loaded, IsolatedSession):
+            return
+        never_free(self._loaded)
+        self._replace_run(refuse_fork)
+        self._close = close_nothing
 
     def _pool(self) -> "RunThreads":
         """Imported and made for those who need it, by the first who does."""
@@ -182,23 +219,6 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _by_name(loaded: Loaded) -> Callable[[Feeds | Array], dict[str, Array]]:
-    """The backend's own `run`, which takes arrays by name, behind a look at the type, well below a microsecond."""
-    run, names = loaded.run, [each.name for each in loaded.inputs]
-
-    def named(feeds: Feeds | Array) -> dict[str, Array]:
-        if type(feeds) is dict or isinstance(feeds, Mapping):
-            return run(feeds)
-        if len(names) == 1:
-            return run({names[0]: feeds})
-        raise UsageError(
-            f"The model has {len(names)} inputs, so each array needs a name.",
-            f"Give a dict of arrays, by the names: {', '.join(names) or 'none'}.",
-        )
-
-    return named
 
 
 def _concurrency_of(deployment: Deployment | None) -> int:

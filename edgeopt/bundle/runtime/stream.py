@@ -42,13 +42,14 @@ class Stream:
         self._run = run
         self._carried = tuple(info for info in inputs if info.name in self.pairs)
         self._fed = tuple(info for info in inputs if info.name not in self.pairs)
-        self._initial = {name: np.asarray(array) for name, array in (initial or {}).items()}
+        # Copies, here and in `state`: what the caller does to an array later must not change the sequence.
+        self._initial = {name: np.array(array) for name, array in (initial or {}).items()}
         self._state: dict[str, Array] = {}
 
     @property
     def state(self) -> dict[str, Array]:
-        """The values that the next step feeds, by input name; empty before the first."""
-        return dict(self._state)
+        """Copies of the values that the next step feeds, by input name; empty before the first."""
+        return {name: np.array(array) for name, array in self._state.items()}
 
     def step(self, feeds: Feeds | Array) -> dict[str, Array]:
         """Runs the model once and returns the outputs without the state; a failed step leaves the state alone."""

@@ -1,5 +1,6 @@
 import msgspec
 import numpy as np
+import onnx.parser
 import pytest
 
 from edgeopt import events
@@ -57,6 +58,23 @@ def test_what_falls_back_is_said_before_it_runs(tmp_path, null_model):
     with pytest.raises(ModelError, match="1 of 4 nodes"):
         run_offline(RunRequest(model, tmp_path / "data.npz", tmp_path / "strict", strict=True), events.ignore)
     assert not (tmp_path / "strict").exists()
+
+
+def test_model_that_sorts_its_rows_is_not_run_in_batches(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 2] x, int64[n] length) => (float[n, 2] y) {
+        k = Shape <start = 0, end = 1> (length)
+        sorted, order = TopK <axis = 0, largest = 0> (length, k)
+        y = Gather <axis = 0> (x, order) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    lengths = np.arange(32, dtype=np.int64)
+    x = np.repeat(lengths, 2).reshape(32, 2).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, length=lengths)
+    asked = RunRequest(tmp_path / "m.onnx", tmp_path / "data.npz", tmp_path / "out", batch=8)
+    with pytest.raises(UsageError, match=r"TopK .*sorts the rows") as raised:
+        run_offline(asked, events.ignore)
+    assert "--batch 1" in raised.value.hint
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture

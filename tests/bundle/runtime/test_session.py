@@ -115,9 +115,9 @@ def test_backend_that_cannot_load_the_model_instead_names_the_missing_one(withou
 
 def test_fallback_that_misses_the_golden_outputs_is_refused(without_openvino, monkeypatch):
     def halved(loaded):
-        return lambda feeds: {name: array / 2 for name, array in loaded.run(feeds).items()}
+        return lambda feeds: {name: array / 2 for name, array in loaded.run(feeds).items()}, None
 
-    monkeypatch.setattr(module, "_by_name", halved)
+    monkeypatch.setattr(module, "by_name", halved)
     with pytest.raises(
         BundleError, match=r"openvino-cpu of the bundle is not available here\. On onnxruntime-cpu"
     ):

@@ -57,6 +57,27 @@ def test_an_initial_state_is_used_and_taken_up_again_by_a_reset(recurrent):
         stream.reset()
 
 
+def test_changing_the_arrays_of_the_initial_state_changes_no_sequence(recurrent):
+    start = np.full((1, 3), 0.5, np.float32)
+    ((wanted, _),) = by_hand(recurrent, inputs(1), start)
+    given = start.copy()
+    stream = recurrent.stream(initial={"h": given})
+    given[:] = 99
+    np.testing.assert_array_equal(stream.step(inputs(1)[0])["y"], wanted)
+    given[:] = -99
+    stream.reset()
+    np.testing.assert_array_equal(stream.step(inputs(1)[0])["y"], wanted)
+
+
+def test_changing_the_arrays_of_the_state_changes_no_sequence(recurrent):
+    steps = inputs(3)
+    wanted = [y for y, _ in by_hand(recurrent, steps, np.zeros((1, 3), np.float32))]
+    stream = recurrent.stream()
+    for x, y in zip(steps, wanted, strict=True):
+        np.testing.assert_array_equal(stream.step(x)["y"], y)
+        stream.state["h"][:] = 99
+
+
 def test_streams_of_one_session_do_not_disturb_each_other(recurrent):
     steps = inputs(5)
     alone = recurrent.stream()

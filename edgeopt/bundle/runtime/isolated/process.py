@@ -71,6 +71,15 @@ class WorkerProcess:
         self._inbox.polls = self.polls
         return messages.decode_answer.decode(self._inbox.receive(limit_s))
 
+    def abandon(self) -> None:
+        """In a fork: lets go of the worker of the parent, which must live no longer than that."""
+        self.end.detach()
+        _live.pop(self._process.pid, None)
+        self._connection.close()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.returncode = 0  # not a child of this process: there is nothing to wait for
+
     def exit_code(self) -> int | None:
         """Of a worker that has closed its connection; None if it does not end."""
         with contextlib.suppress(subprocess.TimeoutExpired):

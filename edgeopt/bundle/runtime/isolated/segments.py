@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 class Segment:
     """A piece of memory that its file can share with a worker."""
 
-    __slots__ = ("__weakref__", "file", "memory", "number", "size_bytes")
+    __slots__ = ("__weakref__", "file", "forked", "memory", "number", "size_bytes")
 
     def __init__(self, size_bytes: int, gone: deque[int]) -> None:
         """`gone` gets its number once nothing holds it."""
@@ -34,6 +34,8 @@ class Segment:
         # Powers of two, so that inputs of many shapes share a few; pages that nobody touches take no memory.
         self.size_bytes = max(_LEAST_BYTES, 1 << (size_bytes - 1).bit_length())
         self.file = _nameless_file()
+        self.forked = False
+        """Whether a forked process may hold results in it too, so that it must not be written to again."""
         weakref.finalize(self, _release, self.file, self.number, gone).atexit = False
         os.ftruncate(self.file, self.size_bytes)
         self.memory = mmap.mmap(self.file, self.size_bytes)
@@ -60,9 +62,15 @@ class SegmentPool:
         return Segment(size_bytes, self.gone)
 
     def give_back(self, segment: Segment) -> None:
+        if segment.forked:
+            return
         self._free.append(segment)
         if len(self._free) > _MOST_FREE:
             self._free.popleft()
+
+    def before_fork(self) -> None:
+        for _, segment in tuple(self._held.values()):
+            segment.forked = True
 
     def results(self, segment: Segment, places: tuple[ArrayPlace, ...]) -> dict[str, Array]:
         """The arrays in it, without a copy; when the last one is dropped, the segment is free again."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace as replace_fields
 
 from edgeopt.backends.base import Array, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
+from edgeopt.bundle.runtime.forked import watch_forks
 from edgeopt.bundle.runtime.isolated.messages import (
     NO_CHANGES,
     Answer,
@@ -100,6 +101,7 @@ class IsolatedSession:
         except BaseException:
             self.close()
             raise
+        watch_forks(self)
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
         self.placement: Placement | None = loaded.placement
@@ -150,6 +152,17 @@ class IsolatedSession:
             self._closed = True
             self._end()
             self._pool = SegmentPool()
+
+    def before_fork(self) -> None:
+        self._pool.before_fork()
+
+    def after_fork(self) -> None:
+        """The worker is that of the parent: the next request here starts one."""
+        self._lock = threading.Lock()
+        worker, self._worker, self._ready = self._worker, None, False
+        self._pool = SegmentPool()
+        if worker is not None:
+            worker.abandon()
 
     def _arrays(self, feeds: Feeds) -> dict[str, Array]:
         arrays = {name: np.asarray(array) for name, array in feeds.items()}

@@ -89,6 +89,12 @@ class Member:
         """Runs the sample: raises a WorkerError where the worker does not come back."""
         self.session.run(self._sample)
 
+    def restart(self) -> list[PoolRequest]:
+        """As it was before the first request; returns those that are not answered."""
+        left = [*self.drop_all(), *([self.running] if self.running is not None else [])]
+        self.healthy, self.running = True, None
+        return left
+
     def add(self, request: PoolRequest) -> None:
         heapq.heappush(self.waiting, request)
 

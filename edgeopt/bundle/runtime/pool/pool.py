@@ -12,6 +12,7 @@ from typing import get_args
 
 from edgeopt.backends.base import Array, Feeds, Options
 from edgeopt.bundle.runtime.batch_trial import made_up
+from edgeopt.bundle.runtime.forked import watch_forks
 from edgeopt.bundle.runtime.isolated.session import Isolation
 from edgeopt.bundle.runtime.pool.members import Member, MemberStatistics, PoolRequest, Strategy, choose
 from edgeopt.bundle.runtime.session import Session
@@ -63,12 +64,8 @@ class Pool:
         )
         for member in self._members:
             member.measure()
-        self._threads = [
-            threading.Thread(target=self._work, args=(member,), name=f"edgeopt-pool-{member.name}", daemon=True)
-            for member in self._members
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads = self._started()
+        watch_forks(self)
 
     @classmethod
     def spread(
@@ -133,6 +130,8 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise _closed()
+            if not self._threads:
+                self._threads = self._started()
             late = self._drop_late() if self._waiting() >= self._queue_size else []
             full = self._waiting() >= self._queue_size
             if not full:
@@ -169,6 +168,25 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def before_fork(self) -> None:
+        """Nothing of it is shared."""
+
+    def after_fork(self) -> None:
+        """Its threads are those of the parent, which answers earlier requests; the next one here starts others."""
+        self._lock = threading.Condition()
+        self._threads = []
+        for member in self._members:
+            _fail(member.restart(), _asked_before_fork())
+
+    def _started(self) -> list[threading.Thread]:
+        threads = [
+            threading.Thread(target=self._work, args=(member,), name=f"edgeopt-pool-{member.name}", daemon=True)
+            for member in self._members
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
 
     def _waiting(self) -> int:
         return sum(len(member.waiting) for member in self._members)
@@ -315,6 +333,13 @@ def _late() -> DeadlineError:
     return DeadlineError(
         "The request was not answered within its deadline.",
         "Send fewer requests at the same time, add members, or allow more time.",
+    )
+
+
+def _asked_before_fork() -> UsageError:
+    return UsageError(
+        "The request was made before this process was forked; the process that made it has the answer.",
+        "Send it again.",
     )
 
 
