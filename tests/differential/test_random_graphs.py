@@ -58,7 +58,7 @@ def test_random_graphs_mean_the_same_in_openvino():
     pytest.importorskip("openvino", reason="they run in OpenVINO")
     count = int(os.environ.get("EDGEOPT_OPENVINO_GRAPHS", "1000"))
     found = list(openvino_sweep.sweep(0, count))
-    assert [(data.hex(), one.differences[0]) for data, one in found if one.differences] == []
+    assert [(data.hex(), one.differences[0]) for data, one in found if one.differences and not one.caught] == []
     assert sum(bool(one.silent) for _, one in found) < count / 2
 
 
