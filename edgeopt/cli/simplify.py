@@ -136,8 +136,10 @@ def _outcome(result: "Simplified") -> "Iterator[Words]":
             yield Words(f"'{output.name}' {said}")
     if result.most_changing:
         yield Words(f"The pass that changed the results most: {result.most_changing}.")
-    if len(result.loads_in) > 1:
-        yield Words(f"It loads where the source does: {'; '.join(result.loads_in)}.")
+    if result.equal_in:
+        yield Words(f"They agree with the source in {'; '.join(result.equal_in)} too.")
+    for one in result.not_compared:
+        yield Words(f"Loads in {one.runtime}; not compared there: {one.why}.", "faint")
 
 
 def _proved_on(result: "Simplified") -> str:

@@ -116,6 +116,8 @@ def _openvino(model: bytes, names: list[str]) -> tuple[set[str], Run]:
     core = _core()
     compiled = core.compile_model(core.read_model(model), "CPU", SETTINGS)
     taken = {name for port in compiled.inputs for name in port.get_names()}
+    if lost := taken & set(names):
+        raise RuntimeError(f"an input has lost its name to the outputs {sorted(lost)}, which are copies of it")
 
     def run(feeds: dict) -> list:
         results = compiled(feeds)

@@ -4,6 +4,7 @@ They are valid, they compute something, and they hold what breaks rules that are
 undefined (a cast beyond the type, an integer divided by zero) and what is random is left out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from tests.differential.growing import Choices, Graph
 from tests.differential.regimes import SIZES, TRIPS, Input, feeds
-from tests.differential.table import STEPS
+from tests.differential.table import STEPS, Operator
 
 OPSETS = (17, 13, 15, 18, 20)
 BYTES = 200
@@ -59,7 +60,7 @@ def cases() -> st.SearchStrategy[Case]:
     return st.binary(min_size=BYTES, max_size=2 * BYTES).map(case_from)
 
 
-def case_from(data: bytes, most_steps: int = MOST_STEPS) -> Case:
+def case_from(data: bytes, most_steps: int = MOST_STEPS, steps: Sequence[Operator] = STEPS) -> Case:
     """A model of a few steps; dimensions known or open, some weights perhaps listed as inputs."""
     choices = Choices(data)
     opset = OPSETS[choices.below(len(OPSETS))]
@@ -70,7 +71,7 @@ def case_from(data: bytes, most_steps: int = MOST_STEPS) -> Case:
         g.values[name] = g.known[name] = array
     given = set(g.values)
     for _ in range(g.number(1, most_steps)):
-        one = g.pick(*(step for step in STEPS if step.since <= opset))
+        one = g.pick(*(step for step in steps if step.since <= opset))
         g.step(lambda graph, one=one: one.grow(graph, one.kind))
         if len(g.nodes) >= MOST_NODES:
             break

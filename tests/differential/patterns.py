@@ -139,6 +139,23 @@ def focus(g: Graph, kind: str) -> None:
     g.op("Conv", y, g.weight(2, g.shape(y)[1], 1, 1))
 
 
+def channel_shuffle(g: Graph, kind: str) -> None:
+    """Channels of a convolution shuffled between groups, for another convolution."""
+    x = g.value(4)
+    channels, groups = g.pick((8, 2), (8, 4), (6, 2))
+    y = g.op("Conv", x, g.weight(channels, g.shape(x)[1], 1, 1))
+    if g.pick(True, False):
+        y = g.op("Relu", y)
+    sides = g.shape(y)[2:]
+    y = g.op("Reshape", y, g.integers(0, groups, channels // groups, *sides), keep=False)
+    y = g.op("Transpose", y, perm=[0, 2, 1, 3, 4], keep=False)
+    y = g.op("Reshape", y, g.integers(0, channels, *sides))
+    if g.pick(True, False):
+        y = g.op("Conv", y, g.weight(channels, 1, 1, 1), group=channels)
+    group = g.pick(1, 1, 2)
+    g.op("Conv", y, g.weight(4, channels // group, 1, 1), group=group)
+
+
 def equal_branches(g: Graph, kind: str) -> None:
     """The same computed twice, or nearly: another axis, another constant, another order."""
     x = g.value(2, 3, 4)

@@ -107,6 +107,9 @@ OPERATORS: tuple[Operator, ...] = (*ELEMENTWISE, *SHAPING, *LAYERS, *QUANTIZED, 
 
 STEPS: tuple[Operator, ...] = (*OPERATORS, *PATTERNS)
 
+WITH_SHUFFLES: tuple[Operator, ...] = (*STEPS, *_all("ChannelShuffle", patterns.channel_shuffle))
+"""For graphs in OpenVINO; the bytes of others mean what they meant before it was there."""
+
 SIMPLE = frozenset(
     {
         "Relu",

@@ -13,7 +13,7 @@ from edgeopt.commands.simplify.request import Request, context_of, requested
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Ledger
-from edgeopt.measure.exactness.cases import LeftOut
+from edgeopt.measure.exactness.cases import LeftOut, NotCompared
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,7 +42,11 @@ class Simplified(msgspec.Struct, frozen=True):
     """Why it could not be measured, where it could not."""
     outputs: tuple[OutputAccuracy, ...] = ()
     runtime: str = ""
-    """What the numbers were compared in."""
+    """What the figures are of."""
+    equal_in: tuple[str, ...] = ()
+    """The other runtimes in which the results are the source's too."""
+    not_compared: tuple[NotCompared, ...] = ()
+    """The runtimes that load both, and in which there is nothing to compare with."""
     loads_in: tuple[str, ...] = ()
     """The runtimes that load the source, and the result too."""
     repairs: tuple[str, ...] = ()
@@ -183,6 +187,8 @@ def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.
         regimes_left_out=check.left_out,
         outputs=tuple(output.without_samples() for output in accuracy.outputs),
         runtime=check.backend.title,
+        equal_in=tuple(other.backend.title for other in check.elsewhere),
+        not_compared=tuple(check.not_compared),
         loads_in=tuple(backend.title for backend in (check.backend, *check.others)),
     )
 

@@ -39,6 +39,8 @@ class Answered:
     answer: Answer
     others: list[Answer] = field(default_factory=list)
     """What rounding makes of the answer; asked for where it matters."""
+    judged: Answer | None = None
+    """What the runtime that judges answers, in a proof in another one."""
     overflows: bool = False
     """Inside the source something does, so that only finite numbers are owed, not which; asked for likewise."""
 
@@ -51,6 +53,13 @@ class LeftOut(msgspec.Struct, frozen=True):
     """The source does not run there; answers with NaN or infinity where numbers are asked for; was not asked."""
     said: str = ""
     """By the runtime, where the source does not run."""
+
+
+class NotCompared(msgspec.Struct, frozen=True):
+    """A runtime that loads the source and has nothing to compare a result with."""
+
+    runtime: str
+    why: str
 
 
 def run_each(
@@ -124,7 +133,7 @@ def first_difference(
     for one, answer in zip(known, answers, strict=True):
         if isinstance(answer, EdgeoptError) or answer is None:
             return one, answer.message.rstrip(".") if answer else "it has no output"
-        if difference(one.answer, answer, one.others) is not None:
+        if _beyond_rounding(one, answer) is not None:
             doubtful.append((one, answer))
     doubtful = _farthest(doubtful)
     for thoroughly in (False, True):
@@ -144,7 +153,16 @@ def _farthest(doubtful: "list[tuple[Answered, Answer]]") -> "list[tuple[Answered
 
 
 def _still_differs(one: Answered, answer: Answer) -> str | None:
-    return None if one.overflows and all_finite(answer) else difference(one.answer, answer, one.others)
+    return None if one.overflows and all_finite(answer) else _beyond_rounding(one, answer)
+
+
+def _beyond_rounding(one: Answered, answer: Answer) -> str | None:
+    """How an answer differs; one that the judge gives for the source is right, whatever this runtime gives."""
+    if one.judged is None:
+        return difference(one.answer, answer, one.others)
+    if difference(one.judged, answer) is None:
+        return None
+    return difference(one.answer, answer, (*one.others, one.judged))
 
 
 @dataclass(frozen=True, slots=True)

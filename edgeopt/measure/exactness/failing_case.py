@@ -16,6 +16,7 @@ from edgeopt.version import __version__
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from edgeopt.backends.base import Backend
     from edgeopt.graph.pipeline import Failure
     from edgeopt.measure.exactness.proof import SourceCheck
 
@@ -35,10 +36,14 @@ class Case:
 
 
 def keep_case(failure: "Failure", check: "SourceCheck", folder: Path) -> str:
-    """Writes the case into a folder of its own beside others and returns its path; "" where it is too large."""
+    """Writes the case into a folder of its own beside others and returns its path; "" where it is too large.
+
+    In the runtime that showed it.
+    """
     from edgeopt.data.samples import from_feeds, write_archive
     from edgeopt.graph.model import save
 
+    check = check.wrong_in[0] if check.wrong_in else check
     case = smallest_case(failure, check)
     if _weights_bytes(case.before) > LARGEST_BYTES:
         return ""
@@ -50,7 +55,7 @@ def keep_case(failure: "Failure", check: "SourceCheck", folder: Path) -> str:
         save(case.before, ready / "before.onnx")
         save(case.after, ready / "after.onnx")
         write_archive(ready / "sample.npz", from_feeds([case.sample]))
-        (ready / "README.md").write_text(_text(failure, case), encoding="utf-8")
+        (ready / "README.md").write_text(_text(failure, case, check.backend), encoding="utf-8")
         ready.rename(place)
     return str(place)
 
@@ -201,16 +206,16 @@ def _free(path: Path) -> Path:
     return free
 
 
-def _text(failure: "Failure", case: Case) -> str:
-    return f"""The pass `{failure.guilty.name}` of edgeopt {__version__} changes the results of `before.onnx`:
-{case.reason}.
+def _text(failure: "Failure", case: Case, backend: "Backend") -> str:
+    return f"""The pass `{failure.guilty.name}` of edgeopt {__version__} changes the results of `before.onnx`
+in {backend.title}: {case.reason}.
 
 - `before.onnx`: the smallest part of the model, as it was before the pass, on which it goes wrong
 - `after.onnx`: the same after the pass
 - `sample.npz`: the input that shows it
 
-To see it: `edgeopt compare before.onnx after.onnx --data sample.npz`, and for the pass itself
-`edgeopt simplify before.onnx -o again.onnx --only {failure.guilty.name} --data sample.npz`.
+To see it: `edgeopt compare before.onnx after.onnx --data sample.npz --backend {backend.name}`, and for the pass
+itself `edgeopt simplify before.onnx -o again.onnx --only {failure.guilty.name} --data sample.npz`.
 
 All three files hold parts of your model and of your data: look at them before you hand them on.
 """

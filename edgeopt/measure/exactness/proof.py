@@ -1,8 +1,8 @@
-"""Holds a rewritten model against its source: equal numbers in one runtime, and it loads wherever that does."""
+"""Compares a rewritten model with its source in every runtime that runs the source."""
 
-import shutil
+import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,16 +15,18 @@ from edgeopt.graph.watching import with_float_outputs
 from edgeopt.measure.exactness.cases import (
     Answered,
     LeftOut,
+    NotCompared,
     Ways,
     answered,
     ask_in_other_ways,
     first_difference,
     run_each,
 )
+from edgeopt.measure.exactness.files import saved, written
 from edgeopt.measure.exactness.given import check_steady, ordinary_samples, source_file, taken_inputs
 from edgeopt.measure.exactness.opened import OpenedModel
 from edgeopt.measure.exactness.plain_outputs import has_other_outputs, write_with_tensors
-from edgeopt.measure.exactness.rounding import moved_model
+from edgeopt.measure.exactness.rounding import TIMES, moved_model
 from edgeopt.measure.exactness.runtimes import (
     Feeds,
     also_loading,
@@ -47,7 +49,8 @@ FLOOR_DB = 80.0
 """Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
 LARGE_BYTES = 1_500_000_000
 """Above this only the judge loads a model: OpenVINO takes 2.4 times a model's size, ONNX Runtime 1.05 times."""
-CANDIDATE = "candidate.onnx"
+LEAST_AGREEMENT_DB = 40.0
+"""A runtime whose results for the source are farther from the judge's has a fault there, and proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,13 @@ class SourceCheck:
     """The samples, with the dimensions in the source's order."""
     reference: list[dict[str, Any]]
     others: "tuple[Backend, ...]" = ()
+    """The other runtimes that load the source."""
+    elsewhere: "list[SourceCheck]" = field(default_factory=list)
+    """The same proof in those that also run it: a rewrite can be right in one runtime and wrong in another."""
+    not_compared: "list[NotCompared]" = field(default_factory=list)
+    """The others in which there is nothing to compare with."""
+    wrong_in: "list[SourceCheck]" = field(default_factory=list)
+    """The proof elsewhere that showed last that a model is wrong; empty where this one did."""
     floor_db: float = FLOOR_DB
     apart: "Apart | None" = None
     """Where the runtimes run; None: in this process."""
@@ -163,7 +173,9 @@ class SourceCheck:
                 "Give samples that fit with --data.",
             ) from error
         others = () if _bytes(model) > LARGE_BYTES else also_loading(path, check.backend, apart)
-        return replace(check, others=others, floor_db=floor_db, apart=apart, plain=plain)
+        check = replace(check, others=others, floor_db=floor_db, apart=apart, plain=plain)
+        check.prove_in(others)
+        return check
 
     @classmethod
     def on(  # noqa: PLR0913 - the last three are optional
@@ -203,6 +215,50 @@ class SourceCheck:
             folder=folder or tempfile.TemporaryDirectory(prefix="edgeopt-proof-"),
         )
 
+    def prove_in(self, backends: "tuple[Backend, ...]") -> None:
+        """Also compares in these runtimes, where they run the source and agree with this one about it."""
+        for backend in backends:
+            found = self._in(backend)
+            if isinstance(found, SourceCheck):
+                self.elsewhere.append(found)
+            else:
+                self.not_compared.append(NotCompared(backend.title, found))
+
+    def _in(self, backend: "Backend") -> "SourceCheck | str":
+        """NaN, infinite and empty inputs are left to the judge: OpenVINO makes numbers of NaN when it fuses."""
+        from edgeopt.graph.accuracy import compare_outputs
+
+        assert self.source is not None  # noqa: S101 - it was loaded
+        try:
+            with closing(OpenedModel(self.source.path, in_full_precision(backend))) as opened:
+                reference = [opened.run(sample) for sample in self.feeds]
+                known, _ = answered(opened, [one.case for one in self.regimes])
+        except DiskFullError:
+            raise
+        except EdgeoptError as error:
+            return f"the source does not run there: {error.message.rstrip('.')}"
+        agreement = compare_outputs(self.reference, reference)
+        if agreement.problem or agreement.snr_db < LEAST_AGREEMENT_DB:
+            said = agreement.problem.rstrip(".") if agreement.problem else f"{agreement.snr_db:.1f} dB"
+            return f"the source differs there from the source in {self.backend.title}: {said}"
+        judged = {id(one.case): one.answer for one in self.regimes}
+        ordinary = zip(self.ordinary, reference, strict=True)
+        return replace(
+            self,
+            backend=opened.backend,
+            reference=reference,
+            others=(),
+            elsewhere=[],
+            not_compared=[],
+            wrong_in=[],
+            seen=[],
+            failing=[],
+            floor_db=min(self.floor_db, agreement.snr_db - 20 * math.log10(TIMES)),
+            ordinary=tuple(Answered(one.case, answer, judged=one.answer) for one, answer in ordinary),
+            regimes=tuple(replace(one, judged=judged[id(one.case)]) for one in known),
+            edges=(),
+        )
+
     @property
     def sample_count(self) -> int:
         return len(self.feeds) - self.padded_count
@@ -216,7 +272,7 @@ class SourceCheck:
         from edgeopt.graph.accuracy import compare_outputs
         from edgeopt.graph.turned import as_model_takes, as_source_gives
 
-        path = self._saved(model_ir)
+        path = saved(Path(self.folder.name), model_ir, plain=self.plain)
         if not self.seen or self.seen[0].path != path:
             asked = [as_model_takes(sample, model_ir) for sample in self._samples()]
             found = run_each(path, asked, self.backend)
@@ -243,6 +299,33 @@ class SourceCheck:
 
     def why_wrong(self, model_ir: "ir.Model") -> str | None:
         """Why a model is not the source any more, or None."""
+        self.wrong_in.clear()
+        return self._why_wrong_here(model_ir) or self._why_wrong_elsewhere(model_ir)
+
+    def _why_wrong_elsewhere(self, model_ir: "ir.Model") -> str | None:
+        for check in tuple(self.elsewhere):
+            if (reason := check.why_wrong(model_ir)) is None:
+                continue
+            if not check.repeats_source():
+                self.elsewhere.remove(check)
+                why = "the source does not repeat its results there"
+                self.not_compared.append(NotCompared(check.backend.title, why))
+                continue
+            check.why_wrong(model_ir)  # the sample that shows it is that of the model that ran last
+            self.wrong_in[:] = [check]
+            return f"in {check.backend.title}: {reason}"
+        return None
+
+    def repeats_source(self) -> bool:
+        """Whether the source itself passes: a runtime may compute a model from uninitialized memory."""
+        from edgeopt.graph.shapes import forget_claims
+
+        assert self.source is not None  # noqa: S101 - a proof elsewhere has it
+        again = self.source.model_ir.clone()
+        forget_claims(again)
+        return self.why_wrong(again) is None
+
+    def _why_wrong_here(self, model_ir: "ir.Model") -> str | None:
         self.failing.clear()
         try:
             seen = self._seen(model_ir)
@@ -286,44 +369,15 @@ class SourceCheck:
         if source is None:
             return
 
+        place = Path(self.folder.name)
+
         def inside() -> Path:
-            return self._written("inside", lambda: with_float_outputs(source.model_ir))
+            return written(place, "inside", lambda: with_float_outputs(source.model_ir), plain=self.plain)
 
         def moved(seed: int) -> Path:
-            return self._written(f"moved-{seed}", lambda: moved_model(source.model_ir, seed))
+            return written(place, f"moved-{seed}", lambda: moved_model(source.model_ir, seed), plain=self.plain)
 
         ask_in_other_ways(Ways(self.backend, source.path, inside, moved), asked, thoroughly)
-
-    def _written(self, name: str, make: "Callable[[], ir.Model]") -> Path:
-        """A model like the source, as a file of this proof."""
-        from edgeopt.graph.model import save
-
-        path = Path(self.folder.name) / f"{name}.onnx"
-        if not path.exists():
-            save(make(), path)
-            if self.plain:
-                write_with_tensors(path, path)
-        return path
-
-    def _saved(self, model_ir: "ir.Model") -> Path:
-        """The model as a file in a folder named by its digest, so that a path never means another model."""
-        from edgeopt.graph.model import digest_of, save
-
-        candidates = Path(self.folder.name) / "candidates"
-        candidates.mkdir(exist_ok=True)
-        saving = Path(tempfile.mkdtemp(dir=candidates))
-        save(model_ir, saving / CANDIDATE)
-        if self.plain:
-            write_with_tensors(saving / CANDIDATE, saving / CANDIDATE)
-        # Weights in a file of their own have their digest in its name, which the model's file holds.
-        place = candidates / digest_of((saving / CANDIDATE,))
-        for old in set(candidates.iterdir()) - {place, saving}:
-            shutil.rmtree(old)  # a bisection of a large model would fill the disk
-        if place.exists():
-            shutil.rmtree(saving)
-        else:
-            saving.rename(place)
-        return place / CANDIDATE
 
     def close(self) -> None:
         if self.apart is not None:

@@ -1,4 +1,4 @@
-"""The runtimes of a proof: one judges the numbers, in the others a model must load where its source does."""
+"""The runtimes of a proof: the first judges; in the others a model must load and agree where its source runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgeopt.measure.apart import Apart
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
-"""The first that runs the source judges the numbers; in the others a model must load where its source does."""
+"""The first that runs the source judges all inputs; in the others a model must load and agree where that runs."""
 OTHERS_LIMIT_S = 30.0
 """OpenVINO takes minutes over a chain of 10,000 nodes."""
 

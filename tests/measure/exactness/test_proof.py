@@ -1,5 +1,6 @@
 """Rewrites that ordinary samples do not see through: a source, and what somebody might take for the same."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from edgeopt.errors import ModelError, VerificationError
 from edgeopt.graph.model import load
+from edgeopt.graph.pipeline import run_pipeline
 from edgeopt.measure.exactness.given import ordinary_samples
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import first_opened, judges
@@ -171,3 +173,78 @@ def test_a_model_asked_about_again_is_judged_by_its_own_file(write_model):
     found = [check.why_wrong(one) for one in (whole, twice, whole)]
     check.close()
     assert ["Floor" in (found[0] or ""), "Neg" in (found[1] or ""), found[2] == found[0]] == [True, True, True]
+
+
+SHUFFLED = """g (float[1,3,16,16] x) => (float[1,16,16,16] y) {
+    a = Conv<pads = [1, 1, 1, 1]>(x, w)  b = Relu(a)  p = Reshape(b, five)
+    q = Transpose<perm = [0, 2, 1, 3, 4]>(p)  s = Reshape(q, four)  y = Conv(s, v) }"""
+GATHERED = """g (float[1,3,16,16] x) => (float[1,16,16,16] y) {
+    a = Conv<pads = [1, 1, 1, 1]>(x, w)  b = Relu(a)  s = Gather<axis = 1>(b, order)  y = Conv(s, v) }"""
+
+
+def shuffle_weights():
+    random = np.random.default_rng(0)
+    return {
+        "w": random.standard_normal((16, 3, 3, 3)).astype(np.float32),
+        "v": random.standard_normal((16, 16, 1, 1)).astype(np.float32),
+        "five": np.int64([1, 2, 8, 16, 16]),
+        "four": np.int64([1, 16, 16, 16]),
+        "order": np.arange(16).reshape(2, 8).T.reshape(-1),
+    }
+
+
+@pytest.fixture
+def elsewhere(write_model):
+    """The proof of a source, and another graph, with the weights that each names."""
+    pytest.importorskip("openvino", reason="a fault of OpenVINO")
+    checks = []
+
+    def of(source, other, **weights):
+        def written(text, name):
+            named = {key: array for key, array in weights.items() if f"{key})" in text or f"{key}," in text}
+            return load(write_model(text, name=name, **named))
+
+        checks.append(SourceCheck.of(written(source, "model.onnx"), None))
+        return checks[-1], written(other, "other.onnx").ir
+
+    yield of
+    for check in checks:
+        check.close()
+
+
+def test_a_result_that_is_wrong_in_the_other_runtime_alone_is_wrong(elsewhere):
+    check, rewritten = elsewhere(SHUFFLED, GATHERED, **shuffle_weights())
+    wrong = check.why_wrong(rewritten)
+    assert check.accuracy(rewritten).snr_db > check.floor_db  # in ONNX Runtime
+    assert wrong.startswith("in OpenVINO, CPU: ")
+    assert "dB against the source" in wrong
+    assert [one.backend.name for one in check.wrong_in] == ["openvino-cpu"]
+    assert check.why_wrong(check.source.model_ir) is None
+    assert check.wrong_in == []
+
+
+def test_a_source_that_the_other_runtime_computes_otherwise_is_not_compared_there(elsewhere):
+    # OpenVINO takes 0.2 for an alpha of 0.
+    source = "g (float[1,8] x) => (float[1,8] y) { y = HardSigmoid<alpha = 0.0, beta = 0.5>(x) }"
+    other = "g (float[1,8] x) => (float[1,8] y) { z = Sub(x, x)  y = Add(z, half) }"
+    check, rewritten = elsewhere(source, other, half=np.float32(0.5))
+    assert check.elsewhere == []
+    (one,) = check.not_compared
+    assert one.runtime == "OpenVINO, CPU"
+    assert "the source differs there from the source in ONNX Runtime" in one.why
+    assert check.why_wrong(rewritten) is None
+
+
+def test_a_pass_that_only_openvino_computes_wrong_is_left_out_by_bisection(write_model):
+    pytest.importorskip("openvino", reason="a fault of OpenVINO")
+    # Without the last two Transposes, OpenVINO adds the constant along another dimension.
+    source = """g (float[2,3,6] x) => (float[M,N] y) {
+        t = Transpose<perm = [1, 0, 2]>(x)  r = ReduceMax<keepdims = 0, axes = [-2]>(t)
+        s = Transpose<perm = [1, 0]>(r)  a = Add(s, c)  y = Transpose<perm = [1, 0]>(a) }"""
+    model = load(write_model(source, c=np.float32([10, 0, 0])))
+    with closing(SourceCheck.of(model, None)) as check:
+        result = run_pipeline(model, check=check.why_wrong)
+        assert check.why_wrong(result.model_ir) is None
+    undone = {entry.pass_name: entry.rolled_back for entry in result.ledger if entry.rolled_back}
+    assert list(undone) == ["transposes"]
+    assert "(in OpenVINO, CPU: " in undone["transposes"]

@@ -167,12 +167,36 @@ def _shuffle(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
             return "the channels between the groups are used elsewhere too"
         if one.graph is not graph:
             return "the shuffle begins outside the subgraph that holds it"
+    if groups != each and _reaches_convolution(result):
+        return "OpenVINO computes the convolution behind it with its weights in another order"
     places = np.arange(channels).reshape(groups, each).T.reshape(-1).astype(np.int64)
     weight = new_weight(graph, f"{node.name or result.name}_order", places)
     gone = [label(each) for each in (first, middle, node)]
     take_place(graph, node, ir.node("Gather", [source, weight], {"axis": 1}, name=node.name))
     graph.remove([middle, first], safe=True)
     return gone
+
+
+def _reaches_convolution(value: "ir.Value") -> bool:
+    """Whether OpenVINO may move a Gather into the weights of a convolution; Split and groups of channels keep it.
+
+    It does so in the order of the Gather and not in its inverse, which are the same for equal groups.
+    """
+    waiting, seen = [value], {value}
+    while waiting:
+        for reader, _ in waiting.pop().uses():
+            if is_op(reader, "Conv") and integer(reader, "group", 1) == 1:
+                return True
+            stops = is_op(reader, "Split") or (is_op(reader, "Conv") and _channels_in_group(reader) > 1)
+            fresh = [] if stops else [one for one in reader.outputs if one not in seen]
+            waiting += fresh
+            seen.update(fresh)
+    return False
+
+
+def _channels_in_group(conv: "ir.Node") -> int:
+    shape = conv.inputs[1].shape if conv.inputs[1] is not None else None
+    return shape[1] if shape is not None and isinstance(shape[1], int) else 1
 
 
 def _by_channel(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":

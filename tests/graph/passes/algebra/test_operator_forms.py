@@ -40,6 +40,29 @@ def test_an_open_batch(make_model, shaped, apply_pass, kinds):
     assert kinds(result.model) == ["Gather"]
 
 
+FOLLOWED = "a = Reshape(x, five) t = Transpose <perm = [0, 2, 1, 3, 4]> (a) s = Reshape(t, four) "
+
+
+@pytest.mark.parametrize(("behind", "written"), [
+    ("y = Conv (s, full)", False),
+    ("r = Relu(s) m = Conv <group = 6> (r, single) y = Conv (m, full)", False),
+    ("y = Conv <group = 2> (s, three)", True),
+    ("m = Conv <group = 2> (s, three) y = Conv (m, full)", True),
+    ("p, q = Split <axis = 1> (s) r = Conv (q, three) y = Concat <axis = 1> (p, r)", True),
+    ("y = Relu (s)", True),
+])  # fmt: skip
+def test_a_shuffle_that_openvino_would_move_into_a_convolution_stays(
+    make_model, shaped, apply_pass, kinds, reasons, behind, written
+):
+    random = np.random.default_rng(1)
+    weights = {"full": random.standard_normal((6, 6, 1, 1)), "three": random.standard_normal((6, 3, 1, 1))}
+    weights["single"] = random.standard_normal((6, 1, 3, 3))
+    named = {name: array.astype(np.float32) for name, array in weights.items() if f", {name})" in behind}
+    result = apply_pass(PASS, shaped(make_model(GRAPH.format(FOLLOWED + behind), **named, **SHAPES)), 1e-5, x=X)
+    assert ("Gather" in kinds(result.model)) == written
+    assert ("OpenVINO computes the convolution behind it" in reasons(result)) != written
+
+
 @pytest.mark.parametrize(("text", "operators"), [
     ("a = Abs(x) y = Pow(a, half)", ["Abs", "Sqrt"]),
     ("y = Max(x, zero)", ["Relu"]),

@@ -50,7 +50,7 @@ def test_wherever_the_scale_stands(make_model, apply_pass, kinds, body):
     assert attributes(result) == {"scale": pytest.approx(0.3)}
 
 
-@pytest.mark.parametrize("shape", [(3, 5), (2, 1, 1, 5), (2, 2, 3, 5), (5,)])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 1, 1, 5), (2, 2, 3, 5), (5,), (1, 5), (1, 1, 5), (2, 3, 5)])
 def test_a_mask_is_added(make_model, apply_pass, kinds, shape):
     dims = ",".join(map(str, shape))
     text = FOUR.format(f"{TURN} s = MatMul(q, kt) a = Add(m, s) {CONTEXT}").replace(
