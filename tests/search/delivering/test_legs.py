@@ -64,7 +64,8 @@ def told():
 
 @pytest.fixture
 def ending(told):
-    source = SimpleNamespace(slices_ms=[2.0], loaded=SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0))
+    loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0)
+    source = SimpleNamespace(slices_ms=[2.0], loaded=loaded)
     return Ending(threading.Event(), Clock(5.0, 2.0), source, told.append)
 
 
