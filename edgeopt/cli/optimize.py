@@ -128,8 +128,7 @@ def _said_of_front(outcome: "Outcome") -> str:
 
     numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
     told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
-    # What was cut short is not kept to pick from.
-    another = "" if outcome.cut_short else "; deliver another with --pick N"
+    another = "; deliver another with --pick N" if outcome.is_cached else ""
     return f"{told}: {', '.join(numbers)}{another}."
 
 
