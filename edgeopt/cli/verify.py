@@ -1,5 +1,6 @@
 """`edgeopt verify`: does a bundle still hold on this device?"""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def not_faster(result: "Check") -> VerificationError | None:
     name = Path(result.bundle).name
     return VerificationError(
         f"'{name}' is not proved faster than its source. {result.speed_words}",
-        f"Measure it here: edgeopt replay {name} MODEL -o NEW --measure",
+        f"Measure it here: edgeopt replay {shlex.quote(result.bundle)} MODEL -o NEW --measure",
     )
 
 

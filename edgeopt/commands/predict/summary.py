@@ -1,5 +1,6 @@
 """Puts a plan into records and sentences; none of them may sound like a measurement."""
 
+import shlex
 from collections.abc import Iterator
 
 from edgeopt.commands.predict.latency import Latency
@@ -124,7 +125,7 @@ def _basis(best: Place) -> str:
 
 def _finish(plan: Plan) -> tuple[str, ...]:
     data = " --data DATA" if plan.wishes.data is not None else ""
-    model, bundle = plan.wishes.model.name, plan.wishes.out.name
+    model, bundle = shlex.quote(plan.wishes.model.name), shlex.quote(plan.wishes.out.name)
     floor = f" --floor {plan.wishes.floor_db:g}dB" if data else ""
     replay = f"edgeopt replay {bundle} {model}{data} -o NEW --measure"
     return (
