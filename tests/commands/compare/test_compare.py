@@ -230,6 +230,51 @@ def test_made_up_samples_that_do_not_fit_ask_for_data(model):
     assert found.graph.kept == 1
 
 
+def branch(matmul):
+    return f"m = {matmul}  n = Add(m, z)  r = Add(n, big)  s = Tanh(r)  t = Abs(s)  y = Neg(t)"
+
+
+@pytest.fixture
+def kernels(model, tmp_path):
+    """Two models that multiply by these matrices, and data for them."""
+
+    def write(first, second):
+        ports = "(float[B,16,16] x, float[B,16,16] big) => (float[B,16,16] y)"
+        paths = []
+        for name, kernel in (("a", first), ("b", second)):
+            paths.append(model(name, branch("MatMul(x, k)"), ports, k=0.0, z=0.0))
+            proto = onnx.load(paths[-1])
+            (old,) = (each for each in proto.graph.initializer if each.name == "k")
+            old.CopyFrom(onnx.numpy_helper.from_array(kernel.astype(np.float32), "k"))
+            onnx.save(proto, paths[-1])
+        x = np.random.default_rng(0).standard_normal((4, 16, 16)).astype(np.float32)
+        np.savez(tmp_path / "d.npz", x=x, big=5 * x[::-1])
+        return Request(*paths, data=tmp_path / "d.npz")
+
+    return write
+
+
+KERNEL = 0.1 * np.random.default_rng(1).standard_normal((16, 16))
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.5])
+def test_a_layer_off_by_a_factor_is_the_first_where_nothing_takes_the_factor_back(kernels, factor):
+    """A residual addition behind it dilutes the error."""
+    found = compare(kernels(KERNEL, factor * KERNEL))
+    assert found.layers.first.value == "m"
+
+
+def test_a_layer_with_noise_of_its_own_is_not_rescaled(kernels):
+    """A factor for each feature fits a part of any noise, and so lifts it over a floor just above."""
+    draw = np.random.default_rng(2).standard_normal
+    request = kernels(KERNEL, KERNEL * (1 + 0.2 * draw(16)) + 0.01 * draw((16, 16)))
+    found = compare(msgspec.structs.replace(request, floor_db=18.0, layers=True))
+    (probe,) = (each for each in found.layers.probes if each.value == "m")
+    assert 10 < probe.snr_db < 18
+    assert not probe.rescaled
+    assert found.layers.first.value == "m"
+
+
 def test_a_scale_that_a_later_layer_takes_back_is_not_the_first_difference(model, tmp_path):
     """As weights are evened out between two layers, and the second is wrong besides."""
     ports = "(float[B,16,16] x) => (float[B,16,16] y)"
