@@ -104,7 +104,7 @@ def _candidates(outcome: "Outcome") -> Table:
 
 
 def _proved(outcome: "Outcome") -> str:
-    from edgeopt.graph.accuracy import decibels
+    from edgeopt.graph.accuracy import EQUAL_DB, agreement, decibels
 
     proof = outcome.proof
     said = "Measured" if outcome.verdict in {"keep what you have", "undecided"} else "Proved"
@@ -112,11 +112,12 @@ def _proved(outcome: "Outcome") -> str:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
     itself = "the model against itself " if outcome.winner == outcome.baseline else ""
     legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
-    lowest = f", lowest {decibels(proof.tail.lowest_db)}" if proof.tail is not None else ""
+    tail = proof.tail if proof.accuracy_db < EQUAL_DB else None
+    lowest = f", lowest {decibels(tail.lowest_db)}" if tail is not None else ""
     return (
         f"{said} from the written bundle over {proof.speedup.rounds} interleaved rounds{legs}: "
         f"{itself}{proof.speedup} ({proof.speedup.confidence:.1%} interval), "
-        f"{decibels(proof.accuracy_db)} on {proof.samples} "
+        f"{agreement(proof.accuracy_db)} on {proof.samples} "
         f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
         f"{outcome.seconds:.0f} s."

@@ -131,10 +131,10 @@ def _verdict(result: "Check") -> str:
 
 
 def _golden(result: "Check") -> str:
-    from edgeopt.graph.accuracy import decibels
+    from edgeopt.graph.accuracy import agreement
 
     needed = f"at least {result.floor_db:.1f} dB is needed"
-    return f"{decibels(result.accuracy_db)} against {result.held_against} ({needed})"
+    return f"{agreement(result.accuracy_db, result.held_against, against=True)} ({needed})"
 
 
 def _signature(result: "Check") -> str:

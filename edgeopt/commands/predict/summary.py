@@ -7,7 +7,7 @@ from edgeopt.commands.predict.latency import Latency
 from edgeopt.commands.predict.rank import Place, Ranked
 from edgeopt.commands.predict.records import VERDICT, Ahead, Planned, Status
 from edgeopt.commands.predict.work import Plan
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.search.outcome import Candidate
 
 LEFT = {
@@ -109,7 +109,7 @@ def _summary(plan: Plan, best: Place, start: Place | None, speedup: float | None
             f", {speedup:.2f}x as fast as the source model ({best.latency.predicted_ms:.3g} ms instead of "
             f"{start.predicted_ms:.3g} ms)"
         )
-    return f"{said}, accuracy {decibels(accuracy_db)}."
+    return f"{said}, {accuracy_text(accuracy_db)}."
 
 
 def _basis(best: Place) -> str:

@@ -4,7 +4,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.errors import UsageError, VerificationError
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import accuracy_text, decibels
 from edgeopt.nearest import near
 from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove
 from edgeopt.search.delivering.front import EXACT_DB, IN_THE_RACE
@@ -86,7 +86,7 @@ def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
     rival = msgspec.structs.replace(known.baseline, calls=proof.baseline_calls)
     told = (
         f"{picked.name}, {proof.speedup.median:.2f}x the {what} of {rival.name} "
-        f"({figures}), accuracy {decibels(proof.accuracy_db)}."
+        f"({figures}), {accuracy_text(proof.accuracy_db)}."
     )
     traded = _traded(picked, proof, known)
     return f"{told} Compared with the winner of the search: {', '.join(traded)}." if traded else told

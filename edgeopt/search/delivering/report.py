@@ -13,7 +13,7 @@ from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Processing, 
 from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.data.judging.goals import Goal
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.hw.device import Device, device_for_evidence, fingerprint
 from edgeopt.measure.stats import SAME, TOO_FEW, TOO_NOISY
 from edgeopt.profiles import TargetProfile
@@ -269,4 +269,4 @@ def _candidate_report(entry: Entry, entries: Sequence[Entry]) -> CandidateReport
 
 def _accuracy(proof: Proof) -> str:
     beside = f"{proof.judged}, " if proof.judged else ""
-    return f"{beside}accuracy {decibels(proof.accuracy_db)}"
+    return f"{beside}{accuracy_text(proof.accuracy_db)}"
