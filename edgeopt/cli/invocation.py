@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.cli.commands import COMMANDS
+
 _PROGRAMS = ("edgeopt", "edgeopt-agent")
 
 
@@ -50,8 +52,6 @@ def all_as_called(value: Any) -> Any:  # noqa: ANN401 - blocks of any kind, and 
 
 def _commands_of(name: str) -> re.Pattern[str]:
     """Where a text names a command: "edgeopt bench" does, "edgeopt measures" does not."""
-    from edgeopt.cli.main import COMMANDS
-
     if name != _PROGRAMS[0]:
         return re.compile(rf"(: +|[`(']|^){name}(?= [a-z])", re.MULTILINE)
     following = "|".join((*map(re.escape, COMMANDS), "--help", "COMMAND"))

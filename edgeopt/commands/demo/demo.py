@@ -65,7 +65,7 @@ def gains_and_losses(outcome: Outcome, backend: str) -> tuple[tuple[Gain, ...], 
 
 
 def _changes(outcome: Outcome, backend: str) -> Iterator[tuple[Gain, float, float]]:
-    """Figures of which less is better, also as numbers."""
+    """Each figure, with its numbers before and after; less is better."""
     proof, winner = outcome.proof, outcome.winner
     variants = {v.name: v for v in outcome.variants}
     made, source = variants.get(winner.variant), variants["source"]
