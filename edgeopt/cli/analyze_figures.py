@@ -7,11 +7,25 @@ if TYPE_CHECKING:
     from edgeopt.graph.analysis import Cost, NodeRow, Tensor
 
 UNKNOWN = "unknown"
+_LONGEST_NAME = 48
 
 
 def node_name(row: "NodeRow") -> str:
     name = row.name or (row.outputs[0].name if row.outputs else "")
     return f"{row.inside}/{name}" if row.inside else name
+
+
+def shortened(name: str) -> str:
+    """Without the middle of a long path: `/model/…/conv2/Conv`."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    parts = name.split("/")
+    first = next((place for place, part in enumerate(parts) if part), 0)
+    for last in range(first + 2, len(parts)):
+        short = "/".join((*parts[: first + 1], "…", *parts[last:]))
+        if len(short) <= _LONGEST_NAME:
+            return short
+    return f"{name[: _LONGEST_NAME // 2 - 1]}…{name[-(_LONGEST_NAME // 2) :]}"
 
 
 def moved(cost: "Cost") -> int | None:

@@ -13,6 +13,7 @@ from edgeopt.cli.analyze_figures import (
     scaled,
     shape_text,
     share_text,
+    shortened,
     summed,
     time_text,
 )
@@ -42,6 +43,7 @@ _SHOWN_OPERATORS = 15
 _TOP_NODES = 8
 _SHOWN_DIMENSIONS = 10
 _NAMED = 3
+_MOVED = "Moved: what the nodes read and write, weights and activations together."
 
 
 def sections(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> list[Block]:
@@ -159,7 +161,7 @@ def by_category(analysis: "Analysis") -> Section | None:
     )
     title = "By category" if timed else "By category, shares of the operations"
     titles = columns("kind of work", ">share", ">nodes", ">operations", ">moved", ">least time")
-    return section(title, filled(Table(titles, tuple(found))))
+    return section(title, filled(Table(titles, tuple(found), _MOVED)))
 
 
 def top_nodes(analysis: "Analysis") -> Section | None:
@@ -174,7 +176,7 @@ def top_nodes(analysis: "Analysis") -> Section | None:
     found = (
         (
             row.operator,
-            node_name(row),
+            shortened(node_name(row)),
             share_text(weights[row.position] / total),
             known(row.cost.operations),
             known(moved(row.cost), units.size),
@@ -203,9 +205,9 @@ def dimensions(analysis: "Analysis") -> Section | None:
     found = rows(
         *(
             (
-                each.name,
+                shortened(each.name),
                 UNKNOWN if each.size is None else f"{each.size:,}",
-                _first(each.set_by),
+                _first(tuple(map(shortened, each.set_by))),
                 f"{each.tensors:,}",
             )
             for each in analysis.dimensions[:_SHOWN_DIMENSIONS]
@@ -268,7 +270,7 @@ def _weight(row: "WeightRow", total: int, looked: bool) -> tuple[str, ...]:
         UNKNOWN if row.minimum is None else f"{row.minimum:.3g}",
         UNKNOWN if row.maximum is None else f"{row.maximum:.3g}",
     )
-    told = (row.name, row.dtype, str(list(row.shape)), units.size(row.size_bytes), f"{share:.1%}")
+    told = (shortened(row.name), row.dtype, str(list(row.shape)), units.size(row.size_bytes), f"{share:.1%}")
     return (*told, *inside) if looked else told
 
 
@@ -305,7 +307,7 @@ def nodes_table(analysis: "Analysis") -> Section:
         (
             str(row.position),
             row.operator,
-            node_name(row) if row.inside else row.name,
+            shortened(node_name(row) if row.inside else row.name),
             ", ".join(shape_text(tensor) for tensor in row.outputs if tensor.name),
             known(row.cost.operations),
             known(moved(row.cost), units.size),

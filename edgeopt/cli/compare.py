@@ -28,8 +28,9 @@ def compare(
 
     \b
     Both models run on the same samples. The signal-to-noise ratio covers all samples; each output
-    also shows whether numpy.allclose would pass. A bundle runs on its own backend and options. To
-    compare two runtimes, give the same model twice with --backend-a and --backend-b.
+    also shows whether numpy.allclose would pass. A bundle runs on its own backend and options, and
+    the model beside it in plain ONNX Runtime, so that errors of the runtime show; the bundle's own
+    floor counts. To compare two runtimes, give the same model twice with --backend-a and --backend-b.
 
     \b
     Exit code 0: all outputs are above the floor; 6: some are below, or could not be compared.

@@ -11,6 +11,7 @@ import typer
 
 from edgeopt import events
 from edgeopt.cli import signals
+from edgeopt.cli.invocation import all_as_called
 from edgeopt.cli.progress import JsonLines, People
 from edgeopt.cli.whole_lines import standard_output
 from edgeopt.errors import (
@@ -105,7 +106,7 @@ def told(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
         return
     from edgeopt.commands.documents.terminal import write
 
-    write(shown, console)
+    write(all_as_called(shown), console)
 
 
 def stopped(stop: KeyboardInterrupt, left_behind: str) -> tuple[events.Error, int]:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.demo.request import Request
-from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, rows, section
+from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.demo.demo import Demo
+    from edgeopt.commands.demo.demo import Demo, Gain
     from edgeopt.events import Emit
 
 
@@ -54,7 +54,12 @@ def show(result: "Demo") -> list[Block]:
     return [
         Words(f"Device: {where}; target {outcome.target}"),
         section("", *show_outcome(outcome)),
-        section("", Table(columns("what was gained", "before", "after", "why"), gains)),
+        section("", Table(columns("what was gained", "before", "after", "why"), gains) if gains else None),
+        section("", Words(result.accuracy), *lines(map(_loss, result.losses))),
         section("", Commands(use)),
         section("", Words(f"Full report: {result.report}")),
     ]
+
+
+def _loss(loss: "Gain") -> str:
+    return f"Worse than before: {loss.what}, {loss.after} instead of {loss.before} ({loss.why})."

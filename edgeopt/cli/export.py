@@ -67,15 +67,13 @@ def show_formats(result: "Forms") -> list[Block]:
 
 
 def show(result: "Exported") -> list[Block]:
-    from edgeopt.graph.accuracy import EQUAL_DB, decibels
+    from edgeopt.graph.accuracy import agreement
 
     said = [f"{result.out}: {result.format}, {result.files} files, {result.size_bytes:,} bytes."]
     if result.accuracy_db is not None:
-        equal = result.accuracy_db >= EQUAL_DB
-        found = "equal to" if equal else f"{decibels(result.accuracy_db)} against"
         samples = units.count(result.samples, "golden sample")
         needed = f"at least {result.floor_db:.1f} dB is needed"
-        said.append(f"Checked: {found} the source model on {samples} ({needed}).")
+        said.append(f"Checked: {agreement(result.accuracy_db, against=True)} on {samples} ({needed}).")
     if result.not_checked:
         said.append(f"Not checked: {result.not_checked}")
     use = Commands(tuple(("", line) for line in result.use))

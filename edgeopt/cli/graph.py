@@ -25,10 +25,10 @@ def graph(request: GraphRequest, json: JsonFlag = False) -> None:
 
     \b
     Examples:
-      edgeopt graph model.onnx -o graph.html
-      edgeopt graph model.onnx -o graph.html --profile-ops --data samples.npz
-      edgeopt graph model.onnx -o changes.html --against model.edgeopt
-      edgeopt graph model.onnx -o passes.html --passes
+      edgeopt graph model.onnx --html graph.html
+      edgeopt graph model.onnx --html graph.html --profile-ops --data samples.npz
+      edgeopt graph model.onnx --html changes.html --against model.edgeopt
+      edgeopt graph model.onnx --html passes.html --passes
       edgeopt graph model.onnx -o graph.svg
     """
 

@@ -1,4 +1,4 @@
-"""The entry point `edgeopt`: the table of commands, and `--version`."""
+"""The entry point `edgeopt`: its commands, and `--version`."""
 
 import importlib
 from collections.abc import Sequence
@@ -8,17 +8,8 @@ import typer
 from typer.core import TyperGroup
 
 from edgeopt.cli import completion, program
+from edgeopt.cli.commands import COMMANDS, GROUPS
 from edgeopt.version import __version__
-
-# In the order of work, which is the order in `--help`.
-GROUPS = (
-    ("Understand", ("probe", "targets", "backends", "analyze", "graph", "ops", "passes")),
-    ("Optimize", ("optimize", "quantize", "simplify", "compare-calibrations", "compare")),
-    ("Measure", ("bench", "watch", "run", "verify", "report", "cost")),
-    ("Deploy", ("export", "sign", "replay", "profile", "fleet")),
-    ("Other", ("cache", "demo")),
-)
-COMMANDS = tuple(name for _, names in GROUPS for name in names)
 
 
 def main() -> None:

@@ -104,7 +104,7 @@ def _candidates(outcome: "Outcome") -> Table:
 
 
 def _proved(outcome: "Outcome") -> str:
-    from edgeopt.graph.accuracy import decibels
+    from edgeopt.graph.accuracy import EQUAL_DB, agreement, decibels
     from edgeopt.measure.stats import IDENTICAL
 
     proof = outcome.proof
@@ -117,10 +117,11 @@ def _proved(outcome: "Outcome") -> str:
     )
     if proof.verdict == IDENTICAL:
         how = f", which runs your model unchanged: {proof.latency_ms:.3g} ms a run"
-    lowest = f", lowest {decibels(proof.tail.lowest_db)}" if proof.tail is not None else ""
+    tail = proof.tail if proof.accuracy_db < EQUAL_DB else None
+    lowest = f", lowest {decibels(tail.lowest_db)}" if tail is not None else ""
     return (
         f"{said} from the written bundle{how}, "
-        f"{decibels(proof.accuracy_db)} on {proof.samples} "
+        f"{agreement(proof.accuracy_db)} on {proof.samples} "
         f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
         f"{outcome.seconds:.0f} s."
@@ -132,8 +133,7 @@ def _said_of_front(outcome: "Outcome") -> str:
 
     numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
     told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
-    # What was cut short is not kept to pick from.
-    another = "" if outcome.cut_short else "; deliver another with --pick N"
+    another = "; deliver another with --pick N" if outcome.is_cached else ""
     return f"{told}: {', '.join(numbers)}{another}."
 
 

@@ -44,7 +44,7 @@ def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
 
 def show(plan: "Ahead") -> list[Block]:
     """The predicted candidates, the verdict, its basis, and how to finish."""
-    from edgeopt.graph.accuracy import decibels
+    from edgeopt.graph.accuracy import agreement, decibels
 
     rows = (
         Row(
@@ -59,7 +59,7 @@ def show(plan: "Ahead") -> list[Block]:
         for row in plan.candidates
     )
     real = (
-        f"Measured accuracy: {decibels(plan.accuracy_db)} on {plan.samples} "
+        f"Measured accuracy: {agreement(plan.accuracy_db)} on {plan.samples} "
         f"samples{(' set aside' if plan.set_aside else '')}, run here on {plan.judged_with}; floor "
         f"{plan.floor_db:g} dB; target {plan.target}; {plan.seconds:.0f} s."
     )

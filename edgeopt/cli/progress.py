@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from edgeopt import events
+from edgeopt.cli.invocation import as_called
 from edgeopt.cli.whole_lines import WholeLines
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ class People:
             self._progress(event)
         elif isinstance(event, events.Log):
             mark = "warning: " if event.level == "warning" else ""
-            self._print(f"{mark}{event.message}")
+            self._print(as_called(f"{mark}{event.message}"))
         elif isinstance(event, events.Error):
             self.close()
-            print(f"edgeopt: {event.message}", file=sys.stderr)
+            print(f"edgeopt: {as_called(event.message)}", file=sys.stderr)
             if event.hint:
-                print(f"  {event.hint}", file=sys.stderr)
+                print(f"  {as_called(event.hint)}", file=sys.stderr)
 
     def close(self) -> None:
         if self._status is not None:

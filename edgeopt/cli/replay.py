@@ -35,16 +35,16 @@ def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
 
 
 def show(result: "Rebuilt") -> list[Block]:
-    from edgeopt.graph.accuracy import decibels
+    from edgeopt.graph.accuracy import agreement
 
     said = []
     if result.same_files:
         said.append("The model's files are those of the first bundle, byte for byte.")
     if result.alike_db is not None:
-        said.append(f"Golden outputs against those of the first bundle: {decibels(result.alike_db)}.")
+        said.append(f"Golden outputs: {agreement(result.alike_db, 'those of the first bundle', against=True)}.")
     if result.accuracy_db is not None:
         needed = f"at least {result.floor_db or 0:.1f} dB is needed"
-        said.append(f"Golden samples: {decibels(result.accuracy_db)} against the source model ({needed}).")
+        said.append(f"Golden samples: {agreement(result.accuracy_db, against=True)} ({needed}).")
     said.append(f"{_told(result)}: {result.summary}")
     said.append(f"Bundle: {result.bundle}  ({result.seconds:.1f} s)")
     steps = Listed(tuple(result.steps or ("the source model as it came",)), numbered=True)

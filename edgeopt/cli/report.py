@@ -24,8 +24,8 @@ def report(request: Request, json: JsonFlag = False) -> None:
 
     \b
     Examples:
-      edgeopt report model.edgeopt -o report.html
-      edgeopt report model.edgeopt -o report.html --model model.onnx
+      edgeopt report model.edgeopt --html report.html
+      edgeopt report model.edgeopt --html report.html --model model.onnx
       edgeopt report model.edgeopt -o report.md --no-nodes
       edgeopt report model.edgeopt -o facts.json && jq .accuracy.outputs facts.json
     """

@@ -1,5 +1,7 @@
 """How people see what `edgeopt targets` and its commands answer."""
 
+import shlex
+
 from edgeopt.commands.documents.blocks import Block, Marked, Mood, Row, Table, Words, columns, lines, section
 from edgeopt.commands.targets.records import Shown, TargetList, Validated, Written
 
@@ -56,8 +58,8 @@ def show_written(written: Written) -> tuple[Block, ...]:
     return lines(
         [
             f"Wrote {written.path}, which extends {written.extends}.",
-            f"Change what differs, then: edgeopt targets validate {written.path}",
-            f"Use it with: edgeopt optimize MODEL -o OUT --profile {written.path}",
+            f"Change what differs, then: edgeopt targets validate {shlex.quote(str(written.path))}",
+            f"Use it with: edgeopt optimize MODEL -o OUT --profile {shlex.quote(str(written.path))}",
         ]
     )
 

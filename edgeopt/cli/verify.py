@@ -1,5 +1,6 @@
 """`edgeopt verify`: does a bundle still hold on this device?"""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def not_faster(result: "Check") -> VerificationError | None:
     name = Path(result.bundle).name
     return VerificationError(
         f"'{name}' is not proved faster than its source. {result.speed_words}",
-        f"Measure it here: edgeopt replay {name} MODEL -o NEW --measure",
+        f"Measure it here: edgeopt replay {shlex.quote(result.bundle)} MODEL -o NEW --measure",
     )
 
 
@@ -130,10 +131,10 @@ def _verdict(result: "Check") -> str:
 
 
 def _golden(result: "Check") -> str:
-    from edgeopt.graph.accuracy import decibels
+    from edgeopt.graph.accuracy import agreement
 
     needed = f"at least {result.floor_db:.1f} dB is needed"
-    return f"{decibels(result.accuracy_db)} against {result.held_against} ({needed})"
+    return f"{agreement(result.accuracy_db, result.held_against, against=True)} ({needed})"
 
 
 def _signature(result: "Check") -> str:

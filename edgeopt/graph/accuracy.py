@@ -82,6 +82,21 @@ def decibels(ratio_db: float) -> str:
     return "equal" if ratio_db >= EQUAL_DB else f"{ratio_db:.1f} dB"
 
 
+def agreement(ratio_db: float, reference: str = "the source model", against: bool = False) -> str:
+    """The same within a sentence: `43.1 dB`, or `equal to the source model`.
+
+    `against` names the reference in both cases.
+    """
+    if ratio_db >= EQUAL_DB:
+        return f"equal to {reference}"
+    return f"{decibels(ratio_db)} against {reference}" if against else decibels(ratio_db)
+
+
+def accuracy_text(ratio_db: float) -> str:
+    """The same as an item of a list: `accuracy 43.1 dB`, or `equal outputs`."""
+    return "equal outputs" if ratio_db >= EQUAL_DB else f"accuracy {decibels(ratio_db)}"
+
+
 def signal_to_noise_db(reference: Array, got: Array) -> float:
     """The ratio for one pair of arrays: 200 where they are equal, -inf where they cannot be compared."""
     return _judge("", [reference], [got]).snr_db

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from edgeopt.graph.accuracy import Accuracy, OutputAccuracy, decibels, ratio_db, snr_lower_bound
+from edgeopt.graph.accuracy import EQUAL_DB, Accuracy, OutputAccuracy, decibels, ratio_db, snr_lower_bound
 
 Level = tuple[float, ...]
 """Of each input of a sample that has one, the root of the mean square."""
@@ -46,7 +46,8 @@ class LevelAccuracy(msgspec.Struct, frozen=True):
         where = "of silence" if not self.share else f"at {self.share:.2g} of the loudest"
         if self.share >= 1:
             where = "of the loudest level"
-        return f"'{self.output}' has {decibels(self.snr_db)} on the {some} {where}"
+        has = "is equal" if self.snr_db >= EQUAL_DB else f"has {decibels(self.snr_db)}"
+        return f"'{self.output}' {has} on the {some} {where}"
 
 
 def groups_of(levels: Sequence[Level]) -> list[list[int]]:

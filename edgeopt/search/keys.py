@@ -1,12 +1,14 @@
 """All that an outcome or a variant depends on, as one digest: another of anything is another key."""
 
 import mmap
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import EdgeoptError, flag_of
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.profiles.targets import profile_for
 from edgeopt.search.cache.digests import (
@@ -21,10 +23,30 @@ from edgeopt.search.making.messages import Make
 from edgeopt.search.settings import Settings
 
 # What rewrites and quantizes models; the device's fingerprint includes the runtimes too.
-_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "sympy", "pillow")
+_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "sympy")
 # Where the bundle goes and in which form does not change it; a profile and a goal go in by what they say.
 _NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
+NAME = "the name of the model file"
+MODEL = flag_of("model")
+# Options that name a file: their content is what counts.
+_FILES = {
+    MODEL: "the content of the model",
+    **{flag_of(name): f"the content of {flag_of(name)}" for name in ("data", "baseline", "pre", "post")},
+}
 _PATHS = frozenset({"source_path", "base_path", "out_path", "samples_path"})
+
+
+# Parts of a device's fingerprint that need another word here.
+_DEVICE = {"host": "system", "limits": "CPU and memory limits", "runtimes": "installed runtimes"}
+# Longer values are compared by digest: nobody reads them in a sentence.
+_READABLE = 40
+
+
+class _Common(TypedDict):
+    edgeopt: str
+    libraries: dict[str, str]
+    environment: dict[str, str]
+    device: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -32,7 +54,7 @@ class Keys:
     """The keys of one search."""
 
     device: Device
-    common: dict[str, object] = field(init=False)
+    common: _Common = field(init=False)
     """What everything depends on."""
     _digests: dict[Path, str] = field(init=False, default_factory=dict)
 
@@ -46,25 +68,41 @@ class Keys:
 
     def of_outcome(self, settings: Settings) -> str | None:
         """None for a metric of the user's own, and for files that cannot be read, which the search says."""
+        parts = self.parts(settings)
+        return None if parts is None else key_of(parts)
+
+    def parts(self, settings: Settings) -> dict[str, str] | None:
+        """What the key of an outcome is made of, by what people call it; long values as digests."""
         goal = settings.goal
-        if _is_own(goal.metric):
+        if is_own(goal.metric):
             return None
         profile = profile_for(self.device, settings.target, settings.profile)
         asked = {name: value for name, value in msgspec.structs.asdict(settings).items() if name not in _NOT_ASKED}
-        asked["goal"] = goal
         try:
             content = {name: _content(v) if isinstance(v, Path) else v for name, v in asked.items()}
         except (OSError, EdgeoptError):
             return None
-        # The bundle bears the model's name.
-        return key_of({**self.common, "asked": content, "name": settings.model.name, "profile": profile})
+        # Only pictures are read with it.
+        readers = versions(("pillow",)) if settings.data is not None and settings.data.is_dir() else {}
+        found = {
+            NAME: settings.model.name,  # the bundle bears it
+            "the code of edgeopt": self.common["edgeopt"],
+            **self.common["libraries"],
+            **readers,
+            **{f"the variable {name}": value for name, value in self.common["environment"].items()},
+            **{f"the {_DEVICE.get(name, name)}": value for name, value in self.common["device"].items()},
+            "the target profile": profile,
+            "the accuracy goal": goal,
+            **{flag_of(name): value for name, value in content.items()},
+        }
+        return {name: _as_text(value) for name, value in found.items()}
 
     def of_variant(self, job: Make, limit_s: float) -> str | None:
         """None for one that was planned by a metric of the user's own.
 
         `limit_s` is the time limit of the whole search, which decides how much is planned.
         """
-        if job.planning is not None and _is_own(job.planning.goal.metric):
+        if job.planning is not None and is_own(job.planning.goal.metric):
             return None
         asked = {name: value for name, value in msgspec.to_builtins(job).items() if name not in _PATHS}
         if job.limit_s:
@@ -101,9 +139,37 @@ def model_digest(path: Path) -> str:
     return key_of(digests)
 
 
-def _is_own(metric: str) -> bool:
+def is_own(metric: str) -> bool:
     """A function of the user's: edgeopt cannot know all that it reads."""
     return ":" in metric
+
+
+def _as_text(value: object) -> str:
+    """Short values as they are."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+    return text if len(text) <= _READABLE else key_of({"": text})
+
+
+def differences(now: Mapping[str, str], then: Mapping[str, str]) -> list[str]:
+    """What changed between the parts of two keys, in words."""
+    return [
+        _difference(name, now.get(name), then.get(name))
+        for name in {**now, **then}
+        if now.get(name) != then.get(name)
+    ]
+
+
+def _difference(name: str, now: str | None, then: str | None) -> str:
+    if now is None or then is None:
+        return f"{name} (only {'then' if now is None else 'now'})"
+    readable = max(len(now), len(then)) <= _READABLE
+    if name in _FILES:
+        return _FILES[name]
+    return f"{name} ({_plain(then)} then, {_plain(now)} now)" if readable else name
+
+
+def _plain(text: str) -> str:
+    return {"null": "not given", "": "not given", "[]": "not given", "true": "on", "false": "off"}.get(text, text)
 
 
 def _content(path: Path) -> str:

@@ -74,8 +74,8 @@ def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> 
     check_target(settings.out, inputs_of(settings))
     check_file(settings.model)  # before a process is started that would have to end again
     memory = Remembered(settings, emit)
-    known = memory.known(folder / "known") if settings.pick else memory.recall()
-    picked = wanted(known, settings.pick) if settings.pick else None
+    known = memory.needed(folder / "known") if settings.pick else memory.recall()
+    picked = wanted(known, settings.pick) if known is not None and settings.pick else None
     if known is not None and picked is None:
         return known
     with ExitStack() as stack:
@@ -109,6 +109,4 @@ def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> 
         races = Races(baseline.contender, ending, emit, meter)
         best = raced(aim, races, entrants, gathering, place.device)
         outcome = deliver(delivery, Raced(variants, entrants.entries, means), best)
-    if not outcome.cut_short:
-        memory.keep(outcome)
-    return outcome
+    return outcome if outcome.cut_short else memory.keep(outcome)

@@ -164,6 +164,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """When and where the search was stopped before its time, as a sentence; empty for one that came to its end."""
     from_cache: str = ""
     """When it was measured, where nothing was measured now."""
+    is_cached: bool = False
+    """The cache has it, so that another of its candidates can be picked."""
     device: Device | None = None
     """The one that it was measured on, without the sources of its facts."""
     operators: dict[str, int] = {}

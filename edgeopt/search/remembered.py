@@ -12,19 +12,21 @@ import msgspec
 
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
-from edgeopt.errors import BundleError
+from edgeopt.errors import BundleError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.probe import probe
+from edgeopt.search.cache.digests import key_of
 from edgeopt.search.cache.record import Record
 from edgeopt.search.cache.store import Store
 from edgeopt.search.cache.user import user_store
-from edgeopt.search.keys import Keys
+from edgeopt.search.keys import MODEL, NAME, Keys, differences, is_own
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.outcome import Outcome
 from edgeopt.search.racing.standings import final
 from edgeopt.search.settings import Settings
 
 BUNDLE, VARIANT = "bundle", "variant"
+_AGAIN = "Search first and let it finish (a stopped search is not kept), then pick from its table."
 
 
 @dataclass(slots=True)
@@ -37,13 +39,16 @@ class Remembered:
     keys: Keys = field(init=False)
     key: str | None = field(init=False, default=None)
     """Of the whole outcome; None where there is nothing to look for."""
+    parts: dict[str, str] = field(init=False, default_factory=dict)
+    """What the key is made of."""
 
     def __post_init__(self) -> None:
         self.store = user_store(lambda why: self.emit(Log("info", why)))
         if self.store.on:
             self.emit(Progress("reading the model", "looking it up in the cache"))
             self.keys = Keys(probe())
-            self.key = self.keys.of_outcome(self.settings)
+            self.parts = self.keys.parts(self.settings) or {}
+            self.key = key_of(self.parts) if self.parts else None
 
     @property
     def on(self) -> bool:
@@ -57,6 +62,13 @@ class Remembered:
         return VariantMemory(
             self.store, self.keys, self.settings.model.name, limit_s, self.settings.fresh, self.emit
         )
+
+    def needed(self, folder: Path) -> Outcome:
+        """The same; UsageError, with what is different now, where the cache does not have it."""
+        known = self.known(folder)
+        if known is None:
+            raise self._missing()
+        return known
 
     def known(self, folder: Path) -> Outcome | None:
         """The outcome of the same search, without its bundle; `folder` is for what comes with it."""
@@ -92,18 +104,43 @@ class Remembered:
         at = kept.made_at.isoformat(timespec="seconds")
         return msgspec.structs.replace(outcome, bundle=str(out), from_cache=at)
 
-    def keep(self, outcome: Outcome) -> None:
+    def _missing(self) -> UsageError:
+        if not self.store.on:
+            return UsageError("There is no search cache to pick from: it is off, or cannot be written.", _AGAIN)
+        if is_own(self.settings.goal.metric):
+            return UsageError(
+                "A search with a metric of your own is not cached, so there is nothing to pick from.",
+                "Candidates can be picked after a search with one of the built-in metrics.",
+            )
+        model, name = self.parts.get(MODEL), self.settings.model.name
+        found = [
+            (differences(self.parts, one.parts), one.made_at)
+            for one in self.store.records(BUNDLE)
+            if one.parts and (one.parts.get(MODEL) == model or one.parts.get(NAME) == name)
+        ]
+        if not found:
+            return UsageError(f"The cache has no finished search of {name}.", _AGAIN)
+        changed, made_at = min(found, key=lambda one: len(one[0]))
+        return UsageError(
+            f"The cache has no search of {name} with the same data, settings and packages. Different from the "
+            f"search of {made_at:%Y-%m-%d %H:%M} UTC: {', '.join(changed)}.",
+            "Give that search's options, data and packages again, or search again and pick from the new table.",
+        )
+
+    def keep(self, outcome: Outcome) -> Outcome:
         """Keeps the outcome of a search that came to its end, with the bundle as it was written."""
         if self.key is None:
-            return
+            return outcome
         try:
             bundle = read_bundle(self.settings.out)
         except (BundleError, OSError):
-            return  # somebody took or replaced it meanwhile
+            return outcome  # somebody took or replaced it meanwhile
+        outcome = msgspec.structs.replace(outcome, is_cached=True)
         files = {f.relative_to(bundle.folder).as_posix(): f for f in bundle.folder.rglob("*") if f.is_file()}
         title = f"{outcome.model}: {outcome.verdict}, {outcome.proof.speedup.median:.2f}x, {outcome.winner.name}"
-        record = Record(BUNDLE, title, datetime.now(UTC), {}, msgspec.msgpack.encode(outcome))
+        record = Record(BUNDLE, title, datetime.now(UTC), {}, msgspec.msgpack.encode(outcome), self.parts)
         self.store.put(BUNDLE, self.key, record, files)
+        return msgspec.structs.replace(outcome, is_cached=self.store.has(BUNDLE, self.key))
 
     def _tell(self, outcome: Outcome, made_at: datetime) -> None:
         for one in outcome.candidates:

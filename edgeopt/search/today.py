@@ -1,5 +1,6 @@
 """The incumbent as a bundle: a model becomes one, to be measured like any other."""
 
+import shlex
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,7 +58,7 @@ def _wrapped(path: Path, ground: Ground, maker: Maker) -> Bundle:
     if path.suffix == ".toml":
         raise UsageError(
             f"'{path.name}' is a deployment profile, which cannot run.",
-            f"Build its bundle first: edgeopt replay {path} MODEL -o TODAY.edgeopt",
+            f"Build its bundle first: edgeopt replay {shlex.quote(str(path))} MODEL -o TODAY.edgeopt",
         )
     if not path.exists():
         raise ModelError(f"There is nothing at '{path}'.", "Check its path.")

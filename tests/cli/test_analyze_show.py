@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.analyze_figures import milliseconds, scaled
+from edgeopt.cli.analyze_figures import milliseconds, scaled, shortened
 from edgeopt.cli.analyze_sections import by_category, sections, top_nodes
 from edgeopt.commands.documents.markdown import page
 from edgeopt.commands.documents.terminal import write
@@ -61,6 +61,28 @@ def test_people_see_what_it_costs_and_where_that_goes(analysis):
         *("1 node of unknown cost: nobody knows it", "a warning", "██"),
     ):
         assert wanted in out
+
+
+LONG = "If_0/then_branch/If_0_then_branch__Inline_0__/decoder/If_1/then_branch/If_0_then_branch/decoder/rnn/LSTM"
+
+
+def test_a_long_name_takes_one_line_in_tables(analysis):
+    node = msgspec.structs.replace(analysis.nodes[0], name=LONG)
+    analysis = msgspec.structs.replace(analysis, nodes=(node, analysis.nodes[1]))
+    out = shown(analysis, 120, nodes=True)
+    assert out.count("If_0/…/If_0_then_branch/decoder/rnn/LSTM") == 2
+    assert LONG not in out
+
+
+def test_names_lose_their_middle_only_if_they_are_long():
+    assert shortened("/model/conv/Conv") == "/model/conv/Conv"
+    assert shortened("/model/" + 20 * "block/" + "conv2/Conv") == f"/model/…/{4 * 'block/'}conv2/Conv"
+    assert len(shortened(100 * "a")) == 48
+    assert len(shortened(f"{60 * 'a'}/b/{60 * 'c'}")) == 48
+
+
+def test_the_table_by_category_says_what_moves(analysis):
+    assert "weights and activations together" in shown(analysis, 120)
 
 
 def test_opportunities_say_gain_reason_nodes_and_the_command_once(analysis):

@@ -57,7 +57,7 @@ def test_the_verdict_stands_first_and_the_interval_in_a_table():
             "| --max-slowdown 20% | b.onnx | 0.900x | 99.74 %: 0.880 to 0.920 | 0.833x | held |",
         ),
         (Limits(0.1), "The limit is undecided: neither broken nor met for certain.", "| 0.909x | undecided |"),
-        (Limits(0.02), "--max-slowdown 2% against b.onnx is broken.", "| 0.980x | broken |"),
+        (Limits(0.02), "a.onnx is 11 % slower than b.onnx; 2 % allowed.", "| 0.980x | broken |"),
         (Limits(None, 0.9), "--min-speedup 0.9x against b.onnx is not proved.", "| 0.900x | not proved |"),
         (Limits(0.1, 0.8), "No limit is broken, but 1 of 2 could not be decided.", "| 0.800x | held |"),
         (Limits(0.2, 0.8), "All limits hold.", "| --min-speedup 0.8x | b.onnx |"),
@@ -87,7 +87,7 @@ def test_a_suite_is_judged_model_by_model():
     )
     text = page(SuiteReport("models", rows, ("threads=1",), judgement=judged))
     assert text.startswith(
-        "## edgeopt bench: models against threads=1\n\n**--max-slowdown 2% against b.onnx is broken.**"
+        "## edgeopt bench: models against threads=1\n\n**a.onnx is 11 % slower than b.onnx; 2 % allowed.**"
     )
     assert "against threads=1 |" in text
     assert "> z.onnx: Broken." in text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.cli.main import COMMANDS
+from edgeopt.cli.commands import COMMANDS
 from edgeopt_agent.main import COMMANDS as AGENT_COMMANDS
 
 ROOT = Path(__file__).parents[2]

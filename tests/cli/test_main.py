@@ -3,7 +3,8 @@ import re
 import pytest
 
 from edgeopt import events
-from edgeopt.cli.main import COMMANDS, run
+from edgeopt.cli.commands import COMMANDS
+from edgeopt.cli.main import run
 from edgeopt.version import __version__
 
 

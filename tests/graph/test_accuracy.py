@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt.graph.accuracy import compare_outputs, lower_bound_db, signal_to_noise_db, snr_lower_bound
+from edgeopt.graph.accuracy import (
+    accuracy_text,
+    agreement,
+    compare_outputs,
+    lower_bound_db,
+    signal_to_noise_db,
+    snr_lower_bound,
+)
 
 RANDOM = np.random.default_rng(11)
 SIGNAL = RANDOM.standard_normal(1000).astype(np.float32)
@@ -166,3 +173,9 @@ def test_sequences_and_maps_are_compared_by_their_elements():
     assert worst.name == "boxes[1]"
     shorter = [{"boxes": [np.float32([1])], "chances": [{"cat": 0.25}]}]
     assert "is missing" in compare_outputs(wanted, shorter).problem
+
+
+def test_equal_outputs_have_no_decibels_in_sentences():
+    assert agreement(200.0) == agreement(200.0, against=True) == "equal to the source model"
+    assert (agreement(43.14), agreement(43.14, "b", against=True)) == ("43.1 dB", "43.1 dB against b")
+    assert (accuracy_text(200.0), accuracy_text(43.14)) == ("equal outputs", "accuracy 43.1 dB")

@@ -8,7 +8,7 @@ from edgeopt.hw.probe import probe
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.search.keys import Keys
+from edgeopt.search.keys import Keys, differences
 from edgeopt.search.making.messages import Make
 from edgeopt.search.making.plans import Planning
 from edgeopt.search.settings import Settings
@@ -68,6 +68,37 @@ def test_so_are_other_settings_devices_and_versions(asked, device, monkeypatch):
     monkeypatch.setattr("edgeopt.search.keys.versions", lambda _: {"onnx": "9"})
     found.append(Keys(device).of_outcome(asked))
     assert len({before, *found}) == len(found) + 1
+
+
+def test_pillow_counts_only_where_pictures_may_be_read(asked, device, tmp_path, monkeypatch):
+    np.savez(tmp_path / "data.npz", x=np.ones((4, 32), np.float32))
+    arrays = msgspec.structs.replace(asked, data=tmp_path / "data.npz")
+    versions = {}
+    monkeypatch.setattr("importlib.metadata.version", lambda name: versions.get(name, "1"))
+    before = [Keys(device).of_outcome(each) for each in (arrays, asked)]
+    versions["pillow"] = "2"
+    after = [Keys(device).of_outcome(each) for each in (arrays, asked)]
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+    versions["onnx"] = "2"
+    assert Keys(device).of_outcome(arrays) != before[0]
+
+
+def test_what_changed_between_two_searches_is_said_in_words(asked, device, tmp_path, monkeypatch):
+    keys = Keys(device)
+    before = keys.parts(asked)
+    assert differences(before, before) == []
+    change(tmp_path / "data/x.npy")
+    keys.common["libraries"]["nncf"] = "9.9"
+    keys.common["device"]["limits"] = "other"
+    now = keys.parts(msgspec.structs.replace(asked, time_limit_s=30.0, single_file=True))
+    installed = before.get("nncf")
+    assert set(differences(now, before)) == {
+        "the content of --data",
+        "--time-limit (not given then, 30.0 now)",
+        f"nncf ({installed} then, 9.9 now)" if installed else "nncf (only now)",
+        "the CPU and memory limits",
+    }
 
 
 def test_the_same_goal_in_other_words_is_the_same_search(asked, device):

@@ -7,6 +7,7 @@ import pytest
 
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
+from edgeopt.errors import UsageError
 from edgeopt.events import Log, Standing, ignore
 from edgeopt.measure.host import LocalHost
 from edgeopt.search.cache.user import listing
@@ -84,6 +85,26 @@ def test_an_undecided_search_is_done_again(cache, quick, relu_model, tmp_path):
     assert remembered.known(tmp_path / "known").verdict == "undecided", "it can still be picked from"
     kept.keep(msgspec.structs.replace(first, verdict="keep what you have"))
     assert Remembered(again, ignore).recall() is not None
+
+
+def test_a_pick_that_the_cache_does_not_have_says_what_is_different(cache, quick, relu_model, tmp_path):
+    settings = Settings(relu_model, tmp_path / "first.edgeopt", profile=quick)
+    with pytest.raises(UsageError, match=r"no finished search of relu\.onnx"):
+        Remembered(settings, ignore).needed(tmp_path / "known")
+    first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
+    assert first.is_cached, "the table offers --pick"
+    assert Remembered(settings, ignore).needed(tmp_path / "known").candidates == first.candidates
+    other = msgspec.structs.replace(settings, time_limit_s=7.0)
+    with pytest.raises(UsageError, match=r"Different from .*: --time-limit \(not given then, 7\.0 now\)\."):
+        Remembered(other, ignore).needed(tmp_path / "known")
+
+
+def test_a_search_that_is_not_cached_offers_no_pick(cache, quick, relu_model, tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "0")
+    first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
+    assert not first.is_cached
+    with pytest.raises(UsageError, match="no search cache"):
+        optimize(relu_model, tmp_path / "second.edgeopt", profile=quick, pick="1")
 
 
 @pytest.fixture

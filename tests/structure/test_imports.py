@@ -336,7 +336,7 @@ REGISTRIES = (
     ("edgeopt/measure/terms.py", "TABLE"),
     ("edgeopt/search/making/recipes.py", "RECIPES"),
     ("edgeopt/commands/ops/cases/__init__.py", "FAMILIES"),
-    ("edgeopt/cli/main.py", "GROUPS"),
+    ("edgeopt/cli/commands.py", "GROUPS"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
     ("agent/edgeopt_agent/deployments/states.py", "TABLE"),
 )

@@ -9,7 +9,7 @@ import pytest
 
 from edgeopt import profiles
 from edgeopt.bundle import deployment
-from edgeopt.cli.main import COMMANDS
+from edgeopt.cli.commands import COMMANDS
 from tests.structure.imports import imports, modules
 
 ROOT = Path(__file__).parents[2]

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.invocation import as_called
 from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import MissingExtraError, UsageError
 from edgeopt.events import Emit, Progress
@@ -165,7 +166,7 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
         "unsigned": f"unsigned: accepts any bundle, from this device only ({add})",
         "signed": "accepts only bundles signed by a trusted key",
     }[trust_of(DataDir(settings.data_dir).trust)]
-    typer.echo(f"edgeopt-agent listens at {url}, {trust}")
+    typer.echo(f"edgeopt-agent listens at {url}, {as_called(trust)}")
     if grpc_address:
         typer.echo(f"  gRPC:           {grpc_address}{' with TLS' if secured else ''}")
     typer.echo(f"  its state:      {settings.data_dir}")
@@ -173,8 +174,8 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
         typer.echo(f"  fingerprint:    {known_by}")
     if token_files(DataDir(settings.data_dir).tokens):
         tokens = on_data_dir("edgeopt-agent token list", settings.data_dir)
-        typer.echo(f"  access:         every request needs a token ({tokens})")
-    typer.echo(f"  deploy with:    {in_commands('edgeopt-agent deploy BUNDLE', url)}")
+        typer.echo(f"  access:         every request needs a token ({as_called(tokens)})")
+    typer.echo(f"  deploy with:    {as_called(in_commands('edgeopt-agent deploy BUNDLE', url))}")
 
 
 def show(_result: Ran) -> list[Block]:

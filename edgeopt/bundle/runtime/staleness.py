@@ -1,5 +1,7 @@
 """What is not as it was when a bundle was proved: the device, its drivers and runtimes, the source model."""
 
+import shlex
+
 import msgspec
 
 from edgeopt.bundle.deployment import Deployment
@@ -35,6 +37,7 @@ def how_to_refresh(changes: tuple[Changed, ...], bundle: str) -> str:
     """A sentence for people; empty where nothing changed."""
     if not changes:
         return ""
+    bundle = shlex.quote(bundle)
     if any(each.part == SOURCE for each in changes):
         return f"Search again with the changed model: edgeopt optimize MODEL -o {bundle}"
     return (

@@ -19,6 +19,9 @@ _SPEEDUP = re.compile(rf"{_NUMBER} ?x?")
 # Below this, `0.1` was meant to say ten per cent faster, and would let everything pass.
 _LEAST_SPEEDUP = 0.5
 _UNDECIDED: dict[str, Undecided] = {"pass": "pass", "fail": "fail"}
+# From here on, a slowdown is easier to read as a factor than in per cent.
+_IN_TIMES = 2.0
+_TWO_DIGITS = 10.0
 _ADVICE = "more rounds may tell"
 _MEASURED = {
     "cold": "the time to the first answer",
@@ -158,7 +161,7 @@ def _position(
     if where == "above":
         return "held", f"holds: {shown}, entirely above {limit}"
     if where == "below":
-        return "broken", f"is broken: {shown}, entirely below {limit}"
+        return "broken", f"fails: {shown}, entirely below {limit}"
     if interval.low < least <= interval.high:
         why = f"which includes {limit}"
     else:
@@ -180,11 +183,28 @@ def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
     failed = [each for each in judged.checks if not each.passed] if judged else []
     if judged is None or judged.passed:
         return None
-    words = {"broken": "is broken", "undecided": "is not proved", "not judged": "could not be judged"}
+    words = {"undecided": "is not proved", "not judged": "could not be judged"}
     if judged.limits.undecided == "fail":
         words["undecided"] = "is undecided, which fails (--undecided fail)"
-    told = [f"{judged.limits.written(each.limit)} against {each.second} {words[each.state]}" for each in failed]
+    told = [
+        _broken_words(each)
+        if each.state == "broken"
+        else f"{judged.limits.written(each.limit)} against {each.second} {words[each.state]}"
+        for each in failed
+    ]
     return ConstraintError(f"{'; '.join(told) or 'Nothing could be judged'}.", hint)
+
+
+def _broken_words(check: Check) -> str:
+    """How far it is from what is allowed: `a is 6.5x slower than b; 5 % allowed`."""
+    ratio = check.speedup.median if check.speedup is not None else math.nan
+    by = f" by {check.measured}" if check.measured else ""
+    if check.limit == "min-speedup":
+        return f"{check.first} is {ratio:.3g}x as fast as {check.second}{by}; at least {check.least:g}x required"
+    times = 1 / ratio
+    percent = 100 * (times - 1)
+    shown = f"{times:.1f}x" if times >= _IN_TIMES else f"{percent:.{1 if percent < _TWO_DIGITS else 0}f} %"
+    return f"{check.first} is {shown} slower than {check.second}{by}; {100 * (1 / check.least - 1):.3g} % allowed"
 
 
 def exit_code(judged: Judgement | None, otherwise: int = 0) -> int:

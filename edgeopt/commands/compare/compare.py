@@ -20,6 +20,8 @@ from edgeopt.graph.diff import Matching, diff, match
 from edgeopt.measure.apart import Apart
 
 SAMPLES = 8
+"""Generated ones; of the user's, all are run."""
+FLOOR_DB = 80.0
 Feeds = list[dict[str, Any]]
 
 
@@ -52,16 +54,18 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
     second = named(request.second, request.backend_b or request.backend)
     if request.html is not None and (first.model is None or second.model is None):
         raise InputError("Only graphs of ONNX models can be compared.", "Leave out --html.")
+    floor_db, notes = _floor(request, first, second)
     try:
         backends = backends_for(first, second, apart)
     except MissingError as error:
         # Models that no installed runtime runs can still be compared as graphs.
         if first.model is None or second.model is None:
             raise
-        return _without_answers(request, (first, second), error.message)
+        return _without_answers(floor_db, (first, second), error.message)
     ports = _ports(first, backends[0]), _ports(second, backends[1])
     sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
-    plain = Comparison(*sides, False, request.floor_db, None, 0, str(request.data) if request.data else "made up")
+    data = str(request.data) if request.data else "made up"
+    plain = Comparison(*sides, False, floor_db, None, 0, data, notes=notes)
     matching = None
     if first.model is None or second.model is None:
         plain = msgspec.structs.replace(plain, no_graph="Graphs are compared only between ONNX models.")
@@ -82,13 +86,13 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
         return msgspec.structs.replace(plain, not_compared=reason)
     if any(a != b for a, b in names.items()):
         plain = msgspec.structs.replace(
-            plain, notes=("The inputs have different names and were matched by position.",)
+            plain, notes=(*notes, "The inputs have different names and were matched by position.")
         )
     accuracy = answers.accuracy
-    within = accuracy.problem is None and accuracy.snr_db >= request.floor_db
+    within = accuracy.problem is None and accuracy.snr_db >= floor_db
     layers = None
     if request.layers or (request.layers is None and not within):
-        layers = _layers(request, (first, second), backends, matching, answers, emit)
+        layers = _layers(floor_db, (first, second), backends, matching, answers, emit)
     return msgspec.structs.replace(
         plain,
         within=within,
@@ -100,9 +104,20 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
     )
 
 
-def _without_answers(request: Request, sides: tuple[Named, Named], reason: str) -> Comparison:
+def _floor(request: Request, first: Named, second: Named) -> tuple[float, tuple[str, ...]]:
+    """What was asked for; or what the bundle was made to hold, where a bundle is compared with a model."""
+    bundles = [side.bundle.deployment for side in (first, second) if side.bundle is not None]
+    if request.floor_db is not None or len(bundles) != 1:
+        return FLOOR_DB if request.floor_db is None else request.floor_db, ()
+    told = bundles[0].evidence or bundles[0].predicted
+    if told is not None and told.floor_db > 0:
+        return told.floor_db, ()
+    return FLOOR_DB, (f"The bundle has no floor in dB, so {FLOOR_DB:g} dB count here; --floor sets another one.",)
+
+
+def _without_answers(floor_db: float, sides: tuple[Named, Named], reason: str) -> Comparison:
     first, second = sides
-    plain = Comparison(described(first, None), described(second, None), False, request.floor_db, None, 0, "")
+    plain = Comparison(described(first, None), described(second, None), False, floor_db, None, 0, "")
     if first.model is not None and second.model is not None:
         plain = msgspec.structs.replace(plain, graph=diff(match(first.model.ir, second.model.ir)))
     return msgspec.structs.replace(plain, not_compared=reason)
@@ -186,7 +201,7 @@ def _feeds(
     inputs = tuple(msgspec.structs.replace(i, shape=_narrower(i.shape, sizes[names[i.name]])) for i in inputs)
     if request.data is not None:
         samples = load_data(request.data, inputs)
-        feeds = [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
+        feeds = [samples.feeds(index) for index in range(len(samples))]
     else:
         model = sides[0].model or sides[1].model
         feeds = mixed(inputs, model.ir if model else None, SAMPLES // 2)
@@ -203,7 +218,7 @@ def _narrower(
 
 
 def _layers(
-    request: Request,
+    floor_db: float,
     sides: tuple[Named, Named],
     backends: tuple[Backend, Backend],
     matching: Matching | None,
@@ -222,6 +237,6 @@ def _layers(
         Runner(second.model.ir, backends[1], second.options or {}, answers.feeds[1][sample]),
     )
     try:
-        return first_difference(matching, runners, worst.name, worst.snr_db, request.floor_db, emit)
+        return first_difference(matching, runners, worst.name, worst.snr_db, floor_db, emit)
     except EdgeoptError as error:
         return Layers(worst.name, 0, None, not_compared=error.message)

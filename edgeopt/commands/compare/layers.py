@@ -5,8 +5,9 @@ on between the last that is right and the first that is wrong behind it, so that
 A graph has branches, and what is right on one says nothing of another: so a value counts as the first only when
 all that it is computed from is right; otherwise the search goes on before that.
 
-A value that is the same but for a factor counts as right, as later layers may take the factor back. Where they do
-not, the difference behind it is as large, and the value with the factor is the first.
+A value that is the same but for a factor counts as right, as later layers may take the factor back: weights that
+were evened out between two layers do that. Where they do not, the difference behind it is as large, or what is
+behind it cannot take a factor back, and the value with the factor is the first.
 """
 
 import tempfile
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from edgeopt import events
 from edgeopt.commands.compare.records import Layers, Probe
 from edgeopt.errors import EdgeoptError
+from edgeopt.graph.watching import values_by_name
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -28,6 +30,18 @@ if TYPE_CHECKING:
 AT_ONCE = 8
 # Of fewer values to a factor, some factor always fits.
 _VALUES_A_FACTOR = 8
+# Weights are evened out by larger factors than the tenth that this is; a smaller one is an error like any other.
+_RESCALED_MOST_DB = 20.0
+# What the factor does not explain must be this far below what it does.
+_REST_BELOW_DB = 20.0
+# They pass a factor on, or dilute it, and none of them takes it back.
+_KEEPS_FACTORS = frozenset(
+    {
+        *("Add", "Sub", "Sum", "Concat", "Relu", "LeakyRelu", "Max", "Min", "Pad", "Where", "Identity", "Cast"),
+        *("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Slice", "Gather", "Split"),
+        *("MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ReduceMax", "Resize"),
+    }
+)
 # A value this much closer than the previous one, which had a factor, has taken the factor back.
 _TAKEN_BACK_DB = 6.0
 
@@ -117,10 +131,24 @@ def _rescaled_before(
         search.bad(before)
         least_db = (output_db if here is None else here.snr_db) - _TAKEN_BACK_DB
         probes = (search.probes[name] for name in before)
-        one = next((p for p in probes if p.rescaled and p.snr_db >= least_db), None)
+        kept = _keeps_factors(found, order, search)
+        one = next((p for p in probes if p.rescaled and (kept or p.snr_db >= least_db)), None)
         if one is None:
             return found
         found = one.value
+
+
+def _keeps_factors(name: str, order: Sequence[tuple[str, str]], search: Search) -> bool:
+    """Whether nothing between a value and those before it takes a factor back, in either model."""
+    for place, runner in enumerate(search.runners):
+        known = {pair[place] for pair in order}
+        here = name if place == 0 else dict(order).get(name, name)
+        made = values_by_name(runner.model)
+        between = [here, *(_reached(here, runner.model, known) - known)] if here in made else []
+        makers = [node for each in between if (node := made[each].producer()) is not None]
+        if not makers or not {node.op_type for node in makers} <= _KEEPS_FACTORS:
+            return False
+    return True
 
 
 def _bisected(values: list[str], search: Search) -> str | None:
@@ -154,13 +182,14 @@ def _compared(
         accuracy = compare_outputs([{name: first[name]}], [{name: second[other]}])
         worst = max((o.max_abs for o in accuracy.outputs), default=0.0)
         nodes = _maker(matching.first.nodes, name), _maker(matching.second.nodes, other)
-        scaled = accuracy.problem is None and accuracy.snr_db < floor_db
-        rescaled = scaled and is_rescaled(first[name], second[other], floor_db)
+        scaled = accuracy.problem is None and accuracy.snr_db < min(floor_db, _RESCALED_MOST_DB)
+        least_db = max(floor_db, accuracy.snr_db + _REST_BELOW_DB)
+        rescaled = scaled and is_rescaled(first[name], second[other], least_db)
         probes.append(Probe(name, other, *nodes, accuracy.snr_db, worst, accuracy.problem, rescaled))
     return probes
 
 
-def is_rescaled(first: "Array", second: "Array", floor_db: float) -> bool:
+def is_rescaled(first: "Array", second: "Array", least_db: float) -> bool:
     """Whether the second is the first times a positive factor: one for all, or one per channel or feature."""
     import numpy as np
 
@@ -178,7 +207,7 @@ def is_rescaled(first: "Array", second: "Array", floor_db: float) -> bool:
             continue
         power = (a * a).sum(axis=over, keepdims=True)
         factor = (a * b).sum(axis=over, keepdims=True) / np.where(power > 0, power, 1.0)
-        if (factor[power > 0] > 0).all() and signal_to_noise_db(b, a * factor) >= floor_db:
+        if (factor[power > 0] > 0).all() and signal_to_noise_db(b, a * factor) >= least_db:
             return True
     return False
 
@@ -213,8 +242,6 @@ def _sources(name: str, order: Sequence[tuple[str, str]], model: "ir.Model") -> 
 
 def _reached(name: str, model: "ir.Model", stops: set[str]) -> set[str]:
     """The values before one, as far as those at which to stop."""
-    from edgeopt.graph.watching import values_by_name
-
     made = values_by_name(model)
     reached: set[str] = set()
     waiting = [made[name]]

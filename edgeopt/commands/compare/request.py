@@ -23,5 +23,11 @@ class Request(msgspec.Struct, frozen=True):
         Path | None, option("HTML file to write, with both graphs and their differences.", metavar="FILE")
     ] = None
     floor_db: Annotated[
-        float, option("Accuracy floor, in dB: outputs above it count as equal.", "--floor", metavar="DB")
-    ] = 80.0
+        float | None,
+        option(
+            "Accuracy floor, in dB: outputs above it count as equal (default: the floor of the bundle that is "
+            "compared with a model; otherwise 80).",
+            "--floor",
+            metavar="DB",
+        ),
+    ] = None

@@ -64,10 +64,13 @@ def _graph(path: Path) -> "Model | None":
 
 
 def backends_for(first: Named, second: Named, apart: Apart) -> tuple[Backend, Backend]:
-    """What runs each side; raises where nothing installed does."""
+    """What runs each side; raises where nothing installed does.
+
+    A model beside a bundle runs in plain ONNX Runtime: in the bundle's own runtime, it would have the same errors.
+    """
     if first.backend is not None or second.backend is not None:
-        left = first.backend or _common((first,), apart, prefer=second.backend)
-        right = second.backend or _common((second,), apart, prefer=first.backend)
+        left = first.backend or _common((first,), apart, prefer=_preferred(second))
+        right = second.backend or _common((second,), apart, prefer=_preferred(first))
     else:
         left = right = _common((first, second), apart)
     for side, backend in ((first, left), (second, right)):
@@ -81,6 +84,10 @@ def backends_for(first: Named, second: Named, apart: Apart) -> tuple[Backend, Ba
                 f"{backend.title} is not available: {found.reason}", "List available ones: edgeopt backends"
             )
     return apart.of(left), apart.of(right)
+
+
+def _preferred(other: Named) -> Backend | None:
+    return None if other.bundle is not None else other.backend
 
 
 def _common(sides: tuple[Named, ...], apart: Apart, prefer: Backend | None = None) -> Backend:

@@ -1,5 +1,6 @@
 """The demo: one search on the built-in sample, and what it gained, told in a table."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from edgeopt.commands.report.make import report
 from edgeopt.commands.report.request import Request as ReportRequest
 from edgeopt.data import demo as samples
 from edgeopt.events import Emit
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import agreement
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.search.optimize import optimize
@@ -21,6 +22,8 @@ _TIME_LIMIT_S = 45.0
 
 
 class Gain(msgspec.Struct, frozen=True):
+    """A figure before and after, better or worse."""
+
     what: str
     before: str
     after: str
@@ -32,6 +35,10 @@ class Demo(msgspec.Struct, frozen=True):
     device: Device
     outcome: Outcome
     gains: tuple[Gain, ...]
+    losses: tuple[Gain, ...]
+    """What became worse for that."""
+    accuracy: str
+    """As a sentence."""
     report: str
     """The page that tells all of it."""
 
@@ -44,61 +51,56 @@ def demo(request: Request, emit: Emit) -> Demo:
     with load(out) as session:
         backend = session.backend
     page = report(ReportRequest(out, out.with_name(f"{out.stem}-report.html")), emit)
-    gains = tuple(_gains(outcome, backend))
-    return Demo(str(samples.MODEL), device, outcome, gains, str(Path(page.path).absolute()))
+    gains, losses = gains_and_losses(outcome, backend)
+    where = str(Path(page.path).absolute())
+    return Demo(str(samples.MODEL), device, outcome, gains, losses, accuracy_sentence(outcome), where)
 
 
-def _gains(outcome: Outcome, backend: str) -> list[Gain]:
+def gains_and_losses(outcome: Outcome, backend: str) -> tuple[tuple[Gain, ...], tuple[Gain, ...]]:
+    """What is better than before, and what is worse; what stayed the same is in neither."""
+    changes = list(_changes(outcome, backend))
+    better = tuple(gain for gain, before, after in changes if after < before)
+    worse = tuple(gain for gain, before, after in changes if after > before)
+    return better, worse
+
+
+def _changes(outcome: Outcome, backend: str) -> Iterator[tuple[Gain, float, float]]:
+    """Each figure, with its numbers before and after; less is better."""
     proof, winner = outcome.proof, outcome.winner
     variants = {v.name: v for v in outcome.variants}
-    made, source = variants[winner.variant], variants["source"]
-    gains = [
-        Gain(
-            "latency",
-            f"{proof.baseline_ms:.3f} ms",
-            f"{proof.latency_ms:.3f} ms ({proof.speedup})",
-            f"{made.title}, on {backend}",
-        )
-    ]
+    made, source = variants.get(winner.variant), variants["source"]
+    title = made.title if made is not None else winner.variant
+    after = f"{proof.latency_ms:.3f} ms ({proof.speedup})"
+    # By the ratio, as times of two moments are not comparable.
+    pace = 1 / proof.speedup.median if winner != outcome.baseline else 1.0
+    yield Gain("latency", f"{proof.baseline_ms:.3f} ms", after, f"{title}, on {backend}"), 1.0, pace
     ledger = [
         e for v in outcome.variants if v.name == "cleaned" for e in v.ledger if e.applied and not e.rolled_back
     ]
     if ledger and winner.variant != "source":
         biggest = max(ledger, key=lambda e: e.nodes_before - e.nodes_after)
-        gains.append(
-            Gain(
-                "nodes",
-                str(ledger[0].nodes_before),
-                str(ledger[-1].nodes_after),
-                f"most by the pass {biggest.pass_name}: {biggest.nodes_before} to {biggest.nodes_after}",
-            )
-        )
-    if made.size_bytes and source.size_bytes:
-        gains.append(
-            Gain(
-                "model size",
-                units.size(source.size_bytes),
-                units.size(made.size_bytes),
-                made.title,
-            )
-        )
-    before, after = proof.baseline_memory, proof.memory
-    if before and after and before.peak_bytes and after.peak_bytes:
-        gains.append(
-            Gain(
-                "peak memory",
-                units.size(before.peak_bytes),
-                units.size(after.peak_bytes),
-                "of the whole process, runtime included",
-            )
-        )
-    accuracy = decibels(proof.accuracy_db)
-    gains.append(
-        Gain(
-            "accuracy",
-            "the source model",
-            accuracy,
-            f"floor {outcome.floor_db:g} dB, on {proof.samples} samples{' set aside' if proof.set_aside else ''}",
-        )
+        why = f"most by the pass {biggest.pass_name}: {biggest.nodes_before} to {biggest.nodes_after}"
+        yield _counted("nodes", ledger[0].nodes_before, ledger[-1].nodes_after, str, why)
+    if made is not None and made.size_bytes and source.size_bytes:
+        yield _counted("model size", source.size_bytes, made.size_bytes, units.size, title)
+    before, after_memory = proof.baseline_memory, proof.memory
+    if before and after_memory and before.peak_bytes and after_memory.peak_bytes:
+        why = "of the whole process, runtime included"
+        yield _counted("peak memory", before.peak_bytes, after_memory.peak_bytes, units.size, why)
+
+
+def _counted(
+    what: str, before: int, after: int, written: Callable[[int], str], why: str
+) -> tuple[Gain, float, float]:
+    """What is written alike is the same."""
+    shown = written(before), written(after)
+    return Gain(what, *shown, why), before, before if shown[0] == shown[1] else after
+
+
+def accuracy_sentence(outcome: Outcome) -> str:
+    proof = outcome.proof
+    aside = " set aside" if proof.set_aside else ""
+    return (
+        f"Accuracy: {agreement(proof.accuracy_db, against=True)} on {proof.samples} samples{aside}; the floor is "
+        f"{outcome.floor_db:g} dB."
     )
-    return gains

@@ -2,7 +2,7 @@
 
 from edgeopt.commands.export.base import Format, Made, Order
 from edgeopt.commands.export.settings import options_text
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import agreement
 from edgeopt.version import __version__
 
 
@@ -30,8 +30,9 @@ def _proved(order: Order) -> str:
     return (
         f"{profile.summary} {how} Measured {evidence.speedup:g} times as fast as {evidence.baseline} "
         f"(between {evidence.speedup_low:g} and {evidence.speedup_high:g}), "
-        f"{decibels(evidence.accuracy_db)} on {evidence.samples} samples, at least {evidence.floor_db:g} dB asked "
-        "for. That was measured of the bundle on its own device; the speed of this form was not measured."
+        f"{agreement(evidence.accuracy_db)} on {evidence.samples} samples, at least "
+        f"{evidence.floor_db:g} dB asked for. That was measured of the bundle on its own "
+        "device; the speed of this form was not measured."
     )
 
 
@@ -39,8 +40,8 @@ def _checked(made: Made) -> str:
     if made.answer is None:
         return made.not_checked
     return (
-        f"When it was exported, it answered the golden samples with {decibels(made.answer.accuracy_db)} "
-        f"against the source model (at least {made.answer.floor_db:.1f} dB is needed). {made.not_checked}"
+        f"Accuracy on the golden samples when it was exported: {agreement(made.answer.accuracy_db, against=True)} "
+        f"(at least {made.answer.floor_db:.1f} dB is needed). {made.not_checked}"
     ).strip()
 
 

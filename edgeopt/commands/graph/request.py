@@ -14,7 +14,7 @@ _ENDINGS: dict[str, Format] = {".html": "html", ".htm": "html", ".svg": "svg", "
 
 class GraphRequest(msgspec.Struct, frozen=True):
     subject: Annotated[Path, argument("Model or bundle to draw.", metavar="MODEL|BUNDLE")]
-    out: Annotated[Path, option("File to write: .html, .svg or .json.", "-o", "--out", metavar="FILE")]
+    out: Annotated[Path, option("File to write: .html, .svg or .json.", "-o", "--out", "--html", metavar="FILE")]
     against: Annotated[
         Path | None,
         option("Second model or bundle; colours show the differences.", metavar="OTHER"),

@@ -1,12 +1,13 @@
 """Puts a plan into records and sentences; none of them may sound like a measurement."""
 
+import shlex
 from collections.abc import Iterator
 
 from edgeopt.commands.predict.latency import Latency
 from edgeopt.commands.predict.rank import Place, Ranked
 from edgeopt.commands.predict.records import VERDICT, Ahead, Planned, Status
 from edgeopt.commands.predict.work import Plan
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.search.outcome import Candidate
 
 LEFT = {
@@ -108,7 +109,7 @@ def _summary(plan: Plan, best: Place, start: Place | None, speedup: float | None
             f", {speedup:.2f}x as fast as the source model ({best.latency.predicted_ms:.3g} ms instead of "
             f"{start.predicted_ms:.3g} ms)"
         )
-    return f"{said}, accuracy {decibels(accuracy_db)}."
+    return f"{said}, {accuracy_text(accuracy_db)}."
 
 
 def _basis(best: Place) -> str:
@@ -124,7 +125,7 @@ def _basis(best: Place) -> str:
 
 def _finish(plan: Plan) -> tuple[str, ...]:
     data = " --data DATA" if plan.wishes.data is not None else ""
-    model, bundle = plan.wishes.model.name, plan.wishes.out.name
+    model, bundle = shlex.quote(plan.wishes.model.name), shlex.quote(plan.wishes.out.name)
     floor = f" --floor {plan.wishes.floor_db:g}dB" if data else ""
     replay = f"edgeopt replay {bundle} {model}{data} -o NEW --measure"
     return (

@@ -7,7 +7,7 @@ import msgspec
 
 from edgeopt.errors import DataError, ModelError
 from edgeopt.events import Emit, ignore
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import agreement
 from edgeopt.quant.forms.base import FormContext
 from edgeopt.quant.forms.int8 import FORM as INT8
 from edgeopt.quant.measured.records import CalibrationTried, Quantized, QuantizeRequest
@@ -86,5 +86,5 @@ def _summary(rows: tuple[CalibrationTried, ...], samples: int) -> str:
         return f"The most accurate calibration, tensor by tensor: {best.method}."
     near = [row.method for row in rows[1:] if row.snr_db is not None and best.snr_db - row.snr_db < _CLOSE_DB]
     said = f"; {', '.join(near)} {('is' if len(near) == 1 else 'are')} equally accurate" if near else ""
-    reached = f"{decibels(best.snr_db)} on {samples} samples"
+    reached = f"{agreement(best.snr_db)} on {samples} samples"
     return f"The most accurate calibration of {INT8.name}: {best.method}, {reached}{said}."

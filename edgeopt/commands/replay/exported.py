@@ -1,6 +1,7 @@
 """A deployment profile as one file to send, keep under version control or look at, and what comes of one here."""
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -112,7 +113,9 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
         processing=_processing(deployment),
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),
-        command=f"edgeopt replay {path} {given} -o {deployment.name}.edgeopt --measure",
+        command=shlex.join(
+            ["edgeopt", "replay", str(path), str(given), "-o", f"{deployment.name}.edgeopt", "--measure"]
+        ),
     )
 
 

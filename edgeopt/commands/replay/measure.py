@@ -7,7 +7,7 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.data.regimes.levels import levels_in
 from edgeopt.data.samples import save_samples
 from edgeopt.errors import VerificationError
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import accuracy_text, decibels
 from edgeopt.quant.measured.proving.speed import RESULT, SOURCE, Runner, compared
 
 FASTER, NOT_FASTER = "faster", "not proved faster"
@@ -65,7 +65,7 @@ def prove(work: Work) -> Evidence:
 def summary_of(evidence: Evidence) -> str:
     """What was proved, in a sentence."""
     times = f"{evidence.latency_ms:.3g} ms against {evidence.baseline_ms:.3g} ms"
-    accuracy = f"accuracy {decibels(evidence.accuracy_db)}"
+    accuracy = accuracy_text(evidence.accuracy_db)
     if evidence.verdict == FASTER:
         return f"{evidence.speedup:.2f}x faster than {evidence.baseline} ({times}), {accuracy}."
     interval = f"{evidence.speedup:.2f}x [{evidence.speedup_low:.2f} {evidence.speedup_high:.2f}]"

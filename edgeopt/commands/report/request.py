@@ -19,7 +19,7 @@ class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
     bundle: Annotated[Path, argument("Bundle to report on: a folder or a single file.")]
-    out: Annotated[Path, option("File to write: .html, .md or .json.", "-o", "--out")]
+    out: Annotated[Path, option("File to write: .html, .md or .json.", "-o", "--out", "--html", metavar="FILE")]
     to: Annotated[
         str,
         option("Format of the report (default: by the ending of the file).", metavar="html|markdown|json"),

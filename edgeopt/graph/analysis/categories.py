@@ -31,6 +31,12 @@ class OperatorType(StrEnum):
     UNKNOWN = "unknown"
 
 
+HEAVY = frozenset(
+    {OperatorType.MATRIX_PRODUCT, OperatorType.CONVOLUTION, OperatorType.ATTENTION, OperatorType.RECURRENT}
+)
+"""What most models spend their time on."""
+
+
 _T = OperatorType
 STANDARD_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training")
 MICROSOFT_DOMAINS = ("com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.concrete import Open, claims, concrete, open_dimensions
+from edgeopt.graph.analysis.cost.traffic import ONLY_SHAPES
 from edgeopt.graph.analysis.dimensions import dimensions
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.liveness import peak_bytes
@@ -188,10 +190,9 @@ def _with(row: WeightRow, content: Content | None) -> WeightRow:
 
 
 def _rows(model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: Sizes) -> Iterator[NodeRow]:
+    counted = _counted_at(model, weights, sizes)
     for position, ((node, inside), weight) in enumerate(zip(walk(model.graph), sizes.weights, strict=True)):
-        read = {value: weights[value] for value in node.inputs if value in weights}
-        if node.op_type == "Constant" and node.outputs[0] in weights:
-            read = {node.outputs[0]: weights[node.outputs[0]]}
+        read = _read(node, weights)
         yield NodeRow(
             position,
             node.name or "",
@@ -206,7 +207,25 @@ def _rows(model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: Siz
             weight.cost,
             weight.runs,
             attributes={name: attribute_text(attribute) for name, attribute in node.attributes.items()},
+            counted_weights_bytes=sum(row.size_bytes for value, row in read.items() if counted[value] == position),
         )
+
+
+def _read(node: "ir.Node", weights: "Mapping[ir.Value, WeightRow]") -> "dict[ir.Value, WeightRow]":
+    if node.op_type in ONLY_SHAPES:
+        return {}
+    values = node.outputs[:1] if node.op_type == "Constant" else node.inputs
+    return {value: weights[value] for value in values if value is not None and value in weights}
+
+
+def _counted_at(model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: Sizes) -> "dict[ir.Value, int]":
+    """The node at which each weight counts: the first that computes with it, otherwise the first that reads it."""
+    readers: dict[ir.Value, tuple[int, int]] = {}
+    for position, ((node, _), weight) in enumerate(zip(walk(model.graph), sizes.weights, strict=True)):
+        rank = 0 if weight.category in HEAVY else 2 if node.op_type == "Constant" else 1
+        for value in _read(node, weights):
+            readers[value] = min(readers.get(value, (rank, position)), (rank, position))
+    return {value: position for value, (_, position) in readers.items()}
 
 
 def walk(graph: "ir.Graph", inside: str = "") -> "Iterator[tuple[ir.Node, str]]":

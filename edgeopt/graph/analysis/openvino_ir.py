@@ -97,6 +97,7 @@ def _parse(path: Path) -> Element:
 
 def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | None) -> Iterator[NodeRow]:
     position = 0
+    counted: set[int] = set()
     for body, inside in _bodies(net, ""):
         layers = {layer.get("id"): layer for layer in body.iterfind("layers/layer")}
         producers = _producers(body)
@@ -131,7 +132,9 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | N
                 inside,
                 layer_type(kind).value,
                 _cost(layer, _with_batch(inputs, batch), _with_batch(outputs, batch), held),
+                counted_weights_bytes=sum(row.size_bytes for row in read.values() if id(row) not in counted),
             )
+            counted |= {id(row) for row in read.values()}
             position += 1
 
 

@@ -61,6 +61,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     """What that time is spent on."""
     attributes: dict[str, str] = {}
     """As text; of a tensor its type and shape."""
+    counted_weights_bytes: int = 0
+    """Of these weights, those that sums count here: a weight with several readers counts at one of them."""
 
 
 class OperatorRow(msgspec.Struct, frozen=True):
@@ -68,6 +70,7 @@ class OperatorRow(msgspec.Struct, frozen=True):
     domain: str
     count: int
     weights_bytes: int = 0
+    """Each weight of the model counts in one row."""
     category: str = ""
     operations: int = 0
     moved_bytes: int = 0

@@ -29,7 +29,7 @@ class Total:
     def add(self, row: NodeRow) -> None:
         cost = own(row)
         self.count += 1
-        self.weights_bytes += row.weights_bytes
+        self.weights_bytes += row.counted_weights_bytes
         self.category = row.category
         if not row.runs:
             return

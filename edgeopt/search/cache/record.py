@@ -29,6 +29,8 @@ class Record(msgspec.Struct, frozen=True):
     files: dict[str, Piece]
     document: bytes = b""
     """What its owner needs to use it again."""
+    parts: dict[str, str] = {}
+    """What its key is made of, in words, to say what is different."""
     schema: int = SCHEMA
 
     @property

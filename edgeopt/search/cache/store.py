@@ -155,6 +155,15 @@ class Store:
                 found.append(Stored(told.kind, told.title, told.size_bytes, told.made_at, at, place.name))
         return sorted(found, key=lambda entry: entry.used_at, reverse=True)
 
+    def records(self, kind: str) -> list[Record]:
+        """Those of one kind that can be read, the latest first."""
+        found = []
+        for place in self._places():
+            with contextlib.suppress(OSError, DamagedError):
+                if place.name.startswith(f"{kind}-"):
+                    found.append(record.read(place))
+        return sorted(found, key=lambda one: one.made_at, reverse=True)
+
     def drop(self, kind: str, key: str) -> None:
         _drop(self.folder / f"{kind}-{key}")
 

@@ -4,11 +4,11 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.errors import UsageError, VerificationError
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import accuracy_text, decibels
 from edgeopt.measure.terms import PROOF
 from edgeopt.nearest import near
 from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove
-from edgeopt.search.delivering.front import EXACT_DB
+from edgeopt.search.delivering.front import EXACT_DB, IN_THE_RACE
 from edgeopt.search.delivering.proving import Means
 from edgeopt.search.delivering.written import hand_out, written
 from edgeopt.search.making.gathering import Gathering
@@ -18,17 +18,6 @@ from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, i
 
 # A smaller share of the winner's is not worth telling.
 _COUNTS = 0.01
-_MAY_BE_PICKED = frozenset({"winner", "lost"})
-
-
-def wanted(known: Outcome | None, name: str) -> Candidate:
-    """Raises UsageError where no such search is kept, or it has no such candidate."""
-    if known is None:
-        raise UsageError(
-            "The cache has no search of this model with this data and these settings.",
-            "Search again first, then pick from its table.",
-        )
-    return _named(known, name)
 
 
 def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Candidate, known: Outcome) -> Outcome:
@@ -48,6 +37,7 @@ def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Cand
             variants=known.variants,
             candidates=tuple(_after(report, candidate) for report in in_order(known)),
             front=known.front,
+            is_cached=known.is_cached,
         )
         return hand_out(delivery, raced, bundle, candidate, outcome)
 
@@ -55,20 +45,21 @@ def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Cand
 def _made(gathering: Gathering, candidate: Candidate) -> Variants:
     """With the variant that the candidate runs, and with what that is made of; VerificationError without."""
     variants = gathering.variants
-    for part in gathering.parts():
+    for part in gathering.only(candidate.variant):
         for _ in part:
             """No candidate races: each is only made."""
-        if variants.has(candidate.variant, candidate.backend):
-            return variants
+    if variants.has(candidate.variant, candidate.backend):
+        return variants
     reasons = [v.failure.rstrip(".") for v in variants.reports if v.name == candidate.variant and v.failure]
     raise VerificationError(f"{candidate.name} cannot be reproduced: {'; '.join(reasons)}.", "Search again.")
 
 
-def _named(known: Outcome, name: str) -> Candidate:
+def wanted(known: Outcome, name: str) -> Candidate:
+    """Raises UsageError where the search has no such candidate, or one that cannot be delivered."""
     listed = in_order(known)
     if name.isdecimal() and 1 <= int(name) <= len(listed):
         name = listed[int(name) - 1].candidate.name
-    able = {c.candidate.name: c.candidate for c in known.candidates if c.status in _MAY_BE_PICKED}
+    able = {c.candidate.name: c.candidate for c in known.candidates if c.status in IN_THE_RACE}
     if name in able:
         return able[name]
     out = next((c for c in known.candidates if c.candidate.name == name), None)
@@ -95,7 +86,7 @@ def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
     rival = msgspec.structs.replace(known.baseline, calls=proof.baseline_calls)
     told = (
         f"{picked.name}, {proof.speedup.median:.2f}x the {what} of {rival.name} "
-        f"({figures}), accuracy {decibels(proof.accuracy_db)}."
+        f"({figures}), {accuracy_text(proof.accuracy_db)}."
     )
     traded = _traded(picked, proof, known)
     return f"{told} Compared with the winner of the search: {', '.join(traded)}." if traded else told

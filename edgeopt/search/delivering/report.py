@@ -13,7 +13,7 @@ from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Processing, 
 from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.data.judging.goals import Goal
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.hw.device import Device, device_for_evidence, fingerprint
 from edgeopt.measure.stats import EQUAL_PERCENT, IDENTICAL, TOO_FEW, TOO_NOISY, UNITY
 from edgeopt.profiles import TargetProfile
@@ -315,4 +315,4 @@ def _pace(entry: Entry, entries: Sequence[Entry]) -> float | None:
 
 def _accuracy(proof: Proof) -> str:
     beside = f"{proof.judged}, " if proof.judged else ""
-    return f"{beside}accuracy {decibels(proof.accuracy_db)}"
+    return f"{beside}{accuracy_text(proof.accuracy_db)}"

@@ -91,6 +91,14 @@ class Gathering:
             yield self._planned(covered)
         yield self._all_of([name for name in uniform if not self._is_covered(name, covered)])
 
+    def only(self, name: str) -> Iterator[Iterator[Ready]]:
+        """The parts that one variant needs, whatever a plan would cover."""
+        wanted = [each for each in self._wanted() if each in {"cleaned", name}]
+        apart = [each for each in wanted if (r := recipe_named(each)).uniform or r.whole or each == PLANNED]
+        yield self._exact(self._source(), [each for each in wanted if each not in apart])
+        if apart:
+            yield self._planned([]) if PLANNED in apart else self._all_of(apart)
+
     def close(self) -> None:
         """Ends every maker that still runs."""
         for maker in self._makers:

@@ -81,9 +81,15 @@ def test_every_other_side_counts(judged):
     found = judged(Limits(0.02), b=(1.2, 1.3), c=(0.9, 0.95))
     assert [(each.second, each.state) for each in found.checks] == [("b", "held"), ("c", "broken")]
     assert not found.passed
-    assert broken(found).message == "--max-slowdown 2% against c is broken."
+    assert broken(found).message == "a is 8.1 % slower than c; 2 % allowed."
     assert broken(judged(Limits(0.02), b=(1.2, 1.3))) is None
     assert broken(None) is None
+
+
+def test_a_limit_that_fails_says_by_how_much(judged):
+    assert broken(judged(Limits(0.05), b=(0.15, 0.16))).message == "a is 6.5x slower than b; 5 % allowed."
+    found = judged(Limits(None, 1.1), b=(1.0, 1.05))
+    assert broken(found).message == "a is 1.02x as fast as b; at least 1.1x required."
 
 
 def test_sentences_say_what_the_interval_says(judged):
@@ -92,7 +98,7 @@ def test_sentences_say_what_the_interval_says(judged):
         said[0]
         == "--max-slowdown 2% holds: a against b is 1.049x [1.000 1.100], entirely above the limit of 0.980x."
     )
-    assert said[1].startswith("--max-slowdown 2% is broken: a against b is 0.925x [0.900 0.950], entirely below")
+    assert said[1].startswith("--max-slowdown 2% fails: a against b is 0.925x [0.900 0.950], entirely below")
     assert said[2].endswith("is 0.985x [0.970 1.000], which includes the limit of 0.980x; more rounds may tell.")
     assert "too few rounds to tell" in judged(Limits(0.02), b=None).checks[0].sentence
 

@@ -1,8 +1,11 @@
+import msgspec
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
 
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.cli.compare_rows import sections
 from edgeopt.commands.compare.compare import compare
 from edgeopt.commands.compare.request import Request
@@ -24,6 +27,25 @@ def model(tmp_path):
         return tmp_path / f"{name}.onnx"
 
     return write
+
+
+@pytest.fixture
+def make_bundle(tmp_path):
+    """A bundle of a model, which runs as it is told and was made to hold a floor."""
+
+    def make(path, run, floor_db):
+        tensor = [Tensor("x", "float32", ["B", 4])]
+        evidence = Evidence("faster", "source", 2.0, 1.0, 2.0, 1.9, 2.1, 11, 200.0, floor_db, 3)
+        source, outputs = Source(path.name, "0" * 64, 1), [Tensor("y", "float32", ["B", 4])]
+        told = Deployment("m", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", source, run, tensor, outputs)
+        told = msgspec.structs.replace(told, evidence=evidence)
+        out = tmp_path / f"{path.stem}-{floor_db:g}.edgeopt"
+        with write.draft(out) as folder:
+            write.fill(folder, {path.name: path}, told, {"ledger.json": []})
+            write.publish(folder, out)
+        return out
+
+    return make
 
 
 def test_a_model_is_equal_to_itself(model):
@@ -155,6 +177,40 @@ def test_a_bundle_runs_as_it_says(conv_model, conv_bundle):
     assert found.second.runtime == "ONNX Runtime, CPU"
 
 
+def test_a_model_beside_a_bundle_runs_in_plain_onnx_runtime(model, make_bundle):
+    """In the bundle's runtime too, it would have the same error, and a gate would see none."""
+    pytest.importorskip("openvino")
+    path = model("a")
+    bundle = make_bundle(path, Run("openvino-cpu", "model/a.onnx", {"precision": "bf16"}), floor_db=20.0)
+    for request in (Request(path, bundle), Request(bundle, path)):
+        found = compare(request)
+        assert {found.first.runtime, found.second.runtime} == {"ONNX Runtime, CPU", "OpenVINO, CPU"}
+        assert found.floor_db == 20.0
+    assert compare(Request(path, bundle, floor_db=35.0)).floor_db == 35.0
+    assert compare(Request(bundle, bundle)).floor_db == 80.0
+    named = compare(Request(path, bundle, backend="openvino-cpu"))
+    assert named.first.runtime == named.second.runtime == "OpenVINO, CPU"
+
+
+def test_a_bundle_below_its_own_floor_is_not_within(model, make_bundle):
+    wrong = make_bundle(model("b", v=0.6), Run("onnxruntime-cpu", "model/b.onnx"), floor_db=30.0)
+    found = compare(Request(model("a"), wrong))
+    assert (found.floor_db, found.within) == (30.0, False)
+    none = make_bundle(model("b", v=0.6), Run("onnxruntime-cpu", "model/b.onnx"), floor_db=0.0)
+    found = compare(Request(model("a"), none))
+    assert (found.floor_db, found.within) == (80.0, False)
+    assert "no floor in dB" in found.notes[0]
+
+
+def test_all_samples_of_the_user_count(model, tmp_path):
+    """Only the last one differs."""
+    x = np.zeros((20, 1, 4), np.float32)
+    x[-1] = 1.0
+    np.savez(tmp_path / "data.npz", x=x)
+    found = compare(Request(model("a"), model("b", w=9.0), data=tmp_path / "data.npz"))
+    assert (found.samples, found.within) == (20, False)
+
+
 def test_what_no_runtime_runs_is_said_and_compared_as_a_graph(model):
     path = model("a", "y = Toast(x)")
     proto = onnx.load(path)
@@ -172,6 +228,51 @@ def test_made_up_samples_that_do_not_fit_ask_for_data(model):
     found = compare(Request(path, path))
     assert "Pass samples with --data" in found.not_compared
     assert found.graph.kept == 1
+
+
+def branch(matmul):
+    return f"m = {matmul}  n = Add(m, z)  r = Add(n, big)  s = Tanh(r)  t = Abs(s)  y = Neg(t)"
+
+
+@pytest.fixture
+def kernels(model, tmp_path):
+    """Two models that multiply by these matrices, and data for them."""
+
+    def write(first, second):
+        ports = "(float[B,16,16] x, float[B,16,16] big) => (float[B,16,16] y)"
+        paths = []
+        for name, kernel in (("a", first), ("b", second)):
+            paths.append(model(name, branch("MatMul(x, k)"), ports, k=0.0, z=0.0))
+            proto = onnx.load(paths[-1])
+            (old,) = (each for each in proto.graph.initializer if each.name == "k")
+            old.CopyFrom(onnx.numpy_helper.from_array(kernel.astype(np.float32), "k"))
+            onnx.save(proto, paths[-1])
+        x = np.random.default_rng(0).standard_normal((4, 16, 16)).astype(np.float32)
+        np.savez(tmp_path / "d.npz", x=x, big=5 * x[::-1])
+        return Request(*paths, data=tmp_path / "d.npz")
+
+    return write
+
+
+KERNEL = 0.1 * np.random.default_rng(1).standard_normal((16, 16))
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.5])
+def test_a_layer_off_by_a_factor_is_the_first_where_nothing_takes_the_factor_back(kernels, factor):
+    """A residual addition behind it dilutes the error."""
+    found = compare(kernels(KERNEL, factor * KERNEL))
+    assert found.layers.first.value == "m"
+
+
+def test_a_layer_with_noise_of_its_own_is_not_rescaled(kernels):
+    """A factor for each feature fits a part of any noise, and so lifts it over a floor just above."""
+    draw = np.random.default_rng(2).standard_normal
+    request = kernels(KERNEL, KERNEL * (1 + 0.2 * draw(16)) + 0.01 * draw((16, 16)))
+    found = compare(msgspec.structs.replace(request, floor_db=18.0, layers=True))
+    (probe,) = (each for each in found.layers.probes if each.value == "m")
+    assert 10 < probe.snr_db < 18
+    assert not probe.rescaled
+    assert found.layers.first.value == "m"
 
 
 def test_a_scale_that_a_later_layer_takes_back_is_not_the_first_difference(model, tmp_path):

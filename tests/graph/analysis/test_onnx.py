@@ -35,6 +35,19 @@ def test_sizes_and_names(conv, folder):
     assert conv.warnings == ()
 
 
+def test_each_weight_counts_in_one_row_of_the_operators(write_model):
+    """One that is cut into parts, and one whose shape alone is read besides."""
+    text = """g (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y, int64[4] s, float[2] t) {
+        s = Shape(w)  c = Conv<pads = [1, 1, 1, 1]>(x, w)  y = Relu(c)
+        k = Constant<value = float[4] {1, 2, 3, 4}>()
+        a = Slice(k, zero, two)  b = Slice(k, two, four)  t = Add(a, b) }"""
+    places = {name: np.array([at], np.int64) for name, at in (("zero", 0), ("two", 2), ("four", 4))}
+    found = analyze_onnx(write_model(text, w=np.ones((4, 3, 3, 3), np.float32), **places))
+    rows = {row.operator: row.weights_bytes for row in found.operators}
+    assert rows == {"Shape": 0, "Conv": 432, "Relu": 0, "Constant": 0, "Slice": 16 + 3 * 8, "Add": 0}
+    assert sum(rows.values()) == found.weights_bytes
+
+
 def test_inputs_and_outputs_with_open_dimensions(conv):
     assert conv.inputs == (Tensor("x", "float32", ("batch", 3, 8, 8)),)
     assert conv.outputs == (Tensor("y", "float32", ("batch", 4, 8, 8)),)

@@ -6,7 +6,8 @@ from edgeopt.graph.analysis.sums import operator_rows, work
 
 
 def node(operator, domain="", weights_bytes=0, shape=(1,)):
-    return NodeRow(0, "", operator, domain, (), (Tensor("y", "float32", shape),), weights_bytes, 0)
+    own = {"counted_weights_bytes": weights_bytes}
+    return NodeRow(0, "", operator, domain, (), (Tensor("y", "float32", shape),), weights_bytes, 0, **own)
 
 
 def test_operators_are_counted_by_type_and_domain_most_frequent_first():

@@ -21,7 +21,7 @@ def asked(tmp_path, monkeypatch, quick_profile, conv_model):
 
 
 def test_another_candidate_is_proved_and_written_without_searching_again(asked, tmp_path):
-    with pytest.raises(UsageError, match="No search of this model"):
+    with pytest.raises(UsageError, match=r"no finished search of conv\.onnx"):
         optimize(**asked, pick="1")
 
     first = optimize(**asked)

@@ -80,6 +80,15 @@ def test_what_cannot_be_made_is_left_out_with_its_reason(begin):
     assert "needs data" in told["int8"]
 
 
+def test_one_variant_is_made_with_what_it_needs_and_without_a_plan(begin):
+    asked = []
+    plan = PlanTerms(Goal(), None, lambda: asked.append("planned") or ())
+    gathering = begin("cleaned", "planned", "int8-dynamic", plan=plan)
+    assert [names(part) for part in gathering.only("int8-dynamic")] == [["source", "cleaned"], ["int8-dynamic"]]
+    assert not asked
+    assert not failures(gathering)
+
+
 def test_a_plan_is_no_use_where_time_is_not_what_counts(begin):
     gathering = begin("planned")
     assert [names(part) for part in gathering.parts()] == [["source"], []]

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from edgeopt import units
-from edgeopt.commands.analyze.opportunities.view import HEAVY, View
+from edgeopt.commands.analyze.opportunities.view import View
 from edgeopt.graph.analysis import Opportunity, Tensor
+from edgeopt.graph.analysis.categories import HEAVY
 
 _BATCH = 8
 _LEAST_GAIN = 0.05

@@ -31,7 +31,7 @@ def _transposes(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "layout",
         "Avoid transposes",
-        f"{len(rows)} transpose{('s' if len(rows) != 1 else '')} move {units.size(moved)} and compute "
+        f"Transposes of {units.size(moved)} in {units.count(len(rows), 'node')} compute "
         "nothing; no pass can remove them, but exporting with another layout may.",
         tuple(row.name or row.outputs[0].name for row in rows),
         share,

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from edgeopt import units
 from edgeopt.commands.analyze.opportunities.quantization import speed_ratio
-from edgeopt.commands.analyze.opportunities.view import HEAVY, View
+from edgeopt.commands.analyze.opportunities.view import View
 from edgeopt.graph.analysis import NodeRow, Opportunity
+from edgeopt.graph.analysis.categories import HEAVY
 
 _WORTH = 1.1
 _LEAST_SHARE = 0.01

@@ -35,7 +35,7 @@ def find(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "quantization",
         "Quantize the large layers to eight bits",
-        f"{what}{told}. It changes the results: optimize tries it and keeps it only within the accuracy floor.",
+        f"{what}{told}. edgeopt optimize tries it and keeps it only within the accuracy floor.",
         tuple(row.name or row.outputs[0].name for row in rows),
         gain,
         basis,

@@ -10,6 +10,7 @@ from shlex import quote
 
 from edgeopt.commands.analyze.messages import Node, Rewritten
 from edgeopt.graph.analysis import Analysis, NodeRow, Tensor
+from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
@@ -23,9 +24,6 @@ _CACHED_BYTES = 1 << 20
 _CACHE_SPEED = 5.0
 _SIZES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16, "float16": 2, "bfloat16": 2}
 _SIZES |= {"int16": 2, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1}
-
-
-HEAVY = frozenset({"matrix product", "convolution", "attention", "recurrent"})
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from edgeopt.commands.documents.blocks import Block, Row, Section, Table, Words, columns
 from edgeopt.commands.report import words
 from edgeopt.commands.report.facts import Accuracy, Facts
-from edgeopt.graph.accuracy import OutputAccuracy
+from edgeopt.graph.accuracy import EQUAL_DB, OutputAccuracy
 
 
 def section(facts: Facts) -> Section | None:
@@ -36,10 +36,15 @@ def section(facts: Facts) -> Section | None:
 def _sentence(found: Accuracy) -> str:
     if found.snr_db is None:
         return "The accuracy was not proved; these figures are from the golden samples."
-    said = f"The worst output reaches {words.decibels(found.snr_db)}"
-    if found.lowest_db is not None:
+    is_equal = found.snr_db >= EQUAL_DB
+    said = (
+        "All outputs are equal to those of the source model"
+        if is_equal
+        else f"The worst output reaches {words.decibels(found.snr_db)}"
+    )
+    if found.lowest_db is not None and not is_equal:
         said += f", the lowest sample {words.decibels(found.lowest_db)}"
-    if found.low_db is not None:
+    if found.low_db is not None and not is_equal:
         said += f", and on other samples perhaps {words.decibels(found.low_db)}"
     floor = found.goal or ("" if found.floor_db is None else f"{found.floor_db:g} dB")
     said += f"; the floor is {floor}." if floor else "."

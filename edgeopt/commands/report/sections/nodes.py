@@ -25,11 +25,11 @@ def section(facts: Facts) -> Section | None:
     if len(times.rows) > _SHOWN:
         rest = times.rows[_SHOWN:_ALL]
         blocks.append(Folded(f"{len(times.rows) - _SHOWN:,} more kernels", (_table(rest),)))
-    roofline = _roofline(times.rows, facts.bounds)
-    blocks.append(
-        roofline
-        or Words("The peaks of this device are unknown: measure them once with edgeopt probe --deep.", "faint")
-    )
+    if roofline := _roofline(times.rows, facts.bounds):
+        blocks.append(roofline)
+    elif not facts.bounds:
+        text = "The peaks of this device are unknown: measure them once with edgeopt probe --deep."
+        blocks.append(Words(text, "faint"))
     return Section("nodes", "Hottest nodes", tuple(blocks))
 
 
@@ -64,13 +64,17 @@ def _chart(times: OpTimes) -> Chart:
         return bars.draw(groups, width)
 
     said = "; ".join(f"{_name(row)} {row.share:.0%}" for row in rows[:5])
-    caption = "The mark in each bar is the lower bound of the kernel's time by the device's measured peaks."
+    is_bounded = any(row.least_ms is not None for row in rows)
+    bound = "The mark in each bar is the lower bound of the kernel's time by the device's measured peaks."
+    caption = bound if is_bounded else ""
     return Chart("Kernels that take the longest", f"Of the time in kernels: {said}.", draw, caption)
 
 
 def _table(rows: Sequence[OpTimeRow]) -> Table:
     titles = ("kernel", "nodes", ">time", ">share", ">GOP/s", ">moved", ">of the peak", "bound by")
-    return Table(columns(*titles), tuple(_row(row) for row in rows))
+    is_bounded = any(row.least_ms is not None for row in rows)
+    shown = len(titles) if is_bounded else len(titles) - 2  # without peaks, nothing is known of these
+    return Table(columns(*titles[:shown]), tuple(Row(_row(row).cells[:shown]) for row in rows))
 
 
 def _row(row: OpTimeRow) -> Row:

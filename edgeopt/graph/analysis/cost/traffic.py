@@ -14,7 +14,7 @@ ALIASES = (
     *("Optional", "OptionalGetElement"),
 )
 """Their output is their input under another name; `Constant` is a weight under another name."""
-_ONLY_SHAPES = ("Shape", "Size", "SequenceLength", "OptionalHasElement", "EyeLike", "RandomNormalLike",
+ONLY_SHAPES = ("Shape", "Size", "SequenceLength", "OptionalHasElement", "EyeLike", "RandomNormalLike",
                 "RandomUniformLike")  # fmt: skip
 # The places of the inputs that are read in part.
 _READ_IN_PART = {
@@ -46,7 +46,7 @@ def is_alias(call: Call) -> bool:
 
 
 def read_bytes(call: Call) -> int:
-    if call.operator == "Constant" or call.operator in _ONLY_SHAPES or is_alias(call):
+    if call.operator == "Constant" or call.operator in ONLY_SHAPES or is_alias(call):
         return 0
     parts = _READ_IN_PART.get(call.operator, ())
     total = 0

@@ -8,7 +8,7 @@ import msgspec
 from edgeopt.backends.full_precision import full_precision
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle.deployment import SUFFIX
-from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.quant.measured.planning.entry import Entry, share_of
 from edgeopt.quant.measured.proving.bundled import has_evidence, write_bundle
 from edgeopt.quant.measured.proving.speed import (
@@ -164,7 +164,7 @@ def _reached(work: Work, proof: Proof) -> str:
     """The accuracy on the samples that proved, and what it may be on others where that is what decided."""
     goal, met = work.request.goal, work.judge.met(proof)
     low = "" if met or proof.judged is not None else f" ({decibels(proof.low_db)} perhaps on others)"
-    said = f"{decibels(proof.snr_db)}{low} on {proof.samples} samples{goal.tail_words(proof.tail)}"
+    said = f"{agreement(proof.snr_db)}{low} on {proof.samples} samples{goal.tail_words(proof.tail)}"
     if proof.weakest is not None:
         said += f", the weakest of {proof.weakest.levels} levels"
     if proof.judged is not None:

@@ -147,7 +147,9 @@ def _proof(deployment: DeploymentRow) -> str:
     parts = [f"between {deployment.speedup_low:.2f}x and {deployment.speedup_high:.2f}x as fast"]
     if deployment.accuracy_db is not None:
         floor = f" where {deployment.floor_db:.0f} dB are required" if deployment.floor_db is not None else ""
-        parts.append(f"{deployment.accuracy_db:.1f} dB{floor}")
+        from edgeopt.graph.accuracy import decibels  # with it comes numpy, after the first window
+
+        parts.append(f"{decibels(deployment.accuracy_db)}{floor}")
     return ", ".join(parts)
 
 

@@ -121,6 +121,8 @@ class Result(msgspec.Struct, frozen=True):
     """When the search was stopped early, as a sentence."""
     from_cache: str = ""
     """When it was measured, where nothing was measured now."""
+    is_cached: bool = False
+    """The cache has it, so that another of its candidates can be picked."""
     found: str = ""
     """The summary without the words for the verdict, where it begins with them."""
 

@@ -16,7 +16,7 @@ _NOTED_BYTES = 0.02
 def trade_of(report: "Report", result: "Result") -> str:
     """As a sentence; "" where it cannot be delivered."""
     winner = next((each for each in result.candidates if each.candidate == result.winner), None)
-    if report is winner or not report.can_be_delivered or result.cut_short:  # that is not kept to pick from
+    if report is winner or not report.can_be_delivered or not result.is_cached:
         return ""
     if winner is None:  # what runs today was kept, which did not race
         return f"It had {times(report.speedup.median if report.speedup else None)} the speed of your model."

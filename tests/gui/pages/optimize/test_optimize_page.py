@@ -278,8 +278,8 @@ def test_another_candidate_is_delivered_with_the_settings_of_its_search(qtbot, s
     with qtbot.waitSignal(job.ended, timeout=SEARCH_MS):
         pass
     assert searched.view.verdict.isVisible()
-    assert "The other candidate was not delivered. The cache has no search" in searched.view.verdict.note.text()
-    assert "Search again first" in searched.view.verdict.note.text()
+    assert "The other candidate was not delivered. There is no search cache" in searched.view.verdict.note.text()
+    assert "Search first" in searched.view.verdict.note.text()
 
 
 def test_to_measure_again_takes_nothing_from_the_cache(qtbot, searched, context):

@@ -49,8 +49,8 @@ def test_what_may_not_be_delivered_has_no_trade(result, pair, status):
     assert told(result, winner, winner) == ""
 
 
-def test_what_was_cut_short_is_not_kept_to_deliver_from(found, pair):
-    assert told(read_result({**found, "cut_short": "It was stopped."}), *pair) == ""
+def test_a_search_that_is_not_cached_delivers_no_other_candidate(found, pair):
+    assert told(read_result({**found, "is_cached": False}), *pair) == ""
 
 
 def test_beside_what_runs_today_it_is_held_against_the_model(found, pair):

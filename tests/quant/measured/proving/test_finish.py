@@ -116,7 +116,7 @@ def test_floats_that_are_rounded_are_proved_and_delivered_with_their_accuracy(wo
     found = finish(work, proven(work, Entry(rounded, {}, work.study.path)))
 
     assert found.summary.startswith("All layers in bf16 on openvino-cpu (precision=bf16): ")
-    assert " dB on " in found.summary or "equal on" in found.summary
+    assert " dB on " in found.summary or "equal to the source model on" in found.summary
     evidence = read_bundle(work.request.out).deployment.evidence
     assert evidence.accuracy_db == pytest.approx(found.proof.snr_db, abs=0.06)
     assert evidence.samples == found.proof.samples

@@ -1,0 +1,11 @@
+"""The table of commands of `edgeopt`."""
+
+# In the order of work, which is the order in `--help`.
+GROUPS = (
+    ("Understand", ("probe", "targets", "backends", "analyze", "graph", "ops", "passes")),
+    ("Optimize", ("optimize", "quantize", "simplify", "compare-calibrations", "compare")),
+    ("Measure", ("bench", "watch", "run", "verify", "report", "cost")),
+    ("Deploy", ("export", "sign", "replay", "profile", "fleet")),
+    ("Other", ("cache", "demo")),
+)
+COMMANDS = tuple(name for _, names in GROUPS for name in names)

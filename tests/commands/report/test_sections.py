@@ -1,0 +1,42 @@
+import msgspec
+import pytest
+
+from edgeopt.commands.documents.blocks import Chart, Table, Words
+from edgeopt.commands.report.facts import Accuracy
+from edgeopt.commands.report.gather import gather
+from edgeopt.commands.report.sections import accuracy, nodes
+from edgeopt.graph.analysis import OpTimeRow, OpTimes
+
+
+@pytest.fixture(scope="module")
+def facts(raced_bundle):
+    return gather(raced_bundle, nodes=False)
+
+
+def measured(facts, least_ms):
+    """The section of nodes, of one kernel with this lower bound."""
+    row = OpTimeRow("conv", "Conv", 1.0, 1.0, ("n",), operations=10, moved_bytes=10, least_ms=least_ms)
+    times = OpTimes("onnxruntime-cpu", "1", 1, 3, 1.0, 1.0, 1.0, (row,))
+    blocks = nodes.section(msgspec.structs.replace(facts, nodes=times, bounds=())).blocks
+    chart = next(each for each in blocks if isinstance(each, Chart))
+    table = next(each for each in blocks if isinstance(each, Table))
+    return chart.caption, [column.title for column in table.columns]
+
+
+def test_peaks_are_named_only_where_they_were_measured(facts):
+    caption, titles = measured(facts, None)
+    assert "peaks" not in caption
+    assert not {"of the peak", "bound by"} & set(titles)
+    caption, titles = measured(facts, 0.5)
+    assert "measured peaks" in caption
+    assert {"of the peak", "bound by"} <= set(titles)
+
+
+def test_equal_outputs_are_a_proper_sentence(facts):
+    found = Accuracy(200.0, 30.0, samples=15, set_aside=True, low_db=200.0, lowest_db=200.0)
+    said = accuracy.section(msgspec.structs.replace(facts, accuracy=found)).blocks[0]
+    assert isinstance(said, Words)
+    assert said.text == (
+        "All outputs are equal to those of the source model; the floor is 30 dB. Proved on 15 samples, which "
+        "nothing else had seen."
+    )
