@@ -157,8 +157,10 @@ def verdict(ratio: Interval) -> str:
 def direction(ratio: Interval, least: float = 1.0) -> Direction:
     """What an interval says where there are rounds enough; a difference below the factor `least` is not called.
 
-    "No difference" is a claim too: it needs the whole interval within `EQUAL_PERCENT` of 1x.
+    An interval too wide to print decides nothing. "No difference" is a claim too: it needs the whole interval within `EQUAL_PERCENT` of 1x.
     """
+    if not ratio.usable:
+        return TOO_NOISY
     if ratio.low > 1.0 and ratio.median > least:
         return FASTER
     if ratio.high < 1.0 and ratio.median < 1 / least:

@@ -67,8 +67,8 @@ def test_a_command_that_works_leaves_with_0(edgeopt, null_model, null_data):
 
 
 def test_a_program_gets_records_and_the_last_one_is_the_result(edgeopt, null_model, null_data):
-    model = null_model()
-    code, out, err = edgeopt("bench", model, "--against", model, "--data", null_data, "--rounds", "6", "--json")
+    model, other = null_model(), null_model("other", latency_ms=2)
+    code, out, err = edgeopt("bench", model, "--against", other, "--data", null_data, "--rounds", "6", "--json")
     told = records(out)
     assert (code, err) == (0, "")
     assert isinstance(told[-1], events.Result)

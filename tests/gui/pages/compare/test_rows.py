@@ -79,12 +79,12 @@ def test_a_node_is_found_by_its_name_or_its_first_output(label, position):
 
 
 def test_the_verdict_has_the_words_of_the_command_line_and_an_open_interval_is_read():
-    contest = Contest("b", "a", Interval(2.0, 1.5, float("inf"), 9), "faster")
+    contest = Contest("b", "a", Interval(2.0, 1.5, float("inf"), 9), "too noisy to tell")
     report = ContestReport((side("b", 1.0), side("a", 2.0)), (contest,))
     data = msgspec.json.decode(msgspec.json.encode(report))
     assert data["comparisons"][0]["speedup"]["high"] is None
     verdict = found.verdict_of(found.read_contest(data))
-    assert verdict.sentence == "b is faster than a: 2.00x [1.50 inf], 9 rounds."
+    assert verdict.sentence == "b and a: too noisy to tell; no usable interval so far, 9 rounds."
     assert [each.name for each in found.sides_of(report)] == ["a", "b"]
 
 
