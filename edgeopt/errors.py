@@ -197,13 +197,36 @@ class MissingError(EdgeoptError):
     code = "missing"
 
 
+EXTRAS = {
+    "optimize": ("onnx", "onnx-ir", "onnxscript", "nncf"),
+    "cpu": ("onnxruntime",),
+    "cuda": ("onnxruntime-gpu", "nvidia-ml-py"),
+    "directml": ("onnxruntime-directml",),
+    "openvino": ("openvino",),
+    "sign": ("cryptography",),
+    "images": ("pillow",),
+    "fleet": ("websockets",),
+    "gui": ("pyside6-essentials", "pyqtgraph"),
+    "agent": (
+        *("starlette", "uvicorn", "httptools", "uvloop", "websockets", "prometheus-client"),
+        *("grpcio", "protobuf", "cryptography"),
+    ),
+}
+"""The packages of each extra, as in pyproject.toml."""
+
+
+def pip_install(extra: str) -> str:
+    """The command that installs an extra: by its packages, because edgeopt itself is on no package index."""
+    return f"pip install {' '.join(EXTRAS.get(extra, (extra,)))}"
+
+
 class MissingExtraError(MissingError):
     code = "missing-extra"
 
     def __init__(self, extra: str, needed_for: str) -> None:
         super().__init__(
             f"{needed_for} needs the '{extra}' extra, which is not installed.",
-            f"Install it with: pip install 'edgeopt[{extra}]'",
+            f"Install it with: {pip_install(extra)}",
         )
         self.extra = extra
 

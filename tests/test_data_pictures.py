@@ -206,7 +206,7 @@ def test_without_pillow_it_is_said_what_brings_it(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingExtraError) as caught:
         load_data(folder, (IMAGE,), Data())
-    assert caught.value.hint == "Install it with: pip install 'edgeopt[images]'"
+    assert caught.value.hint == "Install it with: pip install pillow"
 
 
 def test_pictures_without_a_data_table(folder):

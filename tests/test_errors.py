@@ -1,4 +1,6 @@
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -55,8 +57,24 @@ def test_an_error_carries_its_sentence_and_its_hint():
 def test_a_missing_extra_says_how_to_install_it():
     error = MissingExtraError("cpu", "Running 'model.onnx'")
     assert error.message == "Running 'model.onnx' needs the 'cpu' extra, which is not installed."
-    assert "pip install 'edgeopt[cpu]'" in error.hint
+    assert "pip install onnxruntime" in error.hint
     assert (error.extra, error.exit_code) == ("cpu", 5)
+
+
+def test_extras_are_installed_by_the_packages_that_pyproject_names():
+    """edgeopt is on no package index, so `pip install 'edgeopt[cpu]'` would fail or fetch something else."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    declared = project["optional-dependencies"]
+
+    def packages(extra):
+        for requirement in declared[extra]:
+            name = re.match(r"[\w-]+", requirement).group()
+            inner = re.match(r"edgeopt\[(\w+)\]", requirement)
+            yield from packages(inner.group(1)) if inner else [name.lower()]
+
+    assert set(errors.EXTRAS) == set(declared) - {"all"}
+    for extra, named in errors.EXTRAS.items():
+        assert set(named) == set(packages(extra)), extra
 
 
 def test_termination_is_not_caught_with_ordinary_errors():

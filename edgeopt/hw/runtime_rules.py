@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from edgeopt.errors import pip_install
 from edgeopt.hw.device import Runtime
 from edgeopt.hw.host import Host
 
@@ -38,15 +39,11 @@ def absences(host: Host, runtimes: tuple[Runtime, ...]) -> dict[str, str]:
         )
     if "CoreMLExecutionProvider" not in providers and "coremltools" not in names:
         found["coreml"] = (
-            "not installed; on macOS pip install 'edgeopt[cpu]' with ONNX Runtime"
-            if system == "Darwin"
-            else "available only on Apple systems"
+            f"not installed; {pip_install('cpu')}" if system == "Darwin" else "available only on Apple systems"
         )
     if "DmlExecutionProvider" not in providers:
         found["directml"] = (
-            "not installed; pip install 'edgeopt[directml]'"
-            if system == "Windows"
-            else "available only on Windows"
+            f"not installed; {pip_install('directml')}" if system == "Windows" else "available only on Windows"
         )
     if "QNNExecutionProvider" not in providers:
         found["qnn"] = (

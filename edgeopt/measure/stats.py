@@ -157,7 +157,8 @@ def verdict(ratio: Interval) -> str:
 def direction(ratio: Interval, least: float = 1.0) -> Direction:
     """What an interval says where there are rounds enough; a difference below the factor `least` is not called.
 
-    An interval too wide to print decides nothing. "No difference" is a claim too: it needs the whole interval within `EQUAL_PERCENT` of 1x.
+    An interval too wide to print decides nothing. "No difference" is a claim too: it needs the whole interval
+    within `EQUAL_PERCENT` of 1x.
     """
     if not ratio.usable:
         return TOO_NOISY

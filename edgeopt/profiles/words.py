@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from edgeopt.errors import pip_install
 from edgeopt.hw.simd import NAMES as SIMD_NAMES
 
 AUTO = "auto"
@@ -54,19 +55,17 @@ class RuntimeNeed(NamedTuple):
 
 
 RUNTIME_NEEDS = {
-    "onnxruntime": RuntimeNeed("ONNX Runtime", "pip install 'edgeopt[cpu]'"),
-    "openvino": RuntimeNeed("OpenVINO", "pip install 'edgeopt[openvino]'"),
+    "onnxruntime": RuntimeNeed("ONNX Runtime", pip_install("cpu")),
+    "openvino": RuntimeNeed("OpenVINO", pip_install("openvino")),
     "tensorrt": RuntimeNeed("TensorRT", "it comes from NVIDIA, with JetPack on a Jetson"),
-    "CPUExecutionProvider": RuntimeNeed("ONNX Runtime's CPUExecutionProvider", "pip install 'edgeopt[cpu]'"),
-    "CUDAExecutionProvider": RuntimeNeed("ONNX Runtime's CUDAExecutionProvider", "pip install 'edgeopt[cuda]'"),
-    "TensorrtExecutionProvider": RuntimeNeed(
-        "ONNX Runtime's TensorrtExecutionProvider", "pip install 'edgeopt[cuda]'"
-    ),
+    "CPUExecutionProvider": RuntimeNeed("ONNX Runtime's CPUExecutionProvider", pip_install("cpu")),
+    "CUDAExecutionProvider": RuntimeNeed("ONNX Runtime's CUDAExecutionProvider", pip_install("cuda")),
+    "TensorrtExecutionProvider": RuntimeNeed("ONNX Runtime's TensorrtExecutionProvider", pip_install("cuda")),
     "CoreMLExecutionProvider": RuntimeNeed(
-        "ONNX Runtime's CoreMLExecutionProvider", "on macOS, pip install 'edgeopt[cpu]'"
+        "ONNX Runtime's CoreMLExecutionProvider", f"on macOS, {pip_install('cpu')}"
     ),
     "DmlExecutionProvider": RuntimeNeed(
-        "ONNX Runtime's DmlExecutionProvider", "on Windows, pip install 'edgeopt[directml]'"
+        "ONNX Runtime's DmlExecutionProvider", f"on Windows, {pip_install('directml')}"
     ),
     "QNNExecutionProvider": RuntimeNeed("ONNX Runtime's QNNExecutionProvider", "pip install onnxruntime-qnn"),
     "WebGpuExecutionProvider": RuntimeNeed(

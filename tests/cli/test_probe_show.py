@@ -37,7 +37,7 @@ def test_people_see_the_device(text):
         "a container (docker)",
     ):
         assert expected in shown
-    assert "pip install 'edgeopt[cpu]'" in shown
+    assert "pip install onnxruntime" in shown
     assert "/proc/cpuinfo" not in shown
 
 

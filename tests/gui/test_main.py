@@ -28,7 +28,7 @@ def test_says_which_extra_is_missing_on_a_bare_python():
     done = run_gui()
     assert done.returncode == 5
     assert "needs the 'gui' extra" in done.stderr
-    assert "pip install 'edgeopt[gui]'" in done.stderr
+    assert "pip install pyside6-essentials pyqtgraph" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -21,9 +21,9 @@ def test_without_a_driver_tensorrt_is_of_no_use(machine):
     [
         (DRIVER, {}, "tensorrt", "no Python package and no libnvinfer.so"),
         ({}, {}, "tensorrt", "no NVIDIA driver"),
-        ({}, {"platform.system()": "Darwin"}, "coreml", "edgeopt[cpu]"),
+        ({}, {"platform.system()": "Darwin"}, "coreml", "pip install onnxruntime"),
         ({}, {"platform.system()": "Linux"}, "coreml", "Apple"),
-        ({}, {"platform.system()": "Windows"}, "directml", "edgeopt[directml]"),
+        ({}, {"platform.system()": "Windows"}, "directml", "pip install onnxruntime-directml"),
         ({}, {"platform.system()": "Linux"}, "directml", "only on Windows"),
         ({"/proc/device-tree/compatible": "qcom,qcs6490\0"}, {}, "qnn", "onnxruntime-qnn"),
         ({}, {}, "qnn", "no Qualcomm"),

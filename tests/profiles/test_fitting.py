@@ -60,7 +60,7 @@ def test_a_gpu_fits_with_the_runtime_that_drives_it(machine, shipped):
 
 
 def test_the_provider_that_lacks_is_named_with_what_brings_it(machine, shipped):
-    said = "ONNX Runtime's CUDAExecutionProvider is not installed: pip install 'edgeopt[cuda]'"
+    said = "ONNX Runtime's CUDAExecutionProvider is not installed: pip install onnxruntime-gpu nvidia-ml-py"
     plain = Runtime(ORT, "1.31.0", ("CPUExecutionProvider",))
     assert no(machine(accelerators=[NVIDIA], runtimes=[plain]), shipped["gpu-cuda"]) == said
     assert no(machine(accelerators=[NVIDIA]), shipped["gpu-cuda"]) == said

@@ -11,6 +11,7 @@ import tempfile
 import msgspec
 
 from edgeopt import units
+from edgeopt.errors import pip_install
 from edgeopt.hw.host import LocalHost
 from edgeopt.hw.probes.runtimes import installed_versions
 from edgeopt.hw.python import python_command
@@ -84,7 +85,7 @@ def check_runtimes(_patient: Patient) -> Findings:
     if found:
         yield ok("runtimes", ", ".join(f"{name} {version}" for name, version in found) + ".")
     else:
-        yield problem("runtimes", "No runtime is installed.", "pip install 'edgeopt[cpu]'")
+        yield problem("runtimes", "No runtime is installed.", pip_install("cpu"))
 
 
 def check_descriptors(_patient: Patient) -> Findings:

@@ -7,7 +7,7 @@ from edgeopt.backends.onnxruntime.availability import available
 from edgeopt.backends.onnxruntime.provider import Provider
 from edgeopt.backends.onnxruntime.session import load_session
 from edgeopt.backends.onnxruntime.times import provider_times
-from edgeopt.errors import MissingError
+from edgeopt.errors import MissingError, pip_install
 from edgeopt.hw.device import Unavailable
 
 
@@ -53,7 +53,7 @@ def _require(provider: Provider) -> Available:
     if isinstance(found, Unavailable):
         raise MissingError(
             f"The backend {provider.name} cannot be used here: {found.reason}.",
-            f"Install it with: pip install 'edgeopt[{found.extra}]'" if found.extra else "See: edgeopt backends",
+            f"Install it with: {pip_install(found.extra)}" if found.extra else "See: edgeopt backends",
         )
     return found
 

@@ -16,7 +16,7 @@ from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.runtime.forked import never_free, watch_forks
 from edgeopt.bundle.runtime.named_run import by_name, close_nothing, refuse_fork
-from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs
+from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs, pip_install
 from edgeopt.graph.files.sniff import check_file
 
 if TYPE_CHECKING:
@@ -396,5 +396,5 @@ def _require(backend: Backend, who: str) -> None:
     if not isinstance(found, Available):
         raise MissingError(
             f"{who} needs the backend {backend.name}, which is not available: {found.reason}.",
-            f"Install it with: pip install 'edgeopt[{found.extra}]'" if found.extra else "See: edgeopt backends",
+            f"Install it with: {pip_install(found.extra)}" if found.extra else "See: edgeopt backends",
         )

@@ -5,6 +5,7 @@ import msgspec
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available, Backend
 from edgeopt.backends.options import described
+from edgeopt.errors import pip_install
 
 Value = str | int | float | bool
 
@@ -54,5 +55,5 @@ def _line(backend: Backend) -> BackendLine:
     found = backend.available()
     if isinstance(found, Available):
         return BackendLine(backend.name, backend.title, True, found.version, "", "", backend.formats)
-    hint = f"pip install 'edgeopt[{found.extra}]'" if found.extra else ""
+    hint = pip_install(found.extra) if found.extra else ""
     return BackendLine(backend.name, backend.title, False, None, found.reason, hint, backend.formats)

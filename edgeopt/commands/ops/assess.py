@@ -14,7 +14,7 @@ from edgeopt.commands.ops.cases import FAMILIES, operators
 from edgeopt.commands.ops.result import STATUSES, BackendRow, CaseRow, Figures, Measured, Report, Status
 from edgeopt.commands.ops.roofline import least_us
 from edgeopt.commands.ops.run import Wanted, measure
-from edgeopt.errors import MissingError, UsageError
+from edgeopt.errors import MissingError, UsageError, pip_install
 from edgeopt.events import Emit, Log
 from edgeopt.hw.cache_folder import user_cache_folder
 from edgeopt.hw.device import Device, Unavailable
@@ -95,7 +95,7 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
         reasons = "; ".join(f"{row.name}: {row.reason}" for row in rows)
         raise MissingError(
             f"No backend can be tested: {reasons or 'there is none'}.",
-            "Install a runtime, such as: pip install 'edgeopt[cpu]'",
+            f"Install a runtime, such as: {pip_install('cpu')}",
         )
     chosen = _chosen(choice)
     kept = _Kept(device, present, emit)

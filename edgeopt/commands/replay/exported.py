@@ -18,7 +18,7 @@ from edgeopt.commands.replay.embedding import packed
 from edgeopt.commands.replay.processing import embedded
 from edgeopt.commands.replay.profile import Profile, model_place, read_profile
 from edgeopt.commands.replay.steps import check_steps, said_of
-from edgeopt.errors import BundleError, EdgeoptError, UsageError, writing_to
+from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
 from edgeopt.hw.probe import probe
 
 SUFFIX = ".toml"
@@ -133,7 +133,7 @@ def _unavailable(profile: Profile) -> str:
         return error.message
     if isinstance(found, Available):
         return ""
-    extra = f" Install it with: pip install 'edgeopt[{found.extra}]'" if found.extra else ""
+    extra = f" Install it with: {pip_install(found.extra)}" if found.extra else ""
     return f"The backend {name} is not available: {found.reason}.{extra}"
 
 

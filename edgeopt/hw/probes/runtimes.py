@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from edgeopt.errors import pip_install
 from edgeopt.hw import kernel_text, runtime_cache, runtime_rules
 from edgeopt.hw.device import Runtime, Unavailable
 from edgeopt.hw.facts import Facts
@@ -98,7 +99,7 @@ def probe(host: Host) -> Facts:
 def _not_here(host: Host, extra: str) -> str:
     if host.call("platform", "python_version") is None:
         return "this recording does not list the Python packages"
-    return f"not installed; pip install 'edgeopt[{extra}]'"
+    return f"not installed; {pip_install(extra)}"
 
 
 def _installed(host: Host) -> tuple[tuple[Kind, str, str], ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgeopt.backends.full_precision import in_full_precision
-from edgeopt.errors import DiskFullError, EdgeoptError, MissingError, ModelError
+from edgeopt.errors import DiskFullError, EdgeoptError, MissingError, ModelError, pip_install
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.exactness.opened import OpenedModel
 
@@ -62,7 +62,7 @@ def _first_that(ask: "Callable[[Backend], Found]", backends: "tuple[Backend, ...
         except EdgeoptError as error:
             reasons.append(error.message)
     if not reasons:
-        raise MissingError("; ".join(missing), "pip install 'edgeopt[cpu]'")
+        raise MissingError("; ".join(missing), pip_install("cpu"))
     raise ModelError(" ".join(f"{reason.rstrip('.')}." for reason in reasons))
 
 

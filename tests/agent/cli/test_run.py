@@ -16,6 +16,7 @@ import tritonclient.grpc as triton
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from edgeopt import errors
 from edgeopt.bundle.sign import new_key
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
@@ -100,7 +101,7 @@ def test_it_says_where_it_serves_by_grpc(start, conv_bundle):
 def test_grpc_without_its_library_names_the_extra(start):
     planted = "import sys; sys.modules['grpc'] = None"
     refused = start("--grpc-port", 1, planted=planted)
-    assert "edgeopt[agent]" in refused.communicate(timeout=WITHIN_S)[1]
+    assert errors.pip_install("agent") in refused.communicate(timeout=WITHIN_S)[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -144,7 +145,7 @@ def test_one_missing_part_of_the_extra_is_enough(start, absent):
     error = json.loads(out.splitlines()[-1])
     assert process.returncode == 5
     assert "needs the 'agent' extra" in error["message"]
-    assert error["hint"] == "Install it with: pip install 'edgeopt[agent]'"
+    assert error["hint"] == f"Install it with: {errors.pip_install('agent')}"
 
 
 def test_what_is_looked_for_is_what_the_extra_brings():

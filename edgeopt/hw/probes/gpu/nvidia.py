@@ -2,6 +2,7 @@
 
 import re
 
+from edgeopt.errors import pip_install
 from edgeopt.hw import kernel_text
 from edgeopt.hw.accelerators import Finding, Sheet, blocked, rows, scaled
 from edgeopt.hw.device import Unavailable
@@ -12,7 +13,7 @@ DRIVER_FOLDER = "/proc/driver/nvidia"
 APIS = ("cuda", "tensorrt")
 RUNTIMES = ("onnxruntime-gpu", "tensorrt")
 BINDINGS = ("nvidia-ml-py", "pynvml", "nvidia-ml-py3")
-EXTRA = "install it with: pip install 'edgeopt[cuda]'"
+EXTRA = f"install it with: {pip_install('cuda')}"
 _MODULE_VERSION = "/sys/module/nvidia/version"
 _WSL_FOLDER = "/usr/lib/wsl/lib"
 _NVML_TIMEOUT_S = 10.0

@@ -8,7 +8,7 @@ from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.options import Value, read_options, side_of
 from edgeopt.data.samples import Samples
-from edgeopt.errors import MissingError, UsageError
+from edgeopt.errors import MissingError, UsageError, pip_install
 from edgeopt.hw.device import Device
 from edgeopt.profiles import TargetProfile
 
@@ -65,7 +65,7 @@ def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
     here = [name for name in profile.backends.order if isinstance(backend_named(name).available(), Available)]
     found = tuple(dict.fromkeys(name for name in here if ".onnx" in backend_named(name).formats))
     if not found:
-        raise MissingError("No installed runtime runs quantized models.", "pip install 'edgeopt[cpu]'")
+        raise MissingError("No installed runtime runs quantized models.", pip_install("cpu"))
     return found
 
 

@@ -26,7 +26,7 @@ _NAMES = {
     "directml": "DirectML",
     "qnn": "QNN",
 }
-_PIP = re.compile(r"pip install '[^']+'")
+_PIP = re.compile(r"pip install [\w -]+$")
 _SETS = ("cpu.simd",)
 _TOTAL = "memory.total_bytes"
 _USABLE = "memory.usable_bytes"

@@ -90,13 +90,13 @@ def test_what_is_not_here_says_why_and_what_would_bring_it(board):
     device = msgspec.structs.replace(
         board("amd-zen4"),
         unavailable={
-            "openvino": "not installed; pip install 'edgeopt[openvino]'",
+            "openvino": "not installed; pip install openvino",
             "npu": "no compute accelerator",
             "state.power_w": "no meter",
         },
     )
     openvino, npu = absent(device).facts
-    assert (openvino.name, openvino.copy) == ("OpenVINO", "pip install 'edgeopt[openvino]'")
+    assert (openvino.name, openvino.copy) == ("OpenVINO", "pip install openvino")
     assert (npu.name, npu.value, npu.copy) == ("NPU", "No compute accelerator.", "")
 
 

@@ -100,7 +100,7 @@ def test_without_the_binding_nvidia_smi_tells_most(machine, driver_files):
     assert second.power_limit_w is None
     assert facts.unavailable["gpu.1.power_limit_w"] == "nvidia-smi says N/A"
     assert facts.sources["accelerators.gpu.0.power_w"] == "nvidia-smi power.draw"
-    assert "pip install 'edgeopt[cuda]'" in facts.unavailable["gpu.nvidia"]
+    assert "pip install onnxruntime-gpu nvidia-ml-py" in facts.unavailable["gpu.nvidia"]
     assert first.note == ""
 
 
