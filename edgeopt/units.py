@@ -65,5 +65,10 @@ def usable_interval(low: float | None, high: float | None) -> bool:
     return low is not None and high is not None and low > 0 and high <= WIDEST * low
 
 
+def speedup_text(median: float, low: float, high: float) -> str:
+    """`2.61x [1.57 4.34]`, or that there is no usable interval."""
+    return f"{median:.2f}x [{low:.2f} {high:.2f}]" if usable_interval(low, high) else NO_INTERVAL
+
+
 def clock(clock_hz: float) -> str:
     return f"{clock_hz / 1e9:.2f} GHz" if clock_hz >= 1e9 else f"{clock_hz / 1e6:.0f} MHz"

@@ -175,7 +175,7 @@ def _levels(side: "ConcurrencySide") -> "Iterator[Block]":
         (
             "1" if level.count == 1 else f"{level.count} {level.kind}",
             number(level.throughput_per_s),
-            "" if level.gain is None else f"{level.gain.median:.2f}x [{level.gain.low:.2f} {level.gain.high:.2f}]",
+            "" if level.gain is None else str(level.gain),
             "" if level.efficiency_percent is None else f"{level.efficiency_percent:.0f} %",
             number(level.p50_ms),
             p99(level.p99_ms, level.runs),

@@ -7,6 +7,7 @@ from edgeopt.cli.bench_rows import circumstance_lines, said, sides_table, verdic
 from edgeopt.cli.markdown import machine_line
 from edgeopt.commands.documents.blocks import Block, Table, columns, lines, rows
 from edgeopt.commands.documents.markdown import page
+from edgeopt.units import NO_INTERVAL
 
 if TYPE_CHECKING:
     from edgeopt.commands.bench.bench import Report
@@ -47,6 +48,7 @@ def _comparisons(comparisons: "tuple[Comparison, ...]") -> Table:
     for each in comparisons:
         ratio = each.speedup
         interval = f"{100 * ratio.confidence:.4g} %: {ratio.low:.2f} to {ratio.high:.2f}"
+        interval = interval if ratio.usable else NO_INTERVAL
         found.append((each.second, f"{ratio.median:.2f}x", interval, each.verdict))
     return Table(columns(f"{comparisons[0].first} against", ">speed-up", ">interval", "verdict"), rows(*found))
 

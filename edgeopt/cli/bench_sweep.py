@@ -161,7 +161,7 @@ def _axis_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
 def _gain(gain: "Interval | None") -> str:
     if gain is None:
         return ""
-    return f"{gain.median:.2f}x [{gain.low:.2f} {gain.high:.2f}]" if sure(gain) else f"{gain.median:.2f}x, unsure"
+    return str(gain) if sure(gain) else f"{gain.median:.2f}x, unsure"
 
 
 def sure(gain: "Interval") -> bool:

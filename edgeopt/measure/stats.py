@@ -43,7 +43,7 @@ class Interval(msgspec.Struct, frozen=True):
         return units.usable_interval(self.low, self.high)
 
     def __str__(self) -> str:
-        return f"{self.median:.2f}x [{self.low:.2f} {self.high:.2f}]" if self.usable else units.NO_INTERVAL
+        return units.speedup_text(self.median, self.low, self.high)
 
 
 IDENTICAL: Final = "identical"

@@ -7,10 +7,14 @@ import pytest
 from rich.console import Console
 
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.optimize import show
 from edgeopt.commands.cost.measured import of_bundle
+from edgeopt.commands.cost.words import times as speedup_words
 from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.report.gather import gather
+from edgeopt.commands.report.make import written
+from edgeopt.events import ignore
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.result import comparison, headline, read_result
 from edgeopt_gui.pages.optimize.words import milliseconds, times
@@ -61,3 +65,13 @@ def test_the_app_shows_the_same(found):
     if not result.kept:
         assert times(proof.speedup.median) in headline(result)
         assert comparison(result)[0].after == milliseconds(proof.latency_ms)
+
+
+def test_a_bundle_of_the_source_is_called_unchanged_and_nowhere_faster(nothing_wins):
+    """A report once said "Faster" under "Undecided": of the model against itself."""
+    text = written(gather(nothing_wins.out, nodes=False), "markdown")
+    assert "The bundle runs the source model unchanged, so there is nothing to compare." in text
+    assert "Faster:" not in text
+    assert "interleaved rounds" not in text
+    assert "The bundle runs the source model unchanged" in check(nothing_wins.out, ignore).speed_words
+    assert speedup_words(of_bundle(nothing_wins.out).speedup) == "1.00x"

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.manifest import check_manifest, file_digest
 from edgeopt.bundle.processing.golden import checked_words, problem_with
@@ -138,7 +139,9 @@ def _speed_words(deployment: Deployment) -> str:
         return "Predicted, not measured."
     if found is None or said == "not measured":
         return "Not measured for these files."
-    interval = f"{found.speedup:.2f}x [{found.speedup_low:.2f} {found.speedup_high:.2f}]"
+    interval = units.speedup_text(found.speedup, found.speedup_low, found.speedup_high)
     if said == "faster":
         return f"Proved faster than {found.baseline}: {interval}."
+    if not found.rounds:
+        return f"The bundle runs the source model unchanged ({found.baseline})."
     return f"Not proved faster than {found.baseline}: {interval}."

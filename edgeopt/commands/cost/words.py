@@ -35,6 +35,8 @@ def count(found: Span) -> str:
 
 def times(speedup: Span) -> str:
     """`2.47x [1.96 2.60]`."""
+    if speedup.low == speedup.high:
+        return f"{speedup.value:.2f}x"
     high = f"{speedup.high:.2f}" if math.isfinite(speedup.high) else "open"
     return f"{speedup.value:.2f}x [{speedup.low:.2f} {high}]"
 

@@ -27,6 +27,8 @@ def _proved(order: Order) -> str:
     evidence = profile.evidence
     if evidence is None:
         return f"{profile.summary} {how}"
+    if not evidence.rounds:
+        return f"{profile.summary} {how} The bundle runs the source model unchanged."
     return (
         f"{profile.summary} {how} Measured {evidence.speedup:g} times as fast as {evidence.baseline} "
         f"(between {evidence.speedup_low:g} and {evidence.speedup_high:g}), "

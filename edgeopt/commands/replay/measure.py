@@ -1,5 +1,6 @@
 """Proves a rebuilt model again on this device: its speed and accuracy against the source."""
 
+from edgeopt import units
 from edgeopt.bundle.deployment import Evidence
 from edgeopt.bundle.facts import four_digits
 from edgeopt.commands.replay.work import Work
@@ -68,5 +69,5 @@ def summary_of(evidence: Evidence) -> str:
     accuracy = accuracy_text(evidence.accuracy_db)
     if evidence.verdict == FASTER:
         return f"{evidence.speedup:.2f}x faster than {evidence.baseline} ({times}), {accuracy}."
-    interval = f"{evidence.speedup:.2f}x [{evidence.speedup_low:.2f} {evidence.speedup_high:.2f}]"
+    interval = units.speedup_text(evidence.speedup, evidence.speedup_low, evidence.speedup_high)
     return f"Not proved faster than {evidence.baseline}: {interval} ({times}), {accuracy}."

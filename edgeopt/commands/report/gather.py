@@ -19,7 +19,7 @@ from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.calls import Calls
-from edgeopt.measure.stats import Interval
+from edgeopt.measure.stats import IDENTICAL, Interval
 from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.search.objectives import THROUGHPUT, objective_named
@@ -99,10 +99,11 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _processes(proof: Proof) -> str:
+    if proof.verdict == IDENTICAL:
+        return ""
     several = proof.legs > 1
-    return (
-        f"in {proof.legs} fresh processes of each side, one after the other" if several else "in fresh processes"
-    )
+    how = f"in {proof.legs} fresh processes of each side, one after the other" if several else "in fresh processes"
+    return f", {how}, both sides interleaved"
 
 
 def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
@@ -115,7 +116,7 @@ def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
             proof.speedup,
             proof.verdict,
             proof.measured_while,
-            f"From the written bundle, {_processes(proof)}, both sides interleaved. {_load_of(bundle)}".rstrip(),
+            f"From the written bundle{_processes(proof)}. {_load_of(bundle)}".rstrip(),
             proof.by_size,
             cost_line(found),
         )

@@ -52,7 +52,7 @@ def ratio(value: float | None) -> str:
 def interval(found: Interval | None) -> str:
     if found is None:
         return UNKNOWN
-    return f"{ratio(found.low)} to {'∞' if math.isinf(found.high) else ratio(found.high)}"
+    return f"{ratio(found.low)} to {ratio(found.high)}" if found.usable else units.NO_INTERVAL
 
 
 def share(value: float | None) -> str:

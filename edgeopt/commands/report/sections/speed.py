@@ -5,7 +5,7 @@ from edgeopt.commands.report import words
 from edgeopt.commands.report.charts import latencies, rounds
 from edgeopt.commands.report.charts.latencies import Hill
 from edgeopt.commands.report.facts import Facts, Side, Speed
-from edgeopt.measure.stats import paired_ratios
+from edgeopt.measure.stats import IDENTICAL, paired_ratios
 
 _PERCENTILES = (50, 90, 95, 99)
 _FEWEST_FOR_P99 = 100
@@ -29,7 +29,9 @@ def section(facts: Facts) -> Section | None:
                 f"{words.ratio(ratio.median)}, {words.interval(ratio)} with {words.confidence(ratio)} confidence."
             )
         )
-    if speed.result.taken and speed.baseline.taken:
+    if speed.verdict == IDENTICAL:
+        blocks += _latencies(speed)
+    elif speed.result.taken and speed.baseline.taken:
         blocks += [*_latencies(speed), *_rounds(speed)]
     else:
         blocks.append(Words("The bundle holds only medians, so single runs cannot be drawn.", "faint"))
@@ -56,6 +58,11 @@ def _sides(speed: Speed) -> Table:
         Row(("baseline", *_cells(speed.baseline, bool(known)))),
         Row(("result", *_cells(speed.result, bool(known))), "strong"),
     ]
+    if speed.verdict == IDENTICAL:
+        caption = "The bundle runs the source model unchanged, so there is nothing to compare."
+        return Table(
+            columns(*titles), (Row(("source and result", *_cells(speed.result, bool(known))), "strong"),), caption
+        )
     found = speed.ratio
     caption = (
         f"{speed.verdict.capitalize()}: {words.ratio(found.median)}, and with "
@@ -102,7 +109,9 @@ def _cells(side: Side, full: bool) -> tuple[str, ...]:
 
 
 def _latencies(speed: Speed) -> list[Block]:
-    sides = (("baseline", speed.baseline, "base"), ("result", speed.result, "result"))
+    sides = [("baseline", speed.baseline, "base"), ("result", speed.result, "result")]
+    if speed.verdict == IDENTICAL:
+        del sides[0]
     hills = [
         Hill(name, side.taken.quantiles_ms, class_)
         for name, side, class_ in sides
