@@ -3,8 +3,8 @@
 python benchmarks/aa_proofs.py MODEL... [--proofs 100] [--load 1] [--time-limit 20]
 python benchmarks/aa_proofs.py --planted 5 [--proofs 40]
 
-Each model needs its data beside it (`NAME.npz`); models take turns. `--load` keeps so many processes busy beside.
-`--planted` compares chains of matrix products of which one has so many per cent more; nothing else may run.
+Each model needs its data beside it (`NAME.npz`); models take turns. `--load N` keeps N processes busy beside.
+`--planted PERCENT` compares two chains of matrix products, one longer by this share. Nothing else may run.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def write_samples(folder: Path) -> None:
 
 
 def chain(folder: Path, products: int) -> Path:
-    """A model of so many matrix products, one after the other."""
+    """A model of matrix products, one after the other."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
