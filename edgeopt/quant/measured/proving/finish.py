@@ -28,8 +28,8 @@ from edgeopt.quant.measured.timing.courses import Course, exact
 from edgeopt.quant.measured.work import Work
 from edgeopt.quant.records import Plan
 
-# A contest ends earlier where the answer is clear.
-_LEAST_S, _MOST_S = 4.0, 15.0
+# Eight legs of several sides; a contest ends earlier where the answer is clear.
+_LEAST_S, _MOST_S = 12.0, 25.0
 _SAME = 1.01
 
 
