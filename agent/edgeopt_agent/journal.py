@@ -363,11 +363,7 @@ class Journal:
         return chain
 
     def _quarantined(self) -> dict[str, Record]:
-        rows = self._records(
-            f"AS d WHERE fault AND {_SINCE} ORDER BY id",
-            State.COMMITTED,
-            State.COMMITTED,
-        )
+        rows = self._records(f"AS d WHERE fault AND {_SINCE} ORDER BY id", State.COMMITTED, State.COMMITTED)
         return {record.release: record for record in rows if record.release}
 
 

@@ -68,6 +68,13 @@ def test_without_waiting_it_returns_once_the_agent_has_it(ask, conv_bundle):
     assert "committed" not in out
 
 
+def test_unknown_model_or_release_is_bad_input(ask):
+    for command in (("status", "--model", "other"), ("gc", "--model", "other"), ("remove", "other")):
+        assert ask(*command)[0] == 3
+    assert ask("rollback", "--to", "0123456789ab")[0] == 3
+    assert ask("rollback")[0] == 4  # there is none, whatever is named
+
+
 def test_nobody_there(capsys):
     assert run(["status", "--url", "127.0.0.1:1"]) == 5
     assert "No agent listens" in capsys.readouterr().err
