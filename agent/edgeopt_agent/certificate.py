@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.errors import UsageError, said_by
+from edgeopt.errors import InputError, UsageError, said_by
 from edgeopt.fleet.tls import fingerprint_of
 from edgeopt_agent.data_dir import DataDir, make_private, write_whole
 from edgeopt_agent.settings import Settings, on_data_dir
@@ -44,7 +44,7 @@ class LiveCertificate:
     """The TLS context of the server, which takes a replaced certificate without closing connections."""
 
     def __init__(self, settings: Settings, data: DataDir) -> None:
-        """Makes a certificate if there is none yet; raises UsageError if the existing one cannot be used."""
+        """Makes a certificate if there is none yet; raises InputError if the existing one cannot be used."""
         self._own = settings.tls_cert is None
         if settings.tls_cert is None:
             if not data.certificate.exists():
@@ -79,7 +79,7 @@ class LiveCertificate:
             _context(self.file, self._key, self.file.parent)
             self._context.load_cert_chain(self.file, self._key)
             self._pem = self._key.read_bytes(), self.file.read_bytes()
-        except (OSError, UsageError) as error:
+        except (OSError, InputError) as error:
             log.error("Keeping the present certificate: %s", error)
             return
         log.info("The certificate was read again: %s", self.fingerprint)
@@ -92,12 +92,12 @@ class LiveCertificate:
 
 
 def read(file: Path) -> Certificate:
-    """The first certificate in a PEM file; raises UsageError if it has none."""
+    """The first certificate in a PEM file; raises InputError if it has none."""
     try:
         first, end, _ = file.read_text(encoding="ascii", errors="replace").partition(_PEM_END)
         der = ssl.PEM_cert_to_DER_cert(first[first.index("-----BEGIN CERTIFICATE") :] + end)
     except (OSError, ValueError) as error:
-        raise UsageError(
+        raise InputError(
             f"The certificate '{file}' cannot be read: {said_by(error)}.",
             "Check --tls-cert; to renew the agent's own: edgeopt-agent renew-certificate",
         ) from None
@@ -111,7 +111,7 @@ def present(data_dir: Path) -> Certificate:
     if found is not None and found.certificate:
         return read(Path(found.certificate))
     if not own.exists():
-        raise UsageError(
+        raise InputError(
             f"There is no certificate in {data_dir} yet.",
             "The agent makes one when it first speaks TLS: edgeopt-agent run --host ADDRESS, or --tls on",
         )
@@ -201,7 +201,7 @@ def _context(certificate: Path, key: Path, data_dir: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key, password=lambda: "")
     except OSError as error:
         renewing = on_data_dir("edgeopt-agent renew-certificate", data_dir)
-        raise UsageError(
+        raise InputError(
             f"The certificate '{certificate}' and the key '{key}' cannot be used: {said_by(error)}.",
             f"Check --tls-cert and --tls-key; to renew the agent's own: {renewing}",
         ) from None

@@ -49,10 +49,6 @@ class DataDir:
         return self.root / "state.db"
 
     @property
-    def keys(self) -> Path:
-        return self.base / "keys"
-
-    @property
     def trust(self) -> Path:
         return self.base / "trust"
 
@@ -95,7 +91,7 @@ class DataDir:
     @property
     def folders(self) -> tuple[Path, ...]:
         own = (self.partial, self.releases, self.logs)
-        return own if self.shared else (self.keys, self.trust, self.tokens, *own)
+        return own if self.shared else (self.trust, self.tokens, *own)
 
     def make(self) -> None:
         """Makes its folders where they are missing, private to their user."""

@@ -25,9 +25,10 @@ KEPT_REFUSED = 50
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
-# Of the deployments `d`, those after the last that put their release into service.
-_SINCE_COMMITTED = (
-    "id > (SELECT coalesce(max(id), 0) FROM deployments WHERE release = d.release AND release != '' AND state = ?)"
+# Of the deployments `d`, those after the last of their release in one of the states.
+_SINCE = (
+    "id > (SELECT coalesce(max(id), 0) FROM deployments WHERE release = d.release AND release != '' "
+    "AND state IN (?, ?))"
 )
 
 
@@ -143,10 +144,11 @@ class Journal:
         """The newest bundles that were sent and do not serve, each with its last deployment, the newest first."""
         found = await self._run(
             lambda: self._records(
-                f"AS d WHERE state IN (?, ?) AND {_SINCE_COMMITTED} ORDER BY id DESC LIMIT ?",
+                f"AS d WHERE state IN (?, ?) AND {_SINCE} ORDER BY id DESC LIMIT ?",
                 State.FAILED,
                 State.ROLLED_BACK,
                 State.COMMITTED,
+                State.SOAKING,
                 KEPT_REFUSED,
             )
         )
@@ -361,10 +363,7 @@ class Journal:
         return chain
 
     def _quarantined(self) -> dict[str, Record]:
-        rows = self._records(
-            f"AS d WHERE fault AND {_SINCE_COMMITTED} ORDER BY id",
-            State.COMMITTED,
-        )
+        rows = self._records(f"AS d WHERE fault AND {_SINCE} ORDER BY id", State.COMMITTED, State.COMMITTED)
         return {record.release: record for record in rows if record.release}
 
 

@@ -60,12 +60,17 @@ def _agent(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
     show_completion: completion.ShowCompletion = None,
 ) -> None:
-    """Serves one model on this device, and replaces it only by what has proved itself.
+    """Serve models on this device, and replace each only by a release that has proved itself.
+
+    \b
+    One agent serves several models: `deploy --add` adds one, `--model NAME` selects the one that a
+    command is about, and `remove NAME` removes one.
 
     \b
     Examples:
       edgeopt-agent run                          start it; nothing needs to be configured
       edgeopt-agent deploy model.edgeopt         put a bundle into service
+      edgeopt-agent deploy other.edgeopt --add   serve another model beside it
       edgeopt-agent status                       what serves, and how the last deployment went
       edgeopt-agent rollback                     back to what served before
     """

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
@@ -145,6 +146,8 @@ async def _serving_grpc(
     if not settings.grpc_port:
         yield
         return
+    # A child of the agent runs another program at once: gRPC need not prepare for a fork, nor log that it cannot.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     from edgeopt_agent.grpc.calls import Calls
     from edgeopt_agent.grpc.server import serving
 

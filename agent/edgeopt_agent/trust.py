@@ -4,7 +4,7 @@ import ipaddress
 from pathlib import Path
 from typing import Literal
 
-from edgeopt.errors import UsageError
+from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.tokens import token_files
@@ -49,6 +49,18 @@ def check_signature(bundle: Path, folder: Path) -> str:
     from edgeopt.bundle.sign import load_public_key, verify_signature
 
     return verify_signature(bundle, [load_public_key(file) for file in files])
+
+
+def untrusted(release: Path, name: str, folder: Path) -> str:
+    """What is said of a release that serves and that no key in the folder vouches for; empty for any other."""
+    from edgeopt.bundle.manifest import SIGNATURE
+
+    try:
+        check_signature(release, folder)
+    except (EdgeoptError, OSError):
+        how = "without a trusted signature" if (release / SIGNATURE).exists() else "unsigned"
+        return f"Release {release.name} serves model {name} {how}: deploy a signed copy."
+    return ""
 
 
 def check_host(host: str, data: DataDir) -> None:

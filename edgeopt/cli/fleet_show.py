@@ -30,6 +30,8 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
         since = result.serving.since_s
         for_long = f" for {_duration(time.time() - since)}" if since else ""
         said.append(f"Serving: {result.serving.name} (release {result.serving.release}){for_long}")
+        if result.serving.untrusted:
+            said.append(result.serving.untrusted)
         if result.serving.processing:
             said.append(f"With processing; the plain model is {result.serving.plain_name}.")
     else:
@@ -56,7 +58,8 @@ def _model_line(model: "ModelStatus") -> str:
         what += f" with processing (plain model: {serving.plain_name})"
     told = f"; last deployment: {_told(deployment)}" if deployment is not None else ""
     batching = f". {_batching(model.batching).rstrip('.')}" if model.batching is not None else ""
-    return f"Model {model.name or 'without a name'}: {what}{told}{batching}" + (
+    untrusted = f". {serving.untrusted.rstrip('.')}" if serving is not None and serving.untrusted else ""
+    return f"Model {model.name or 'without a name'}: {what}{told}{batching}{untrusted}" + (
         f". Trouble: {model.reason}" if model.reason else ""
     )
 
@@ -87,7 +90,7 @@ def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
         )
         for each in result.releases
     )
-    titles = columns("=release", "=name", "!state", "made", "name, or reason for the refusal")
+    titles = columns("=release", "=name", "!state", "made", "summary, or reason")
     return [Table(titles, tuple(rows))]
 
 

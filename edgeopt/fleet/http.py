@@ -37,8 +37,10 @@ _ERRORS: Mapping[int, type[EdgeoptError]] = {
     503: ConstraintError,
     507: DiskFullError,
 }
-# The code of a 403 that another token would not get.
-_WRONG_ROLE = "wrong-role"
+NO_MODEL = "no-model"
+"""The code of an agent's answer that it has no model of this name."""
+# Codes of what the caller gave wrongly, whatever the status: another token, model or release would be accepted.
+_BAD_INPUT = ("wrong-role", NO_MODEL, "no-release")
 _LONGEST_ANSWER_BYTES = 64 << 20
 
 
@@ -54,8 +56,6 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 UNREACHABLE = "unreachable"
 """The code of an error that is worth another try: the agent may come back."""
-NO_MODEL = "no-model"
-"""The code of an agent's answer that it has no model of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def refused(address: Address, reply: Reply) -> EdgeoptError:
     said = said_in(reply.body)
     if said is None:
         return no_agent(address)
-    kind = InputError if said.code == _WRONG_ROLE else _ERRORS.get(reply.status, MissingError)
+    kind = InputError if said.code in _BAD_INPUT else _ERRORS.get(reply.status, MissingError)
     error = kind(said.message, said.hint)
     error.code = said.code or error.code
     return error

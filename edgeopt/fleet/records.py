@@ -17,6 +17,8 @@ class Serving(msgspec.Struct, frozen=True):
     pid: int | None = None
     backend: str = ""
     summary: str = ""
+    untrusted: str = ""
+    """What to do where the agent trusts keys and none of them signed this release; empty otherwise."""
     processing: bool = False
     """Whether requests by its name go through pre- and postprocessing; `plain_name` is the model alone."""
 

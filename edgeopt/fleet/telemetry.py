@@ -12,7 +12,7 @@ from edgeopt import events
 from edgeopt.errors import ConstraintError, MissingError, MissingExtraError, said_by
 from edgeopt.fleet import tls
 from edgeopt.fleet.address import Address, parse
-from edgeopt.fleet.http import NO_MODEL, Reply, no_agent, nobody, refused, unreachable
+from edgeopt.fleet.http import Reply, no_agent, nobody, refused, unreachable
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -27,8 +27,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 def watch(url: str | Address, emit: events.Emit, stop: threading.Event, token: str = "", model: str = "") -> None:
     """Passes on an agent's events until `stop` is set; an agent that goes away is waited for.
 
-    Raises MissingError when there is no agent to begin with or the model was removed, InputError when the agent
-    refuses the token.
+    Raises MissingError when there is no agent to begin with, InputError when the agent refuses the token or the
+    model was removed.
     `model` is the one that is watched, where the agent serves several; `emit` is called on the thread that
     called this.
     """
@@ -98,9 +98,7 @@ def _connect(address: Address, model: str) -> "ClientConnection":
 def _try_again(address: Address, model: str) -> "ClientConnection | None":
     try:
         return _connect(address, model)
-    except (MissingError, ConstraintError) as error:  # away, or too busy for the moment
-        if error.code == NO_MODEL:
-            raise
+    except (MissingError, ConstraintError):  # away, or too busy for the moment
         return None
 
 

@@ -15,7 +15,7 @@ from edgeopt_agent.settings import administered_data_dir, default_data_dir
 def test_it_is_private_and_complete(tmp_path):
     with open_data_dir(tmp_path / "a" / "b") as data:
         folders = sorted(path.name for path in data.root.iterdir() if path.is_dir())
-        assert folders == ["keys", "logs", "partial", "releases", "tokens", "trust"]
+        assert folders == ["logs", "partial", "releases", "tokens", "trust"]
         assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in (data.root, *data.folders))
 
 

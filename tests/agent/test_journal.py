@@ -103,6 +103,8 @@ def test_the_newest_refusals_are_listed_until_the_release_serves(tmp_path, monke
         await ended(journal, State.COMMITTED, release="later")
         await ended(journal, State.FAILED, release="unsigned", reason="not signed")
         await ended(journal, State.ROLLED_BACK, release="slow", reason="too few requests")
+        await ended(journal, State.FAILED, release="soaks", reason="another device")
+        await ended(journal, State.SOAKING, release="soaks")
         await ended(journal, State.FAILED, release="unsigned", reason="signed by another key")
         return await journal.refused()
 

@@ -216,7 +216,7 @@ def test_watch_of_a_removed_model_ends_and_other_watches_are_told(
             started.agent.remove("other")
         seen.append(event)
 
-    with pytest.raises(errors.MissingError) as caught:
+    with pytest.raises(errors.InputError) as caught:
         watch(started.url, remove_once, threading.Event(), model="other")
     assert (caught.value.code, bool(seen)) == ("no-model", True)
     first.wait(lambda found: len(changes(found)) == 2)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Words
-from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 
 if TYPE_CHECKING:
     from edgeopt_agent.certificate import Certificate
@@ -23,7 +23,12 @@ def fingerprint(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
     """
     from edgeopt_agent import certificate
 
-    execute("fingerprint", lambda _emit: certificate.present(data_folder(data_dir)), _show, json)
+    execute(
+        "fingerprint",
+        lambda _emit: in_data_folder(data_dir, certificate.present),
+        _show,
+        json,
+    )
 
 
 def renew_certificate(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
@@ -39,7 +44,12 @@ def renew_certificate(data_dir: DataDirOption = None, json: JsonFlag = False) ->
     """
     from edgeopt_agent import certificate
 
-    execute("renew-certificate", lambda _emit: certificate.renew(data_folder(data_dir)), _show, json)
+    execute(
+        "renew-certificate",
+        lambda _emit: in_data_folder(data_dir, certificate.renew),
+        _show,
+        json,
+    )
 
 
 def _show(result: "Certificate") -> list[Block]:

@@ -30,7 +30,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
 
     \b
     Exit code 0: it serves; 6: it was refused or taken back, and the reason is said; 4: the agent
-    is busy; 3: its disk is full.
+    is busy; 3: the bundle is damaged, or the agent's disk is full; 5: no agent answers.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ from edgeopt.errors import InputError
 from edgeopt.fleet.records import Collected
 from edgeopt.fleet.request import CollectRequest
 from edgeopt_agent.cli.control import here
-from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 from edgeopt_agent.data_dir import DataDir, pointed
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.retention import Pins
@@ -39,7 +39,12 @@ def pin(
     """
     from edgeopt_agent import retention
 
-    execute("pin", lambda _emit: retention.pin(_folder(data_dir, model), release), _show_pins, json)
+    execute(
+        "pin",
+        lambda _emit: in_data_folder(data_dir, lambda folder: retention.pin(_folder(folder, model), release)),
+        _show_pins,
+        json,
+    )
 
 
 def unpin(
@@ -53,7 +58,12 @@ def unpin(
     """
     from edgeopt_agent import retention
 
-    execute("unpin", lambda _emit: retention.unpin(_folder(data_dir, model), release), _show_pins, json)
+    execute(
+        "unpin",
+        lambda _emit: in_data_folder(data_dir, lambda folder: retention.unpin(_folder(folder, model), release)),
+        _show_pins,
+        json,
+    )
 
 
 @asks(CollectRequest)
@@ -71,9 +81,9 @@ def gc(request: CollectRequest, json: JsonFlag = False) -> None:
     execute("gc", lambda _emit: commands.collect(request), _show_collected, json)
 
 
-def _folder(data_dir: Path | None, model: str) -> DataDir:
+def _folder(data_dir: Path, model: str) -> DataDir:
     """The folder of a model on this device; raises InputError if it does not exist."""
-    data = DataDir(data_folder(data_dir))
+    data = DataDir(data_dir)
     if not model:
         return data
     added = data.of_model(model)

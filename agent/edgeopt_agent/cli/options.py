@@ -1,10 +1,12 @@
 """Options that several of the agent's commands take."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
+from edgeopt.errors import UsageError, is_disk_full
 from edgeopt.hw.home import expanded
 from edgeopt_agent.settings import administered_data_dir
 from edgeopt_agent.tokens import Role
@@ -27,6 +29,23 @@ RoleOption = Annotated[
     Role,
     typer.Option(help="view: status, events, metrics, telemetry; infer: also inference; deploy: everything."),
 ]
+
+
+Result = TypeVar("Result")
+
+
+def in_data_folder(given: Path | None, work: Callable[[Path], Result]) -> Result:
+    """What `work` returns for the data folder; raises UsageError where this user cannot read or write it."""
+    folder = data_folder(given)
+    try:
+        return work(folder)
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+        raise UsageError(
+            f"The data folder '{folder}' cannot be used: {error.strerror or error}.",
+            "Run this as root or as the agent's user, or choose another with --data-dir.",
+        ) from None
 
 
 def data_folder(given: Path | None) -> Path:

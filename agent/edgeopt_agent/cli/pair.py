@@ -6,7 +6,7 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Words
-from edgeopt_agent.cli.options import DataDirOption, RoleOption, data_folder
+from edgeopt_agent.cli.options import DataDirOption, RoleOption, in_data_folder
 
 if TYPE_CHECKING:
     from edgeopt_agent.pairing import NewCode
@@ -31,7 +31,12 @@ def pair(
     """
     from edgeopt_agent import pairing
 
-    execute("pair", lambda _emit: pairing.new_code(data_folder(data_dir), name, role), _show, json)
+    execute(
+        "pair",
+        lambda _emit: in_data_folder(data_dir, lambda folder: pairing.new_code(folder, name, role)),
+        _show,
+        json,
+    )
 
 
 def _show(result: "NewCode") -> list[Block]:

@@ -8,7 +8,7 @@ import typer
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns
-from edgeopt_agent.cli.options import DataDirOption, RoleOption, data_folder
+from edgeopt_agent.cli.options import DataDirOption, RoleOption, in_data_folder
 from edgeopt_agent.tokens import NewToken, Tokens
 
 NameArgument = Annotated[
@@ -47,7 +47,12 @@ def add(
     """
     from edgeopt_agent import tokens
 
-    execute("token", lambda _emit: tokens.add(data_folder(data_dir), name, role), _show_new, json)
+    execute(
+        "token",
+        lambda _emit: in_data_folder(data_dir, lambda folder: tokens.add(folder, name, role)),
+        _show_new,
+        json,
+    )
 
 
 def list_tokens(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
@@ -60,7 +65,7 @@ def list_tokens(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
     """
     from edgeopt_agent import tokens
 
-    execute("token", lambda _emit: tokens.tokens_of(data_folder(data_dir)), _show, json)
+    execute("token", lambda _emit: in_data_folder(data_dir, tokens.tokens_of), _show, json)
 
 
 def remove(name: NameArgument, data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
@@ -72,7 +77,9 @@ def remove(name: NameArgument, data_dir: DataDirOption = None, json: JsonFlag = 
     """
     from edgeopt_agent import tokens
 
-    execute("token", lambda _emit: tokens.remove(data_folder(data_dir), name), _show, json)
+    execute(
+        "token", lambda _emit: in_data_folder(data_dir, lambda folder: tokens.remove(folder, name)), _show, json
+    )
 
 
 def _show_new(result: NewToken) -> list[Block]:

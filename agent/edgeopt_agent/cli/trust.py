@@ -9,7 +9,7 @@ import typer
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Listed, Words
-from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 from edgeopt_agent.trusted_keys import TrustedKeys
 
 
@@ -45,7 +45,7 @@ def add(
     """
     from edgeopt_agent.trusted_keys import add
 
-    execute("trust", lambda _emit: add(data_folder(data_dir), key), show, json)
+    execute("trust", lambda _emit: in_data_folder(data_dir, lambda folder: add(folder, key)), show, json)
 
 
 def list_keys(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
@@ -58,7 +58,7 @@ def list_keys(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
     """
     from edgeopt_agent.trusted_keys import trusted
 
-    execute("trust", lambda _emit: trusted(data_folder(data_dir)), show, json)
+    execute("trust", lambda _emit: in_data_folder(data_dir, trusted), show, json)
 
 
 def remove(
@@ -76,7 +76,7 @@ def remove(
     """
     from edgeopt_agent.trusted_keys import remove
 
-    execute("trust", lambda _emit: remove(data_folder(data_dir), key_id), show, json)
+    execute("trust", lambda _emit: in_data_folder(data_dir, lambda folder: remove(folder, key_id)), show, json)
 
 
 def show(result: TrustedKeys) -> list[Block]:

@@ -108,7 +108,7 @@ class Machine:
             raise nothing_to_return_to(present - {current(self.site)}, self.site.option)
         if release not in present:
             raise RefusedError(
-                *(404, "not-found", f"There is no release '{release[:40]}' on the device."),
+                *(404, "no-release", f"There is no release '{release[:40]}' on the device."),
                 f"See which there are: edgeopt-agent releases{self.site.option}",
             )
         deployment = await asyncio.to_thread(check_return, self.site.data, release)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from edgeopt.bundle.archive import unpack
-from edgeopt.bundle.durable import publish_folder
-from edgeopt.bundle.manifest import check_manifest
+from edgeopt.bundle.durable import publish_file, publish_folder
+from edgeopt.bundle.manifest import SIGNATURE, check_manifest
 from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import BundleError
 from edgeopt.hw.device import fingerprint
@@ -20,7 +20,7 @@ from edgeopt_agent.deployments.states import Event
 from edgeopt_agent.releases import deployment_of, release_id
 from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.threads import in_thread
-from edgeopt_agent.trust import check_signature, is_loopback
+from edgeopt_agent.trust import check_signature, is_loopback, untrusted
 from edgeopt_agent.workers.names import clash_sentence
 
 DECIDING_PARTS = ("host", "cpu")
@@ -139,9 +139,13 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     changes: dict[str, object] = {"detail": detail}
     serving = site.router.serving
     if release == current(site) and serving is not None and serving.release_id == release:
-        return Outcome(
-            Event.KNOWN, f"'{deployment.name}' ({release}) already serves; nothing was changed.", changes
-        )
+        served_folder = site.data.release(release)
+        done = "nothing was changed"
+        if signed_by and untrusted(served_folder, deployment.name, site.data.trust):
+            # The signature is the only file that the manifest, and so the release's id, does not cover.
+            publish_file(folder / SIGNATURE, served_folder / SIGNATURE)
+            done = f"it is now signed by {signed_by}"
+        return Outcome(Event.KNOWN, f"'{deployment.name}' ({release}) already serves; {done}.", changes)
     reason = "signed by " + signed_by if signed_by else "digests hold"
     return Outcome(reason=reason, changes=changes)
 

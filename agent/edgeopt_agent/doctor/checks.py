@@ -16,6 +16,7 @@ CHECKS: tuple[Callable[[Patient], Findings], ...] = (
     state.check_journal,
     state.check_links,
     state.check_trust,
+    state.check_signature,
     state.check_hook,
     machine.check_port,
     machine.check_grpc_port,
@@ -38,6 +39,6 @@ def diagnose(settings: Settings) -> Diagnosis:
 def _check_model(patient: Patient, name: str) -> Findings:
     """What an added model has of its own."""
     added = replace(patient, data=patient.data.of_model(name))
-    for finding in (*state.check_journal(added), *state.check_links(added)):
+    for finding in (*state.check_journal(added), *state.check_links(added), *state.check_signature(added)):
         if finding.check != "clock":
             yield msgspec.structs.replace(finding, check=f"{finding.check} of {name}")

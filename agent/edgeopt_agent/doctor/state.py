@@ -23,8 +23,9 @@ from edgeopt_agent.deployments.hook import hook_of, unusable
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.doctor.findings import Findings, Patient, ok, problem, warning
 from edgeopt_agent.journal_file import SCHEMA, TABLES, damage_of_file, definitions, text_of
+from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.tokens import read_token, token_files
-from edgeopt_agent.trust import check_host, trusted_files
+from edgeopt_agent.trust import check_host, trusted_files, untrusted
 
 _AMPLE_BYTES = 1 << 30
 _SET_ASIDE = (
@@ -161,6 +162,18 @@ def check_links(patient: Patient) -> Findings:
         return
     current, previous = pointed(data.current) or "nothing", pointed(data.previous) or "nothing"
     yield ok("links", f"{current} serves; a rollback leads to {previous}.")
+
+
+def check_signature(patient: Patient) -> Findings:
+    """Whether the trusted keys, which may be newer than the release that serves, vouch for it."""
+    data = patient.data
+    serving = pointed(data.current)
+    if serving is None:
+        return
+    folder = data.release(serving)
+    with contextlib.suppress(EdgeoptError, OSError):  # other checks say what cannot be read
+        if found := untrusted(folder, deployment_of(folder).name, data.trust):
+            yield warning("signature", found, "edgeopt sign BUNDLE --key KEY; edgeopt-agent deploy BUNDLE")
 
 
 def check_trust(patient: Patient) -> Findings:

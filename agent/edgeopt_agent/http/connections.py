@@ -13,6 +13,8 @@ from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond
 MOST_CONNECTIONS = 512
 MOST_OF_AN_ADDRESS = 256
 RESERVED_CONNECTIONS = 32
+MOST_VIEWERS = 64
+"""WebSockets, which a client can keep open for as long as it likes."""
 IDLE_S = 1.0
 """A connection without a request for this long gives way to a new one where there are too many."""
 _DESCRIPTORS_FOR_WORKERS = 96

@@ -11,6 +11,7 @@ from edgeopt_agent.deployments.site import Site
 from edgeopt_agent.deployments.slots import Slot
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.releases import deployment_of
+from edgeopt_agent.trust import untrusted
 
 Document = dict[str, object]
 
@@ -75,6 +76,7 @@ def _serving(site: Site) -> Document | None:
         "processing": worker.processed is not None,
         "pid": worker.pid,
         "since_s": site.since_s,
+        "untrusted": untrusted(site.data.release(worker.release_id), worker.name, site.data.trust),
     }
 
 

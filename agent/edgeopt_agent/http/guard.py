@@ -10,7 +10,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from edgeopt_agent.http.connections import admit, reserved_only
+from edgeopt_agent.http.connections import MOST_VIEWERS, admit, reserved_only
 from edgeopt_agent.http.early import RateLimit, crowded, malformed
 from edgeopt_agent.http.joined import JoinedTransport
 from edgeopt_agent.http.plain import App
@@ -98,8 +98,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def handle_websocket_upgrade(self) -> None:
-        if self.reserved:
-            # It would stay, and give its reserved place to the next one.
+        viewers = sum(not isinstance(each, GuardedProtocol) for each in self.connections)
+        if self.reserved or viewers >= MOST_VIEWERS:
+            # It would stay, and take its place from requests.
             self.transport.write(crowded(self._default_headers()))
             self.transport.close()
             return

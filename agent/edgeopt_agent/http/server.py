@@ -15,6 +15,7 @@ from edgeopt.errors import UsageError
 from edgeopt_agent.http.guard import guarded
 from edgeopt_agent.http.plain import App
 from edgeopt_agent.http.tls_listener import TlsListener, listen
+from edgeopt_agent.http.websocket import GuardedWebSocket
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ async def serve(  # noqa: PLR0913 - the last two are named
         log_config=None,
         access_log=False,
         lifespan="off",
+        ws=GuardedWebSocket,
         ws_max_size=64 << 10,
         ws_per_message_deflate=False,
         ws_ping_interval=None,

@@ -57,6 +57,8 @@ class Router:
         """From now on requests go to the new one; returns the replaced one, which may still be answering some."""
         old, self.serving = self.serving, new
         self.standby = old if keep_old else None
+        if new is not None:
+            self._totals(new)  # counters start at zero, not at the first request
         return old
 
     def back(self) -> Worker | None:

@@ -51,12 +51,28 @@ def test_deploy_status_releases_rollback(ask, conv_bundle, bundle, change_deploy
     assert (code, "Serving: conv" in out) == (0, True)
 
 
+def test_releases_are_listed_under_headings_that_say_what_is_below(ask, conv_bundle):
+    ask("deploy", conv_bundle)
+    heading, row = ask("releases")[1].splitlines()
+    column = heading.index("summary, or reason")
+    summary = json.loads(ask("releases", "--json")[1])["data"]["releases"][0]["summary"]
+    assert summary
+    assert row[column:].strip() == summary
+
+
 def test_without_waiting_it_returns_once_the_agent_has_it(ask, conv_bundle):
     code, out, err = ask("deploy", conv_bundle, "--no-wait", "--json")
     assert (code, err) == (0, "")
     last = json.loads(out.splitlines()[-1])
     assert (last["kind"], last["data"]["id"]) == ("deploy", 1)
     assert "committed" not in out
+
+
+def test_unknown_model_or_release_is_bad_input(ask):
+    for command in (("status", "--model", "other"), ("gc", "--model", "other"), ("remove", "other")):
+        assert ask(*command)[0] == 3
+    assert ask("rollback", "--to", "0123456789ab")[0] == 3
+    assert ask("rollback")[0] == 4  # there is none, whatever is named
 
 
 def test_nobody_there(capsys):

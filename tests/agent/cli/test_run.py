@@ -98,6 +98,27 @@ def test_it_says_where_it_serves_by_grpc(start, conv_bundle):
     assert "Traceback" not in err
 
 
+def test_certificate_that_cannot_be_read_is_bad_input(start, tmp_path):
+    process = start("--tls", "on", "--tls-cert", tmp_path / "none.pem", "--tls-key", tmp_path / "none.key")
+    _, err = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 3
+    assert "none.pem' cannot be read" in err
+
+
+@pytest.mark.cold
+def test_starting_a_worker_beside_grpc_logs_nothing_about_forks(start, conv_bundle):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    quick = ("--soak-seconds", "0", "--soak-requests", "0")
+    process = start("--grpc-port", port, *quick)
+    url = process.stdout.readline().split()[3].rstrip(",")
+    assert Agent(url).deploy(conv_bundle, ignore).state == "COMMITTED"
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=WITHIN_S)
+    assert "COMMITTED" in err
+    assert "fork" not in err
+
+
 def test_grpc_without_its_library_names_the_extra(start):
     planted = "import sys; sys.modules['grpc'] = None"
     refused = start("--grpc-port", 1, planted=planted)

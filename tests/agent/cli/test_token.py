@@ -72,3 +72,12 @@ def test_a_damaged_token_is_listed_and_can_be_removed(token, tmp_path):
     code, out, _ = token("list")
     assert (code, "unreadable" in out) == (0, True)
     assert token("remove", "laptop")[0] == 0
+
+
+@pytest.mark.parametrize("command", [["token", "add", "laptop"], ["pair", "laptop"], ["renew-certificate"]])
+def test_data_folder_that_cannot_be_written_is_wrong_usage(capsys, tmp_path, command):
+    (tmp_path / "file").touch()
+    assert run([*command, "--data-dir", str(tmp_path / "file" / "data")]) == 2
+    err = capsys.readouterr().err
+    assert f"The data folder '{tmp_path}/file/data' cannot be used: Not a directory." in err
+    assert "--data-dir" in err

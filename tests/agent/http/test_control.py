@@ -11,7 +11,7 @@ import time
 import msgspec
 import pytest
 
-from edgeopt.bundle.manifest import write_manifest
+from edgeopt.bundle.manifest import SIGNATURE, write_manifest
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.cli.fleet_show import show_status
 from edgeopt.errors import ConstraintError, VerificationError
@@ -19,6 +19,7 @@ from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt_agent import tokens, trusted_keys
+from edgeopt_agent.main import run
 from edgeopt_agent.releases import release_id
 
 
@@ -222,6 +223,47 @@ def test_with_a_trusted_key_only_signed_bundles_serve(agent, old_bundle, tmp_pat
     assert done["detail"]["signed_by"]
     assert agent.ask("GET", "/api/v1/status")[1]["edgeopt-trust"] == "signed"
     assert json.dumps(agent.status()).count('"signed"') >= 1
+
+
+def test_unsigned_release_that_serves_is_named_until_its_signed_copy_is_deployed(
+    agent, old_bundle, tmp_path, capsys
+):
+    def shown():
+        return " ".join(each.text for each in show_status(Agent(f"127.0.0.1:{agent.port}").status()))
+
+    def doctor():
+        run(["doctor", "--port", str(agent.port), "--data-dir", str(agent.data_dir)])
+        return " ".join(capsys.readouterr().out.split())
+
+    agent.deploy(old_bundle)
+    assert "unsigned:" not in shown() + doctor()
+    new_key(tmp_path / "key")
+    trusted_keys.add(agent.data_dir, tmp_path / "key.pub")
+    sentence = f"Release {release_id(old_bundle)} serves model null unsigned: deploy a signed copy."
+    assert sentence in shown()
+    assert f"WARNING signature {sentence}" in doctor()
+
+    signed = shutil.copytree(old_bundle, tmp_path / "signed.edgeopt")
+    key = sign_bundle(signed, tmp_path / "key").key_id
+    done = agent.deploy(signed)
+    assert (done["state"], done["release"]) == ("COMMITTED", release_id(old_bundle))
+    assert done["reason"].endswith(f"already serves; it is now signed by {key}.")
+    assert (agent.data_dir / "current" / SIGNATURE).read_bytes() == (signed / SIGNATURE).read_bytes()
+    assert "serves model null" not in shown() + doctor()
+    agent.serves(old_bundle)
+    assert agent.deploy(signed)["reason"].endswith("already serves; nothing was changed.")
+
+
+def test_added_model_that_serves_unsigned_is_named(agent, null_bundle, tmp_path, capsys):
+    agent.deploy(null_bundle("first"))
+    second = null_bundle("second")
+    agent.deploy(second, add=1)
+    new_key(tmp_path / "key")
+    trusted_keys.add(agent.data_dir, tmp_path / "key.pub")
+    sentence = f"Release {release_id(second)} serves model second unsigned: deploy a signed copy"
+    assert any(sentence in each.text for each in show_status(Agent(f"127.0.0.1:{agent.port}").status()))
+    run(["doctor", "--port", str(agent.port), "--data-dir", str(agent.data_dir)])
+    assert f"signature of second {sentence}" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1:1", "[::1]:8080", "192.168.1.7"])

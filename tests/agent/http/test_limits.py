@@ -111,6 +111,11 @@ def test_a_head_that_is_too_large_is_given_up(served):
 
 
 HEALTH = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+UPGRADE = (
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+VIEWER = b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\n" + UPGRADE
 SERVER = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -132,11 +137,56 @@ def test_who_holds_all_connections_locks_out_neither_health_nor_control(served, 
         status, body, fields = talk(server, SERVER)
         assert (status, fields[b"connection"], fields[b"retry-after"]) == (503, b"close", b"1")
         assert "Too many connections" in json.loads(body)["error"]
-        upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-        key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        viewer = b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\n" + upgrade + key
-        assert talk(server, viewer)[0] == 503
+        assert talk(server, VIEWER)[0] == 503
         assert len(silent) == 5
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /api/v1/telemetry?zz=1 HTTP/1.1\r\nHost: localhost\r\n", 400),
+        (b"GET /api/v1/telemetry HTTP/1.1\r\nHost: evil.example\r\n", 403),
+        (b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n", 403),
+        (b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 20000 + b"\r\n", 431),
+        (b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 300, 431),
+        (b"GET /api/v1/telemetry?model=" + b"x" * 20000 + b" HTTP/1.1\r\nHost: localhost\r\n", 414),
+        (b"POST /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\n", 405),
+        (b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n", 400),
+        (b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n", 400),
+    ],
+)
+def test_refused_websocket_is_answered_and_closed_without_an_error_in_the_log(served, caplog, head, status):
+    server = served()
+    with connected(server) as connection:
+        connection.settimeout(30)
+        connection.sendall(head + UPGRADE)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert received.startswith(b"HTTP/1.1 %d " % status)
+    assert talk(server, HEALTH)[0] == 200  # after what the refusal may log
+    assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == []
+
+
+def test_text_that_is_not_utf_8_logs_no_error(served, caplog):
+    server = served()
+    with connected(server) as viewer:
+        viewer.sendall(VIEWER)
+        assert viewer.recv(65536).startswith(b"HTTP/1.1 101 ")
+        viewer.sendall(b"\x81\x82\0\0\0\0\xff\xfe" + b"\x88\x80\0\0\0\0")
+        while viewer.recv(65536):
+            pass
+    assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == []
+
+
+def test_viewers_leave_connections_to_requests(served, monkeypatch):
+    monkeypatch.setattr("edgeopt_agent.http.guard.MOST_VIEWERS", 2)
+    server = served()
+    with ExitStack() as stack:
+        for _ in range(2):
+            viewer = stack.enter_context(connected(server))
+            viewer.sendall(VIEWER)
+            assert viewer.recv(65536).startswith(b"HTTP/1.1 101 ")
+        assert talk(server, VIEWER)[0] == 503
+        assert talk(server, SERVER)[0] == 200
 
 
 def test_idle_connections_give_way_to_new_ones(served, monkeypatch):

@@ -56,6 +56,19 @@ def test_without_a_release_there_are_figures_of_the_device_alone(serving):
     connection.close()
 
 
+def test_counters_and_histograms_are_zero_before_the_first_request(serving, null_bundle):
+    server = serving()
+    server.deploy(null_bundle(), "abc")
+    connection = http.client.HTTPConnection(server.place)
+    found = scrape(connection)
+    connection.close()
+    labels = ("abc", "null")
+    assert found["nv_inference_request_success", *labels] == 0
+    assert found["nv_inference_request_failure", "BACKEND", *labels] == 0
+    assert found["nv_inference_first_response_histogram_ms_count", *labels] == 0
+    assert found["nv_inference_first_response_histogram_ms_bucket", "+Inf", *labels] == 0
+
+
 def test_each_figure_has_its_type_under_the_name_that_triton_gives_it(serving, null_bundle):
     server = serving()
     server.deploy(null_bundle(), "abc")
