@@ -20,7 +20,7 @@ PROVED_WHEN_STOPPED = 2
 """The number of candidates that may still prove themselves."""
 # What is reserved for, in proofs: a loaded machine starts processes more slowly.
 _PROOFS = 1.15
-_MOST_FOR_PROOFS = 0.5
+_MOST_FOR_PROOFS = 0.65
 # Runs whose outputs are compared before the legs: 16 samples by bundle and reference.
 _ANSWERED = 32
 

@@ -113,16 +113,16 @@ def undecided_by(
     proof: Proof, candidates: Sequence[CandidateReport], variants: Sequence[VariantReport]
 ) -> tuple[str, ...]:
     """Why nothing being proved does not mean that nothing is faster; empty where it does."""
-    unsure, worth = (TOO_NOISY, TOO_FEW), 1 + EQUAL_PERCENT / 100
+    worth = 1 + EQUAL_PERCENT / 100
     reasons = []
-    tried = [e for e in candidates if e.proof_verdict in unsure and e.speedup]
-    noisy = [(e, e.speedup) for e in tried if e.speedup and (not e.proved or e.speedup.high > worth)]
-    if noisy:
-        names = "; ".join(
-            f"{each.candidate.name} {speedup if each.proved else units.NO_INTERVAL}" for each, speedup in noisy
-        )
-        reasons.append(f"{units.count(len(noisy), 'proof')} {noisy[0][0].proof_verdict} ({names})")
-    elif proof.verdict in unsure and not any(each.proof_verdict for each in candidates):
+    untried = [e.candidate.name for e in candidates if e.proof_verdict == TOO_FEW]
+    if untried:
+        reasons.append(f"no time was left to prove {', '.join(untried)}")
+    for each in candidates:
+        if each.proof_verdict == TOO_NOISY and (not each.proved or (each.speedup and each.speedup.high > worth)):
+            interval = each.speedup if each.proved else units.NO_INTERVAL
+            reasons.append(f"the proof of {each.candidate.name} is {TOO_NOISY} ({interval})")
+    if proof.verdict in {TOO_NOISY, TOO_FEW} and not any(each.proof_verdict for each in candidates):
         reasons.append(f"the proof is {proof.verdict} ({proof.speedup})")
     late = sum(variant.late for variant in variants)
     if late:

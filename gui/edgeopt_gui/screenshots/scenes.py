@@ -20,7 +20,7 @@ Scene = Iterator[str]
 _SHOWN_S = 0.6
 _WATCHED_S = 6.0
 _RACED_S = 2.0
-_SEARCH_LIMIT_S = 8
+_SEARCH_LIMIT_S = 20
 _COMPARED_S = 15
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeopt.measure.stats import FASTER, NO_DIFFERENCE, TOO_NOISY, Interval
+from edgeopt.measure.stats import FASTER, IDENTICAL, NO_DIFFERENCE, TOO_FEW, TOO_NOISY, UNITY, Interval
 from edgeopt.search.delivering.report import undecided_by
 from edgeopt.search.outcome import Candidate, CandidateReport, VariantReport
 
@@ -29,7 +29,13 @@ def proof(speedup, verdict):
             proof(NARROW, NO_DIFFERENCE),
             [proved(WIDE, TOO_NOISY)],
             [],
-            ("1 proof too noisy to tell (cleaned · x 1.10x [0.53 2.10])",),
+            ("the proof of cleaned · x is too noisy to tell (1.10x [0.53 2.10])",),
+        ),
+        (
+            proof(UNITY, IDENTICAL),
+            [proved(Interval(1.3, 1.2, 1.4, 12), TOO_FEW)],
+            [],
+            ("no time was left to prove cleaned · x",),
         ),
         (
             proof(NARROW, NO_DIFFERENCE),
