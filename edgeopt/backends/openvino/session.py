@@ -10,7 +10,6 @@ from edgeopt.backends.openvino.lane import Lane, Slot
 from edgeopt.backends.openvino.model import (
     Shapes,
     compile_model,
-    port_name,
     tensor_info,
     with_shapes,
 )
@@ -38,7 +37,7 @@ class Program:
         self.shapes = shapes
         self.idle: list[Lane] = []
         self.compiled = compiled
-        self._input_dtypes = {info.name: numpy_dtype(info.dtype) for info in inputs}
+        self._inputs = [(info.name, numpy_dtype(info.dtype)) for info in inputs]
         self._output_dtypes = [numpy_dtype(info.dtype) for info in outputs]
         self._output_names = [info.name for info in outputs]
 
@@ -50,9 +49,9 @@ class Program:
             return self.idle.pop()
         except IndexError:
             slots = [
-                Slot(index, name, port.get_element_type(), self._input_dtypes[name])
-                for index, port in enumerate(self.compiled.inputs)
-                for name in (port_name(port),)
+                # By position: an input that is an output too has both names.
+                Slot(index, name, port.get_element_type(), dtype)
+                for index, (port, (name, dtype)) in enumerate(zip(self.compiled.inputs, self._inputs, strict=True))
             ]
             return Lane(self.compiled, slots, self._output_names, self._output_dtypes)
 
