@@ -102,7 +102,7 @@ def test_a_node_that_cannot_be_folded_keeps_none_from_being_folded(make_model, k
 
 @pytest.mark.parametrize("opset", [16, 17, 18])
 @pytest.mark.parametrize(("size", "pieces"), [(2, 3), (4, 2)])
-def test_a_sequence_of_equal_parts_becomes_a_split_of_that_opset(make_model, apply_pass, kinds, opset, size, pieces):
+def test_a_sequence_of_equal_parts_becomes_a_split(make_model, apply_pass, kinds, opset, size, pieces):
     text = f"""g (float[2,6] x) => (float[2,{size}] y) {{
         size = Constant <value_int = {size}> ()  parts = SplitToSequence <axis = 1> (x, size)
         at = Constant <value_int = 0> ()  y = SequenceAt(parts, at) }}"""
