@@ -1,3 +1,4 @@
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -5,6 +6,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgeopt.backends import backend_named
+from edgeopt.backends.full_precision import in_full_precision
 from edgeopt.bundle.runtime.session import load
 from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
@@ -100,3 +103,19 @@ def test_a_pass_whose_result_differs_in_openvino_stays_for_onnxruntime_alone(shu
         assert entry.rolled_back.startswith("rolled back: it changes the results (in OpenVINO, CPU: ")
         assert "dB against the source" in entry.rolled_back
         assert not work.out.exists()
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime-cpu", "openvino-cpu"])
+def test_a_cleaned_detector_with_shuffles_answers_the_same_in_each_runtime(shuffle_detector, tmp_path, backend):
+    pytest.importorskip(backend.partition("-")[0], reason="one of the runtimes")
+    images = np.random.default_rng(1).standard_normal((3, 3, 64, 64)).astype(np.float32)
+    samples = Samples({"image": images}, {"image": 4})
+    work = Task(shuffle_detector, shuffle_detector, tmp_path / "clean.onnx", samples, None, QuantSettings())
+    assert any(entry.applied for entry in clean(work))
+    answers = []
+    for path in (shuffle_detector, work.out):
+        with closing(in_full_precision(backend_named(backend)).load(path, {})) as session:
+            answers.append([session.run(samples.feeds(k)) for k in range(3)])
+    spread = float(np.std(answers[0][0]["boxes"]))
+    assert 0.01 < spread < 100  # else rounding would say nothing
+    assert compare_outputs(*answers).snr_db >= FLOOR_DB
