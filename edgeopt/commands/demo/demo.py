@@ -60,9 +60,8 @@ def _gains(outcome: Outcome, backend: str) -> list[Gain]:
             f"{made.title}, on {backend}",
         )
     ]
-    ledger = [
-        e for v in outcome.variants if v.name == "cleaned" for e in v.ledger if e.applied and not e.rolled_back
-    ]
+    cleaned = [v for v in outcome.variants if v.name == "cleaned" and v.is_of(winner)]
+    ledger = [e for v in cleaned for e in v.ledger if e.applied and not e.rolled_back]
     if ledger and winner.variant != "source":
         biggest = max(ledger, key=lambda e: e.nodes_before - e.nodes_after)
         gains.append(

@@ -66,18 +66,6 @@ def test_a_model_that_no_runtime_runs(tmp_path, task):
         clean(task(tmp_path / "toast.onnx", (4,)))
 
 
-@pytest.fixture
-def shuffle_model(write_model):
-    """Two convolutions with a shuffle of 16 channels between them."""
-    random = np.random.default_rng(0)
-    text = """g (float[1,3,16,16] x) => (float[1,16,16,16] y) {
-        a = Conv<pads = [1, 1, 1, 1]>(x, w)  b = Relu(a)  p = Reshape(b, five)
-        q = Transpose<perm = [0, 2, 1, 3, 4]>(p)  s = Reshape(q, four)  y = Conv(s, v) }"""
-    weights = {"w": random.standard_normal((16, 3, 3, 3)), "v": random.standard_normal((16, 16, 1, 1))}
-    shapes = {"five": np.int64([1, 2, 8, 16, 16]), "four": np.int64([1, 16, 16, 16])}
-    return write_model(text, **{name: array.astype(np.float32) for name, array in weights.items()}, **shapes)
-
-
 def gather(model, context):
     """The shuffle as one Gather, which OpenVINO moves into the weights of the convolution in the wrong order."""
     copy = context.copy(model)
