@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.backends.openvino.odd_ports import input_names, odd_port
+from edgeopt.backends.openvino.odd_ports import inputs_behind, odd_port
 from edgeopt.errors import MissingExtraError, ModelError, UsageError, said_by
 
 if TYPE_CHECKING:
@@ -82,12 +82,11 @@ def read_model(path: Path, runtime: "Core | None" = None, config: Mapping[str, A
 
 def _restore_input_names(model: "Model", path: Path) -> None:
     """An input that goes through a Dropout has only the name of what comes out there, in OpenVINO 2026.4."""
-    names = input_names(path)
-    if len(names) == len(model.inputs):
-        for name, port in zip(names, model.inputs, strict=True):
-            if name not in port.get_names():
-                port.add_names({name})
-                port.get_node().set_friendly_name(name)
+    names = inputs_behind(path, [port_name(port) for port in model.inputs])
+    for name, port in zip(names, model.inputs, strict=True):
+        if name not in port.get_names():
+            port.add_names({name})
+            port.get_node().set_friendly_name(name)
 
 
 def write_model(model: "Model", place: Path) -> None:

@@ -1,12 +1,13 @@
 """What OpenVINO does not say of an ONNX file's inputs and outputs: their names, and which one it cannot take."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from edgeopt.backends.protobuf import GRAPH, numbered_parts, opened, parts, text
+from edgeopt.backends.protobuf import GRAPH, NODES, numbered_parts, opened, parts, text
 
-_WEIGHT, _INPUT, _OUTPUT = 5, 11, 12  # in GraphProto
+_INPUT, _OUTPUT = 11, 12  # in GraphProto
 _NAME, _TYPE = 1, 2  # in ValueInfoProto
-_WEIGHT_NAME = 8  # in TensorProto
+_OPERAND, _RESULT = 1, 2  # in NodeProto
 _KINDS = {4: "a list", 5: "a table", 8: "a sparse tensor", 9: "an optional value"}  # in TypeProto
 
 
@@ -26,16 +27,29 @@ def odd_port(path: Path) -> str | None:
     return None
 
 
-def input_names(path: Path) -> list[str]:
-    """What the file calls its inputs, in order, without weights that are listed there; empty if it is damaged."""
-    names, weights = list[str](), set[str]()
+def inputs_behind(path: Path, names: Sequence[str]) -> list[str]:
+    """The input of the file that each of these values comes from, by first operands; itself if none."""
+    inputs, made_of = set[str](), dict[str, str]()
     try:
         with opened(path) as data:
             for graph in parts(data, (0, len(data)), (GRAPH,)):
-                for number, *span in numbered_parts(data, graph, (_WEIGHT, _INPUT)):
-                    field = _NAME if number == _INPUT else _WEIGHT_NAME
-                    name = text(data, next(parts(data, (span[0], span[1]), (field,)), (0, 0)))
-                    names.append(name) if number == _INPUT else weights.add(name)
-    except (IndexError, KeyError, ValueError, OSError):
-        return []
-    return [name for name in names if name not in weights]
+                for port in parts(data, graph, (_INPUT,)):
+                    inputs.add(text(data, next(parts(data, port, (_NAME,)))))
+                if inputs.issuperset(names):
+                    return [*names]
+                for node in parts(data, graph, (NODES,)):
+                    operand = text(data, next(parts(data, node, (_OPERAND,)), (0, 0)))
+                    made_of.update((text(data, one), operand) for one in parts(data, node, (_RESULT,)))
+    except (IndexError, KeyError, ValueError, OSError, StopIteration):
+        return [*names]
+    return [_first(name, inputs, made_of) for name in names]
+
+
+def _first(name: str, inputs: set[str], made_of: dict[str, str]) -> str:
+    found, passed = name, set[str]()
+    while found not in inputs:
+        if found not in made_of or found in passed:
+            return name
+        passed.add(found)
+        found = made_of[found]
+    return found

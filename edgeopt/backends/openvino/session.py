@@ -1,6 +1,7 @@
 """A model loaded by OpenVINO."""
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo
@@ -36,6 +37,9 @@ class Program:
     ) -> None:
         self.shapes = shapes
         self.idle: list[Lane] = []
+        self.is_open = any(port.get_partial_shape().is_dynamic for port in compiled.inputs)
+        self.has_failed = False
+        """It is not used again: with open shapes, OpenVINO 2026.4 gives stale results after a run that failed."""
         self.compiled = compiled
         self._inputs = [(info.name, numpy_dtype(info.dtype)) for info in inputs]
         self._output_dtypes = [numpy_dtype(info.dtype) for info in outputs]
@@ -60,11 +64,18 @@ class OpenVinoSession:
     """Safe to use from several threads: each run takes a request of its own."""
 
     def __init__(
-        self, runtime: "Core", model: "Model", aim: Aim, shapes: Shapes, known: Places | None = None
+        self,
+        runtime: "Core",
+        read: "Callable[[], Model]",
+        model: "Model",
+        aim: Aim,
+        shapes: Shapes,
+        known: Places | None = None,
     ) -> None:
+        """`read`: reads the model again, where one with open shapes must be compiled again."""
         self.inputs = tuple(tensor_info(port) for port in model.inputs)
         self.outputs = tuple(tensor_info(port) for port in model.outputs)
-        self._runtime = runtime
+        self._runtime, self._read = runtime, read
         self._aim = aim
         self._known = known
         # Needed for the program with dynamic shapes alone; letting it go frees the weights as they were read.
@@ -129,6 +140,8 @@ class OpenVinoSession:
                 slot.put(lane.request, arrays[slot.name])
             results = lane.infer()
         except _ERRORS as error:
+            if program.is_open:
+                self._give_up(program)
             raise ModelError(
                 f"OpenVINO could not run the model: {said_by(error)}",
                 "Check the values and the dynamic dimensions of the data against the model.",
@@ -136,9 +149,16 @@ class OpenVinoSession:
         program.idle.append(lane)
         with self._lock:
             # A run that was under way when the session was closed must not open it again.
-            if not self._closed:
+            if not self._closed and not program.has_failed:
                 self._idle = program.idle
         return results
+
+    def _give_up(self, program: Program) -> None:
+        """The next run that fits it compiles it anew."""
+        with self._lock:
+            program.has_failed = True
+            if not self._closed:
+                self._idle = []
 
     def _program_for(self, arrays: dict[str, Array]) -> Program:
         """Compiled by the first thread that needs it, while the others wait."""
@@ -149,6 +169,11 @@ class OpenVinoSession:
             if program is None:
                 program = self._compile(self._source, {})
                 self._programs.append(program)
+            elif program.has_failed:
+                model = self._source or self._read()
+                shaped = with_shapes(model, self.inputs, program.shapes) if program.shapes else model
+                fresh = self._compile(shaped, program.shapes)
+                self._programs[self._programs.index(program)] = program = fresh
             return program
 
     def _compile(self, model: "Model", shapes: Shapes) -> Program:

@@ -187,6 +187,7 @@ DROPOUTS = (
     "g (float[2,3] x) => (float[2,3] y) { y = Dropout(x) }",
     "g (float[2,3] b, float[2,3] x) => (float[2,3] y, float[2,3] z) { y = Dropout(x) z = Dropout(b) }",
     "g (float[2,3] w, float[2,3] x) => (float[2,3] y) { v = Dropout(x) y = Add(v, w) }",
+    "g (float[2,3] unused, float[2,3] x) => (float[2,3] y) { u = Dropout(x) v = Dropout(u) y = Neg(v) }",
 )
 
 
@@ -203,3 +204,22 @@ def test_inputs_that_go_through_a_dropout_keep_their_names(write_model, text):
         found = got.run(feeds)
         assert found.keys() == right.keys()
         assert all(np.array_equal(found[name], right[name]) for name in right)
+
+
+FAILING = "g (float[N,4] x) => (float[N,4] y, float[2,4] z) { y = Atan(x)  z = MatMul(w, x) }"
+
+
+@pytest.mark.parametrize("options", [{}, {"shapes": {"x": [2, 4]}}])
+def test_a_run_that_fails_leaves_nothing_behind_for_the_next(write_model, options):
+    session = OPENVINO.load(write_model(FAILING, w=np.eye(2, dtype=np.float32)), dict(options))
+    feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}
+    for rows in (1, 5):
+        right = session.run(feeds)
+        with pytest.raises(ModelError, match="could not run"):
+            session.run({"x": np.ones((rows, 4), np.float32)})
+        for _ in range(2):
+            found = session.run(feeds)
+            assert {name: array.tolist() for name, array in found.items()} == {
+                name: array.tolist() for name, array in right.items()
+            }
+            assert found["y"].shape == (2, 4)
