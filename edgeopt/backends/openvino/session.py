@@ -57,7 +57,8 @@ class Program:
                 Slot(index, name, port.get_element_type(), dtype)
                 for index, (port, (name, dtype)) in enumerate(zip(self.compiled.inputs, self._inputs, strict=True))
             ]
-            return Lane(self.compiled, slots, self._output_names, self._output_dtypes)
+            waits = self.is_open and _has_one_thread(self.compiled)
+            return Lane(self.compiled, slots, self._output_names, self._output_dtypes, waits=waits)
 
 
 class OpenVinoSession:
@@ -179,6 +180,13 @@ class OpenVinoSession:
     def _compile(self, model: "Model", shapes: Shapes) -> Program:
         compiled = compile_model(self._runtime, model, self._aim.device, self._aim.config)
         return Program(compiled, self.inputs, self.outputs, shapes)
+
+
+def _has_one_thread(compiled: "CompiledModel") -> bool:
+    try:
+        return int(compiled.get_property("INFERENCE_NUM_THREADS")) == 1
+    except RuntimeError:  # another device, which has no threads
+        return False
 
 
 def numpy_dtype(name: str) -> "np.dtype[Any]":
