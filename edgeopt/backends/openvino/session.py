@@ -155,7 +155,7 @@ class OpenVinoSession:
         return results
 
     def _give_up(self, program: Program) -> None:
-        """The next run that fits it compiles it anew."""
+        """The next run that fits it compiles it again."""
         with self._lock:
             program.has_failed = True
             if not self._closed:
