@@ -27,6 +27,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     nodes_after: int = 0
     rolled_back: str | None = None
     """Why the pass was undone after it ran, where it was."""
+    wrong_in: str = ""
+    """The backend whose results it changes, where those of the one that judges stay; set in searches."""
     seconds: float = 0.0
     snr_db: float | None = None
     """The outputs against the source model's after this pass, where that was measured."""

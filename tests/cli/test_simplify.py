@@ -306,6 +306,31 @@ def test_empty_inputs_are_proved_by_strict(command, tmp_path):
     assert not any(one.get("rolled_back") for one in last(output)["data"]["ledger"])
 
 
+@pytest.mark.usefixtures("runtime")
+def test_strict_makes_no_attention_that_fails_where_one_dimension_alone_is_empty(command, tmp_path):
+    # Without a batch the source fails too, because of the -1, and so it does where all sizes are 0.
+    text = """<ir_version: 10, opset_import: ["" : 23]> g (float[N,T,8] x) => (float[N,T,8] y) {
+        heads = Constant <value_ints = [0, -1, 2, 4]> ()  whole = Constant <value_ints = [0, 0, 8]> ()
+        r = Reshape(x, heads)  q = Transpose <perm = [0, 2, 1, 3]> (r)  k = Transpose <perm = [0, 2, 3, 1]> (r)
+        s = MatMul(q, k)  w = Softmax <axis = -1> (s)  c = MatMul(w, q)
+        t = Transpose <perm = [0, 2, 1, 3]> (c)  y = Reshape(t, whole) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    found = {}
+    for options in ((), ("--strict",)):
+        code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json", *options)
+        assert code == 0, error
+        found[options] = last(output)["data"]
+    usual, strict = found.values()
+    assert "one size 0" in usual["differs_at_edges"]
+    assert "attention" in {one["pass_name"] for one in usual["ledger"] if one.get("nonempty_only")}
+    assert "one size 0" in strict["regimes"]
+    assert not strict.get("differs_at_edges")
+    assert not any(one.get("rolled_back") for one in strict["ledger"])
+    onnxruntime = pytest.importorskip("onnxruntime", reason="runs the result")
+    session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
+    assert session.run(None, {"x": np.zeros((2, 0, 8), np.float32)})[0].shape == (2, 0, 8)
+
+
 @pytest.mark.parametrize("flag", ["-o", "--out", "--output"])
 def test_out_names_the_result(command, source, tmp_path, flag):
     code, _, err = command(source, flag, tmp_path / "small.onnx", "--no-verify")

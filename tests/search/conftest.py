@@ -38,7 +38,7 @@ from edgeopt.search.racing.screen import Entry, screen
 from edgeopt.search.racing.space import Starts
 from edgeopt.search.racing.standard import Standard
 from edgeopt.search.stopping import Ending, Stop
-from tests.conftest import still
+from tests.conftest import still, write_onnx
 
 
 class Track:
@@ -144,3 +144,67 @@ def nothing_wins(tmp_path_factory, relu_model, quick_profile, conv_bundle):
     profile.write_text(still(quick_profile.read_text()))
     folder = partial(tmp_path_factory.mktemp, "nothing")
     return ready_search(relu_model, folder, older=conv_bundle, profile=profile)
+
+
+@pytest.fixture(scope="session")
+def shuffle_detector(models):
+    """A detector as ShuffleNet builds them: split channels, three convolutions, a shuffle; boxes and scores."""
+    random, nodes, weights = np.random.default_rng(5), [], {}
+
+    def op(kind, *inputs, outputs=1, **attributes):
+        names = [f"v{len(nodes)}_{k}" for k in range(outputs)]
+        nodes.append((kind, list(inputs), names, attributes))
+        return names[0] if outputs == 1 else names
+
+    def weight(array):
+        name = f"w{len(weights)}"
+        weights[name] = array
+        return name
+
+    def conv(x, taken, given, size=1, stride=1, group=1, act=True):
+        shape = (given, taken // group, size, size)
+        kernel = random.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
+        names = [weight(array.astype(np.float32)) for array in (kernel, random.standard_normal(given) * 0.1)]
+        y = op("Conv", x, *names, strides=[stride] * 2, pads=[size // 2] * 4, group=group, kernel_shape=[size] * 2)
+        return op("Relu", y) if act else y
+
+    def branch(x, taken, given, stride):
+        x = conv(conv(x, taken, given), given, given, 3, stride, given, act=False)
+        return conv(x, given, given)
+
+    def shuffle(x, channels, side):
+        five, four = (weight(np.int64([1, *c, side, side])) for c in ([2, channels // 2], [channels]))
+        return op("Reshape", op("Transpose", op("Reshape", x, five), perm=[0, 2, 1, 3, 4]), four)
+
+    x, side = conv("image", 3, 24, 3, 2), 32
+    heads = []
+    for taken, given, units in ((24, 96, 2), (96, 192, 3)):
+        half, side = given // 2, side // 2
+        left = conv(conv(x, taken, taken, 3, 2, taken, act=False), taken, half)
+        x = shuffle(op("Concat", left, branch(x, taken, half, 2), axis=1), given, side)
+        for _ in range(units):
+            left, right = op("Split", x, axis=1, outputs=2)
+            x = shuffle(op("Concat", left, branch(right, half, half, 1), axis=1), given, side)
+        # Not split: the whole goes through a depthwise convolution, and on through one that mixes all channels.
+        x = conv(conv(x, given, given, 3, 1, given, act=False), given, given)
+        x = conv(shuffle(x, given, side), given, given, act=False)
+        x = op("Add", x, conv(x, given, given))
+        rows = weight(np.int64([1, -1, 6]))
+        heads.append(op("Reshape", op("Transpose", conv(x, given, 18, act=False), perm=[0, 2, 3, 1]), rows))
+    boxes, scores = op("Split", op("Concat", *heads, axis=1), weight(np.int64([4, 2])), axis=2, outputs=2)
+    nodes.append(("Identity", [boxes], ["boxes"], {}))
+    nodes.append(("Softmax", [scores], ["scores"], {"axis": -1}))
+    outputs = {"boxes": [1, 960, 4], "scores": [1, 960, 2]}
+    return write_onnx(models / "shuffle.onnx", nodes, weights, {"image": [1, 3, 64, 64]}, outputs)
+
+
+@pytest.fixture
+def shuffle_model(write_model):
+    """Two convolutions with a shuffle of 16 channels between them."""
+    random = np.random.default_rng(0)
+    text = """g (float[1,3,16,16] x) => (float[1,16,16,16] y) {
+        a = Conv<pads = [1, 1, 1, 1]>(x, w)  b = Relu(a)  p = Reshape(b, five)
+        q = Transpose<perm = [0, 2, 1, 3, 4]>(p)  s = Reshape(q, four)  y = Conv(s, v) }"""
+    weights = {"w": random.standard_normal((16, 3, 3, 3)), "v": random.standard_normal((16, 16, 1, 1))}
+    shapes = {"five": np.int64([1, 2, 8, 16, 16]), "four": np.int64([1, 16, 16, 16])}
+    return write_model(text, **{name: array.astype(np.float32) for name, array in weights.items()}, **shapes)

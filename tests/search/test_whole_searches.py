@@ -14,8 +14,10 @@ from edgeopt.commands.replay.replay import replay
 from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.split import split
 from edgeopt.events import Progress, Standing, decode, encode, ignore
+from edgeopt.measure.exactness.proof import FLOOR_DB
 from edgeopt.search.delivering.golden import golden_places
 from edgeopt.search.outcome import Outcome
+from tests.search.conftest import search
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
@@ -230,3 +232,16 @@ def test_standings_move_while_the_race_runs(with_data):
 def test_they_survive_the_way_over_a_pipe(found):
     for event in found.said:
         assert type(decode(encode(event))) is type(event)
+
+
+def test_openvino_answers_a_rewritten_detector_with_shuffles_as_it_answers_the_source(shuffle_detector, tmp_path):
+    pytest.importorskip("openvino", reason="the runtime in question")
+    images = np.random.default_rng(1).standard_normal((24, 3, 64, 64)).astype(np.float32)
+    np.savez(tmp_path / "images.npz", image=images)
+    outcome = search(shuffle_detector, tmp_path, data=tmp_path / "images.npz", time_limit_s=30).outcome
+    floats = [c for c in outcome.candidates if c.candidate.backend == "openvino-cpu" and c.accuracy_db is not None]
+    by_variant = {name: [c for c in floats if c.candidate.variant == name] for name in ("source", "cleaned")}
+    assert all(by_variant.values())
+    for name, found in by_variant.items():
+        assert min(c.accuracy_db for c in found) >= outcome.floor_db, name
+        assert max(c.accuracy_db for c in found) >= FLOOR_DB, name

@@ -1,5 +1,6 @@
 """A session with a program for each bucket: what fits one runs there; what is smaller may be filled up to it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgeopt.backends.base import Array, Feeds
@@ -29,10 +30,16 @@ class BucketSession(OpenVinoSession):
     """Compiles all when it is made; the program with open shapes only where sizes between buckets need it."""
 
     def __init__(
-        self, runtime: "Core", model: "Model", aim: Aim, buckets: Buckets, known: Places | None = None
+        self,
+        runtime: "Core",
+        read: "Callable[[], Model]",
+        model: "Model",
+        aim: Aim,
+        buckets: Buckets,
+        known: Places | None = None,
     ) -> None:
         first, *others = buckets.programs
-        super().__init__(runtime, model, aim, first, known)
+        super().__init__(runtime, read, model, aim, first, known)
         self._buckets = buckets
         self._names = [info.name for info in self.inputs]
         self._roads: dict[Key, Road] = {}
@@ -75,6 +82,10 @@ class BucketSession(OpenVinoSession):
         super().close()
         self._roads = {}
 
+    def _give_up(self, program: Program) -> None:
+        super()._give_up(program)
+        self._roads = {}
+
     def _run_prepared(self, arrays: dict[str, Array]) -> dict[str, Array]:
         blank = False
         if self._masked is not None:
@@ -102,7 +113,12 @@ class BucketSession(OpenVinoSession):
 
 
 def bucketed(
-    runtime: "Core", model: "Model", aim: Aim, options: SharedOptions, known: Places | None
+    runtime: "Core",
+    read: "Callable[[], Model]",
+    model: "Model",
+    aim: Aim,
+    options: SharedOptions,
+    known: Places | None,
 ) -> BucketSession:
     inputs = tuple(tensor_info(port) for port in model.inputs)
     found = read_buckets(
@@ -114,4 +130,4 @@ def bucketed(
         options.bucket_mask,
         options.bucket_fill,
     )
-    return BucketSession(runtime, model, aim, found, known)
+    return BucketSession(runtime, read, model, aim, found, known)

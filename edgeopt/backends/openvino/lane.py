@@ -70,17 +70,25 @@ class Slot:
 class Lane:
     """A request that one thread at a time uses."""
 
-    __slots__ = ("_casts", "_infer", "_large", "_names", "_stateful", "request", "slots")
+    __slots__ = ("_casts", "_infer", "_large", "_names", "_stateful", "_waits", "request", "slots")
 
     def __init__(
-        self, compiled: "CompiledModel", slots: list[Slot], names: list[str], dtypes: "list[np.dtype[Any]]"
+        self,
+        compiled: "CompiledModel",
+        slots: list[Slot],
+        names: list[str],
+        dtypes: "list[np.dtype[Any]]",
+        *,
+        waits: bool = False,
     ) -> None:
+        """`waits`: start and wait, because `infer` hides errors in one thread (OpenVINO 2026.4, open shapes)."""
         from openvino._pyopenvino import InferRequest
 
         self.request = compiled.create_infer_request()
         self.slots = slots
         self._infer = InferRequest.infer
         self._names = names
+        self._waits = waits
         self._stateful = bool(self.request.query_state())
         # OpenVINO's arrays have the bits of bfloat16 under the name of float16.
         self._casts = [(n, d) for n, d in zip(names, dtypes, strict=True) if d.name == "bfloat16"]
@@ -90,6 +98,7 @@ class Lane:
             if port.get_partial_shape().is_static
             and port.get_tensor().size >= _FRESH_FROM_BYTES
             and dtype.name != "bfloat16"
+            and not waits
         ]
 
     def infer(self) -> dict[str, Array]:
@@ -98,10 +107,16 @@ class Lane:
             self.request.reset_state()
         if self._large:
             return self._infer_into_fresh()
-        results = dict(zip(self._names, self._infer(self.request, _IN_PLACE, False, True).values(), strict=True))
+        values = self._wait() if self._waits else self._infer(self.request, _IN_PLACE, False, True).values()
+        results = dict(zip(self._names, values, strict=True))
         for name, dtype in self._casts:
             results[name] = results[name].view(dtype)
         return results
+
+    def _wait(self) -> list[Array]:
+        self.request.start_async()
+        self.request.wait()
+        return [self.request.get_output_tensor(index).data.copy() for index in range(len(self._names))]
 
     def _infer_into_fresh(self) -> dict[str, Array]:
         """Large outputs are written straight into new arrays, which spares copying them."""

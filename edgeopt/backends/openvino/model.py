@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.backends.openvino.odd_ports import odd_port
+from edgeopt.backends.openvino.odd_ports import inputs_behind, odd_port
 from edgeopt.errors import MissingExtraError, ModelError, UsageError, said_by
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def read_model(path: Path, runtime: "Core | None" = None, config: Mapping[str, A
     if not path.is_file():
         raise ModelError(f"There is no model file {path}.", "Check the path.")
     try:
-        return runtime.read_model(path, config=dict(config or {}))
+        model = runtime.read_model(path, config=dict(config or {}))
     except RuntimeError as error:
         odd = odd_port(path) if path.suffix == ".onnx" else None
         if odd is not None:
@@ -75,6 +75,18 @@ def read_model(path: Path, runtime: "Core | None" = None, config: Mapping[str, A
         if "No conversion rule" in said:
             hint = "Try another backend, or give the library of your own operators: --custom-ops LIB"
         raise ModelError(f"OpenVINO cannot read '{path.name}': {said}", hint) from error
+    if path.suffix == ".onnx":
+        _restore_input_names(model, path)
+    return model
+
+
+def _restore_input_names(model: "Model", path: Path) -> None:
+    """An input that goes through a Dropout has only the name of what comes out there, in OpenVINO 2026.4."""
+    names = inputs_behind(path, [port_name(port) for port in model.inputs])
+    for name, port in zip(names, model.inputs, strict=True):
+        if name not in port.get_names():
+            port.add_names({name})
+            port.get_node().set_friendly_name(name)
 
 
 def write_model(model: "Model", place: Path) -> None:

@@ -1,5 +1,6 @@
 """From a file to a session, with a program for each bucket where some are asked for."""
 
+from functools import partial
 from pathlib import Path
 
 from edgeopt.backends.openvino.model import core_with, read_model
@@ -13,7 +14,8 @@ def load_session(
     path: Path, aim: Aim, options: SharedOptions, *, strict: bool, custom_ops: tuple[str, ...]
 ) -> OpenVinoSession:
     runtime = core_with(custom_ops)
-    model = read_model(path, runtime, {} if options.mmap else {"ENABLE_MMAP": False})
+    read = partial(read_model, path, runtime, {} if options.mmap else {"ENABLE_MMAP": False})
+    model = read()
     known = None if aim.device == "CPU" else places(runtime, model, aim)
     if strict:
         aim = aim._replace(config={**aim.config, **aim.strict_config})
@@ -22,9 +24,9 @@ def load_session(
         # Cutting and filling needs numpy; to ask what backends there are does not.
         from edgeopt.backends.openvino.bucketed import bucketed
 
-        session = bucketed(runtime, model, aim, options, known)
+        session = bucketed(runtime, read, model, aim, options, known)
     else:
-        session = OpenVinoSession(runtime, model, aim, dict(options.shapes), known)
+        session = OpenVinoSession(runtime, read, model, aim, dict(options.shapes), known)
     if strict:
         refuse_fallback(session.placement, path)
     return session

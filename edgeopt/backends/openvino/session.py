@@ -1,6 +1,7 @@
 """A model loaded by OpenVINO."""
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo
@@ -10,7 +11,6 @@ from edgeopt.backends.openvino.lane import Lane, Slot
 from edgeopt.backends.openvino.model import (
     Shapes,
     compile_model,
-    port_name,
     tensor_info,
     with_shapes,
 )
@@ -37,8 +37,11 @@ class Program:
     ) -> None:
         self.shapes = shapes
         self.idle: list[Lane] = []
+        self.is_open = any(port.get_partial_shape().is_dynamic for port in compiled.inputs)
+        self.has_failed = False
+        """It is not used again: with open shapes, OpenVINO 2026.4 gives stale results after a run that failed."""
         self.compiled = compiled
-        self._input_dtypes = {info.name: numpy_dtype(info.dtype) for info in inputs}
+        self._inputs = [(info.name, numpy_dtype(info.dtype)) for info in inputs]
         self._output_dtypes = [numpy_dtype(info.dtype) for info in outputs]
         self._output_names = [info.name for info in outputs]
 
@@ -50,22 +53,30 @@ class Program:
             return self.idle.pop()
         except IndexError:
             slots = [
-                Slot(index, name, port.get_element_type(), self._input_dtypes[name])
-                for index, port in enumerate(self.compiled.inputs)
-                for name in (port_name(port),)
+                # By position: an input that is an output too has both names.
+                Slot(index, name, port.get_element_type(), dtype)
+                for index, (port, (name, dtype)) in enumerate(zip(self.compiled.inputs, self._inputs, strict=True))
             ]
-            return Lane(self.compiled, slots, self._output_names, self._output_dtypes)
+            waits = self.is_open and _has_one_thread(self.compiled)
+            return Lane(self.compiled, slots, self._output_names, self._output_dtypes, waits=waits)
 
 
 class OpenVinoSession:
     """Safe to use from several threads: each run takes a request of its own."""
 
     def __init__(
-        self, runtime: "Core", model: "Model", aim: Aim, shapes: Shapes, known: Places | None = None
+        self,
+        runtime: "Core",
+        read: "Callable[[], Model]",
+        model: "Model",
+        aim: Aim,
+        shapes: Shapes,
+        known: Places | None = None,
     ) -> None:
+        """`read`: reads the model again, where one with open shapes must be compiled again."""
         self.inputs = tuple(tensor_info(port) for port in model.inputs)
         self.outputs = tuple(tensor_info(port) for port in model.outputs)
-        self._runtime = runtime
+        self._runtime, self._read = runtime, read
         self._aim = aim
         self._known = known
         # Needed for the program with dynamic shapes alone; letting it go frees the weights as they were read.
@@ -130,6 +141,8 @@ class OpenVinoSession:
                 slot.put(lane.request, arrays[slot.name])
             results = lane.infer()
         except _ERRORS as error:
+            if program.is_open:
+                self._give_up(program)
             raise ModelError(
                 f"OpenVINO could not run the model: {said_by(error)}",
                 "Check the values and the dynamic dimensions of the data against the model.",
@@ -137,9 +150,16 @@ class OpenVinoSession:
         program.idle.append(lane)
         with self._lock:
             # A run that was under way when the session was closed must not open it again.
-            if not self._closed:
+            if not self._closed and not program.has_failed:
                 self._idle = program.idle
         return results
+
+    def _give_up(self, program: Program) -> None:
+        """The next run that fits it compiles it again."""
+        with self._lock:
+            program.has_failed = True
+            if not self._closed:
+                self._idle = []
 
     def _program_for(self, arrays: dict[str, Array]) -> Program:
         """Compiled by the first thread that needs it, while the others wait."""
@@ -150,11 +170,23 @@ class OpenVinoSession:
             if program is None:
                 program = self._compile(self._source, {})
                 self._programs.append(program)
+            elif program.has_failed:
+                model = self._source or self._read()
+                shaped = with_shapes(model, self.inputs, program.shapes) if program.shapes else model
+                fresh = self._compile(shaped, program.shapes)
+                self._programs[self._programs.index(program)] = program = fresh
             return program
 
     def _compile(self, model: "Model", shapes: Shapes) -> Program:
         compiled = compile_model(self._runtime, model, self._aim.device, self._aim.config)
         return Program(compiled, self.inputs, self.outputs, shapes)
+
+
+def _has_one_thread(compiled: "CompiledModel") -> bool:
+    try:
+        return int(compiled.get_property("INFERENCE_NUM_THREADS")) == 1
+    except RuntimeError:  # another device, which has no threads
+        return False
 
 
 def numpy_dtype(name: str) -> "np.dtype[Any]":

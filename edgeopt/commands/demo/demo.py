@@ -74,9 +74,8 @@ def _changes(outcome: Outcome, backend: str) -> Iterator[tuple[Gain, float, floa
     # By the ratio, as times of two moments are not comparable.
     pace = 1 / proof.speedup.median if winner != outcome.baseline else 1.0
     yield Gain("latency", f"{proof.baseline_ms:.3f} ms", after, f"{title}, on {backend}"), 1.0, pace
-    ledger = [
-        e for v in outcome.variants if v.name == "cleaned" for e in v.ledger if e.applied and not e.rolled_back
-    ]
+    cleaned = [v for v in outcome.variants if v.name == "cleaned" and v.is_of(winner)]
+    ledger = [e for v in cleaned for e in v.ledger if e.applied and not e.rolled_back]
     if ledger and winner.variant != "source":
         biggest = max(ledger, key=lambda e: e.nodes_before - e.nodes_after)
         why = f"most by the pass {biggest.pass_name}: {biggest.nodes_before} to {biggest.nodes_after}"

@@ -31,7 +31,7 @@ class Regime:
     floats: "Callable[[floats.Numbers, Random], floats.Numbers] | None" = None
     integers: "Callable[[integers.Whole, integers.Whole, Random], integers.Whole] | None" = None
     masks: "Callable[[tuple[int, ...]], masks.Kept] | None" = None
-    sizes: "Callable[[Sequence[TensorInfo], sizes.Sample], dict[str, Array] | None] | None" = None
+    sizes: "Callable[[Sequence[TensorInfo], sizes.Sample], Iterator[dict[str, Array]]] | None" = None
     extreme: bool = False
     """Floating-point values as large as their type holds, or as the model can bear."""
     at_edge: bool = False
@@ -64,6 +64,7 @@ REGIMES: tuple[Regime, ...] = (
     Regime("NaN", floats.not_numbers, at_edge=True),
     Regime("infinities", floats.infinities, at_edge=True),
     Regime("minus infinity", floats.minus_infinity, at_edge=True),
+    Regime("one size 0", sizes=sizes.one_empty, at_edge=True),
 )
 
 REACHES = (1.0, 0.5, 0.25)
@@ -115,8 +116,7 @@ def _of(
     regime: Regime, filled: Sequence[Filled], ordinary: Mapping[str, Array], seed: Sequence[int]
 ) -> Iterator[Case]:
     if regime.sizes is not None:
-        made = regime.sizes([one.info for one in filled], ordinary)
-        if made is not None:
+        for made in regime.sizes([one.info for one in filled], ordinary):
             yield Case(regime.name, made, at_edge=regime.at_edge)
         return
     floating = any(one.is_float and not one.is_mask for one in filled)

@@ -1,6 +1,6 @@
 """Other sizes for the dimensions that a model leaves open: the shortest that there can be, and long ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -15,30 +15,42 @@ MOST_ELEMENTS = 1 << 22
 Sample = Mapping[str, Array]
 
 
-def shortest(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
-    """Every open dimension at 1; None if there are none, or all are 1 already."""
-    return _resized(inputs, sample, lambda size: min(size, 1))
+def shortest(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
+    """Every open dimension at 1; nothing if there are none, or all are 1 already."""
+    yield from _resized(inputs, sample, lambda size: min(size, 1))
 
 
-def longest(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+def longest(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
     """Twice as long as the ordinary sample."""
-    return _resized(inputs, sample, lambda size: size if size == 1 else size * TIMES)
+    yield from _resized(inputs, sample, lambda size: size if size == 1 else size * TIMES)
 
 
-def several_rows(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+def several_rows(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
     """More than one of what there is one of."""
-    return _resized(inputs, sample, lambda size: ROWS if size == 1 else size)
+    yield from _resized(inputs, sample, lambda size: ROWS if size == 1 else size)
 
 
-def no_rows(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+def no_rows(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
     """Nothing along the open first dimension."""
     rows = {info.shape[0] for info in inputs if info.shape and isinstance(info.shape[0], str)}
-    return _resized(inputs, sample, lambda size: size, dict.fromkeys(filter(_is_name, rows), 0))
+    yield from _resized(inputs, sample, lambda size: size, dict.fromkeys(filter(_is_name, rows), 0))
 
 
-def empty(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+def empty(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
     """Nothing along every open dimension."""
-    return _resized(inputs, sample, lambda _: 0)
+    yield from _resized(inputs, sample, lambda _: 0)
+
+
+def one_empty(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
+    """Nothing along each open dimension alone; a model can fail where all are empty, and run where one is."""
+    dims = [(info.name, axis, dim) for info in inputs for axis, dim in enumerate(info.shape)]
+    for name in dict.fromkeys(dim for _, _, dim in dims if _is_name(dim)):
+        yield from _resized(inputs, sample, lambda size: size, {name: 0})
+    unnamed = [(name, axis) for name, axis, dim in dims if not isinstance(dim, str) and (dim is None or dim < 0)]
+    # Dimensions without a name may be one: a batch, say, that stands first in all inputs.
+    together = [[one for one in unnamed if one[1] == axis] for axis in dict.fromkeys(axis for _, axis in unnamed)]
+    for group in (*together, *([one] for one in unnamed)):
+        yield {**sample, **{name: sample[name].take(np.arange(0), axis) for name, axis in group}}
 
 
 def _is_name(size: object) -> bool:
@@ -50,7 +62,7 @@ def _resized(
     sample: Sample,
     size_of: Callable[[int], int],
     fixed: Mapping[object, int] = MappingProxyType({}),
-) -> dict[str, Array] | None:
+) -> Iterator[dict[str, Array]]:
     """The values repeated or cut; an open dimension that several inputs name is the same in all of them."""
     sizes = {
         str(name): fixed.get(name, size_of(size))
@@ -61,7 +73,8 @@ def _resized(
     made = {info.name: _one(info, sample[info.name], sizes, size_of) for info in inputs if info.name in sample}
     same = all(array.shape == sample[name].shape for name, array in made.items())
     too_large = any(array.size > MOST_ELEMENTS for array in made.values())
-    return None if same or too_large else {**sample, **made}
+    if not same and not too_large:
+        yield {**sample, **made}
 
 
 def _one(info: TensorInfo, array: Array, sizes: Mapping[str, int], size_of: Callable[[int], int]) -> Array:

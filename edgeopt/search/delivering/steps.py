@@ -17,7 +17,7 @@ def steps_of(
 ) -> list[Step]:
     if candidate.variant == "source":
         return []
-    cleaning = _cleaning(variants)
+    cleaning = _cleaning(variants, candidate.backend)
     if candidate.variant == CLEANED:
         return cleaning
     if candidate.variant == LOWERED:
@@ -43,16 +43,16 @@ def ledger_of(variants: Variants, candidate: Candidate) -> Ledger:
     return tuple(entry for one in variants.reports if one.is_of(candidate) for entry in one.ledger)
 
 
-def _cleaning(variants: Variants) -> list[Step]:
+def _cleaning(variants: Variants, backend: str) -> list[Step]:
     """Nothing where no exact rewrite applied: then all starts from the source itself."""
-    if not variants.has(CLEANED):
+    if not variants.has(CLEANED, backend):
         return []
-    return [Step(CLEANED, {"passes": _kept(list(variants.passes), variants, CLEANED, "")})]
+    return [Step(CLEANED, {"passes": _kept(list(variants.passes), variants, CLEANED, backend)})]
 
 
 def _kept(names: list[str], variants: Variants, variant: str, backend: str) -> list[str]:
     """Without those that were rolled back: they changed the numbers of this model."""
-    reports = [one for one in variants.reports if one.name == variant and backend in (one.backends or ("",))]
+    reports = [one for one in variants.reports if one.name == variant and backend in (one.backends or (backend,))]
     entries = [entry for one in reports for entry in one.ledger]
     undone = {entry.pass_name for entry in entries if entry.rolled_back}
     # One that was taken back in one round may have done its work in another.

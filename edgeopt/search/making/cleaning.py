@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import Pass
 from edgeopt.graph.passes.cleaning import skip_padding
-from edgeopt.graph.pipeline import ROUNDS, run_pipeline
+from edgeopt.graph.pipeline import ROUNDS, Failure, run_pipeline
 from edgeopt.measure.apart import Apart
 from edgeopt.measure.exactness.failing_case import keep_case
 from edgeopt.measure.exactness.given import source_file, taken_inputs
@@ -19,14 +21,15 @@ from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import also_loading, first_opened
 from edgeopt.search.making.task import Task
 
+NOTHING = "No exact rewrite applies to this graph."
 _MOST_CHECKED = 4
 
 
 def clean(task: Task) -> Ledger:
-    """Writes the cleaned model; raises ModelError when no pass changed anything."""
+    """Writes the cleaned model; raises ModelError when no pass changed anything in any runtime."""
     ledger = proved(task, task.source, only=task.passes or ())
-    if not changed(ledger):
-        raise ModelError("No exact rewrite applies to this graph.")
+    if not changed(ledger) and not wrong_elsewhere(ledger):
+        raise ModelError(NOTHING)
     return ledger
 
 
@@ -57,23 +60,38 @@ def proved(
     with closing(check), closing(Apart()) as apart:
         others = also_loading(path, check.backend, apart)
         check.prove_in(tuple(one for one in others if runs_in(one.name, task.backends)))
+        wrong_in: dict[str, str] = {}
+
+        def keep(failure: Failure) -> str:
+            for other in check.wrong_in:
+                wrong_in[failure.guilty.name] = other.backend.name
+            return keep_case(failure, check, task.out.parent)
+
         result = run_pipeline(
             model,
             only=only,
             passes=passes,
             rounds=rounds,
             check=check.why_wrong,
-            keep=lambda failure: keep_case(failure, check, task.out.parent),
+            keep=keep,
         )
     if changed(result.ledger):
         save(result.model_ir, task.out)
-    return result.ledger
+    return tuple(
+        msgspec.structs.replace(one, wrong_in=wrong_in.get(one.pass_name, "") if one.rolled_back else "")
+        for one in result.ledger
+    )
 
 
 def runs_in(runtime: str, backends: Sequence[str]) -> bool:
     """Whether one of these backends computes with the same runtime; none listed: all do."""
     family = runtime.partition("-")[0]
     return not backends or any(name.partition("-")[0] == family for name in backends)
+
+
+def wrong_elsewhere(ledger: Ledger) -> set[str]:
+    """The backends without which more passes would have stayed."""
+    return {entry.wrong_in for entry in ledger if entry.wrong_in}
 
 
 def changed(ledger: Ledger) -> bool:

@@ -12,7 +12,8 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
 from edgeopt.measure.processes.failed import Failed
 from edgeopt.quant.measured.timing.courses import Course
-from edgeopt.search.making.ladder import Material, backends_of, job, jobs, title_of, why_not
+from edgeopt.search.making.cleaning import NOTHING, runs_in, wrong_elsewhere
+from edgeopt.search.making.ladder import Material, backends_of, by_base, job, jobs, title_of, why_not
 from edgeopt.search.making.made import Variants
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.making.plans import PLANNED, Planned, Planning, Plans
@@ -122,11 +123,28 @@ class Gathering:
         yield source
         if "cleaned" in names:
             names.remove("cleaned")
-            for asked, made in self._made([job(self._material, "cleaned", self._base)], _MAKING_SHARE):
-                yield from self._ready(asked, made)
+            for asked, made in self._made([job(self._material, "cleaned", self._material.model)], _MAKING_SHARE):
+                yield from self._cleaned(asked, made)
                 if isinstance(made, Made) and skips_padding(made.ledger):
                     self._place.notes.warn(said_of(self._material.kept))
         yield from self._all_of(names)
+
+    def _cleaned(self, asked: Make, made: Made | Failed) -> Iterator[Ready]:
+        """Where a runtime computes a pass's result wrong, the others get a cleaned model that has it."""
+        wrong = wrong_elsewhere(made.ledger) if isinstance(made, Made) else set()
+        order = self._material.profile.backends.order
+        others = tuple(name for name in order if not any(runs_in(one, (name,)) for one in wrong))
+        richer = (
+            job(self._material, "cleaned", self._material.model, backends=others) if wrong and others else None
+        )
+        for one, better in self._made([richer] if richer else [], _MAKING_SHARE):
+            if isinstance(better, Made):
+                yield from self._ready(one, better)
+                rest = tuple(name for name in order if name not in others)
+                if rest:
+                    yield from self._ready(msgspec.structs.replace(asked, backends=rest), made)
+                return
+        yield from self._ready(asked, made)
 
     def _source(self) -> Ready:
         model, order = self._material.model, self._material.profile.backends.order
@@ -141,10 +159,16 @@ class Gathering:
         fresh = self._another()
         try:
             courses, limit_s = terms.courses(), _PLAN_IS_READY * (until_s - time.monotonic())
-            planning = Planning(courses, terms.goal, limit_s, self._material.profile, packed(terms.labels))
-            asked = job(self._material, PLANNED, self._base, planning=planning)
-            for _, made in self._made([asked], _PLANNING_SHARE, [fresh]):
-                yield from self._ready(asked, made)
+            groups = by_base((one.backend for one in courses), self._base)
+            asked = []
+            for base, backends in groups.items():
+                mine = tuple(one for one in courses if one.backend in backends)
+                labels, profile = packed(terms.labels), self._material.profile
+                planning = Planning(mine, terms.goal, limit_s / len(groups), profile, labels)
+                alone = backends if len(groups) > 1 else ()
+                asked.append(job(self._material, PLANNED, base, planning=planning, backends=alone))
+            for one, made in self._made(asked, _PLANNING_SHARE, [fresh]):
+                yield from self._ready(one, made)
                 if isinstance(made, Made) and made.plans is not None:
                     covered += made.plans.covered
         finally:
@@ -179,10 +203,10 @@ class Gathering:
         makers, until_s = makers or [self._place.maker], self._ending.clock.until(share)
         return make_all(makers, asked, until_s, self._memory, self._ending.stop)
 
-    @property
-    def _base(self) -> Path:
+    def _base(self, backend: str) -> Path:
         """The cleaned model, or the source where that was not made."""
-        return self.variants.path("cleaned") if self.variants.has("cleaned") else self._material.model
+        has = self.variants.has("cleaned", backend)
+        return self.variants.path("cleaned", backend) if has else self._material.model
 
     def _ready(self, asked: Make, made: Made | Failed) -> Iterator[Ready]:
         title = title_of(asked)
@@ -191,6 +215,10 @@ class Gathering:
             late = made.code == LATE
             report = VariantReport(asked.recipe, title, failure=made.message, backends=backends, late=late)
             self.variants.leave_out(report)
+        elif made.plans is None and not Path(asked.out_path).is_file():
+            self.variants.leave_out(
+                VariantReport(asked.recipe, title, failure=NOTHING, ledger=made.ledger, backends=asked.backends)
+            )
         elif made.plans is not None:
             yield from self._ready_plans(asked.recipe, title, made.plans, made.seconds)
         else:

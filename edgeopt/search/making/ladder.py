@@ -1,7 +1,7 @@
 """What is to be made of a model: the rungs of the ladder that can be, and what a maker is asked for each."""
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,17 +67,36 @@ def backends_of(recipe: Recipe, profile: TargetProfile) -> tuple[str, ...]:
     return tuple(name for name in profile.backends.order if name in recipe.backends)
 
 
-def jobs(material: Material, name: str, base: Path) -> list[Make]:
-    """One, but where a recipe is made for each backend apart; `base`: what it starts from."""
-    if not recipe_named(name).by_backend:
-        return [job(material, name, base)]
-    return [job(material, name, base, one) for one in lowered_variants(material.profile)]
+def jobs(material: Material, name: str, base_of: Callable[[str], Path]) -> list[Make]:
+    """One, but where a recipe is made for each backend apart; `base_of`: what each backend's starts from."""
+    recipe = recipe_named(name)
+    if recipe.by_backend:
+        return [job(material, name, base_of(one.backends[0]), one) for one in lowered_variants(material.profile)]
+    groups = by_base(backends_of(recipe, material.profile), base_of)
+    if len(groups) == 1:
+        return [job(material, name, base) for base in groups]
+    return [job(material, name, base, backends=backends) for base, backends in groups.items()]
+
+
+def by_base(backends: Iterable[str], base_of: Callable[[str], Path]) -> dict[Path, tuple[str, ...]]:
+    """The backends that start from the same file; most often all of them."""
+    groups: dict[Path, tuple[str, ...]] = {}
+    for backend in dict.fromkeys(backends):
+        groups[base_of(backend)] = (*groups.get(base_of(backend), ()), backend)
+    return groups
 
 
 def job(
-    material: Material, name: str, base: Path, lowered: Lowered | None = None, planning: Planning | None = None
+    material: Material,
+    name: str,
+    base: Path,
+    lowered: Lowered | None = None,
+    planning: Planning | None = None,
+    backends: tuple[str, ...] = (),
 ) -> Make:
-    split, recipe, folder = material.split, recipe_named(name), material.folder / name
+    """`backends`: those that it is made for, where others have one of the same name."""
+    folder = material.folder / (f"{name}-{backends[0]}" if backends else name)
+    split, recipe = material.split, recipe_named(name)
     out = (folder / lowered.backends[0] if lowered else folder) / recipe.file
     out.parent.mkdir(parents=True)
     quantization = msgspec.convert(msgspec.to_builtins(material.profile.quantization), QuantSettings)
@@ -93,7 +112,7 @@ def job(
         calibration_count=split.calibration_count,
         settings=quantization,
         passes=material.passes if name == "cleaned" else None,
-        backends=lowered.backends if lowered else uniform,
+        backends=lowered.backends if lowered else backends or uniform,
         lowerings=lowered.lowerings if lowered else (),
         planning=planning,
         floor_db=material.floor_db if recipe.to_floor else None,

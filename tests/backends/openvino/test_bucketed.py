@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.errors import DataError, UsageError
+from edgeopt.errors import DataError, ModelError, UsageError
 
 openvino = pytest.importorskip("openvino")
 OPENVINO = backend_named("openvino-cpu")
@@ -57,3 +57,20 @@ def test_wrong_feeds_and_a_closed_session_are_refused_as_ever(onnx_file):
     session.close()
     with pytest.raises(UsageError, match="closed"):
         session.run({"x": x(3)})
+
+
+def test_a_run_that_fails_between_the_sizes_leaves_nothing_behind(write_model):
+    text = "g (float[N,3] x, float[M,3] k) => (float[N,3] y, float[L,3] z) { y = Atan(x)  z = Add(x, k) }"
+    options = {
+        "shapes": {"x": [2, 3], "k": [2, 3]},
+        "buckets": {"batch": [2, 4]},
+        "bucket_axes": {"batch:x": [0], "batch:k": [0]},
+    }
+    session = OPENVINO.load(write_model(text), options)
+    feeds = {"x": x(3), "k": x(3)}
+    for _ in range(2):
+        assert session.run(feeds)["y"].shape == (3, 3)
+        with pytest.raises(ModelError, match="could not run"):
+            session.run({"x": x(5), "k": x(3)})
+        for _ in range(2):
+            assert np.allclose(session.run(feeds)["y"], np.arctan(x(3)), atol=1e-4)

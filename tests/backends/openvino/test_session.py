@@ -180,3 +180,46 @@ def test_without_the_package_the_extra_is_named(onnx_file, monkeypatch):
     with pytest.raises(MissingExtraError) as raised:
         OPENVINO.load(path, {})
     assert raised.value.extra == "openvino"
+
+
+DROPOUTS = (
+    "g (float[2,3] x) => (float[2,3] y) { v = Dropout(x) y = Neg(v) }",
+    "g (float[2,3] x) => (float[2,3] y) { y = Dropout(x) }",
+    "g (float[2,3] b, float[2,3] x) => (float[2,3] y, float[2,3] z) { y = Dropout(x) z = Dropout(b) }",
+    "g (float[2,3] w, float[2,3] x) => (float[2,3] y) { v = Dropout(x) y = Add(v, w) }",
+    "g (float[2,3] unused, float[2,3] x) => (float[2,3] y) { u = Dropout(x) v = Dropout(u) y = Neg(v) }",
+)
+
+
+@pytest.mark.parametrize("text", DROPOUTS)
+def test_inputs_that_go_through_a_dropout_keep_their_names(write_model, text):
+    # The weight is listed among the inputs, as old exporters do.
+    path = write_model(text, **({"w": np.full((2, 3), 7, np.float32)} if " w" in text else {}))
+    wanted, got = (backend_named(name).load(path, {}) for name in ("onnxruntime-cpu", "openvino-cpu"))
+    names = [info.name for info in wanted.inputs if info.name != "w"]
+    assert [info.name for info in got.inputs] == names
+    feeds = {name: x(2, 10 * place) for place, name in enumerate(names)}
+    right = wanted.run(feeds)
+    for _ in range(2):  # the second run takes the quick way
+        found = got.run(feeds)
+        assert found.keys() == right.keys()
+        assert all(np.array_equal(found[name], right[name]) for name in right)
+
+
+FAILING = "g (float[N,4] x) => (float[N,4] y, float[2,4] z) { y = Atan(x)  z = MatMul(w, x) }"
+
+
+@pytest.mark.parametrize("options", [{}, {"shapes": {"x": [2, 4]}}, {"threads": 1}])
+def test_a_run_that_fails_leaves_nothing_behind_for_the_next(write_model, options):
+    session = OPENVINO.load(write_model(FAILING, w=np.eye(2, dtype=np.float32)), dict(options))
+    feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}
+    for rows in (1, 5):
+        right = session.run(feeds)
+        with pytest.raises(ModelError, match="could not run"):
+            session.run({"x": np.ones((rows, 4), np.float32)})
+        for _ in range(2):
+            found = session.run(feeds)
+            assert {name: array.tolist() for name, array in found.items()} == {
+                name: array.tolist() for name, array in right.items()
+            }
+            assert found["y"].shape == (2, 4)

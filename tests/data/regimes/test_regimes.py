@@ -94,6 +94,24 @@ def test_open_dimensions_become_one_and_long_and_stay_equal_where_they_share_a_n
     assert shapes["silence"] == [(1, 16, 3), (1, 16)]
 
 
+def test_each_open_dimension_is_empty_alone_and_those_of_one_name_together():
+    inputs = (TensorInfo("a", "float32", ("batch", "length", 3)), TensorInfo("b", "int64", ("batch", None)))
+    ordinary = {"a": np.ones((2, 4, 3), np.float32), "b": np.ones((2, 5), np.int64)}
+    found = [case for case in cases(inputs, None, ordinary) if case.regime == "one size 0"]
+    assert [(case.feeds["a"].shape, case.feeds["b"].shape) for case in found] == [
+        ((2, 0, 3), (2, 5)),
+        ((2, 4, 3), (2, 0)),
+    ]  # without rows: that is a regime of its own
+    assert all(case.at_edge for case in found)
+
+
+def test_dimensions_without_a_name_are_empty_alone_and_in_all_inputs():
+    inputs = (TensorInfo("a", "float32", (None, 3)), TensorInfo("b", "float32", (None, 3)))
+    ordinary = {name: np.ones((2, 3), np.float32) for name in "ab"}
+    found = [case.feeds for case in cases(inputs, None, ordinary) if case.at_edge and not case.feeds["a"].size]
+    assert [feeds["b"].shape for feeds in found] == [(0, 3), (2, 3)]
+
+
 def test_a_sum_of_dimensions_stays_their_sum():
     inputs = (TensorInfo("ids", "int64", (1, "past")), TensorInfo("all", "float32", (1, "past + 1", 2)))
     ordinary = {"ids": np.ones((1, 4), np.int64), "all": np.ones((1, 5, 2), np.float32)}

@@ -3,21 +3,27 @@ from contextlib import ExitStack
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
+from edgeopt.graph.passes.algebra import operator_forms
 from edgeopt.hw.probe import probe
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.clock import Clock
+from edgeopt.search.delivering.steps import ledger_of, steps_of
 from edgeopt.search.making.gathering import Gathering, PlanTerms, within
 from edgeopt.search.making.ladder import Material
 from edgeopt.search.making.made import Variants
 from edgeopt.search.making.messages import Make
+from edgeopt.search.outcome import Candidate
 from edgeopt.search.place import placed
 from edgeopt.search.stopping import Ending, Stop
+
+PASSES = ("fold-constants", "identities")
 
 
 @pytest.fixture
@@ -30,16 +36,18 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
 
     with ExitStack() as stack:
 
-        def work(*ladder, of_user=True, plan=None, stopped=False, limit_s=60.0):
+        def work(
+            *ladder, of_user=True, plan=None, stopped=False, limit_s=60.0, model=conv_model, passes=PASSES, also=()
+        ):
             place = placed(tmp_path, stack, said.append)
+            order, precision = (*profile.backends.order, *also), profile.precision
             mine = msgspec.structs.replace(
-                profile, precision=msgspec.structs.replace(profile.precision, ladder=("source", *ladder))
+                profile,
+                backends=msgspec.structs.replace(profile.backends, order=order),
+                precision=msgspec.structs.replace(precision, ladder=("source", *ladder)),
             )
             samples, chosen, folder = tmp_path / "samples", split(32, of_user), tmp_path / "variants"
-            passes = ("fold-constants", "identities")
-            material = Material(
-                conv_model, 9, samples, chosen, of_user, mine, 1.0, passes, 30.0, limit_s, {}, folder
-            )
+            material = Material(model, 9, samples, chosen, of_user, mine, 1.0, passes, 30.0, limit_s, {}, folder)
             ending = Ending(Stop(), Clock(time.monotonic(), limit_s), None, said.append)
             if stopped:
                 ending.stop.set()
@@ -64,7 +72,7 @@ def test_what_is_exact_comes_first_and_what_follows_starts_from_the_cleaned_mode
     assert names(next(parts)) == ["source", "cleaned"]
     cleaned = gathering.variants.path("cleaned")
     assert cleaned.is_file()
-    assert gathering._base == cleaned
+    assert gathering._base("onnxruntime-cpu") == cleaned
     assert gathering.variants.path("source") == conv_model
     assert names(next(parts)) == ["int8-dynamic"]
     assert next(parts, None) is None
@@ -130,3 +138,37 @@ def test_a_recipe_for_the_floor_ends_before_it_must_be_there(left_s, takes_s):
     job = Make("bf16-mixed", "m", "m", "out", "data", 0, 8, 8, QuantSettings(), limit_s=9.0)
     assert within(job, left_s).limit_s == pytest.approx(takes_s)
     assert within(msgspec.structs.replace(job, limit_s=0.0), left_s).limit_s == 0.0
+
+
+@pytest.mark.parametrize("more", [(), ("deduplicate-weights",)])
+def test_a_pass_that_openvino_computes_wrong_stays_for_onnxruntime(begin, shuffle_model, monkeypatch, more):
+    pytest.importorskip("openvino", reason="a fault of OpenVINO")
+    monkeypatch.setattr(operator_forms, "_reaches_convolution", lambda _: False)
+    model = onnx.load(shuffle_model)
+    if more:  # a second copy of a weight, which goes in both runtimes
+        copy = model.graph.initializer.add()
+        copy.CopyFrom(next(one for one in model.graph.initializer if one.name == "v"))
+        copy.name = "v2"
+        model.graph.node.add(op_type="Conv", input=["y", "v2"], output=["z"])
+        model.graph.output[0].name = "z"
+        onnx.save(model, shuffle_model)
+    ladder = ("cleaned", "int8")
+    gathering = begin(*ladder, model=shuffle_model, passes=("operator-forms", *more), also=["openvino-cpu"])
+    variants, ready = gathering.variants, [one for part in gathering.parts() for one in part]
+    richer, plain = "onnxruntime-cpu", "openvino-cpu"
+    assert {one.variant for one in ready if richer in one.backends} == {"source", *ladder}
+    assert "Gather" in kinds_of(variants.path("cleaned", richer))
+    assert "Gather" in kinds_of(variants.path("int8", richer))
+    assert variants.has("cleaned", plain) is bool(more)
+    for name in ("cleaned", "int8"):
+        assert not variants.has(name, plain) or "Gather" not in kinds_of(variants.path(name, plain))
+    passes = {b: steps_of(variants, Candidate("cleaned", b), None, 0) for b in (richer, plain)}
+    assert passes[richer][0].parameters["passes"] == ["operator-forms", *more]
+    assert [step.parameters["passes"] for step in passes[plain]] == ([list(more)] if more else [])
+    undone = [e for e in ledger_of(variants, Candidate("cleaned", plain)) if e.rolled_back]
+    assert [(e.pass_name, e.wrong_in) for e in undone] == [("operator-forms", "openvino-cpu")]
+    assert not any(e.rolled_back for e in ledger_of(variants, Candidate("int8", richer)))
+
+
+def kinds_of(path):
+    return {node.op_type for node in onnx.load(path).graph.node}

@@ -34,6 +34,9 @@ SMALL_BYTES = SMALL_ELEMENTS * 4
 # Small in the file and big in memory (the first), or carrying what a quantized kernel needs.
 PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
+SPLIT_BY_INPUT, SPLIT_BY_NUMBER = 13, 18
+"""The opsets from which Split takes its sizes as an input, and their number as an attribute."""
+
 # onnx's reference, which does the folding, is wrong about them (docs/upstream.md).
 MISCOMPUTED = ("GlobalMaxPool", "LRN", "LogSoftmax", "LpNormalization", "OneHot")
 
@@ -100,10 +103,17 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
 
     class Sweep(FoldConstantsPass):  # type: ignore[misc, unused-ignore]
         def process_node(self, node: "ir.Node", is_function: bool) -> object:
+            if is_op(node, "SplitToSequence") and self._opset_imports.get("", 1) < SPLIT_BY_INPUT:
+                return None
             try:
-                return super().process_node(node, is_function)
+                found = super().process_node(node, is_function)
             except RuntimeError:  # what the folding of one operator raises, whatever the cause
                 return None
+            if found is not None and self._opset_imports.get("", 1) < SPLIT_BY_NUMBER:
+                for made in found.new_nodes:
+                    if is_op(made, "Split"):  # into equal parts, which is what one without sizes does there
+                        made.attributes.pop("num_outputs", None)
+            return found
 
         def new_initializer(self, node: "ir.Node", array: "np.ndarray[Any, Any]") -> "ir.Value | None":
             if node.outputs[0].is_graph_output() and not array.size:

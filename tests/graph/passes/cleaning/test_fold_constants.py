@@ -100,6 +100,27 @@ def test_a_node_that_cannot_be_folded_keeps_none_from_being_folded(make_model, k
     assert "Add" not in kinds(PASS.apply(make_model(text).ir, PassContext()).model)
 
 
+@pytest.mark.parametrize("opset", [16, 17, 18])
+@pytest.mark.parametrize(("size", "pieces"), [(2, 3), (4, 2)])
+def test_a_sequence_of_equal_parts_becomes_a_split(make_model, apply_pass, kinds, opset, size, pieces):
+    text = f"""g (float[2,6] x) => (float[2,{size}] y) {{
+        size = Constant <value_int = {size}> ()  parts = SplitToSequence <axis = 1> (x, size)
+        at = Constant <value_int = 0> ()  y = SequenceAt(parts, at) }}"""
+    model = make_model(text, opset=opset)
+    result = apply_pass(PASS, model, x=np.arange(12, dtype=np.float32).reshape(2, 6))
+    split = next(node for node in result.model.graph if node.op_type == "Split")
+    assert len(split.outputs) == pieces
+    assert "SplitToSequence" not in kinds(result.model)
+
+
+def test_below_opset_13_a_sequence_of_parts_stays(make_model, apply_pass, kinds):
+    text = """g (float[2,6] x) => (float[2,4] y) {
+        size = Constant <value_int = 4> ()  parts = SplitToSequence <axis = 1> (x, size)
+        at = Constant <value_int = 0> ()  y = SequenceAt(parts, at) }"""
+    result = apply_pass(PASS, make_model(text, opset=12), x=np.arange(12, dtype=np.float32).reshape(2, 6))
+    assert "SplitToSequence" in kinds(result.model)
+
+
 def test_what_the_reference_computes_wrongly_is_left_to_the_runtime(make_model, apply_pass, shaped, kinds):
     text = """g (float[2,2] x) => (float[2,5] y) {
         s = Shape(x)  depth = Constant <value_int = 5> ()  y = OneHot(s, depth, values) }"""

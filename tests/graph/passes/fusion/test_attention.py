@@ -134,6 +134,18 @@ def test_a_guard_against_no_numbers_goes_where_nothing_is_masked(make_model, app
     assert "fully masked rows are set to zero" in result.refused[0].reason
 
 
+@pytest.mark.parametrize("shape", ["2,2,3,4", "N,2,3,4", "2,2,T,4"])
+def test_operands_that_may_be_empty_stay_where_they_must_give_the_same(make_model, kinds, reasons, shape):
+    body = f"{TURN} a = MatMul(q, kt) {CONTEXT}"
+    model = make_model(FOUR.format(body).replace("2,2,3,4", shape), opset=23).ir
+    usual, strict = (PASS.apply(model, PassContext(empty_inputs=one)) for one in (False, True))
+    fixed = shape == "2,2,3,4"
+    assert kinds(usual.model) == ["Attention"]
+    assert usual.nonempty_only is not fixed
+    assert ("Attention" in kinds(strict.model)) is fixed
+    assert ("may be empty" in reasons(strict)) is not fixed
+
+
 def test_heads_within_the_batch_are_news(make_model, reasons):
     text = """g (float[4,3,4] q, float[4,5,4] k, float[4,5,4] v) => (float[4,3,4] c) {
         kt = Transpose <perm = [0,2,1]> (k) a = MatMul(q, kt) w = Softmax <axis = -1> (a) c = MatMul(w, v) }"""
