@@ -96,7 +96,7 @@ def _run(
 
 
 def _help_on(problem: UsageProblem, name: str) -> str:
-    """Where the help on what was misused is: of one command, where the problem is known to be in it."""
+    """A hint at the help of the command with the problem, or of the program where no command is known."""
     context = getattr(problem, "ctx", None)
     if context is not None and context.parent is not None:
         return f"See: {context.command_path} --help"
