@@ -14,9 +14,15 @@ pytest.importorskip("onnxruntime", reason="the models run")
 
 MODEL, DATA, BUNDLE = "'my models/conv net.onnx'", "'my models/data.npz'", "'my models/conv net.edgeopt'"
 INSIDE = "'conv net.edgeopt/model/conv net.onnx'"
-_RUN: set[str] = set()
+LONG = "edgeopt probe --deep"
+"""Takes seconds and is run in the tests of `edgeopt probe`."""
 DONE = {0, 4, 6}
 """Done, or a check that came out against what it checked."""
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
 
 # What is run; its exit code; the commands that it prints; the placeholders in these, of what nobody named.
 RESULTS = [
@@ -38,11 +44,22 @@ RESULTS = [
     (f"replay {BUNDLE} {MODEL} -o again.edgeopt", 0, "bench", ""),
     (f"profile import 'conv net.edgeopt' {MODEL}", 0, "replay", ""),
     (f"cost {BUNDLE} --price-per-hour 0.3", 0, "", ""),
-    (f"optimize {MODEL} --data {DATA} -o new.edgeopt --profile quick.toml", 0, "bench", ""),
+    slow(f"optimize {MODEL} --data {DATA} -o new.edgeopt --profile quick.toml", 0, "bench", ""),
     (f"optimize {MODEL} --data {DATA} -o plan.edgeopt --device device.json", 0, "optimize probe replay", "NEW"),
-    (f"quantize {MODEL} --data {DATA} -o int8.onnx --method int8", 0, "bench", ""),
+    slow(f"quantize {MODEL} --data {DATA} -o int8.onnx --method int8", 0, "bench", ""),
     ("ops --backend onnxruntime-cpu --quick --only Relu", 0, "probe", ""),
     ("cache", 0, "cache", ""),
+    (f"quantize {MODEL} --check-targets npu-openvino", 0, "", ""),
+    (f"run {BUNDLE} --data {DATA} -o outputs", 0, "", ""),
+    (f"graph {MODEL} -o graph.html", 0, "", ""),
+    (f"compare {MODEL} {MODEL} --backend-a onnxruntime-cuda", 6, "backends", ""),
+    (f"compare-calibrations {MODEL} --data {DATA}", 0, "", ""),
+    (f"profile diff {BUNDLE} 'my profile.toml'", 0, "", ""),
+    ("replay 'my profile.toml' 'my models/conv net.onnx' -o again.edgeopt", 0, "bench", ""),
+    ("sign --new-key 'other key'", 0, "trust", ""),
+    ("passes", 0, "", ""),
+    ("probe --record recorded", 0, "", ""),
+    ("bench relu.onnx --against relu.onnx@openvino-cpu --rounds 6 --min-speedup 1000", 4, "", ""),
 ]
 ERRORS = [
     (f"bench {MODEL} --rounds many", 2, "bench", ""),
@@ -57,6 +74,15 @@ ERRORS = [
     ("cost gone.json --price-per-hour 0.3", 3, "bench", "FILE MODEL"),
     ("bench 'my models/damaged.edgeopt'", 3, "", ""),
     ("verify relu.onnx", 3, "", ""),
+    (f"verify {BUNDLE} --trust 'my key.pub'", 3, "sign", "KEY"),
+    (f"replay {BUNDLE} relu.onnx -o again.edgeopt", 3, "optimize", "OUT"),
+    (f"analyze {MODEL} --profile-ops --backend onnxruntime-cuda", 5, "backends", ""),
+    (f"graph {MODEL}", 2, "graph", ""),
+    (f"optimize {MODEL} -o out.edgeopt --device quick.toml", 3, "probe", ""),
+    ("targets validate 'my camera.toml'", 3, "targets", ""),
+    ("cache clear --older-than x", 2, "cache", ""),
+    ("fleet status --url 127.0.0.1:9", 5, "run", ""),
+    ("bench compare device.json device.json", 3, "bench", "FILE MODEL"),
 ]
 # What is refused, a part of its hint, and the command with what the hint says.
 REMEDIES = [
@@ -65,8 +91,20 @@ REMEDIES = [
     (f"export {BUNDLE} --to onxx -o out", "'onnx'", f"export {BUNDLE} --to onnx -o out"),
     (f"simplify {MODEL} -o out.onnx --skip fold", "`edgeopt passes`", "passes"),
     ("probe --again", "--deep --again", "probe --help"),
-    (f"quantize {MODEL} -o out.onnx --floor 200dB", "30dB", f"quantize {MODEL} -o out.onnx --floor 30dB"),
     (
+        f"compare-calibrations {MODEL}",
+        "compare-calibrations --help",
+        f"compare-calibrations {MODEL} --data {DATA}",
+    ),
+    (
+        f"quantize {MODEL} -o out.onnx --method int8",
+        "--data",
+        f"quantize {MODEL} -o out.onnx --method int8-dynamic",
+    ),
+    (f"simplify {MODEL} -o {MODEL}", "another name", f"simplify {MODEL} -o another.onnx"),
+    ("targets new quick -o quick.toml", "another file", "targets new quick -o another.toml"),
+    slow(f"quantize {MODEL} -o out.onnx --floor 200dB", "30dB", f"quantize {MODEL} -o out.onnx --floor 30dB"),
+    slow(
         f"quantize {MODEL} --data {DATA} -o out.onnx --keep-float nonsense",
         "--sensitivity lists",
         f"quantize {MODEL} --data {DATA} --sensitivity",
@@ -89,6 +127,7 @@ def prepared(tmp_path_factory, conv_model, conv_data, relu_model, quick_profile)
         asked = f"optimize {MODEL} --data {DATA} -o {BUNDLE} --profile quick.toml"
         assert run(shlex.split(asked)) == 0
         shutil.copytree(models / "conv net.edgeopt", folder / "conv net.edgeopt")
+        assert run(["sign", "--new-key", "my key"]) == 0
         assert run(shlex.split(f"profile export {BUNDLE} -o 'my profile.toml'")) == 0
     return folder
 
@@ -125,12 +164,10 @@ def test_printed_commands_run_as_printed(place, capfd, monkeypatch, line, code, 
     if moved := re.search(r"^ +cd (.+)$", text, re.MULTILINE):
         monkeypatch.chdir(shlex.split(moved[1])[0])
     for each in commands:
-        if PLACEHOLDER.search(each):
+        if PLACEHOLDER.search(each) or each.startswith("edgeopt-agent") or each == LONG:
             assert refusal(each) == ""
-        elif each not in _RUN:
+        else:
             assert run(_short(shlex.split(each)[1:])) in DONE, f"{each}\n{capfd.readouterr().err}"
-        if each == "edgeopt probe --deep":  # takes seconds, and nothing of the folder
-            _RUN.add(each)
 
 
 @pytest.mark.parametrize(("line", "hint", "remedy"), REMEDIES)
@@ -143,9 +180,27 @@ def test_hint_of_an_error_leads_further(place, capfd, line, hint, remedy):
 def _short(arguments):
     """With limits that leave what is done as it is."""
     if arguments[0] == "bench" and arguments[1] != "--help":
-        return [*arguments, "--rounds", "6"]
+        return [*arguments, *([] if arguments[1] == "compare" else ["--rounds", "6", "--time-limit", "1"])]
     return (
         [*arguments, "--time-limit", "2"]
         if arguments[0] == "optimize" and "--help" not in arguments
         else arguments
     )
+
+
+@pytest.mark.slow
+def test_every_row_of_the_table_is_delivered_by_its_number_or_refused_with_the_reason(place, capfd, monkeypatch):
+    monkeypatch.delenv("EDGEOPT_CACHE_LIMIT")
+    searched = f"optimize {MODEL} --data {DATA} --profile quick.toml --time-limit 20"
+    assert run(shlex.split(f"{searched} -o new.edgeopt")) == 0
+    text = capfd.readouterr().out
+    numbers = re.findall(r"^ *(\d+)[* ] ", text, re.MULTILINE)
+    told = re.search(r"as small: ([\d, ]+); deliver another with --pick N\.", " ".join(text.split()))
+    front = told[1].split(", ") if told else ["1"]
+    codes = {}
+    for number in numbers:
+        codes[number] = run(shlex.split(f"{searched} -o picked.edgeopt --pick {number}"))
+        said = capfd.readouterr()
+        assert codes[number] == 0 or number not in front, said.err
+        assert codes[number] in {0, 2, 6}, said.err
+    assert len(codes) > 3
