@@ -179,7 +179,7 @@ def verify_signature(folder: Path, keys: Sequence[PublicKey], place: str = "BUND
     """The id of the key, one of these, that signed this very manifest; raises BundleError otherwise.
 
     It vouches for the manifest; `check_manifest` must still say that the files are those of the manifest.
-    `place`: of the bundle, as a command names it.
+    `place`: the bundle as a command names it.
     """
     if not (folder / SIGNATURE).exists():
         raise BundleError(
