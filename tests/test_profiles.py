@@ -309,8 +309,10 @@ def test_a_mistake_is_one_sentence_with_the_place_and_what_is_right(write, text,
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(ProfileError, match="cannot be read"):
+    with pytest.raises(ProfileError, match="There is no profile at"):
         load_profile(tmp_path / "missing.toml")
+    with pytest.raises(ProfileError, match="cannot be read"):
+        load_profile(tmp_path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ProfileError, match="not UTF-8"):
         load_profile(tmp_path / "binary.toml")

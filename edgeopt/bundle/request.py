@@ -1,5 +1,6 @@
 """What `edgeopt run`, `edgeopt verify` and `edgeopt sign` are asked."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -57,9 +58,11 @@ class SignRequest(msgspec.Struct, frozen=True):
 def what_to_sign(request: SignRequest) -> tuple[Path, Path]:
     """The bundle and the key; raises UsageError where one of them is missing."""
     if request.bundle is None or request.key is None:
+        bundle = "BUNDLE" if request.bundle is None else shlex.quote(str(request.bundle))
+        key = "KEY" if request.key is None else shlex.quote(str(request.key))
         raise UsageError(
             "Signing needs a bundle and a key.",
-            "Run: edgeopt sign BUNDLE --key K. To create a key: edgeopt sign --new-key PATH",
+            f"Run: edgeopt sign {bundle} --key {key}. To create a key: edgeopt sign --new-key PATH",
         )
     return request.bundle, request.key
 

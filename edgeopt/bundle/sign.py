@@ -175,14 +175,15 @@ def claimed_sequence(folder: Path) -> int:
     return int(found[1] or 0) if found else 0
 
 
-def verify_signature(folder: Path, keys: Sequence[PublicKey]) -> str:
+def verify_signature(folder: Path, keys: Sequence[PublicKey], place: str = "BUNDLE") -> str:
     """The id of the key, one of these, that signed this very manifest; raises BundleError otherwise.
 
     It vouches for the manifest; `check_manifest` must still say that the files are those of the manifest.
+    `place`: the bundle as a command names it.
     """
     if not (folder / SIGNATURE).exists():
         raise BundleError(
-            f"The bundle '{folder.name}' is not signed.", "Sign it with: edgeopt sign BUNDLE --key KEY"
+            f"The bundle '{folder.name}' is not signed.", f"Sign it with: edgeopt sign {place} --key KEY"
         )
     envelope = _envelope(folder)
     manifest = (folder / FILE).read_bytes()

@@ -53,6 +53,13 @@ def check_target(out: Path, sources: Sequence[Path] = ()) -> None:
         raise UsageError(f"The folder '{parent}' cannot be written to.", "Choose another place for -o.")
 
 
+def free_place(name: str, *sources: Path) -> Path:
+    """NAME.edgeopt in this folder, or another name where a bundle would replace what it is made from."""
+    out = Path(f"{name}.edgeopt")
+    is_taken = any(each.resolve().is_relative_to(out.resolve()) for each in sources)
+    return Path(f"{name}-again.edgeopt") if is_taken else out
+
+
 @contextmanager
 def draft(out: Path) -> Iterator[Path]:
     """A hidden folder beside the target to write in; gone afterwards unless it was published."""

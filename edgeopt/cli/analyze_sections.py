@@ -290,7 +290,7 @@ def coverage(analysis: "Analysis") -> Section | None:
         )
     )
     titles = columns("backend", "version", ">nodes it runs", ">boundaries", "the rest")
-    note = "Nodes are counted as the runtime sees them. What else could run models: edgeopt backends"
+    note = "Nodes as the runtime counts them. What else could run models: edgeopt backends"
     return section("Backends on this device", Table(titles, found, note))
 
 

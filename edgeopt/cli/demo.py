@@ -3,6 +3,8 @@
 import shlex
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.demo.request import Request
@@ -53,7 +55,7 @@ def show(result: "Demo") -> list[Block]:
     )
     return [
         Words(f"Device: {where}; target {outcome.target}"),
-        section("", *show_outcome(outcome)),
+        section("", *show_outcome(msgspec.structs.replace(outcome, is_cached=False))),  # it has no --pick
         section("", Table(columns("what was gained", "before", "after", "why"), gains) if gains else None),
         section("", Words(result.accuracy), *lines(map(_loss, result.losses))),
         section("", Commands(use)),

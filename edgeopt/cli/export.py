@@ -1,5 +1,6 @@
 """`edgeopt export`: a bundle in a form that other programs run."""
 
+import shlex
 from typing import TYPE_CHECKING
 
 from edgeopt import units
@@ -49,9 +50,12 @@ def _export(request: Request, emit: "Emit") -> "Exported":
     if request.to:
         format_named(request.to)  # a word that is no format is said before what is missing
     if request.bundle is None or not request.to or request.out is None:
+        bundle = "BUNDLE" if request.bundle is None else shlex.quote(str(request.bundle))
+        out = "DIR" if request.out is None else shlex.quote(str(request.out))
         raise UsageError(
             "An export needs a bundle, a format and a folder.",
-            "Like this: edgeopt export BUNDLE --to runner -o DIR; --list shows the formats.",
+            f"Run: edgeopt export {bundle} --to {request.to or 'FORMAT'} -o {out}. See the formats: edgeopt "
+            "export --list",
         )
     return export(request.bundle, request.to, request.out, emit, request.max_batch_size)
 
@@ -76,5 +80,5 @@ def show(result: "Exported") -> list[Block]:
         said.append(f"Checked: {agreement(result.accuracy_db, against=True)} on {samples} ({needed}).")
     if result.not_checked:
         said.append(f"Not checked: {result.not_checked}")
-    use = Commands(tuple(("", line) for line in result.use))
+    use = Commands((("", f"cd {shlex.quote(result.out)}"), *(("", line) for line in result.use)))
     return [*lines(said), Listed(tuple(result.notes)), Words("Use it:"), use]

@@ -1,9 +1,10 @@
 """The lines that follow a result: how to use the file, and how to measure it as it was proved."""
 
+import re
 import shlex
 from pathlib import Path
 
-from edgeopt.commands.documents.blocks import Block, Commands, section
+from edgeopt.commands.documents.blocks import Block, Commands, Words, section
 
 
 def next_steps(
@@ -27,6 +28,12 @@ def next_steps(
             )
         ),
     )
+
+
+def as_commands(text: str) -> Block:
+    """Each command of a text on a line of its own, which is never folded; a colon is before each."""
+    found = re.findall(r"(?:^|, or )((?:(?!: edgeopt ).)+:) (edgeopt .+?)(?=, or [\w ]+: edgeopt |$)", text)
+    return Commands(tuple((why[0].upper() + why[1:], command) for why, command in found)) if found else Words(text)
 
 
 def _quoted(text: str) -> str:

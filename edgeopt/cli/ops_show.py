@@ -86,7 +86,7 @@ def _told(model: Compatibility) -> Iterator[str]:
         f"Fastest for the dominant operators ({', '.join(quickest.operators)}: {quickest.share:.0%} "
         f"of the operations): {ordered[0][0]}; {others}, over {quickest.cases} cases."
     )
-    yield "Runtimes fuse operators, so a whole model may differ: edgeopt bench measures it."
+    yield "Runtimes fuse operators, so a whole model may differ. Measure it with: edgeopt bench MODEL"
 
 
 def _longer(relative: float) -> str:

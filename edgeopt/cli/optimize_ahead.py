@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import execute
+from edgeopt.cli.next_steps import as_commands
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, lines, section
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
@@ -63,10 +64,10 @@ def show(plan: "Ahead") -> list[Block]:
         f"samples{(' set aside' if plan.set_aside else '')}, run here on {plan.judged_with}; floor "
         f"{plan.floor_db:g} dB; target {plan.target}; {plan.seconds:.0f} s."
     )
-    said = lines([plan.basis, real, f"Bundle: {plan.bundle}", *plan.finish])
+    said = lines([plan.basis, real, f"Bundle: {plan.bundle}"])
     return [
         Table(columns("candidate", ">predicted", ">accuracy", "why"), tuple(rows)),
-        section("", Words(plan.summary, "strong"), *said),
+        section("", Words(plan.summary, "strong"), *said, *map(as_commands, plan.finish)),
     ]
 
 

@@ -9,7 +9,7 @@ from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.commands.documents.blocks import Block, Column, Listed, Row, Table, Words, columns, lines
+from edgeopt.commands.documents.blocks import Block, Column, Commands, Listed, Row, Table, Words, columns, lines
 from edgeopt.commands.replay.request import DiffRequest, ExportRequest, ImportRequest
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def show_imported(result: "Imported") -> list[Block]:
     if result.changes:
         found.append(Words("This device differs from the one that it was proved on:"))
         found.append(Listed(tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)))
-    return [*found, Words(f"Make the bundle: {result.command}")]
+    return [*found, Commands((("Make the bundle:", result.command),))]
 
 
 def show_difference(result: "Difference") -> list[Block]:

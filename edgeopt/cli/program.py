@@ -82,8 +82,7 @@ def _run(
         with writing_to(standard_output()):  # of the help, which no command prints
             code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except UsageProblem as problem:
-        hint = f"See: {name} --help, or {name} COMMAND --help"
-        return _misused(events.Error("usage", problem.format_message(), hint), heard, arguments)
+        return _misused(events.Error("usage", problem.format_message(), _help_on(problem, name)), heard, arguments)
     except DiskFullError as error:
         heard.finish()
         fail(events.Error(error.code, error.message, error.hint), json=False)
@@ -94,6 +93,14 @@ def _run(
     except KeyboardInterrupt:
         return EXIT_CANCELLED
     return code if isinstance(code, int) else 0
+
+
+def _help_on(problem: UsageProblem, name: str) -> str:
+    """A hint at the help of the command with the problem, or of the program where no command is known."""
+    context = getattr(problem, "ctx", None)
+    if context is not None and context.parent is not None:
+        return f"See: {context.command_path} --help"
+    return f"See: {name} --help, or {name} COMMAND --help"
 
 
 def order_commands(group: TyperGroup, order: Sequence[str]) -> None:

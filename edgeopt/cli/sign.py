@@ -1,5 +1,6 @@
 """`edgeopt sign`: vouches for a bundle with a key, and makes keys."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,12 +61,13 @@ def show(result: "Signed") -> list[Block]:
 
 
 def show_key(result: "NewKey") -> list[Block]:
+    public = shlex.quote(Path(result.public_key_file).name)
     return [
         Words(f"New key {result.key_id}"),
         Listed(
             (
                 f"private: {result.private_key_file}  (keep it secret; only its file mode protects it)",
-                f"public:  {result.public_key_file}  (on each device: edgeopt-agent trust add FILE)",
+                f"public:  {result.public_key_file}  (on each device: edgeopt-agent trust add {public})",
             )
         ),
     ]

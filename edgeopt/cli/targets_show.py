@@ -2,7 +2,18 @@
 
 import shlex
 
-from edgeopt.commands.documents.blocks import Block, Marked, Mood, Row, Table, Words, columns, lines, section
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Commands,
+    Marked,
+    Mood,
+    Row,
+    Table,
+    Words,
+    columns,
+    lines,
+    section,
+)
 from edgeopt.commands.targets.records import Shown, TargetList, Validated, Written
 
 
@@ -13,11 +24,14 @@ def show_list(result: TargetList) -> list[Block]:
         mood: Mood = "strong" if verdict.chosen or verdict.used else "" if verdict.fits else "faint"
         rows.append(Row((verdict.name, state, verdict.title, verdict.reason), mood))
     uses = tuple(Row((use.name, use.title)) for use in result.uses)
-    hint = "One in full: edgeopt targets show NAME. For a use: edgeopt optimize MODEL -o OUT --profile NAME"
+    more = (
+        ("One in full:", "edgeopt targets show NAME"),
+        ("For a use:", "edgeopt optimize MODEL -o OUT --profile NAME"),
+    )
     return [
         Table(columns("=Target", "!", "What it is", "Why"), tuple(rows)),
         section("", Table(columns("=For a use", "What it trades"), uses)),
-        section("", Words(hint, "faint")),
+        section("", Commands(more)),
     ]
 
 
@@ -55,13 +69,14 @@ def show_validated(checked: Validated) -> tuple[Block, ...]:
 
 
 def show_written(written: Written) -> tuple[Block, ...]:
-    return lines(
-        [
-            f"Wrote {written.path}, which extends {written.extends}.",
-            f"Change what differs, then: edgeopt targets validate {shlex.quote(str(written.path))}",
-            f"Use it with: edgeopt optimize MODEL -o OUT --profile {shlex.quote(str(written.path))}",
-        ]
+    path = shlex.quote(str(written.path))
+    use = Commands(
+        (
+            ("Change what differs, then:", f"edgeopt targets validate {path}"),
+            ("Use it with:", f"edgeopt optimize MODEL -o OUT --profile {path}"),
+        )
     )
+    return Words(f"Wrote {written.path}, which extends {written.extends}."), use
 
 
 def _fits(fits: bool, reason: str, lacking: str | None) -> str:

@@ -11,6 +11,7 @@ from edgeopt.bundle.request import VerifyRequest
 from edgeopt.cli.console import JsonFlag, execute, fail
 from edgeopt.cli.from_request import asks
 from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
+from edgeopt.cli.next_steps import as_commands
 from edgeopt.commands.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
 from edgeopt.errors import VerificationError
 
@@ -55,7 +56,7 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
     execute("verify", work, _markdown if markdown else show, json)
     error = stale(made[0]) if request.fail_on_stale or request.require_faster else None
     if error is None and request.require_faster:
-        error = not_faster(made[0])
+        error = not_faster(made[0], request.model)
     if error is None:
         return
     if not json:  # programs read `status` in the result, which is the last line
@@ -75,14 +76,14 @@ def stale(result: "Check") -> VerificationError | None:
     return VerificationError(why, result.refresh)
 
 
-def not_faster(result: "Check") -> VerificationError | None:
+def not_faster(result: "Check", model: Path | None) -> VerificationError | None:
     """Why `--require-faster` fails."""
     if result.speed == "faster":
         return None
-    name = Path(result.bundle).name
+    name, source = Path(result.bundle).name, "MODEL" if model is None else shlex.quote(str(model))
     return VerificationError(
         f"'{name}' is not proved faster than its source. {result.speed_words}",
-        f"Measure it here: edgeopt replay {shlex.quote(result.bundle)} MODEL -o NEW --measure",
+        f"Measure it here: edgeopt replay {shlex.quote(result.bundle)} {source} -o NEW --measure",
     )
 
 
@@ -93,8 +94,8 @@ def show(result: "Check") -> list[Block]:
         return [*lines(said)]
     said.append(f"Speed: {result.speed_words}")
     changes = tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)
-    refresh = [result.refresh] if changes else []
-    return [*lines([*said, _verdict(result)]), Listed(changes), *lines(refresh)]
+    refresh = [as_commands(result.refresh)] if changes else []
+    return [*lines([*said, _verdict(result)]), Listed(changes), *refresh]
 
 
 def _markdown(result: "Check") -> str:
@@ -116,7 +117,7 @@ def _markdown(result: "Check") -> str:
     if result.changes:
         changed = rows(*((each.part, each.then, each.now) for each in result.changes))
         blocks.append(Table(columns("changed", "when it was proved", "here"), changed))
-        blocks.append(Words(result.refresh))
+        blocks.append(as_commands(result.refresh))
     blocks += lines([machine_line(machine_of(probe()))])
     return page(f"edgeopt verify: {Path(result.bundle).name}", blocks, level=2)
 

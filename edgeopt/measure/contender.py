@@ -1,5 +1,6 @@
 """The sides of a contest as requested, and the contenders: their loaded trials."""
 
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from glob import escape
@@ -117,6 +118,16 @@ def _size_bytes(path: Path) -> int:
         return 0
 
 
+def how_to_check(side: Side) -> str:
+    """A hint for a side that failed without one."""
+    place = shlex.quote(side.subject or side.load.model_path)
+    if side.load.backend == "bundle":
+        return f"Check the bundle: edgeopt verify {place}"
+    if side.load.backend in {"command", "url"}:
+        return "Check that it runs by itself."
+    return f"Check the model: edgeopt analyze {place}"
+
+
 def enter(
     host: TrialHost, name: str, load: Load, timeout_s: float | None = None, concurrency: int = 1
 ) -> Contender:
@@ -148,7 +159,7 @@ def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> C
     except TrialError as error:
         raise TrialError(
             f"'{side.name}' {error.message.rstrip('.')}.",
-            error.hint or "Check the file with `edgeopt verify` or its runtime.",
+            error.hint or how_to_check(side),
             error.code,
             error.ending,
         ) from None

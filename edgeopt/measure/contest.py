@@ -14,7 +14,7 @@ import msgspec
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Unavailable
-from edgeopt.measure.contender import Side
+from edgeopt.measure.contender import Side, how_to_check
 from edgeopt.measure.host import NOT_STARTED, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.gauges import Gauges
@@ -202,9 +202,7 @@ class _Contest:
         if self._running:
             return
         errors = [t.error for t in failed if t.error]
-        hint = next(
-            (e.hint for e in errors if e.hint), "Check the file with `edgeopt verify`, or its own runtime."
-        )
+        hint = next((e.hint for e in errors if e.hint), how_to_check(failed[0].side))
         codes = {e.code for e in errors}
         raise TrialError(f"{said}.", hint, codes.pop() if len(codes) == 1 else "")
 

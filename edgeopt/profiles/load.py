@@ -1,6 +1,8 @@
 """Reads profiles: the file, what it extends, and where each of its values comes from."""
 
 import os
+import re
+import shlex
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -110,6 +112,10 @@ def _read(path: Path) -> Tables:
     try:
         stamp = path.stat()
         return _parsed(path, stamp.st_mtime_ns, stamp.st_size)
+    except FileNotFoundError as error:
+        name = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "NAME"
+        new = shlex.join(["edgeopt", "targets", "new", name, "-o", str(path)])
+        raise ProfileError(f"There is no profile at '{path}'.", f"Check the path, or create it: {new}") from error
     except OSError as error:
         raise ProfileError(f"{path}: the profile cannot be read: {error.strerror}.", SHIPPED_HINT) from error
     except UnicodeDecodeError as error:

@@ -36,8 +36,8 @@ def _has_operators(file: Inventory) -> bool:
     return bool(file.integer_operators)
 
 
-_OPEN = "Fix them first: edgeopt quantize {shapes}"
-_PAIRS = "Quantize with pairs around floats: edgeopt quantize --method int8"
+_OPEN = "Fix them when you quantize: {shapes}"
+_PAIRS = "Quantize with pairs around floats: --method int8"
 
 RULES: tuple[Rule, ...] = (
     # TensorRT, "Working with Quantized Types": symmetric, signed; its ONNX parser wants zero points of zero.

@@ -92,7 +92,9 @@ def prepare(settings: Settings, place: Place, stack: ExitStack) -> tuple[Prepare
     baseline = first_running(ground, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
     standard = _standard(settings, given, attached, ground, baseline)
-    today = None if settings.baseline is None else running_today(settings.baseline, facts, ground, place.maker)
+    today = None
+    if settings.baseline is not None:
+        today = running_today(settings.baseline, settings.model, facts, ground, place.maker)
     _warn_of_the_target(asked, profile, absent, place)
     _warn_of_the_data(given, standard, notes)
     if given.shaped is not None:

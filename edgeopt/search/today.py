@@ -27,9 +27,9 @@ _FOLDER = "today"
 _OF_THIS_MODEL = "Give a deployment of this model as --baseline."
 
 
-def running_today(path: Path, facts: Inspected, ground: Ground, maker: Maker) -> Bundle:
+def running_today(path: Path, model: Path, facts: Inspected, ground: Ground, maker: Maker) -> Bundle:
     """`facts`: of the source. UsageError where it is of another model, or cannot run the samples."""
-    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, ground, maker)
+    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, ground, maker)
     described = current.deployment
     for kind, theirs, ours in (
         ("takes", described.inputs, facts.inputs),
@@ -54,11 +54,12 @@ def is_wrapped(current: Bundle, folder: Path) -> bool:
     return current.folder == folder / _FOLDER
 
 
-def _wrapped(path: Path, ground: Ground, maker: Maker) -> Bundle:
+def _wrapped(path: Path, model: Path, ground: Ground, maker: Maker) -> Bundle:
     if path.suffix == ".toml":
+        replay = ["edgeopt", "replay", str(path), str(model), "-o", str(write.free_place(path.stem))]
         raise UsageError(
             f"'{path.name}' is a deployment profile, which cannot run.",
-            f"Build its bundle first: edgeopt replay {shlex.quote(str(path))} MODEL -o TODAY.edgeopt",
+            f"Build its bundle first: {shlex.join(replay)}",
         )
     if not path.exists():
         raise ModelError(f"There is nothing at '{path}'.", "Check its path.")

@@ -44,21 +44,21 @@ def test_the_version(said):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "sentence", "command"),
     [
-        (("dance",), "No such command 'dance'."),
-        (("run", "--port", "70000"), "Invalid value for '--port'"),
-        (("run", "--soak-seconds", "inf"), "Invalid value for '--soak-seconds'"),
-        (("run", "--log-level", "shout"), "Invalid value for '--log-level'"),
-        (("deploy",), "Missing argument"),
-        (("trust", "add"), "Missing argument"),
+        (("dance",), "No such command 'dance'.", ""),
+        (("run", "--port", "70000"), "Invalid value for '--port'", "run "),
+        (("run", "--soak-seconds", "inf"), "Invalid value for '--soak-seconds'", "run "),
+        (("run", "--log-level", "shout"), "Invalid value for '--log-level'", "run "),
+        (("deploy",), "Missing argument", "deploy "),
+        (("trust", "add"), "Missing argument", "trust add "),
     ],
 )
-def test_wrong_usage_is_a_sentence_with_a_next_step(said, arguments, sentence):
+def test_wrong_usage_is_a_sentence_with_a_next_step(said, arguments, sentence, command):
     code, out, err = said(*arguments)
     assert (code, out) == (2, "")
     assert sentence in err
-    assert "edgeopt-agent --help" in err.splitlines()[-1]
+    assert err.splitlines()[-1].startswith(f"  See: edgeopt-agent {command}--help")
 
 
 def test_starting_the_program_loads_no_runtime_and_no_numbers():

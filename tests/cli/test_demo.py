@@ -8,6 +8,7 @@ from edgeopt.cli.demo import show
 from edgeopt.commands.demo.demo import Demo, accuracy_sentence, gains_and_losses
 from edgeopt.commands.documents.terminal import write
 from edgeopt.hw.probe import probe
+from edgeopt.search.delivering.front import front_of
 from tests.commands.report.evidence import memory, outcome
 
 
@@ -46,6 +47,12 @@ def test_a_loss_is_not_in_the_list_of_gains(shown):
 def test_equal_outputs_are_a_proper_sentence(shown):
     assert "Accuracy: equal to the source model on " in shown(200.0)
     assert "200.0 dB" not in shown(200.0)
+
+
+def test_no_option_is_offered_that_the_command_does_not_have(shown):
+    text = shown(is_cached=True, front=front_of(outcome().candidates))
+    assert "Pareto front" in text
+    assert "--pick" not in text
 
 
 def test_a_search_that_keeps_the_model_gains_nothing():

@@ -10,6 +10,7 @@ from edgeopt.measure.contender import (
     ask,
     enter,
     enter_side,
+    how_to_check,
     load_patience_s,
     save_outputs,
 )
@@ -132,3 +133,16 @@ def test_a_bundle_has_as_long_as_the_backend_in_it(tmp_path):
 
 def test_what_is_no_file_has_the_usual_time():
     assert load_patience_s(Load("url", "http://127.0.0.1:1/v2/models/m", {}, "")) == 60
+
+
+@pytest.mark.parametrize(
+    ("backend", "path", "hint"),
+    [
+        ("bundle", "my models/a.edgeopt", "Check the bundle: edgeopt verify 'my models/a.edgeopt'"),
+        ("onnxruntime-cpu", "a.onnx", "Check the model: edgeopt analyze a.onnx"),
+        ("command", "python mine.py", "Check that it runs by itself."),
+    ],
+)
+def test_hint_for_a_failed_side_fits_what_it_is(load_null, backend, path, hint):
+    load = msgspec.structs.replace(load_null(), backend=backend, model_path=path)
+    assert how_to_check(Side("mine", load)) == hint

@@ -150,7 +150,7 @@ def test_a_profile_is_found_by_file_before_by_name(device, tmp_path, monkeypatch
     ("named", "says", "hint"),
     [
         ("realtim", "There is no profile 'realtim'", "Did you mean 'realtime'?"),
-        ("nowhere.toml", "nowhere.toml: the profile cannot be read", "comment"),
+        ("nowhere.toml", "There is no profile at 'nowhere.toml'", "edgeopt targets new nowhere"),
     ],
 )
 def test_a_profile_that_is_not_there(device, named, says, hint):

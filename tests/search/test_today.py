@@ -30,5 +30,5 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
             place.mkdir()
             ground = Ground(host, place, samples)
             with pytest.raises(EdgeoptError, match=said) as caught:
-                running_today(given, facts, ground, maker)
+                running_today(given, model, facts, ground, maker)
             assert caught.value.exit_code in {2, 3}

@@ -100,17 +100,6 @@ def test_links_in_documents_lead_to_files(document):
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
-def test_documents_name_only_commands_that_exist():
-    named = set()
-    for document in DOCUMENTS:
-        text = (ROOT / document).read_text()
-        blocks = re.findall(r"^```$(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-        named |= set(re.findall(r"^edgeopt ([a-z]+)", "\n".join(blocks), flags=re.MULTILINE))
-        named |= set(re.findall(r"`edgeopt ([a-z]+)", text))
-    assert len(named) > 3
-    assert named <= set(COMMANDS)
-
-
 def test_the_readme_lists_every_command():
     text = (ROOT / "README.md").read_text()
     assert [command for command in COMMANDS if f"| `edgeopt {command}` |" not in text] == []

@@ -165,7 +165,10 @@ class _Control:
         text = request.headers.get("content-length", "")
         if not text.isdecimal():
             raise RefusedError(
-                411, "no-length", "A bundle must be sent with Content-Length.", "edgeopt-agent deploy does so."
+                411,
+                "no-length",
+                "A bundle must be sent with Content-Length.",
+                "Deploy with: edgeopt-agent deploy BUNDLE",
             )
         length, most = int(text), self._slots.first.site.settings.max_bundle_bytes
         if length > most:

@@ -1,5 +1,6 @@
 """Whether a bundle is sound, still right, and still proved for this device."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -59,7 +60,9 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)
     files = len(check_manifest(bundle.folder).files)
-    signed_by = verify_signature(bundle.folder, keys) if keys else claimed_key(bundle.folder)
+    signed_by = (
+        verify_signature(bundle.folder, keys, shlex.quote(str(path))) if keys else claimed_key(bundle.folder)
+    )
     emit(Progress("running golden samples", bundle.deployment.run.backend))
     with load(path, fallback=False) as session:
         found = answer_golden(bundle, session)
@@ -85,7 +88,7 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
         trusted=bool(keys),
         status="stale" if changes else "valid",
         changes=changes,
-        refresh=how_to_refresh(changes, path.name),
+        refresh=how_to_refresh(changes, str(path), str(model or "")),
         held_against=_held_against(bundle.deployment),
         predicted=bundle.deployment.predicted is not None,
         evidence=_evidence(bundle.deployment),

@@ -33,16 +33,16 @@ def changes_since(deployment: Deployment, device: Device) -> tuple[Changed, ...]
     )
 
 
-def how_to_refresh(changes: tuple[Changed, ...], bundle: str) -> str:
-    """A sentence for people; empty where nothing changed."""
+def how_to_refresh(changes: tuple[Changed, ...], bundle: str, model: str = "") -> str:
+    """A sentence for people; empty where nothing changed. `model`: the source, where it is known."""
     if not changes:
         return ""
-    bundle = shlex.quote(bundle)
+    bundle, model = shlex.quote(bundle), shlex.quote(model) if model else "MODEL"
     if any(each.part == SOURCE for each in changes):
-        return f"Search again with the changed model: edgeopt optimize MODEL -o {bundle}"
+        return f"Search again with the changed model: edgeopt optimize {model} -o {bundle}"
     return (
-        f"Prove it again on this device: edgeopt replay {bundle} MODEL -o NEW --measure, or search "
-        "again: edgeopt optimize MODEL -o NEW"
+        f"Prove it again on this device: edgeopt replay {bundle} {model} -o NEW --measure, or search "
+        f"again: edgeopt optimize {model} -o NEW"
     )
 
 

@@ -70,7 +70,7 @@ def other_side(text: str, first: Named) -> Named:
     if backend in {b.name for b in BACKENDS}:
         return _allowed(replace(first, backend=backend, options=read_options(more)))
     if "@" not in text and not Path(text).suffix:
-        hint = nearest(backend, [b.name for b in BACKENDS], "edgeopt backends lists the backends.")
+        hint = nearest(backend, [b.name for b in BACKENDS], "List them: edgeopt backends")
         raise UsageError(f"There is no model, bundle or backend '{text}'.", hint)
     return _as_made(_allowed(_whole(text)))
 

@@ -61,7 +61,7 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
         # Models that no installed runtime runs can still be compared as graphs.
         if first.model is None or second.model is None:
             raise
-        return _without_answers(floor_db, (first, second), error.message)
+        return _without_answers(floor_db, (first, second), f"{error.message.rstrip('.')}. {error.hint}")
     ports = _ports(first, backends[0]), _ports(second, backends[1])
     sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
     data = str(request.data) if request.data else "made up"

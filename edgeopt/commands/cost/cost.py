@@ -134,8 +134,8 @@ def _notes(costs: Sequence[Cost]) -> tuple[str, ...]:
     if guessed:
         notes.append(
             f"The throughput of {', '.join(guessed)} is 1 / median latency, one request at a time: a "
-            "device may do more with concurrent requests or batches; edgeopt cost --measure "
-            "--concurrency 1,2,4 measures that."
+            "device may do more with concurrent requests or batches. Measure that with "
+            "--measure --concurrency 1,2,4."
         )
     notes += [f"{each.name}: {note}" for each in costs if (note := baselines_disagree(each.measured))]
     return tuple(notes)

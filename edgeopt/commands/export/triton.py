@@ -38,7 +38,7 @@ def write(order: Order, folder: Path) -> Made:
     made = Made(
         use=[
             "tritonserver --model-repository=.",
-            f"edgeopt bench {name}.edgeopt --against http://127.0.0.1:8000/v2/models/{name}",
+            f"edgeopt bench BUNDLE --against http://127.0.0.1:8000/v2/models/{name}",
         ]
     )
     config = _onnxruntime(order, place, made) if runtime == ONNXRUNTIME else _openvino(order, place, made)
@@ -49,6 +49,7 @@ def write(order: Order, folder: Path) -> Made:
     return made
 
 
+_FIX_SHAPES = "Optimize a model with fixed shapes: edgeopt simplify MODEL -o FIXED.onnx --shape NAME=1x3x224x224"
 _HEAD = "# Written by `edgeopt export --to triton`; README.md says what it does not carry.\n"
 
 
@@ -154,7 +155,7 @@ def _sayable(
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
     reason = unsaid([*inputs, *outputs])
     if reason:
-        raise refuse(order, NAME, reason, "Fix the shapes first: edgeopt simplify --shape NAME=1x3x224x224")
+        raise refuse(order, NAME, reason, _FIX_SHAPES)
     return inputs, outputs
 
 

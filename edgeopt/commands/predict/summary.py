@@ -124,7 +124,7 @@ def _basis(best: Place) -> str:
 
 
 def _finish(plan: Plan) -> tuple[str, ...]:
-    data = " --data DATA" if plan.wishes.data is not None else ""
+    data = f" --data {shlex.quote(plan.wishes.data.name)}" if plan.wishes.data is not None else ""
     model, bundle = shlex.quote(plan.wishes.model.name), shlex.quote(plan.wishes.out.name)
     floor = f" --floor {plan.wishes.floor_db:g}dB" if data else ""
     replay = f"edgeopt replay {bundle} {model}{data} -o NEW --measure"

@@ -14,6 +14,7 @@ from edgeopt.bundle.deployment import LARGEST_BYTES, Deployment, Record, read_de
 from edgeopt.bundle.durable import publish_file
 from edgeopt.bundle.processing.words import said_of as in_words
 from edgeopt.bundle.runtime.staleness import Changed, changes_since
+from edgeopt.bundle.write import free_place
 from edgeopt.commands.replay.embedding import packed
 from edgeopt.commands.replay.processing import embedded
 from edgeopt.commands.replay.profile import Profile, model_place, read_profile
@@ -114,7 +115,7 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),
         command=shlex.join(
-            ["edgeopt", "replay", str(path), str(given), "-o", f"{deployment.name}.edgeopt", "--measure"]
+            ["edgeopt", "replay", str(path), str(given), "-o", str(free_place(deployment.name, path)), "--measure"]
         ),
     )
 

@@ -1,6 +1,7 @@
 """`edgeopt replay`: the bundle of a deployment profile again, from the source model, without searching."""
 
 import os
+import shlex
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,7 +111,7 @@ def source_of(path: Path, deployment: Deployment) -> "Model":
         raise ModelError(
             f"'{path.name}' is not the model that the bundle was made from: that was '{told.name}' with the "
             f"digest {told.sha256[:12]}..., and this one has {model.digest[:12]}...",
-            "Give that model; for another one, run `edgeopt optimize`.",
+            f"Give that model, or optimize this one: edgeopt optimize {shlex.quote(str(path))} -o OUT",
         )
     return model
 

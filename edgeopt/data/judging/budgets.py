@@ -16,8 +16,8 @@ def floor_from(text: str, beside_metric: bool = False) -> float:
     if name == TASK_BUDGET and not beside_metric:
         raise UsageError(
             f"The budget '{TASK_BUDGET}' ({BUDGETS_DB[TASK_BUDGET]:g} dB) is only allowed with a task metric.",
-            f"Choose balanced ({BUDGETS_DB['balanced']:g} dB), or compare answers with labels: edgeopt "
-            f"quantize --metric top1-labels --max-drop 1% --floor {TASK_BUDGET}",
+            f"Choose balanced ({BUDGETS_DB['balanced']:g} dB), or compare answers with "
+            f"labels: --metric top1-labels --max-drop 1% --floor {TASK_BUDGET}",
         )
     if name in BUDGETS_DB:
         return BUDGETS_DB[name]

@@ -1,5 +1,6 @@
 """Runs models on samples, each runtime in a process of its own: one that crashes is a reason, and no end."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +68,8 @@ class Runs:
         if not reasons:
             raise MissingExtraError(missing[0] if missing else "cpu", "Quantizing a model")
         raise ModelError(
-            f"No installed runtime can load the model. {' '.join(reasons)}", "Check it with: edgeopt analyze"
+            f"No installed runtime can load the model. {' '.join(reasons)}",
+            f"Check it with: edgeopt analyze {shlex.quote(str(path))}",
         )
 
     @property

@@ -243,9 +243,7 @@ def _kept(layers: Sequence[Layer], patterns: Sequence[str]) -> tuple[Layer, ...]
             names = ", ".join(layer.name for layer in layers[:3])
             raise UsageError(
                 f"No layer matches --keep-float '{pattern}'.",
-                f"`edgeopt quantize --sensitivity` lists all of them: {names}, ..."
-                if names
-                else "It has no layers.",
+                f"--sensitivity lists all of them: {names}, ..." if names else "It has no layers.",
             )
     return tuple(
         msgspec.structs.replace(layer, reason=KEPT)

@@ -109,7 +109,7 @@ def test_what_changed_is_said_in_words(bundle, change_deployment, device_fingerp
     assert run(["verify", str(bundle)]) == 0
     said = capsys.readouterr().out
     assert "  • cpu: Abacus 4  ->  " in said
-    assert "edgeopt replay conv.edgeopt MODEL -o NEW --measure" in said
+    assert f"edgeopt replay {bundle} MODEL -o NEW --measure" in said
 
 
 def test_the_command_says_valid_or_stale(bundle, change_deployment, device_fingerprint, capsys):

@@ -96,7 +96,7 @@ def test_its_bundle_says_what_it_is_and_runs(folder, pi_5_plan):
     assert bundle.deployment.evidence is None
     assert (told.verdict, told.floor_db) == ("predicted", 30.0)
     assert told.latency_low_ms < told.latency_ms < told.latency_high_ms
-    assert "edgeopt optimize digits_cnn.onnx --data DATA" in told.finish[0]
+    assert "edgeopt optimize digits_cnn.onnx --data data.npz" in told.finish[0]
     row = deployment_row(bundle.deployment)
     assert (row.verdict, row.latency_ms, row.speedup) == ("predicted", None, None)
     with load(folder / "pi5.edgeopt") as session:

@@ -70,7 +70,7 @@ def test_the_commands(chain, tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert (told["kind"], told["data"]["backend"]) == ("profile-import", "onnxruntime-cpu")
     assert run(["profile", "import", place]) == 0
-    assert f"Make the bundle: edgeopt replay {place} chain.onnx" in capsys.readouterr().out
+    assert f"Make the bundle:\n  edgeopt replay {place} chain.onnx" in capsys.readouterr().out
     assert run(["profile", "diff", place, str(chain.bundle)]) == 0
     assert "Both run the same files; only the time of creation differs" in capsys.readouterr().out
     assert run(["profile", "import", str(tmp_path / "none.toml")]) == 3

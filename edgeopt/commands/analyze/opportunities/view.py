@@ -8,6 +8,7 @@ from math import prod
 from pathlib import Path
 from shlex import quote
 
+from edgeopt.bundle.write import free_place
 from edgeopt.commands.analyze.messages import Node, Rewritten
 from edgeopt.graph.analysis import Analysis, NodeRow, Tensor
 from edgeopt.graph.analysis.categories import HEAVY
@@ -145,7 +146,9 @@ class View:
     @cached_property
     def optimize(self) -> str:
         data = quote(str(self.data)) if self.data is not None else "DATA.npz"
-        return f"edgeopt optimize {self.file()} --data {data} -o {self.output('.edgeopt')}"
+        model = Path(self.analysis.path)
+        out = free_place(model.stem, model)  # the model may be that of a bundle
+        return f"edgeopt optimize {self.file()} --data {data} -o {quote(str(out))}"
 
     @cached_property
     def _measured(self) -> dict[str, float]:
