@@ -69,5 +69,5 @@ def test_a_given_certificate_that_is_none_is_told(capfd, tmp_path):
     given = tmp_path / "c.pem"
     given.write_text("no certificate")
     files = ("--tls-cert", str(given), "--tls-key", str(given))
-    assert main.run(["run", "--port", "0", "--data-dir", str(tmp_path / "data"), *files]) == 2
+    assert main.run(["run", "--port", "0", "--data-dir", str(tmp_path / "data"), *files]) == 3
     assert "cannot be read" in capfd.readouterr().err
