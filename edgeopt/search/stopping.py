@@ -73,6 +73,8 @@ class Ending:
     """The variants are in the cache."""
     cut_short: str = field(init=False, default="")
     """When and where it was ended before its time, as a sentence without its full stop."""
+    unproved: int = field(init=False, default=0)
+    """Promising candidates that there was no time to prove."""
     _ends_at: float | None = field(init=False, default=None)
     """By when somebody is to be proved."""
 

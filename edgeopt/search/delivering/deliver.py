@@ -45,7 +45,7 @@ def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tup
         if not legs:
             return
         if place and not ending.has_time_to_prove:
-            left = min(len(line), len(PROOF.legs)) - place
+            left = ending.unproved = min(len(line), len(PROOF.legs)) - place
             several = "promising candidate was" if left == 1 else "promising candidates were"
             notes.tell(
                 f"Time limit reached: {left} more {several} not measured from a written bundle. A longer time "

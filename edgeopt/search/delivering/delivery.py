@@ -45,5 +45,5 @@ def prove(delivery: Delivery, means: Means, bundle: Written, legs: int) -> Proof
 def outcome_for(delivery: Delivery, raced: Raced, winner: Candidate, proof: Proof) -> Outcome:
     """What the search found, as of now."""
     ending = raced.means.ending
-    told = Told(raced.means.notes.kept, ending.cut_short, ending.clock.spent_s)
+    told = Told(raced.means.notes.kept, ending.cut_short, ending.clock.spent_s, ending.unproved)
     return outcome_of(delivery.case, raced.variants, raced.entries, winner, proof, told)

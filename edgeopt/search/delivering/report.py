@@ -71,6 +71,8 @@ class Told(NamedTuple):
     cut_short: str
     """When and where it was ended before its time, as a sentence without its full stop."""
     seconds: float
+    unproved: int = 0
+    """Promising candidates that there was no time to prove."""
 
 
 def outcome_of(
@@ -78,7 +80,7 @@ def outcome_of(
 ) -> Outcome:
     kept, cut_short = case.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
     candidates = tuple(candidate_reports(case, entries, winner, proof))
-    undecided = undecided_by(proof, candidates, variants.reports) if kept else ()
+    undecided = undecided_by(proof, candidates, variants.reports, told.unproved) if kept else ()
     found = _undecided(undecided) if undecided else _found(case, winner, proof)
     word = "Undecided" if undecided else "Keep what you have"
     return Outcome(
@@ -110,7 +112,7 @@ def outcome_of(
 
 
 def undecided_by(
-    proof: Proof, candidates: Sequence[CandidateReport], variants: Sequence[VariantReport]
+    proof: Proof, candidates: Sequence[CandidateReport], variants: Sequence[VariantReport], unproved: int = 0
 ) -> tuple[str, ...]:
     """Why nothing being proved does not mean that nothing is faster; empty where it does."""
     worth = 1 + EQUAL_PERCENT / 100
@@ -124,6 +126,8 @@ def undecided_by(
             reasons.append(f"the proof of {each.candidate.name} is {TOO_NOISY} ({interval})")
     if proof.verdict in {TOO_NOISY, TOO_FEW} and not any(each.proof_verdict for each in candidates):
         reasons.append(f"the proof is {proof.verdict} ({proof.speedup})")
+    if unproved:
+        reasons.append(f"no time was left to prove {units.count(unproved, 'more promising candidate')}")
     late = sum(variant.late for variant in variants)
     if late:
         reasons.append(f"{units.count(late, 'variant')} not ready within the time limit")

@@ -53,3 +53,8 @@ def proof(speedup, verdict):
 )
 def test_noise_and_lack_of_time_leave_it_undecided(kept, candidates, variants, said):
     assert undecided_by(kept, candidates, variants) == said
+
+
+def test_candidates_that_were_not_proved_leave_it_undecided():
+    kept = proof(UNITY, IDENTICAL)
+    assert undecided_by(kept, [], [], 2) == ("no time was left to prove 2 more promising candidates",)
