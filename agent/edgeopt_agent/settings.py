@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a loaded worker is asked whether it still answers."""
     hang_timeout_s: float = 10.0
     """A worker that does not answer for this long is killed, whatever it was doing."""
+    hang_latency_factor: float = 20.0
+    """A run may take this many times the p99 of its release, or `hang_timeout_s` if that is longer."""
 
     max_bundle_bytes: int = 2048 * MIB
     disk_reserve_bytes: int = 64 * MIB

@@ -5,10 +5,14 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from heapq import nlargest
+from math import prod
 from pathlib import Path
 
 import msgspec
@@ -30,6 +34,7 @@ from edgeopt_agent.workers.frames import (
     Load,
     Loaded,
     NotFinite,
+    Port,
     Signature,
     TryGolden,
 )
@@ -63,6 +68,11 @@ class WorkerError(EdgeoptError):
 
 class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
     """Its process ended before it had answered."""
+
+    def __init__(self, reason: str, begun: bool) -> None:
+        super().__init__(reason)
+        self.begun = begun
+        """False for a request that only waited behind the one being run."""
 
 
 class WorkerTimeout(WorkerDied):
@@ -105,6 +115,12 @@ class Worker:
         self.stopping = False
         self.loaded_s = 0.0
         """When it was ready to serve, by the monotonic clock."""
+        self.hung_s = 0.0
+        """How long it hung before it was killed for that; 0 if it was not."""
+        self.when_ended: list[Callable[[], None]] = []
+        self._golden_s: float | None = None
+        """What a run of the golden samples takes."""
+        self._golden_samples = 1
         self._settings = settings
         self._process = launched.process
         self._channel = launched.channel
@@ -148,6 +164,7 @@ class Worker:
         self.name = received.message.name
         self.backend = received.message.backend
         self.plain = Signature(received.message.inputs, received.message.outputs)
+        self._smallest_bytes = sum(map(_least_bytes, received.message.inputs)) or 1
         self.processed = received.message.processed
         self.states = received.message.states
         self.sequence_idle_s = limits.sequence_idle_s
@@ -182,7 +199,13 @@ class Worker:
         return not (self.stopping or self._channel.closed or self.ended.is_set())
 
     async def answers(self, limit_s: float) -> bool:
-        """Whether its process answers at once; one that computes does, one that hangs or has ended does not."""
+        """Whether its process answers at once and its oldest run takes no longer than runs of this release do."""
+        busy_s = self._channel.busy_s
+        late = busy_s > limit_s and busy_s > self._run_limit_s(limit_s)
+        return not late and await self.heartbeat_answers(limit_s)
+
+    async def heartbeat_answers(self, limit_s: float) -> bool:
+        """Whether its process answers at once, whatever it computes."""
         return self.alive and await self._heartbeat.answers(limit_s)
 
     def signature(self, processed: bool) -> Signature | None:
@@ -192,10 +215,13 @@ class Worker:
     async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
         """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
         future = self._channel.ask(TryGolden(timeout_s, quick))
-        received = await self._asked(future, timeout_s, "while answering its golden samples")
+        when = "while answering its golden samples"
+        limit = partial(self._run_limit_s, self._settings.hang_timeout_s, self._golden_samples) if quick else None
+        received = await self._asked(future, timeout_s, when, limit)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Golden)  # noqa: S101 - what the question is answered with
+        self._golden_s, self._golden_samples = received.message.latency_ms / 1e3, received.message.samples
         return received.message
 
     async def infer(
@@ -209,7 +235,7 @@ class Worker:
         parts = (body,) if isinstance(body, bytes) else body
         message = Infer(encoding, header_length, processed) if encoding or processed else _INFER
         future = self._channel.ask(message, _text_bytes(parts, header_length, encoding), parts)
-        received = await self._asked(future, self._settings.request_timeout_s, "")
+        received = await self._asked_to_run(future)
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
         length = received.text_bytes if told.binary else None
@@ -225,24 +251,53 @@ class Worker:
         message = Compare(infer, sum(map(len, parts)), other.header_length)
         text_bytes = _text_bytes(parts, header_length, encoding)
         future = self._channel.ask(message, text_bytes, [*parts, other.body])
-        received = await self._asked(future, self._settings.request_timeout_s, "")
+        received = await self._asked_to_run(future)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Compared)  # noqa: S101 - what the question is answered with
         return received.message
 
-    async def _asked(self, future: asyncio.Future[Received], timeout_s: float, when: str) -> Received:
-        limit = _Limit(self._channel, timeout_s, lambda: self._hung(timeout_s, when))
+    async def _asked_to_run(self, future: asyncio.Future[Received]) -> Received:
+        settings = self._settings
+        limit = partial(self._run_limit_s, settings.hang_timeout_s)
+        return await self._asked(future, settings.request_timeout_s, "", limit)
+
+    async def _asked(
+        self,
+        future: asyncio.Future[Received],
+        timeout_s: float,
+        when: str,
+        limit_s: Callable[[], float] | None = None,
+    ) -> Received:
+        pause_s = timeout_s if limit_s is None else min(timeout_s, self._settings.hang_timeout_s)
+        limit_s = limit_s or (lambda: timeout_s)
+        limit = _Limit(self._channel, future, pause_s, limit_s, lambda passed_s: self._hung(passed_s, when))
         try:
             return await future
-        except ChannelClosedError:
+        except ChannelClosedError as error:
             await self._gone()
-            kind = WorkerTimeout if self._how.startswith("hung") else WorkerDied
-            raise kind(f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}.") from None
+            kind = WorkerTimeout if self.hung_s else WorkerDied
+            told = f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}."
+            raise kind(told, error.begun) from None
         finally:
             limit.cancel()
 
+    def _run_limit_s(self, least_s: float, samples: float = 0.0) -> float:
+        """How long the oldest unanswered run may take.
+
+        A run of N times the bytes of the smallest request may take N times as long; of what stands in the channel
+        it is not known which requests the worker runs together.
+        """
+        settings = self._settings
+        if self._golden_s is None:
+            return settings.request_timeout_s
+        runs = self._channel.run_s
+        p99_s = max([self._golden_s, *nlargest(len(runs) // 100 + 1, runs)[-1:]])
+        size = max(1.0, samples, self._channel.unanswered_bytes / self._smallest_bytes)
+        return min(settings.request_timeout_s, max(least_s, settings.hang_latency_factor * p99_s * size))
+
     def _hung(self, timeout_s: float, when: str) -> None:
+        self.hung_s = timeout_s
         self.kill(f"hung{f' {when}' if when else ''}: no answer within {timeout_s:g} s; it was killed")
 
     def kill(self, because: str) -> None:
@@ -283,6 +338,7 @@ class Worker:
             if await self._heartbeat.answers(limit_s / 2) or await self._heartbeat.answers(limit_s / 2):
                 await asyncio.sleep(self._settings.heartbeat_s)
             elif not self._heartbeat.closed:
+                self.hung_s = limit_s
                 self.kill(f"hung: no sign of life within {limit_s:g} s; it was killed")
                 return
 
@@ -298,6 +354,8 @@ class Worker:
         os.close(self._lifeline)
         if self._group is not None:
             self._group.remove()
+        for tell in self.when_ended:
+            tell()
         self.ended.set()
 
     def _ending(self, code: int) -> str:
@@ -340,6 +398,12 @@ async def _launched(log_file: Path, confinement: Confinement) -> Launched:
 _INFER = Infer()
 
 
+def _least_bytes(port: Port) -> int:
+    """What an input takes if each open dimension is 1."""
+    bits = int(re.sub(r"\D", "", port.dtype) or 8)
+    return prod(size for size in port.shape if isinstance(size, int)) * bits // 8
+
+
 def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:
     """How much of a body is plain JSON; one with an encoding is taken apart by the worker."""
     if encoding:
@@ -350,19 +414,32 @@ def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str)
 class _Limit:
     """A time limit that begins when the worker can begin: what stands before it in the queue is not its fault."""
 
-    def __init__(self, channel: Channel, timeout_s: float, over: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        future: asyncio.Future[Received],
+        pause_s: float,
+        limit_s: Callable[[], float],
+        over: Callable[[float], None],
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._channel = channel
-        self._timeout_s = timeout_s
+        self._future = future
+        self._limit_s = limit_s
         self._over = over
-        self._timer = self._loop.call_later(timeout_s, self._look)
+        self._pause_s = pause_s
+        """The least that the limit can be: it is not computed for each request."""
+        self._timer = self._loop.call_later(pause_s, self._look)
 
     def cancel(self) -> None:
         self._timer.cancel()
 
     def _look(self) -> None:
-        left_s = self._channel.busy_since_s + self._timeout_s - self._loop.time()
+        limit_s = self._limit_s()
+        # What it waits behind has a limit of its own, and can be longer.
+        oldest = self._channel.is_oldest(self._future)
+        left_s = self._channel.busy_since_s + limit_s - self._loop.time() if oldest else self._pause_s
         if left_s > 0:
             self._timer = self._loop.call_later(left_s, self._look)
         else:
-            self._over()
+            self._over(limit_s)
