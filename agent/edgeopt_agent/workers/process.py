@@ -5,14 +5,10 @@ import contextlib
 import errno
 import logging
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from heapq import nlargest
-from math import prod
 from pathlib import Path
 
 import msgspec
@@ -23,7 +19,7 @@ from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt.hw.cache_folder import user_cache_folder
 from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.settings import MIB, Settings
-from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
+from edgeopt_agent.workers.channel import Body, ChannelClosedError, Received
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit
 from edgeopt_agent.workers.frames import (
     Answered,
@@ -34,12 +30,12 @@ from edgeopt_agent.workers.frames import (
     Load,
     Loaded,
     NotFinite,
-    Port,
     Signature,
     TryGolden,
 )
 from edgeopt_agent.workers.launch import Launched, launch
 from edgeopt_agent.workers.memory import memory_limit_bytes
+from edgeopt_agent.workers.run_limit import Alarm, RunLimit, smallest_bytes
 
 # One that runs and one that is there already when it is done.
 _AT_ONCE = 2
@@ -118,9 +114,7 @@ class Worker:
         self.hung_s = 0.0
         """How long it hung before it was killed for that; 0 if it was not."""
         self.when_ended: list[Callable[[], None]] = []
-        self._golden_s: float | None = None
-        """What a run of the golden samples takes."""
-        self._golden_samples = 1
+        self._run_limit = RunLimit(settings, launched.channel)
         self._settings = settings
         self._process = launched.process
         self._channel = launched.channel
@@ -164,7 +158,7 @@ class Worker:
         self.name = received.message.name
         self.backend = received.message.backend
         self.plain = Signature(received.message.inputs, received.message.outputs)
-        self._smallest_bytes = sum(map(_least_bytes, received.message.inputs)) or 1
+        self._run_limit.smallest_bytes = smallest_bytes(self.plain.inputs)
         self.processed = received.message.processed
         self.states = received.message.states
         self.sequence_idle_s = limits.sequence_idle_s
@@ -201,7 +195,7 @@ class Worker:
     async def answers(self, limit_s: float) -> bool:
         """Whether its process answers at once and its oldest run takes no longer than runs of this release do."""
         busy_s = self._channel.busy_s
-        late = busy_s > limit_s and busy_s > self._run_limit_s(limit_s)
+        late = busy_s > limit_s and busy_s > self._run_limit.seconds(limit_s)
         return not late and await self.heartbeat_answers(limit_s)
 
     async def heartbeat_answers(self, limit_s: float) -> bool:
@@ -216,12 +210,12 @@ class Worker:
         """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
         future = self._channel.ask(TryGolden(timeout_s, quick))
         when = "while answering its golden samples"
-        limit = partial(self._run_limit_s, self._settings.hang_timeout_s, self._golden_samples) if quick else None
+        limit = self._run_limit.of_golden if quick else None
         received = await self._asked(future, timeout_s, when, limit)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Golden)  # noqa: S101 - what the question is answered with
-        self._golden_s, self._golden_samples = received.message.latency_ms / 1e3, received.message.samples
+        self._run_limit.golden = received.message
         return received.message
 
     async def infer(
@@ -258,9 +252,7 @@ class Worker:
         return received.message
 
     async def _asked_to_run(self, future: asyncio.Future[Received]) -> Received:
-        settings = self._settings
-        limit = partial(self._run_limit_s, settings.hang_timeout_s)
-        return await self._asked(future, settings.request_timeout_s, "", limit)
+        return await self._asked(future, self._settings.request_timeout_s, "", self._run_limit.of_request)
 
     async def _asked(
         self,
@@ -271,7 +263,7 @@ class Worker:
     ) -> Received:
         pause_s = timeout_s if limit_s is None else min(timeout_s, self._settings.hang_timeout_s)
         limit_s = limit_s or (lambda: timeout_s)
-        limit = _Limit(self._channel, future, pause_s, limit_s, lambda passed_s: self._hung(passed_s, when))
+        limit = Alarm(self._channel, future, pause_s, limit_s, lambda passed_s: self._hung(passed_s, when))
         try:
             return await future
         except ChannelClosedError as error:
@@ -281,20 +273,6 @@ class Worker:
             raise kind(told, error.begun) from None
         finally:
             limit.cancel()
-
-    def _run_limit_s(self, least_s: float, samples: float = 0.0) -> float:
-        """How long the oldest unanswered run may take.
-
-        A run of N times the bytes of the smallest request may take N times as long; of what stands in the channel
-        it is not known which requests the worker runs together.
-        """
-        settings = self._settings
-        if self._golden_s is None:
-            return settings.request_timeout_s
-        runs = self._channel.run_s
-        p99_s = max([self._golden_s, *nlargest(len(runs) // 100 + 1, runs)[-1:]])
-        size = max(1.0, samples, self._channel.unanswered_bytes / self._smallest_bytes)
-        return min(settings.request_timeout_s, max(least_s, settings.hang_latency_factor * p99_s * size))
 
     def _hung(self, timeout_s: float, when: str) -> None:
         self.hung_s = timeout_s
@@ -398,48 +376,8 @@ async def _launched(log_file: Path, confinement: Confinement) -> Launched:
 _INFER = Infer()
 
 
-def _least_bytes(port: Port) -> int:
-    """What an input takes if each open dimension is 1."""
-    bits = int(re.sub(r"\D", "", port.dtype) or 8)
-    return prod(size for size in port.shape if isinstance(size, int)) * bits // 8
-
-
 def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:
     """How much of a body is plain JSON; one with an encoding is taken apart by the worker."""
     if encoding:
         return 0
     return sum(map(len, parts)) if header_length is None else header_length
-
-
-class _Limit:
-    """A time limit that begins when the worker can begin: what stands before it in the queue is not its fault."""
-
-    def __init__(
-        self,
-        channel: Channel,
-        future: asyncio.Future[Received],
-        pause_s: float,
-        limit_s: Callable[[], float],
-        over: Callable[[float], None],
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._channel = channel
-        self._future = future
-        self._limit_s = limit_s
-        self._over = over
-        self._pause_s = pause_s
-        """The least that the limit can be: it is not computed for each request."""
-        self._timer = self._loop.call_later(pause_s, self._look)
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _look(self) -> None:
-        limit_s = self._limit_s()
-        # What it waits behind has a limit of its own, and can be longer.
-        oldest = self._channel.is_oldest(self._future)
-        left_s = self._channel.busy_since_s + limit_s - self._loop.time() if oldest else self._pause_s
-        if left_s > 0:
-            self._timer = self._loop.call_later(left_s, self._look)
-        else:
-            self._over(limit_s)
