@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, Protocol, TypeVar
-from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from edgeopt_agent.grpc.places import Places
+from edgeopt_agent.grpc.places import Places, client_of
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
@@ -176,8 +175,3 @@ def _look_at(task: asyncio.Task[Found]) -> None:
     """An error that nobody waits for any more is not one to be logged."""
     if not task.cancelled():
         task.exception()
-
-
-def client_of(peer: str) -> str:
-    """The address in `ipv4:ADDRESS:PORT` or `ipv6:[ADDRESS]:PORT`, whose brackets may be escaped."""
-    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")

@@ -7,7 +7,8 @@ from typing import Any
 
 import grpc
 
-from edgeopt_agent.grpc.calls import Calls, Context, client_of, code_of, outliving, parsed
+from edgeopt_agent.grpc.calls import Calls, Context, code_of, outliving, parsed
+from edgeopt_agent.grpc.places import client_of
 from edgeopt_agent.telemetry.tracing import RequestSpan
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
@@ -187,7 +188,7 @@ def _ended(stream: _Stream, idle_s: float, stopping: bool) -> RequestError:
 
 
 def _admit_stream(new: _Stream, streams: list[_Stream], yields_after_s: float) -> None:
-    """Adds a stream, in place of the one idle longest if there are too many; raises QueueFullError if none is."""
+    """Adds a stream, instead of the one idle longest if there are too many; raises QueueFullError if none is."""
     own = [each for each in streams if each.address == new.address]
     crowd, most = (own, MOST_STREAMS_EACH) if len(own) >= MOST_STREAMS_EACH else (streams, MOST_STREAMS)
     if len(crowd) >= most:
