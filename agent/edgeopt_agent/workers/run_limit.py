@@ -14,8 +14,8 @@ from edgeopt_agent.workers.frames import Golden, Port
 class RunLimit:
     """The limit of the oldest unanswered run.
 
-    A run of N times the bytes of the smallest request may take N times as long; of what stands in the channel
-    it is not known which requests the worker runs together.
+    A run of N times the bytes of the smallest request may take N times as long; of the requests in the channel
+    it is not known which the worker runs together.
     """
 
     def __init__(self, settings: Settings, channel: Channel) -> None:
