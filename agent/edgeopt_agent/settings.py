@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a loaded worker is asked whether it still answers."""
     hang_timeout_s: float = 10.0
     """A worker that does not answer for this long is killed, whatever it was doing."""
+    hang_latency_factor: float = 20.0
+    """A run may take this many times the p99 of its release, or `hang_timeout_s` if that is longer."""
 
     max_bundle_bytes: int = 2048 * MIB
     disk_reserve_bytes: int = 64 * MIB
@@ -94,6 +96,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A sequence without a request for this long is forgotten."""
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
+    silent_call_s: float = 5.0
+    """A gRPC call without its message for this long gives way to others; one that takes no tensors ends."""
+    stream_idle_s: float = 60.0
+    """A gRPC stream without a request for this long ends."""
     otlp_endpoint: str = ""
     """The collector of OpenTelemetry that gets metrics and traces, such as http://127.0.0.1:4318."""
     otlp_interval_s: float = 15.0

@@ -15,6 +15,7 @@ A `NAME.null.json` says what the model takes and gives, and may plant faults:
      "flood_stderr_bytes": 0,    written to stderr while loading
      "stdout_bytes": 0,          written past Python to descriptor 1 while loading, as native code does
      "fail": "", "crash": "", "hang": "",        "load" or "run": a ModelError, a SIGSEGV, no return,
+     "hang_on": null,            no return from a run whose first input contains this number
      "eat_memory_at": ""}                        memory taken and touched, 64 MiB at a time, without end
 
 Named dimensions of outputs take the size that the inputs give them; unknown ones are 1.
@@ -69,6 +70,7 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fail: Moment = ""
     crash: Moment = ""
     hang: Moment = ""
+    hang_on: float | None = None
     eat_memory_at: Moment = ""
 
 
@@ -98,6 +100,8 @@ class NullSession:
             raise closed()
         arrays = prepare(self.inputs, feeds)
         _fault(self._model, "run")
+        if self._model.hang_on is not None and self._model.hang_on in arrays[self.inputs[0].name]:
+            _hang()
         sizes = _sizes(self.inputs, arrays)
         results = {info.name: _output(self._model, info, sizes, arrays) for info in self.outputs}
         late_ms = self._model.late_ms if start - self._loaded_s >= self._model.late_s else 0.0
@@ -169,13 +173,18 @@ def _fault(model: NullModel, moment: Moment) -> None:
     if model.crash == moment:
         signal.raise_signal(signal.SIGSEGV)
     if model.hang == moment:
-        threading.Event().wait()
+        _hang()
     if model.eat_memory_at == moment:
         import numpy as np
 
         hoard = []
         while True:
             hoard.append(np.ones(_STEP_BYTES, np.uint8))
+
+
+def _hang() -> None:
+    """As native code does: with the interpreter's lock free."""
+    threading.Event().wait()
 
 
 def _write_out(size: int) -> None:

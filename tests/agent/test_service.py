@@ -127,4 +127,4 @@ def test_a_worker_that_hangs_is_started_again_without_a_request_that_notices(sta
     agent.until(lambda: (s := agent.status()["serving"]) and s["pid"] != pid, "the next worker")
     agent.serves(old_bundle)
     events = agent.ask("GET", "/api/v1/events")[2]["events"]
-    assert any(e["state"] == "CRASHED" and "no sign of life" in e["reason"] for e in events)
+    assert any(e["state"] == "HUNG" and "no sign of life" in e["reason"] for e in events)

@@ -45,7 +45,12 @@ LAYERS = (
     ),
     (
         "edgeopt.backends",
-        (*GROUND, "edgeopt.backends", "edgeopt.graph.masks", "edgeopt.hw.device", "edgeopt.hw.cache_folder"),
+        (
+            *GROUND,
+            "edgeopt.backends",
+            "edgeopt.graph.masks",
+            *(f"edgeopt.hw.{part}" for part in ("cache_folder", "device", "freed_memory")),
+        ),
     ),
     (
         "edgeopt.search.cache",

@@ -78,10 +78,11 @@ class Supervisor:
     async def _note_crash(self, worker: Worker) -> None:
         site = self._site
         site.router.switch(None, keep_old=False)
-        self._served_s += time.monotonic() - worker.loaded_s
+        # Without the time of the hang: with it, slow models that keep hanging would stay outside the window.
+        self._served_s += max(0.0, time.monotonic() - worker.loaded_s - worker.hung_s)
         self._crashes.append(self._served_s)
         site.trouble = f"The worker of the release {worker.release_id} {worker.how_it_ended()}."
-        await self._note("CRASHED", worker.release_id, site.trouble)
+        await self._note("HUNG" if worker.hung_s else "CRASHED", worker.release_id, site.trouble)
         await stop_quietly(worker)
         await asyncio.sleep(self._delay_s())
 

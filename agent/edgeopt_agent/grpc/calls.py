@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, Protocol, TypeVar
-from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from edgeopt_agent.grpc.places import Places, client_of
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
@@ -17,8 +17,10 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
 from edgeopt_agent.workers.router import QueueFullError
 
-MOST_READ_AT_ONCE = 8
-"""How many messages may be on their way: their sizes are not known before they have arrived."""
+MOST_READ_BYTES = 512 << 20
+"""What messages that are on their way may take, if each has the most bytes that one may have."""
+_HEALTH_PLACES = 4
+_HEALTH_YIELDS_AFTER_S = 1.0
 ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
 Found = TypeVar("Found")
 _CODES = {
@@ -59,11 +61,15 @@ class Calls:
         self, settings: Settings, access: Access, trust: Callable[[], str], tracer: Tracer | None = None
     ) -> None:
         self._settings = settings
+        self.silent_call_s = settings.silent_call_s
+        self.stream_idle_s = settings.stream_idle_s
         self._access = access
         self._trust = trust
         self._tracer = tracer
         self._ipv4_only = settings.host == ALL_OF_IPV4
-        self._reading = asyncio.Semaphore(MOST_READ_AT_ONCE)
+        most = min(max(2, MOST_READ_BYTES // max(1, settings.max_body_bytes)), settings.queue_length)
+        self._places = Places(most, settings.silent_call_s)
+        self._health = Places(_HEALTH_PLACES, min(_HEALTH_YIELDS_AFTER_S, settings.silent_call_s))
 
     async def answered(self, context: Context, role: Role, work: Callable[[], Awaitable[bytes]]) -> bytes:
         """What the work gives; the token is checked first, before anything of the request is read."""
@@ -87,14 +93,17 @@ class Calls:
             # The library takes this host for all addresses, where HTTP listens on those of IPv4 alone.
             raise RequestError(403, "The agent listens on IPv4 only; use --host :: for IPv6.")
         sent = [value.encode() for name, value in context.invocation_metadata() or () if name == "authorization"]
-        refused = self._access.refusal_of(sent, _client(peer), role)
+        refused = self._access.refusal_of(sent, client_of(peer), role)
         if refused is not None:
             raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
 
-    async def read(self, context: Context) -> bytes:
+    async def read(self, context: Context, *, small: bool = False, health: bool = False) -> bytes:
         """The one message of a call; raises RequestError where it does not come in time."""
+        settings, peer = self._settings, context.peer()
+        limit_s = min(settings.silent_call_s, settings.body_timeout_s) if small else settings.body_timeout_s
+        places = self._health if health else self._places
         try:
-            async with asyncio.timeout(self._settings.body_timeout_s), self._reading:
+            async with asyncio.timeout(limit_s) as scope, places.place(client_of(peer), peer, scope):
                 message = await outliving(context.read())
         except TimeoutError:
             raise RequestError(408, "The request did not arrive in time.") from None
@@ -166,8 +175,3 @@ def _look_at(task: asyncio.Task[Found]) -> None:
     """An error that nobody waits for any more is not one to be logged."""
     if not task.cancelled():
         task.exception()
-
-
-def _client(peer: str) -> str:
-    """The address in `ipv4:ADDRESS:PORT` or `ipv6:[ADDRESS]:PORT`, whose brackets may be escaped."""
-    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")

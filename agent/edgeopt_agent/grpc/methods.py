@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 
 from edgeopt_agent.grpc.calls import Calls, Context, code_of, outliving, parsed
+from edgeopt_agent.grpc.places import client_of
 from edgeopt_agent.telemetry.tracing import RequestSpan
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
@@ -18,6 +20,9 @@ from edgeopt_agent.workers.router import QueueFullError
 
 SERVICE = "inference.GRPCInferenceService"
 MOST_STREAMS = 16
+MOST_STREAMS_EACH = 8
+"""From one address."""
+_HEALTH = frozenset({"ServerLive", "ServerReady", "ModelReady"})
 _INFER_RESPONSE = 2
 Document = Mapping[str, Any]
 
@@ -71,7 +76,8 @@ def _small_method(
 ) -> grpc.RpcMethodHandler:
     async def method(_requests: object, context: Context) -> bytes:
         async def work() -> bytes:
-            found = answer(parsed(f"{name}Request", await calls.read(context)))
+            message = await calls.read(context, small=True, health=name in _HEALTH)
+            found = answer(parsed(f"{name}Request", message))
             document = await found if isinstance(found, Awaitable) else found
             response: bytes = message_class(f"{name}Response")(**document).SerializeToString()
             return response
@@ -113,14 +119,17 @@ async def _infer(models: Models, target: Target, message: bytes, span: RequestSp
 def _stream_method(
     models: Models, calls: Calls, stopping: asyncio.Event
 ) -> Callable[[object, Context], AsyncIterator[bytes]]:
-    streams = 0
+    streams: list[_Stream] = []
 
-    async def next_message(context: Context) -> bytes | None:
-        """None at the end of the stream; raises RequestError where the agent stops before."""
+    async def next_message(context: Context, stream: _Stream) -> bytes | None:
+        """None at the end of the stream; raises RequestError where the agent ends it before."""
+        stream.idle_since_s = asyncio.get_running_loop().time()
         reading = asyncio.ensure_future(outliving(context.read()))
         stop = asyncio.ensure_future(stopping.wait())
         try:
-            await asyncio.wait({reading, stop}, return_when=asyncio.FIRST_COMPLETED)
+            waits: set[asyncio.Future[Any]] = {reading, stop, stream.replaced}
+            await asyncio.wait(waits, timeout=calls.stream_idle_s, return_when=asyncio.FIRST_COMPLETED)
+            stream.idle_since_s = None
             if reading.done():
                 message = reading.result()
                 return message if isinstance(message, bytes) else None
@@ -128,10 +137,10 @@ def _stream_method(
             stop.cancel()
             reading.cancel()
             del reading  # see `outliving`
-        raise RequestError(503, "The agent is stopping.")
+        raise _ended(stream, calls.stream_idle_s, stopping.is_set())
 
-    async def answers(context: Context) -> AsyncIterator[bytes]:
-        while (message := await next_message(context)) is not None:
+    async def answers(context: Context, stream: _Stream) -> AsyncIterator[bytes]:
+        while (message := await next_message(context, stream)) is not None:
             calls.check(context, "infer")  # the token may have been removed since the last one
             target = Target("", "", "")
             try:
@@ -145,22 +154,53 @@ def _stream_method(
                 yield bytes_field(_INFER_RESPONSE, len(response)) + response
 
     async def method(_requests: object, context: Context) -> AsyncIterator[bytes]:
-        nonlocal streams
-        streams += 1
+        stream = _Stream(client_of(context.peer()))
         try:
             calls.admit(context, "infer")
-            if streams > MOST_STREAMS:
-                raise QueueFullError(503, f"{MOST_STREAMS} streams are open already; try again later.")
-            async for answer in answers(context):
+            _admit_stream(stream, streams, calls.silent_call_s)
+            async for answer in answers(context, stream):
                 yield answer
             return
         except RequestError as error:
             code, sentence = code_of(error), error.sentence
         finally:
-            streams -= 1
+            if stream in streams:
+                streams.remove(stream)
         await context.abort(code, sentence)
 
     return method
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    address: str
+    idle_since_s: float | None = None
+    """None while a request is being answered."""
+    replaced: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+def _ended(stream: _Stream, idle_s: float, stopping: bool) -> RequestError:
+    if stopping:
+        return RequestError(503, "The agent is stopping.")
+    if stream.replaced.done():
+        return QueueFullError(503, "The stream was idle, and another one needed its place.")
+    return RequestError(408, f"No request came within {idle_s:g} s; open another stream.")
+
+
+def _admit_stream(new: _Stream, streams: list[_Stream], yields_after_s: float) -> None:
+    """Adds a stream, instead of the one idle longest if there are too many; raises QueueFullError if none is."""
+    own = [each for each in streams if each.address == new.address]
+    crowd, most = (own, MOST_STREAMS_EACH) if len(own) >= MOST_STREAMS_EACH else (streams, MOST_STREAMS)
+    if len(crowd) >= most:
+        idle_before_s = asyncio.get_running_loop().time() - yields_after_s
+        idle = [(each.idle_since_s, each) for each in crowd if each.idle_since_s is not None]
+        since_s, loser = min(idle, key=lambda each: each[0], default=(idle_before_s + 1, new))
+        if since_s > idle_before_s:
+            where = "from this address " if crowd is own else ""
+            raise QueueFullError(503, f"{most} streams {where}are open already; try again later.")
+        loser.replaced.set_result(None)
+        streams.remove(loser)
+    streams.append(new)
 
 
 class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]  # the library has no types

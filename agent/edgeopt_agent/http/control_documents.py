@@ -34,6 +34,8 @@ def _model_status(site: Site, machine: Machine) -> Document:
         "reason": site.trouble or site.journal.unwritable or site.journal.set_aside,
         "worker_limits": serving.limits if alive and serving is not None else None,
         "batching": serving.batching if alive and serving is not None else None,
+        "hangs": sum(each.hangs for each in site.router.totals.values()),
+        "crashes": sum(each.crashes for each in site.router.totals.values()),
     }
 
 

@@ -42,6 +42,8 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
         "Time that pre- and postprocessing took, in microseconds",
         lambda t: t.processing_s * 1e6,
     ),
+    ("edgeopt_worker_hangs", "Workers killed because they did not answer", lambda t: t.hangs),
+    ("edgeopt_worker_crashes", "Workers that ended by themselves", lambda t: t.crashes),
 )
 
 

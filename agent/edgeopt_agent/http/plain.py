@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.hw.freed_memory import give_back
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.channel import Body
@@ -18,8 +19,9 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
-# A body may take its time limit, and on top what its bytes need at this rate: slow networks are no attack.
 _SLOWEST_BYTES_PER_S = 64 << 10
+_WORTH_GIVING_BACK_BYTES = 8 << 20
+_GIVE_BACK_AFTER_S = 1.0
 
 
 class CrowdedError(RequestError):
@@ -30,15 +32,38 @@ class Room:
     """How much memory the bodies that are on their way may take, all together."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._left_bytes = most_bytes
+        self._most_bytes = self._left_bytes = most_bytes
+        self._least_left_bytes = most_bytes
+        self._trim: asyncio.TimerHandle | None = None
 
     def take(self, size: int) -> None:
         if size > self._left_bytes:
             raise CrowdedError(503, "Too many requests are in flight; try again in a moment.")
         self._left_bytes -= size
+        self._least_left_bytes = min(self._least_left_bytes, self._left_bytes)
 
     def give_back(self, size: int) -> None:
         self._left_bytes += size
+        if self._most_bytes - self._least_left_bytes > _WORTH_GIVING_BACK_BYTES and self._trim is None:
+            self._trim = asyncio.get_running_loop().call_later(_GIVE_BACK_AFTER_S, self._return_to_system)
+
+    def _return_to_system(self) -> None:
+        """Bodies come in pieces so small that the C library keeps their memory."""
+        self._trim, self._least_left_bytes = None, self._left_bytes
+        give_back()
+
+
+class BodyDeadline:
+    """When a body counts as not sent: after a silence, or once it is this far behind the slowest rate."""
+
+    def __init__(self, limit_s: float, now_s: float) -> None:
+        self._limit_s = limit_s
+        self._at_s = now_s + limit_s
+
+    def left_s(self, got_bytes: int, now_s: float) -> float:
+        """How long the next piece may take, after one of this size."""
+        self._at_s = min(self._at_s + got_bytes / _SLOWEST_BYTES_PER_S, now_s + self._limit_s)
+        return self._at_s - now_s
 
 
 class ClientGoneError(Exception):
@@ -63,7 +88,7 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Ro
         raise RequestError(413, f"The body has {int(announced)} bytes; at most {most} are taken.")
     pieces: list[bytes] = []
     size = 0
-    started = time.monotonic()
+    deadline = BodyDeadline(settings.body_timeout_s, time.monotonic())
     try:
         # A body that came together with its head is there already; the clock is for the others.
         message = await _receive(receive, settings.body_timeout_s)
@@ -76,8 +101,7 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Ro
                 raise RequestError(413, f"The body is longer than the {most} bytes that are taken.")
             if not message.get("more_body", False):
                 return pieces
-            limit_s = settings.body_timeout_s + size / _SLOWEST_BYTES_PER_S
-            message = await _receive(receive, started + limit_s - time.monotonic())
+            message = await _receive(receive, deadline.left_s(len(piece), time.monotonic()))
     finally:
         room.give_back(size)
 

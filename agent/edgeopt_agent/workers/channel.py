@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from edgeopt_agent.workers.frames import PREFIX, FromWorker, ToWorker, from_worker, head
+from edgeopt_agent.workers.frames import PREFIX, Answered, FromWorker, ToWorker, from_worker, head
 
 Body = bytes | memoryview
 _ROOM_BYTES = 1 << 16
+_RUNS_KEPT = 1000
 
 
 class ChannelClosedError(Exception):
     """The worker's end of the socket is gone."""
+
+    def __init__(self, begun: bool = False) -> None:
+        super().__init__()
+        self.begun = begun
+        """Whether the worker may have begun with this question: it was the next one to be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +35,28 @@ class Channel(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._expected: deque[asyncio.Future[Received]] = deque()
+        self._expected: deque[tuple[asyncio.Future[Received], int]] = deque()
+        """Each unanswered question with the bytes of its body."""
         self._room = bytearray(_ROOM_BYTES)
         self._have = 0
         self._large: bytearray | None = None
         self.closed = False
         self.busy_since_s = 0.0
         """When the worker could begin with what it has to answer next, by the event loop's clock."""
+        self.run_s: deque[float] = deque(maxlen=_RUNS_KEPT)
+        """How long the last answered requests took, each batch once."""
+
+    @property
+    def unanswered_bytes(self) -> int:
+        return sum(size for _, size in self._expected)
+
+    @property
+    def busy_s(self) -> float:
+        """How long the oldest unanswered question has been with the worker; 0 if there is none."""
+        return self._expected[0][0].get_loop().time() - self.busy_since_s if self._expected else 0.0
+
+    def is_oldest(self, future: asyncio.Future[Received]) -> bool:
+        return bool(self._expected) and self._expected[0][0] is future
 
     def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
         """Sends a frame; the future gets the answer, or ChannelClosedError."""
@@ -47,7 +68,7 @@ class Channel(asyncio.BufferedProtocol):
         size = sum(map(len, body))
         if not self._expected:
             self.busy_since_s = loop.time()
-        self._expected.append(future)
+        self._expected.append((future, size))
         self._transport.writelines([head(message, text_bytes, size - text_bytes), *body])
         return future
 
@@ -65,10 +86,12 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.closed = True
+        begun = True
         while self._expected:
-            future = self._expected.popleft()
+            future, _ = self._expected.popleft()
             if not future.done():
-                future.set_exception(ChannelClosedError())
+                future.set_exception(ChannelClosedError(begun))
+            begun = False
 
     def get_buffer(self, _size_hint: int) -> memoryview:
         return memoryview(self._room if self._large is None else self._large)[self._have :]
@@ -99,7 +122,10 @@ class Channel(asyncio.BufferedProtocol):
         header_bytes, text_bytes, _ = PREFIX.unpack_from(frame)
         start = PREFIX.size + header_bytes
         message = from_worker.decode(frame[PREFIX.size : start])
-        future = self._expected.popleft()
-        self.busy_since_s = future.get_loop().time()
+        future, _ = self._expected.popleft()
+        now_s = future.get_loop().time()
+        if isinstance(message, Answered) and message.status == 200 and message.executions:
+            self.run_s.append(now_s - self.busy_since_s)
+        self.busy_since_s = now_s
         if not future.done():
             future.set_result(Received(message, text_bytes, frame[start:]))

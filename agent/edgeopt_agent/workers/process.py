@@ -19,7 +19,7 @@ from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt.hw.cache_folder import user_cache_folder
 from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.settings import MIB, Settings
-from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
+from edgeopt_agent.workers.channel import Body, ChannelClosedError, Received
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit
 from edgeopt_agent.workers.frames import (
     Answered,
@@ -35,6 +35,7 @@ from edgeopt_agent.workers.frames import (
 )
 from edgeopt_agent.workers.launch import Launched, launch
 from edgeopt_agent.workers.memory import memory_limit_bytes
+from edgeopt_agent.workers.run_limit import Alarm, RunLimit, smallest_bytes
 
 # One that runs and one that is there already when it is done.
 _AT_ONCE = 2
@@ -63,6 +64,11 @@ class WorkerError(EdgeoptError):
 
 class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
     """Its process ended before it had answered."""
+
+    def __init__(self, reason: str, begun: bool) -> None:
+        super().__init__(reason)
+        self.begun = begun
+        """False for a request that only waited behind the one being run."""
 
 
 class WorkerTimeout(WorkerDied):
@@ -105,6 +111,10 @@ class Worker:
         self.stopping = False
         self.loaded_s = 0.0
         """When it was ready to serve, by the monotonic clock."""
+        self.hung_s = 0.0
+        """How long it hung before it was killed for that; 0 if it was not."""
+        self.when_ended: list[Callable[[], None]] = []
+        self._run_limit = RunLimit(settings, launched.channel)
         self._settings = settings
         self._process = launched.process
         self._channel = launched.channel
@@ -148,6 +158,7 @@ class Worker:
         self.name = received.message.name
         self.backend = received.message.backend
         self.plain = Signature(received.message.inputs, received.message.outputs)
+        self._run_limit.smallest_bytes = smallest_bytes(self.plain.inputs)
         self.processed = received.message.processed
         self.states = received.message.states
         self.sequence_idle_s = limits.sequence_idle_s
@@ -182,7 +193,13 @@ class Worker:
         return not (self.stopping or self._channel.closed or self.ended.is_set())
 
     async def answers(self, limit_s: float) -> bool:
-        """Whether its process answers at once; one that computes does, one that hangs or has ended does not."""
+        """Whether its process answers at once and its oldest run takes no longer than runs of this release do."""
+        busy_s = self._channel.busy_s
+        late = busy_s > limit_s and busy_s > self._run_limit.seconds(limit_s)
+        return not late and await self.heartbeat_answers(limit_s)
+
+    async def heartbeat_answers(self, limit_s: float) -> bool:
+        """Whether its process answers at once, whatever it computes."""
         return self.alive and await self._heartbeat.answers(limit_s)
 
     def signature(self, processed: bool) -> Signature | None:
@@ -192,10 +209,13 @@ class Worker:
     async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
         """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
         future = self._channel.ask(TryGolden(timeout_s, quick))
-        received = await self._asked(future, timeout_s, "while answering its golden samples")
+        when = "while answering its golden samples"
+        limit = self._run_limit.of_golden if quick else None
+        received = await self._asked(future, timeout_s, when, limit)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Golden)  # noqa: S101 - what the question is answered with
+        self._run_limit.golden = received.message
         return received.message
 
     async def infer(
@@ -209,7 +229,7 @@ class Worker:
         parts = (body,) if isinstance(body, bytes) else body
         message = Infer(encoding, header_length, processed) if encoding or processed else _INFER
         future = self._channel.ask(message, _text_bytes(parts, header_length, encoding), parts)
-        received = await self._asked(future, self._settings.request_timeout_s, "")
+        received = await self._asked_to_run(future)
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
         length = received.text_bytes if told.binary else None
@@ -225,24 +245,37 @@ class Worker:
         message = Compare(infer, sum(map(len, parts)), other.header_length)
         text_bytes = _text_bytes(parts, header_length, encoding)
         future = self._channel.ask(message, text_bytes, [*parts, other.body])
-        received = await self._asked(future, self._settings.request_timeout_s, "")
+        received = await self._asked_to_run(future)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Compared)  # noqa: S101 - what the question is answered with
         return received.message
 
-    async def _asked(self, future: asyncio.Future[Received], timeout_s: float, when: str) -> Received:
-        limit = _Limit(self._channel, timeout_s, lambda: self._hung(timeout_s, when))
+    async def _asked_to_run(self, future: asyncio.Future[Received]) -> Received:
+        return await self._asked(future, self._settings.request_timeout_s, "", self._run_limit.of_request)
+
+    async def _asked(
+        self,
+        future: asyncio.Future[Received],
+        timeout_s: float,
+        when: str,
+        limit_s: Callable[[], float] | None = None,
+    ) -> Received:
+        pause_s = timeout_s if limit_s is None else min(timeout_s, self._settings.hang_timeout_s)
+        limit_s = limit_s or (lambda: timeout_s)
+        limit = Alarm(self._channel, future, pause_s, limit_s, lambda passed_s: self._hung(passed_s, when))
         try:
             return await future
-        except ChannelClosedError:
+        except ChannelClosedError as error:
             await self._gone()
-            kind = WorkerTimeout if self._how.startswith("hung") else WorkerDied
-            raise kind(f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}.") from None
+            kind = WorkerTimeout if self.hung_s else WorkerDied
+            told = f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}."
+            raise kind(told, error.begun) from None
         finally:
             limit.cancel()
 
     def _hung(self, timeout_s: float, when: str) -> None:
+        self.hung_s = timeout_s
         self.kill(f"hung{f' {when}' if when else ''}: no answer within {timeout_s:g} s; it was killed")
 
     def kill(self, because: str) -> None:
@@ -283,6 +316,7 @@ class Worker:
             if await self._heartbeat.answers(limit_s / 2) or await self._heartbeat.answers(limit_s / 2):
                 await asyncio.sleep(self._settings.heartbeat_s)
             elif not self._heartbeat.closed:
+                self.hung_s = limit_s
                 self.kill(f"hung: no sign of life within {limit_s:g} s; it was killed")
                 return
 
@@ -298,6 +332,8 @@ class Worker:
         os.close(self._lifeline)
         if self._group is not None:
             self._group.remove()
+        for tell in self.when_ended:
+            tell()
         self.ended.set()
 
     def _ending(self, code: int) -> str:
@@ -345,24 +381,3 @@ def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str)
     if encoding:
         return 0
     return sum(map(len, parts)) if header_length is None else header_length
-
-
-class _Limit:
-    """A time limit that begins when the worker can begin: what stands before it in the queue is not its fault."""
-
-    def __init__(self, channel: Channel, timeout_s: float, over: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._channel = channel
-        self._timeout_s = timeout_s
-        self._over = over
-        self._timer = self._loop.call_later(timeout_s, self._look)
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _look(self) -> None:
-        left_s = self._channel.busy_since_s + self._timeout_s - self._loop.time()
-        if left_s > 0:
-            self._timer = self._loop.call_later(left_s, self._look)
-        else:
-            self._over()

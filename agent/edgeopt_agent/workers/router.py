@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.frames import RAW
 from edgeopt_agent.workers.names import ServedModel, served_models
-from edgeopt_agent.workers.process import Answer, Request, Worker, WorkerError
+from edgeopt_agent.workers.process import Answer, Request, Worker, WorkerDied, WorkerError
 from edgeopt_agent.workers.shadow import Shadow
 from edgeopt_agent.workers.totals import Totals
 
@@ -45,6 +47,8 @@ class Router:
         self.shadow: Shadow | None = None
         """Where a release soaks: what compares its answers with those of the standby."""
         self._settings = settings
+        self._changed = asyncio.Event()
+        """Set, and replaced, when another worker serves."""
         self._waiting = 0
         self._waiting_bytes = 0
 
@@ -59,12 +63,26 @@ class Router:
         self.standby = old if keep_old else None
         if new is not None:
             self._totals(new)  # counters start at zero, not at the first request
+            new.when_ended.append(partial(self._count_end, new))
+        self._tell_changed()
         return old
 
     def back(self) -> Worker | None:
         """The standby serves again; returns the one that it replaces."""
         old, self.serving, self.standby = self.serving, self.standby, None
+        self._tell_changed()
         return old
+
+    def _tell_changed(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _count_end(self, worker: Worker) -> None:
+        totals = self._totals(worker)
+        if worker.hung_s:
+            totals.hangs += 1
+        elif not worker.stopping:
+            totals.crashes += 1
 
     async def infer(
         self,
@@ -146,9 +164,12 @@ class Router:
         self, name: str, version: str | None, parts: Sequence[bytes], header_length: int | None, encoding: str
     ) -> Answer:
         started = time.perf_counter()
-        model = await self._slot(name, version)
+        model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
+        if not begun and self._other(model, version) is None:
+            # Another request ended the worker: this one goes to the next worker, but no more than once.
+            await self._successor(model.worker)
+            model, answer, reason, _ = await self._first(name, version, parts, header_length, encoding)
         worker, request = model.worker, (parts, header_length, encoding, model.processed)
-        answer, reason = await self._ask(worker, request)
         if answer is not None and not reason:
             self._tell(worker, started, answer)
             if self.shadow is not None and answer.status == 200 and worker is self.serving:
@@ -161,7 +182,7 @@ class Router:
             except BusyError:
                 self._tell(worker, started, None, reason)
                 raise
-            second, second_reason = await self._ask(other, request)
+            second, second_reason, _ = await self._ask(other, request)
             if second is not None and not second_reason:
                 self._tell(worker, started, None, reason)
                 self._tell(other, started, second)
@@ -174,6 +195,19 @@ class Router:
             return answer
         raise BusyError(503, f"The model '{worker.name}' did not answer. {reason} Try again in a moment.")
 
+    async def _first(
+        self, name: str, version: str | None, parts: Sequence[bytes], header_length: int | None, encoding: str
+    ) -> tuple[ServedModel, Answer | None, str, bool]:
+        model = await self._slot(name, version)
+        return model, *await self._ask(model.worker, (parts, header_length, encoding, model.processed))
+
+    async def _successor(self, worker: Worker) -> None:
+        """Waits until another worker serves, if one soon will."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                while self.serving is worker or (self.serving is None and self.why_nothing()):
+                    await self._changed.wait()
+
     async def _slot(self, name: str, version: str | None) -> ServedModel:
         """The model that serves when the request's turn has come; a slot of its worker is taken."""
         while True:
@@ -182,6 +216,8 @@ class Router:
             if model.worker is self.serving:
                 return model
             model.worker.slots.release()
+            if self.serving is None:
+                await self._successor(model.worker)
 
     async def _turn(self, worker: Worker) -> None:
         if not worker.slots.locked():
@@ -194,15 +230,18 @@ class Router:
             self._totals(worker).fail("REJECTED", limit_s, time.time())
             raise QueueFullError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
-    async def _ask(self, worker: Worker, request: Request) -> tuple[Answer | None, str]:
-        """Its answer if there is one, and what went wrong with the model if anything did; gives the slot back."""
+    async def _ask(self, worker: Worker, request: Request) -> tuple[Answer | None, str, bool]:
+        """Its answer if there is one, what went wrong with the model if anything did, and whether it was begun.
+
+        Gives the slot back.
+        """
         try:
             answer = await worker.infer(*request)
         except WorkerError as error:
-            return None, error.reason
+            return None, error.reason, not isinstance(error, WorkerDied) or error.begun
         finally:
             worker.slots.release()
-        return answer, answer.reason() if answer.fault else ""
+        return answer, answer.reason() if answer.fault else "", True
 
     def _other(self, failed: ServedModel, version: str | None) -> Worker | None:
         """Who can answer what this one could not, if anybody can."""

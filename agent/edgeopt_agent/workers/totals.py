@@ -52,6 +52,10 @@ class Totals:
     processing_s: float = 0.0
     last_s: float = 0.0
     """When the last request was answered, in seconds since 1970."""
+    hangs: int = 0
+    """How often its worker was killed because it did not answer, ..."""
+    crashes: int = 0
+    """... and how often it ended by itself."""
     failed: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
     latencies: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_MS) + 1))
     """The successful requests by the first bucket that holds their latency; the last is for those above all."""

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
-from edgeopt.backends.memory import give_back
 from edgeopt.backends.onnxruntime.bound import BoundRun, Memory
 from edgeopt.backends.onnxruntime.custom_ops import register
 from edgeopt.backends.onnxruntime.opening import (
@@ -21,6 +20,7 @@ from edgeopt.backends.onnxruntime.ranks import names_with_shape
 from edgeopt.backends.options import read_options
 from edgeopt.backends.strictness import refuse_fallback
 from edgeopt.errors import MissingError, ModelError, UsageError, said_by
+from edgeopt.hw.freed_memory import give_back
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg, RunOptions

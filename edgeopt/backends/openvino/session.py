@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
-from edgeopt.backends.memory import give_back
 from edgeopt.backends.openvino.lane import Lane, Slot
 from edgeopt.backends.openvino.model import (
     Shapes,
@@ -17,6 +16,7 @@ from edgeopt.backends.openvino.model import (
 from edgeopt.backends.openvino.options import Aim
 from edgeopt.backends.openvino.placement import Places
 from edgeopt.errors import MissingExtraError, ModelError, said_by
+from edgeopt.hw.freed_memory import give_back
 
 if TYPE_CHECKING:
     import numpy as np

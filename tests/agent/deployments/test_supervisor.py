@@ -1,5 +1,8 @@
+import json
 import os
 import signal
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,6 +47,48 @@ def test_a_release_that_keeps_dying_gives_way_to_the_previous_one(agent, old_bun
     assert (
         f"{release_id(new_bundle)} failed 3 times in a row" in agent.status()["deployment"]["history"][0]["reason"]
     )
+
+
+def post(agent, *values):
+    x = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": values}
+    status, _, answer = agent.ask("POST", "/v2/models/null/infer", json.dumps({"inputs": [x]}))
+    return status, answer
+
+
+def test_a_release_that_keeps_hanging_gives_way_to_the_previous_one(start_agent, old_bundle, make_null_bundle):
+    limit_s = 3.0
+    agent = start_agent(hang_timeout_s=limit_s, request_timeout_s=60.0, crash_window_s=4.0)
+    agent.deploy(old_bundle)
+    hanging = make_null_bundle(hang_on=-1)
+    assert agent.deploy(hanging)["state"] == "COMMITTED"
+    with ThreadPoolExecutor() as pool:
+        for _ in range(2):
+            pid = agent.settled()["serving"]["pid"]
+            hung = pool.submit(post, agent, -1, 2, 3, 4)
+            agent.until(lambda: pending(agent) == 1, "the run that hangs")
+            behind = [pool.submit(post, agent, 1, 2, 3, 4) for _ in range(4)]
+            status, answer = hung.result()
+            assert (status, "hung: no answer within 3 s" in answer["error"]) == (503, True)
+            assert [each.result()[0] for each in behind] == [200] * 4
+            assert agent.settled()["serving"]["pid"] != pid
+    found = agent.status()
+    assert (found["hangs"], found["crashes"]) == (2, 0)
+    assert f'edgeopt_worker_hangs{{model="null",version="{release_id(hanging)}"}} 2.0' in metrics(agent)
+    assert post(agent, -1, 2, 3, 4)[0] == 503
+    agent.until(lambda: agent.status()["deployment"]["kind"] == "rollback", "the way back")
+    agent.serves(old_bundle)
+    told = [e["state"] for e in agent.ask("GET", "/api/v1/events")[2]["events"] if e["kind"] == "worker"]
+    assert told == ["HUNG", "SERVING"] * 2 + ["HUNG"]
+
+
+def metrics(agent):
+    with urllib.request.urlopen(f"http://127.0.0.1:{agent.port}/metrics") as answer:
+        return answer.read().decode()
+
+
+def pending(agent):
+    lines = metrics(agent).splitlines()
+    return float(next(line for line in lines if line.startswith("nv_inference_pending")).split()[-1])
 
 
 def test_with_nothing_to_go_back_to_it_is_degraded_and_goes_on_trying(agent, old_bundle):

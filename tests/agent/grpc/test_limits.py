@@ -17,7 +17,7 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
 from edgeopt.hw.load import process_memory_bytes
-from edgeopt_agent.grpc.methods import MOST_STREAMS
+from edgeopt_agent.grpc.methods import MOST_STREAMS_EACH
 from edgeopt_agent.grpc.server import MOST_CONNECTIONS
 
 SECONDS = 30
@@ -111,19 +111,89 @@ def test_a_request_that_does_not_come_is_given_up(start_grpc):
     assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
+LIVE = "/inference.GRPCInferenceService/ServerLive"
+
+
+def silent(stack, agent, method, count):
+    """Calls on one connection that never send their request."""
+    channel = stack.enter_context(grpc.insecure_channel(agent.grpc))
+    calls = [channel.stream_unary(method).future(never_ending(stack), timeout=SECONDS) for _ in range(count)]
+    # Taken up after them, and answered without being read.
+    with pytest.raises(grpc.RpcError, match="has no method"):
+        channel.unary_unary("/none")(b"", timeout=SECONDS)
+    return calls
+
+
+def test_silent_calls_keep_neither_health_nor_inference_waiting(start_grpc, connect, old_bundle):
+    agent = start_grpc(silent_call_s=SECONDS, **QUIET)
+    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+    with ExitStack() as stack:
+        calls = silent(stack, agent, INFER, 8)
+        other = connect(agent)
+        for _ in range(3):
+            assert other.is_server_live(client_timeout=SECONDS / 3)
+            assert other.is_server_ready(client_timeout=SECONDS / 3)
+            assert other.infer("null", [tensor()], client_timeout=SECONDS / 3).as_numpy("y").shape == (1, 2)
+        assert not any(each.done() for each in calls)
+
+
+def test_silent_calls_give_way_to_others_of_their_connection(start_grpc, old_bundle):
+    agent = start_grpc(silent_call_s=0.5, body_timeout_s=SECONDS, **QUIET)
+    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+    with ExitStack() as stack:
+        calls = silent(stack, agent, INFER, 8)
+        codes = [each.exception(SECONDS).code() for each in calls[:4]]
+        assert codes == [grpc.StatusCode.DEADLINE_EXCEEDED] * 4
+
+
+def test_silent_calls_for_health_end(start_grpc):
+    agent = start_grpc(silent_call_s=0.5, body_timeout_s=SECONDS)
+    with ExitStack() as stack:
+        for each in silent(stack, agent, LIVE, 8):
+            assert "did not arrive in time" in each.exception(SECONDS).details()
+
+
+def opened_stream(stack, agent):
+    """A stream whose first request was answered."""
+    first = pb.ModelInferRequest(model_name="other").SerializeToString()
+    channel = stack.enter_context(grpc.insecure_channel(agent.grpc))
+    rest = never_ending(stack)
+    call = channel.stream_stream(STREAM)(each for part in ([first], rest) for each in part)
+    assert "no " in pb.ModelStreamInferResponse.FromString(next(call)).error_message
+    return call
+
+
+def test_an_idle_stream_gives_its_place_to_another(start_grpc):
+    agent = start_grpc(silent_call_s=0.0)
+    with ExitStack() as stack:
+        calls = [opened_stream(stack, agent) for _ in range(MOST_STREAMS_EACH + 1)]
+        with pytest.raises(grpc.RpcError, match="another one needed its place") as caught:
+            next(calls[0])
+        assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert not any(call.done() for call in calls[1:])
+
+
+def test_an_idle_stream_ends(start_grpc):
+    agent = start_grpc(stream_idle_s=0.5)
+    with ExitStack() as stack:
+        with pytest.raises(grpc.RpcError, match=r"No request came within 0\.5 s") as caught:
+            next(opened_stream(stack, agent))
+        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+
+
 def test_idle_streams_are_bounded_and_end_with_the_agent(start_grpc, old_bundle):
-    agent = start_grpc(**QUIET)
+    agent = start_grpc(silent_call_s=SECONDS, **QUIET)
     agent.deploy(old_bundle)
     worker = psutil.Process(agent.status()["serving"]["pid"])
     first = pb.ModelInferRequest(model_name="other").SerializeToString()
     with ExitStack() as stack:
         channel = stack.enter_context(grpc.insecure_channel(agent.grpc))
         calls = []
-        for _ in range(MOST_STREAMS):
+        for _ in range(MOST_STREAMS_EACH):
             rest = never_ending(stack)
             calls.append(channel.stream_stream(STREAM)(each for part in ([first], rest) for each in part))
             assert "no model 'other'" in pb.ModelStreamInferResponse.FromString(next(calls[-1])).error_message
-        with pytest.raises(grpc.RpcError, match="streams are open already") as caught:
+        with pytest.raises(grpc.RpcError, match="8 streams from this address are open already") as caught:
             next(channel.stream_stream(STREAM)(never_ending(stack)))
         assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         calls.pop().cancel()

@@ -277,6 +277,23 @@ def test_a_worker_that_hangs_is_not_ready_and_soon_killed(serving, null_bundle):
         assert "hung: no sign of life within 5 s" in answer["error"]
 
 
+def test_a_worker_whose_run_hangs_with_the_lock_free_is_not_ready(serving, null_bundle):
+    server = serving(ready_timeout_s=2.0)
+    worker = server.deploy(null_bundle(hang_on=-1))
+    server.do(worker.golden(30.0))
+    row = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [-1, 2, 3, 4]}
+    with ThreadPoolExecutor() as pool, triton.InferenceServerClient(server.place) as client:
+        while not client.is_server_ready():
+            assert worker.alive
+        asked = pool.submit(post, server, "/v2/models/null/infer", json.dumps({"inputs": [row]}))
+        while client.is_server_ready():  # the test's own limit ends it
+            assert not asked.done()
+        assert server.do(worker.heartbeat_answers(30.0)), "its heartbeat alone would call it ready"
+        assert not client.is_model_ready("null")
+        worker.kill("the test is over")
+        assert asked.result()[0] == 503
+
+
 @pytest.mark.slow  # shorter limits would judge how busy the machine is
 def test_a_worker_that_computes_for_long_is_ready_and_left_alone(serving, null_bundle):
     server = serving(ready_timeout_s=20.0, hang_timeout_s=8.0, heartbeat_s=0.05)

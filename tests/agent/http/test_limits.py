@@ -13,6 +13,7 @@ from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.http import guard
 from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.http.guard import GuardedProtocol
+from edgeopt_agent.http.plain import BodyDeadline
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
@@ -77,6 +78,29 @@ def test_a_body_that_comes_too_slowly_is_given_up(served):
     status, body, _ = talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST[:10])
     assert status == 408
     assert "did not arrive in time" in json.loads(body)["error"]
+
+
+def test_the_deadline_of_a_body_follows_its_progress():
+    deadline = BodyDeadline(30.0, 100.0)
+    assert deadline.left_s(10, 100.0) == 30.0
+    assert deadline.left_s(4 << 20, 101.0) == 30.0, "what came before buys no silence"
+    assert deadline.left_s(1 << 10, 130.0) == pytest.approx(1 + 1 / 64), "a byte now and then is no progress"
+    assert deadline.left_s(64 << 10, 131.0) == pytest.approx(1 + 1 / 64)
+
+
+def test_silent_senders_leave_no_memory_behind(start_agent):
+    agent = start_agent(body_timeout_s=0.5)
+    head = HEAD + b"Content-Length: %d\r\n\r\n" % (32 << 20)
+    before = process_memory_bytes(agent.process.pid)
+    for _ in range(20):
+        with ExitStack() as stack:
+            senders = [stack.enter_context(connected(agent)) for _ in range(16)]
+            for sender in senders:
+                sender.sendall(head + b" " * (4 << 20))
+            assert process_memory_bytes(agent.process.pid) - before > 32 << 20
+            assert [answer_of(sender)[0] for sender in senders] == [408] * 16
+    while process_memory_bytes(agent.process.pid) - before > 16 << 20:  # the test's own limit ends it
+        assert agent.process.poll() is None
 
 
 def test_a_slow_client_delays_nobody_else(served):

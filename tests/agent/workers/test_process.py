@@ -18,6 +18,7 @@ from edgeopt_agent.workers.process import Worker, WorkerDied, WorkerError, Worke
 
 ONE_ROW = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
 REQUEST = json.dumps(ONE_ROW).encode()
+LATE_S = 3.0
 
 
 def with_worker(bundle, settings, use):
@@ -120,6 +121,49 @@ def test_a_worker_that_cannot_answer_is_gone_and_says_how(null_bundle, settings,
             await worker.infer(REQUEST)
 
     with_worker(null_bundle(**fault), changed(settings, request_timeout_s=limit_s), use)
+
+
+POISON = json.dumps({"inputs": [{**ONE_ROW["inputs"][0], "data": [-1, 2, 3, 4]}]}).encode()
+
+
+@pytest.mark.parametrize("runs", [0, 100])
+def test_a_run_that_hangs_with_the_lock_free_is_ended_by_the_latency_of_the_release(null_bundle, settings, runs):
+    async def use(worker):
+        await worker.golden(30.0)
+        for _ in range(runs):
+            assert (await worker.infer(REQUEST)).status == 200
+        asked = [asyncio.ensure_future(worker.infer(body)) for body in (POISON, REQUEST)]
+        hung, behind = await asyncio.gather(*asked, return_exceptions=True)
+        assert "hung: no answer within 2 s; it was killed" in hung.reason
+        assert (hung.begun, behind.begun) == (True, False)
+
+    limits = {"hang_timeout_s": 2.0, "request_timeout_s": 60.0}
+    with_worker(null_bundle(hang_on=-1), changed(settings, **limits), use)
+
+
+def test_a_golden_run_that_hangs_is_ended_too(null_bundle, settings):
+    async def use(worker):
+        await worker.golden(30.0)
+        await asyncio.sleep(LATE_S)
+        with pytest.raises(WorkerTimeout, match="hung while answering its golden samples: no answer within 2 s"):
+            await worker.golden(60.0, quick=True)
+
+    bundle = null_bundle(late_s=LATE_S, late_ms=1e9)
+    with_worker(bundle, changed(settings, hang_timeout_s=2.0, request_timeout_s=60.0), use)
+
+
+def test_a_slow_or_large_run_is_no_hang(null_bundle, settings):
+    async def use(worker):
+        # Only now: heartbeats, which have the same limit, keep that of the start.
+        worker._settings = changed(settings, hang_timeout_s=0.01)
+        await worker.golden(30.0)
+        row = ONE_ROW["inputs"][0]
+        many = {**row, "shape": [40, 4], "data": row["data"] * 40}
+        bodies = [REQUEST, REQUEST, json.dumps({"inputs": [many]}).encode()]
+        answers = await asyncio.gather(*map(worker.infer, bodies))
+        assert [answer.status for answer in answers] == [200] * 3
+
+    with_worker(null_bundle(latency_ms=50, row_ms=50), settings, use)
 
 
 def test_a_model_that_fails_is_a_fault_of_the_model_and_the_worker_lives(null_bundle, settings):

@@ -1,4 +1,4 @@
-"""What a closed session leaves behind in the C library."""
+"""Freed memory that the C library keeps."""
 
 import ctypes
 import sys

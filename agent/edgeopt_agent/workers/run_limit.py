@@ -1,0 +1,86 @@
+"""How long a run of a worker may take before it counts as hung, by what its release has taken so far."""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from heapq import nlargest
+from math import prod
+
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.workers.channel import Channel, Received
+from edgeopt_agent.workers.frames import Golden, Port
+
+
+class RunLimit:
+    """The limit of the oldest unanswered run.
+
+    A run of N times the bytes of the smallest request may take N times as long; of the requests in the channel
+    it is not known which the worker runs together.
+    """
+
+    def __init__(self, settings: Settings, channel: Channel) -> None:
+        self._settings = settings
+        self._channel = channel
+        self.golden: Golden | None = None
+        """The last answer to the golden inputs, which says what a run takes before there were others."""
+        self.smallest_bytes = 1
+
+    def of_request(self) -> float:
+        return self.seconds(self._settings.hang_timeout_s)
+
+    def of_golden(self) -> float:
+        return self.seconds(self._settings.hang_timeout_s, self.golden.samples if self.golden is not None else 1)
+
+    def seconds(self, least_s: float, samples: int = 1) -> float:
+        settings = self._settings
+        if self.golden is None:
+            return settings.request_timeout_s
+        runs = self._channel.run_s
+        p99_s = max([self.golden.latency_ms / 1e3, *nlargest(len(runs) // 100 + 1, runs)[-1:]])
+        size = max(samples, self._channel.unanswered_bytes / self.smallest_bytes)
+        return min(settings.request_timeout_s, max(least_s, settings.hang_latency_factor * p99_s * size))
+
+
+def smallest_bytes(inputs: Sequence[Port]) -> int:
+    """What the inputs of a request take if each open dimension is 1."""
+    return sum(map(_least_bytes, inputs)) or 1
+
+
+def _least_bytes(port: Port) -> int:
+    """What an input takes if each open dimension is 1."""
+    bits = int(re.sub(r"\D", "", port.dtype) or 8)
+    return prod(size for size in port.shape if isinstance(size, int)) * bits // 8
+
+
+class Alarm:
+    """A time limit that begins when the worker can begin: what stands before it in the queue is not its fault."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        future: asyncio.Future[Received],
+        pause_s: float,
+        limit_s: Callable[[], float],
+        over: Callable[[float], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._channel = channel
+        self._future = future
+        self._limit_s = limit_s
+        self._over = over
+        self._pause_s = pause_s
+        """The least that the limit can be: it is not computed for each request."""
+        self._timer = self._loop.call_later(pause_s, self._look)
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        limit_s = self._limit_s()
+        # What it waits behind has a limit of its own, and can be longer.
+        oldest = self._channel.is_oldest(self._future)
+        left_s = self._channel.busy_since_s + limit_s - self._loop.time() if oldest else self._pause_s
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._look)
+        else:
+            self._over(limit_s)
