@@ -19,6 +19,8 @@ from edgeopt_agent.workers.router import QueueFullError
 
 MOST_READ_AT_ONCE = 8
 """How many messages may be on their way: their sizes are not known before they have arrived."""
+_MOST_SMALL_BYTES = 1 << 16
+"""Of a message that the agent itself reads, in its event loop."""
 ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
 Found = TypeVar("Found")
 _CODES = {
@@ -133,6 +135,8 @@ class Calls:
 
 def parsed(name: str, message: bytes) -> Message:
     """A small message; raises RequestError where it is none."""
+    if len(message) > _MOST_SMALL_BYTES:
+        raise RequestError(400, f"A {name} has at most {_MOST_SMALL_BYTES} bytes.")
     request = message_class(name)()
     try:
         request.ParseFromString(message)

@@ -37,6 +37,11 @@ class Channel(asyncio.BufferedProtocol):
         self.busy_since_s = 0.0
         """When the worker could begin with what it has to answer next, by the event loop's clock."""
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the worker has something to answer."""
+        return bool(self._expected)
+
     def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
         """Sends a frame; the future gets the answer, or ChannelClosedError."""
         loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ from edgeopt.bundle.deployment import FILE as DEPLOYMENT
 from edgeopt.bundle.deployment import read_deployment
 from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt.hw.cache_folder import user_cache_folder
+from edgeopt.hw.load import process_cpu_s
 from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.settings import MIB, Settings
 from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
@@ -279,9 +280,13 @@ class Worker:
         """Kills the process when it shows no sign of life."""
         limit_s = self._settings.hang_timeout_s
         while not self._heartbeat.closed:
+            before_s = process_cpu_s(self.pid)
             # Twice half the limit: after both were paused, the time is over before the answer is read.
             if await self._heartbeat.answers(limit_s / 2) or await self._heartbeat.answers(limit_s / 2):
                 await asyncio.sleep(self._settings.heartbeat_s)
+            elif self._channel.waiting and before_s is not None and process_cpu_s(self.pid) != before_s:
+                # It works on a request, which has a time limit of its own.
+                continue
             elif not self._heartbeat.closed:
                 self.kill(f"hung: no sign of life within {limit_s:g} s; it was killed")
                 return

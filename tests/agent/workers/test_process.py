@@ -1,5 +1,6 @@
 import asyncio
 import errno
+import itertools
 import json
 import os
 import select
@@ -13,6 +14,7 @@ import msgspec
 import psutil
 import pytest
 
+from edgeopt.hw.load import process_cpu_s
 from edgeopt_agent.workers.log import MOST_BYTES
 from edgeopt_agent.workers.process import Worker, WorkerDied, WorkerError, WorkerTimeout
 
@@ -274,3 +276,36 @@ def test_a_profile_that_does_not_describe_its_model_is_refused(null_bundle, sett
 def test_a_name_that_is_too_long_is_refused(null_bundle, settings):
     with pytest.raises(WorkerError, match="name has 200 characters; at most 128"):
         with_worker(null_bundle(name="n" * 200), settings, None)
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_time_spent_on_a_request_is_not_taken_for_a_hang(null_bundle, settings, monkeypatch, works):
+    silent = asyncio.Event()
+
+    async def answers(_heartbeat, _limit_s):
+        await asyncio.sleep(0)
+        return not silent.is_set()
+
+    seconds = itertools.count()
+    monkeypatch.setattr("edgeopt_agent.workers.heartbeat.Heartbeat.answers", answers)
+    monkeypatch.setattr("edgeopt_agent.workers.process.process_cpu_s", lambda _pid: next(seconds) if works else 1)
+
+    async def use(worker):
+        asked = asyncio.create_task(worker.infer(REQUEST))
+        await asyncio.sleep(0)
+        silent.set()
+        if works:
+            answer = await asked
+            silent.clear()
+            assert answer.status == 200
+        else:
+            with pytest.raises(WorkerTimeout, match="no sign of life"):
+                await asked
+
+    # The first beat is after the request has begun.
+    with_worker(null_bundle(latency_ms=300), changed(settings, heartbeat_s=0.0), use)
+
+
+def test_the_processor_time_of_a_process_is_told():
+    assert process_cpu_s(os.getpid()) > 0
+    assert process_cpu_s(1 << 30) is None
