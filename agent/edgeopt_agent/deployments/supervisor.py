@@ -79,7 +79,8 @@ class Supervisor:
         site = self._site
         site.router.switch(None, keep_old=False)
         self._served_s += time.monotonic() - worker.loaded_s
-        self._crashes.append(self._served_s)
+        if not worker.ended_by_request():
+            self._crashes.append(self._served_s)
         site.trouble = f"The worker of the release {worker.release_id} {worker.how_it_ended()}."
         await self._note("CRASHED", worker.release_id, site.trouble)
         await stop_quietly(worker)
@@ -110,7 +111,7 @@ class Supervisor:
 
     def _delay_s(self) -> float:
         settings = self._site.settings
-        return min(settings.restart_delay_s * 2.0 ** (len(self._crashes) - 1), settings.restart_delay_most_s)
+        return min(settings.restart_delay_s * 2.0 ** max(0, len(self._crashes) - 1), settings.restart_delay_most_s)
 
     async def _note(self, state: str, release: str, reason: str) -> None:
         log.info("%s: %s %s", release, state, reason)

@@ -33,6 +33,9 @@ class Channel(asyncio.BufferedProtocol):
         self._room = bytearray(_ROOM_BYTES)
         self._have = 0
         self._large: bytearray | None = None
+        self._asked: deque[ToWorker] = deque()
+        self.working_on: ToWorker | None = None
+        """What the worker was asked when it ended."""
         self.closed = False
         self.busy_since_s = 0.0
         """When the worker could begin with what it has to answer next, by the event loop's clock."""
@@ -53,6 +56,7 @@ class Channel(asyncio.BufferedProtocol):
         if not self._expected:
             self.busy_since_s = loop.time()
         self._expected.append(future)
+        self._asked.append(message)
         self._transport.writelines([head(message, text_bytes, size - text_bytes), *body])
         return future
 
@@ -70,6 +74,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.closed = True
+        self.working_on = self._asked[0] if self._asked else None
         while self._expected:
             future = self._expected.popleft()
             if not future.done():
@@ -105,6 +110,7 @@ class Channel(asyncio.BufferedProtocol):
         start = PREFIX.size + header_bytes
         message = from_worker.decode(frame[PREFIX.size : start])
         future = self._expected.popleft()
+        self._asked.popleft()
         self.busy_since_s = future.get_loop().time()
         if not future.done():
             future.set_result(Received(message, text_bytes, frame[start:]))

@@ -66,6 +66,10 @@ class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
     """Its process ended before it had answered."""
 
 
+class RequestTooLarge(WorkerDied):
+    """The request took the memory of which it died."""
+
+
 class WorkerTimeout(WorkerDied):
     """It did not answer in time, and was killed."""
 
@@ -116,6 +120,7 @@ class Worker:
         self._memory_bytes = memory_bytes
         self._killed_because = ""
         self._how = ""
+        self._took_memory = False
         self._watching = asyncio.create_task(self._watch(), name=f"worker {release_id}")
         self._guarding: asyncio.Task[None] | None = None
 
@@ -208,9 +213,9 @@ class Worker:
     ) -> Answer:
         """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
         parts = (body,) if isinstance(body, bytes) else body
-        message = Infer(encoding, header_length, processed) if encoding or processed else _INFER
+        message = Infer(encoding, header_length, processed)
         future = self._channel.ask(message, _text_bytes(parts, header_length, encoding), parts)
-        received = await self._asked(future, self._settings.request_timeout_s, "")
+        received = await self._asked(future, self._settings.request_timeout_s, "", message)
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
         length = received.text_bytes if told.binary else None
@@ -232,12 +237,18 @@ class Worker:
         assert isinstance(received.message, Compared)  # noqa: S101 - what the question is answered with
         return received.message
 
-    async def _asked(self, future: asyncio.Future[Received], timeout_s: float, when: str) -> Received:
+    async def _asked(
+        self, future: asyncio.Future[Received], timeout_s: float, when: str, message: Infer | None = None
+    ) -> Received:
         limit = _Limit(self._channel, timeout_s, lambda: self._hung(timeout_s, when))
         try:
             return await future
         except ChannelClosedError:
             await self._gone()
+            if self.ended_by_request() and message is self._channel.working_on:
+                raise RequestTooLarge(
+                    f"The request needs too much memory: the worker {self._how}. Send fewer values in one request."
+                ) from None
             kind = WorkerTimeout if self._how.startswith("hung") else WorkerDied
             raise kind(f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}.") from None
         finally:
@@ -267,6 +278,10 @@ class Worker:
     def how_it_ended(self) -> str:
         """`crashed: SIGSEGV`, `hung: …`, `stopped`; empty while it lives."""
         return self._how
+
+    def ended_by_request(self) -> bool:
+        """Whether it ended because a client's request, and nothing of its own, took too much memory."""
+        return self._took_memory and isinstance(self._channel.working_on, Infer)
 
     async def _gone(self) -> None:
         """A process that closed its socket but lives on serves nobody."""
@@ -310,6 +325,7 @@ class Worker:
         said = f" ({line})" if line else ""
         ran_out = self._group is not None and self._group.ran_out()
         if ran_out or any(words in line for words in _NO_MEMORY):
+            self._took_memory = True
             return f"took more than {self._memory_bytes // MIB} MiB of memory"
         if code == -signal.SIGKILL:
             return f"was killed (SIGKILL), most likely because memory ran out{said}"
@@ -340,9 +356,6 @@ async def _launched(log_file: Path, confinement: Confinement) -> Launched:
             if error.errno not in _SHORT_OF or loop.time() >= deadline_s:
                 raise
         await asyncio.sleep(_LOOK_AGAIN_S)
-
-
-_INFER = Infer()
 
 
 def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:

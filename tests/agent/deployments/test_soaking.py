@@ -41,19 +41,40 @@ def limits(tmp_path, old_bundle):
 def test_a_single_failure_among_many_requests_is_borne(limits):
     judge, seen, observed = limits()
     for number in range(200):
-        observed.watch("new", number != 7, 1.0, "why")
+        observed.watch("new", number != 7, 1.0, "why", number)
     judge.judge_requests(seen)
-    for _ in range(2):
-        observed.watch("new", False, 1.0, "the model failed")
-    with pytest.raises(StepError, match=r"3 of 202 requests failed while it soaked: the model failed"):
+    for number in range(2):
+        observed.watch("new", False, 1.0, "the model failed", number)
+    with pytest.raises(StepError, match=r"3 of 202 requests failed while it soaked: the model failed") as caught:
         judge.judge_requests(seen)
+    assert not caught.value.fault
 
 
-def test_a_failure_among_the_first_requests_is_not(limits):
+def test_a_release_is_judged_by_enough_requests_and_different_failures(limits):
     judge, seen, observed = limits()
-    observed.watch("new", False, 1.0, "the model failed")
-    with pytest.raises(StepError, match="1 of 1 requests failed"):
-        judge.judge_requests(seen)
+    for _ in range(30):
+        observed.watch("new", False, 1.0, "the model failed", 1)
+    judge.judge_requests(seen)
+    judge, seen, observed = limits()
+    for number in range(5):
+        observed.watch("new", False, 1.0, "the model failed", number)
+    judge.judge_requests(seen, own_requests=14)
+    with pytest.raises(StepError, match="5 of 5 requests failed"):
+        judge.judge_requests(seen, own_requests=15)
+
+
+def test_memory_that_grows_with_the_requests_of_clients_is_not_the_release_s(limits, monkeypatch):
+    judge, seen, observed = limits(memory_factor=1.0, memory_slack_bytes=10)
+    monkeypatch.setattr("edgeopt_agent.deployments.soaking.process_memory_bytes", lambda _pid: sizes.pop(0))
+    sizes = [100]
+    judge.follow(SimpleNamespace(pid=1))
+    observed.watch("new", True, 1.0, "")
+    sizes = [500, 510]
+    judge.judge_memory(seen)
+    judge.judge_memory(seen)
+    sizes = [511]
+    with pytest.raises(StepError, match="Its worker grew to"):
+        judge.judge_memory(seen)
 
 
 def test_slow_requests_are_held_against_the_release_before(limits):
@@ -123,6 +144,7 @@ class Stub:
 
     def __init__(self, *latencies_ms, release_id="old", meanwhile=lambda: None):
         self.pid, self.release_id, self.alive, self.ended = os.getpid(), release_id, True, asyncio.Event()
+        self.ended_by_request = lambda: False
         self._latencies_ms = iter(latencies_ms)
         self._meanwhile = meanwhile
 
@@ -159,10 +181,13 @@ def test_when_the_predecessor_is_slow_too_it_is_the_machine(site):
 
 
 def test_a_failure_in_the_last_moment_counts(site):
-    def fail():
-        site.observed.watch("new", False, 1.0, "the model failed")
+    site.settings = msgspec.structs.replace(site.settings, judged_requests=3)
 
-    with pytest.raises(StepError, match="1 of 1 requests failed"):
+    def fail():
+        for number in range(3):
+            site.observed.watch("new", False, 1.0, "the model failed", number)
+
+    with pytest.raises(StepError, match="3 of 3 requests failed"):
         soaked(site, Stub(1.0, meanwhile=fail), soak_requests=1)
 
 

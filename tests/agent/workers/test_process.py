@@ -16,7 +16,7 @@ import pytest
 
 from edgeopt.hw.load import process_cpu_s
 from edgeopt_agent.workers.log import MOST_BYTES
-from edgeopt_agent.workers.process import Worker, WorkerDied, WorkerError, WorkerTimeout
+from edgeopt_agent.workers.process import RequestTooLarge, Worker, WorkerDied, WorkerError, WorkerTimeout
 
 ONE_ROW = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
 REQUEST = json.dumps(ONE_ROW).encode()
@@ -309,3 +309,34 @@ def test_time_spent_on_a_request_is_not_taken_for_a_hang(null_bundle, settings, 
 def test_the_processor_time_of_a_process_is_told():
     assert process_cpu_s(os.getpid()) > 0
     assert process_cpu_s(1 << 30) is None
+
+
+def test_a_request_that_kills_the_worker_by_its_memory_is_told_apart_from_those_behind_it(
+    null_bundle, settings, monkeypatch
+):
+    async def use(worker):
+        monkeypatch.setattr(worker._log, "last_line", lambda: "terminate called: std::bad_alloc")
+        asked = [asyncio.create_task(worker.infer(REQUEST)) for _ in range(2)]
+        await asyncio.sleep(0)
+        os.kill(worker.pid, signal.SIGKILL)
+        first, second = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(first, RequestTooLarge)
+        assert "Send fewer values in one request" in str(first)
+        assert isinstance(second, WorkerDied)
+        assert not isinstance(second, RequestTooLarge)
+        assert worker.ended_by_request()
+
+    with_worker(null_bundle(hang="run"), settings, use)
+
+
+def test_a_worker_that_runs_out_of_memory_by_itself_is_not_ended_by_a_request(null_bundle, settings, monkeypatch):
+    async def use(worker):
+        monkeypatch.setattr(worker._log, "last_line", lambda: "MemoryError")
+        asked = asyncio.create_task(worker.golden(30.0))
+        await asyncio.sleep(0)
+        os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(WorkerDied, match="took more than"):
+            await asked
+        assert not worker.ended_by_request()
+
+    with_worker(null_bundle(hang="run"), settings, use)
