@@ -12,7 +12,7 @@ from typing import BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from edgeopt.bundle.durable import MARK, publish_file
-from edgeopt.errors import BundleError, said_by, writing_to
+from edgeopt.errors import BundleError, printable, said_by, writing_to
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 _PIECE_BYTES = 1 << 20
@@ -234,5 +234,5 @@ def _write(archive: ZipFile, info: ZipInfo, folder: Path) -> None:
 
 
 def _shown(name: str) -> str:
-    plain = "".join(c if c.isprintable() else "?" for c in name)
+    plain = printable(name)
     return plain if len(plain) <= 80 else f"{plain[:77]}..."

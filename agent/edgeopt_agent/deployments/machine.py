@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError, is_disk_full, no_room
+from edgeopt.errors import EdgeoptError, is_disk_full, no_room, printable
 from edgeopt_agent.data_dir import pointed, remove
 from edgeopt_agent.deployments.hook import hook_of
 from edgeopt_agent.deployments.probing import probe
@@ -328,6 +328,8 @@ class Machine:
             changes["resumes"] = 0
         if state is not record.state:
             changes["soaked"] = Soaked()
+        # Names of a bundle that was refused are in it.
+        changes["reason"] = printable(str(changes["reason"]))
         changed = msgspec.structs.replace(record, **changes)
         work.progress = {}
         # The way back must not depend on a disk that is full.
