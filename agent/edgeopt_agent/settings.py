@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Longer than a probe: a start inside SWITCHING has to load the release again."""
     soak_slack_s: float = 120.0
     """How much longer than asked a soak may last before it counts as failed."""
+    soak_compare_s: float = 60.0
+    """How much longer than asked a soak lasts where no request has been compared with the release before."""
     rollback_timeout_s: float = 90.0
     hook_timeout_s: float = 30.0
     """How long `hooks/before-commit` may take."""

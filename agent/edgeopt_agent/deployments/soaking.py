@@ -67,22 +67,25 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         elapsed_s = time.monotonic() - begin
         requests, agreement = seen.requests + asked, _agreement(shadow)
         _tell_progress(work, Soaked(elapsed_s, requests, seen.errors), agreement)
-        ended = elapsed_s >= record.soak_s and not work.stop_asked.is_set()
+        most_s = record.soak_s + (settings.soak_compare_s if limits.lacks_comparison(shadow) else 0.0)
+        ended = elapsed_s >= most_s and not work.stop_asked.is_set()
         if worker.ended_by_request():
             worker = await _started_again(site, work, worker)
             limits.follow(worker)
         if ended and requests >= record.soak_requests:
-            limits.judge(seen, shadow, asked)
+            limits.judge(seen, shadow, asked, ended=True)
             if record.kind == "deploy":  # nothing blocks the rollback
                 await _ask_hook(site, work, worker)
-                limits.judge(seen, shadow, asked)
+                limits.judge(seen, shadow, asked, ended=True)
             detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors, **agreement}
             soaked = (
                 f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
             )
+            if limits.lacks_comparison(shadow):
+                soaked += "; no request was compared with the release before it"
             return Outcome(reason=soaked, changes={"detail": detail})
         rounds = math.ceil((record.soak_requests - requests) / samples)
-        pause_s = _rest_s(settings, golden_s, record.soak_s - elapsed_s, rounds)
+        pause_s = _rest_s(settings, golden_s, most_s - elapsed_s, rounds)
         await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
         _check_going_on(work, worker)
         limits.judge(seen, shadow, asked)
@@ -227,6 +230,8 @@ class _Limits:
         self._release, self._old = record.release, record.old
         self._before = self._numbers(record.release)  # it may have served before
         self._seen_requests = 0
+        # Nothing delays a rollback, and nothing is held back that was to have no soak.
+        self._compares = record.kind == "deploy" and bool(record.soak_s or record.soak_requests)
         self._least_agreement_db = _least_agreement_db(site, record.old, deployment)
         self._own_most_ms = self._loosened(evidence.latency_ms) if evidence else None
         self._p99_most_ms = self._loosened(old_p99) if old_p99 is not None else None
@@ -238,19 +243,23 @@ class _Limits:
         self._last_bytes = process_memory_bytes(worker.pid) or 0
         self._most_bytes = self._last_bytes * self._settings.memory_factor + self._settings.memory_slack_bytes
 
-    def judge(self, seen: Seen, shadow: Shadow, own_requests: int) -> None:
+    def lacks_comparison(self, shadow: Shadow) -> bool:
+        """Whether the answers should agree with those of the release before, and none has been compared."""
+        return self._compares and self._least_agreement_db is not None and not shadow.compared
+
+    def judge(self, seen: Seen, shadow: Shadow, own_requests: int, ended: bool = False) -> None:
         self.judge_requests(seen, own_requests)
         self._judge_numbers()
-        self._judge_agreement(shadow)
+        self._judge_agreement(shadow, ended)
 
-    def _judge_agreement(self, shadow: Shadow) -> None:
-        """Holds the answers against those of the release before to the same requests."""
+    def _judge_agreement(self, shadow: Shadow, ended: bool) -> None:
+        """Holds the answers against those of the release before to the same requests; few decide at the end."""
         if shadow.not_finite > self._settings.error_share * shadow.compared:
             raise StepError(
                 f"{shadow.not_finite} of {shadow.compared} answers contained NaN or infinity where the previous "
                 "release returned numbers."
             )
-        if self._least_agreement_db is None or shadow.compared < JUDGED_RUNS:
+        if self._least_agreement_db is None or shadow.compared < (1 if ended else JUDGED_RUNS):
             return
         for name, found_db in shadow.agreement_db().items():
             if found_db < self._least_agreement_db:

@@ -1,6 +1,7 @@
 """What a soaking release is held against; the rest of a soak is tried on whole agents in test_machine.py."""
 
 import asyncio
+import itertools
 import os
 from collections import deque
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from edgeopt_agent.deployments.soaking import _Limits, _rest_s, soak
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.frames import Golden
 from edgeopt_agent.workers.router import Router
+from edgeopt_agent.workers.shadow import Shadow
 
 
 @pytest.fixture
@@ -158,7 +160,7 @@ def site(tmp_path, old_bundle):
     with open_data_dir(tmp_path / "data") as data:
         for name in ("old", "new"):
             data.release(name).symlink_to(old_bundle)
-        settings = Settings(data_dir=data.root, self_request_s=0.0)
+        settings = Settings(data_dir=data.root, self_request_s=0.0, soak_compare_s=0.0)
         yield Site(settings, data, None, Router(settings), None)
 
 
@@ -197,3 +199,44 @@ def test_a_candidate_is_too_slow_only_when_it_stays_so(site, old_bundle):
     assert found.latency_ms == quick.latency_ms
     with pytest.raises(StepError, match="takes 70 ms here"):
         asyncio.run(_quick_enough(site, Stub(80.0, 70.0), old_bundle, slow))
+
+
+class Compared(Shadow):
+    """What so many compared requests have shown: the noise is as strong as the signal."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.compared, self.outputs = count, {"y": (1.0, 1.0)} if count else {}
+
+
+def one_source(site, make_null_bundle):
+    for name in ("old", "new"):
+        site.data.release(name).unlink()
+        site.data.release(name).symlink_to(make_null_bundle(source="1" * 64))
+
+
+def test_few_comparisons_decide_at_the_end_of_a_soak(site, make_null_bundle, monkeypatch):
+    one_source(site, make_null_bundle)
+    monkeypatch.setattr("edgeopt_agent.deployments.soaking.Shadow", lambda: Compared(1))
+    with pytest.raises(StepError, match=r"agrees with .* over 1 requests"):
+        soaked(site, Stub(*[1.0] * 50), soak_requests=10)
+
+
+def test_a_soak_without_a_comparison_waits_for_one_and_says_so(site, make_null_bundle, monkeypatch):
+    one_source(site, make_null_bundle)
+    site.settings = msgspec.structs.replace(site.settings, soak_compare_s=3600.0)
+    shadow, rounds = Compared(0), itertools.count()
+    monkeypatch.setattr("edgeopt_agent.deployments.soaking.Shadow", lambda: shadow)
+
+    def compare_later():
+        if next(rounds) == 30:
+            shadow.compared, shadow.outputs = 1, {"y": (1.0, 0.0)}
+
+    outcome = soaked(site, Stub(*[1.0] * 50, meanwhile=compare_later), soak_requests=10)
+    assert outcome.changes["detail"]["compared_requests"] == 1
+    assert next(rounds) > 30
+
+    site.settings = msgspec.structs.replace(site.settings, soak_compare_s=0.0)
+    shadow = Compared(0)
+    outcome = soaked(site, Stub(*[1.0] * 50), soak_requests=10)
+    assert outcome.reason.endswith("no request was compared with the release before it")
