@@ -46,6 +46,7 @@ _WAIT_FOR_RESOURCES_S = 30.0
 _LOOK_AGAIN_S = 0.1
 # How the last words of a process begin or end that was given no more memory.
 _NO_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory")
+_NO_MEMORY_CODES = (1, -signal.SIGABRT)
 _DRIVEN = frozenset({"onnxruntime-cuda", "onnxruntime-tensorrt"})
 _KEEPS_ENGINES = "onnxruntime-tensorrt"
 """Rebuilding its engines takes minutes at each start."""
@@ -67,7 +68,7 @@ class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
 
 
 class RequestTooLarge(WorkerDied):
-    """The request took the memory of which it died."""
+    """It ran out of memory while it worked on this request."""
 
 
 class WorkerTimeout(WorkerDied):
@@ -324,7 +325,8 @@ class Worker:
         line = self._log.last_line()
         said = f" ({line})" if line else ""
         ran_out = self._group is not None and self._group.ran_out()
-        if ran_out or any(words in line for words in _NO_MEMORY):
+        # Not any signal: the line may be an old one, of a request that was answered with an error.
+        if ran_out or (code in _NO_MEMORY_CODES and any(words in line for words in _NO_MEMORY)):
             self._took_memory = True
             return f"took more than {self._memory_bytes // MIB} MiB of memory"
         if code == -signal.SIGKILL:

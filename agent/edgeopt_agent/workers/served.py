@@ -189,9 +189,9 @@ class Served:
             failed = _failure(error, self.loaded)
             return self._failed(message, failed, of_request=isinstance(error, DataError))
         except Exception as error:  # noqa: BLE001 - the process's edge: one bad request must not end it
-            traceback.print_exc(file=sys.stderr)
             failed = _failure(error, self.loaded)
             if failed.code != NO_MEMORY:
+                traceback.print_exc(file=sys.stderr)
                 failed = Failed(f"The model could not be run: {failed.message.rstrip('.')}.")
             return self._failed(message, failed, of_request=False)
 

@@ -318,7 +318,7 @@ def test_a_request_that_kills_the_worker_by_its_memory_is_told_apart_from_those_
         monkeypatch.setattr(worker._log, "last_line", lambda: "terminate called: std::bad_alloc")
         asked = [asyncio.create_task(worker.infer(REQUEST)) for _ in range(2)]
         await asyncio.sleep(0)
-        os.kill(worker.pid, signal.SIGKILL)
+        os.kill(worker.pid, signal.SIGABRT)
         first, second = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(first, RequestTooLarge)
         assert "Send fewer values in one request" in str(first)
@@ -334,7 +334,7 @@ def test_a_worker_that_runs_out_of_memory_by_itself_is_not_ended_by_a_request(nu
         monkeypatch.setattr(worker._log, "last_line", lambda: "MemoryError")
         asked = asyncio.create_task(worker.golden(30.0))
         await asyncio.sleep(0)
-        os.kill(worker.pid, signal.SIGKILL)
+        os.kill(worker.pid, signal.SIGABRT)
         with pytest.raises(WorkerDied, match="took more than"):
             await asked
         assert not worker.ended_by_request()
