@@ -305,6 +305,17 @@ def said_by(error: BaseException) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
+def printable(text: str, line_ends: bool = False) -> str:
+    """The text with control characters escaped, for a log, a status or a terminal; line ends too unless kept."""
+    if line_ends:
+        return "\n".join(map(printable, text.split("\n")))
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
 def signal_name(number: int) -> str:
     """SIGSEGV for 11; a signal without a name keeps its number."""
     import signal

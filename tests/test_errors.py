@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgeopt import errors
-from edgeopt.errors import EdgeoptError, MissingExtraError, Terminated
+from edgeopt.errors import EdgeoptError, MissingExtraError, Terminated, printable
 
 
 def tree(parent=EdgeoptError):
@@ -79,3 +79,8 @@ def test_extras_are_installed_by_the_packages_that_pyproject_names():
 
 def test_termination_is_not_caught_with_ordinary_errors():
     assert not issubclass(Terminated, Exception)
+
+
+def test_control_characters_are_escaped():
+    assert printable("name \x1b[2J\n\u202e\udc80ä") == r"name \x1b[2J\n\u202e\udc80ä"
+    assert printable("one\n\ttwo", line_ends=True) == "one\n\\ttwo"

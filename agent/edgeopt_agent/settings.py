@@ -35,6 +35,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a soaking release is asked its golden inputs."""
     error_share: float = 0.01
     """A soaking release is taken back when a larger share of its requests fails."""
+    judged_requests: int = 20
+    """Requests, the agent's own included, before failed ones of clients take a soaking release back, ..."""
+    judged_failures: int = 3
+    """... and how many different requests must have failed: one that is repeated says little of a release."""
     latency_factor: float = 3.0
     """A candidate may take this many times what its bundle says, or what its predecessor took, ..."""
     latency_slack_ms: float = 5.0
@@ -55,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Longer than a probe: a start inside SWITCHING has to load the release again."""
     soak_slack_s: float = 120.0
     """How much longer than asked a soak may last before it counts as failed."""
+    soak_compare_s: float = 60.0
+    """How much longer than asked a soak lasts where no request has been compared with the release before."""
     rollback_timeout_s: float = 90.0
     hook_timeout_s: float = 30.0
     """How long `hooks/before-commit` may take."""

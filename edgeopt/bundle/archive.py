@@ -12,7 +12,7 @@ from typing import BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from edgeopt.bundle.durable import MARK, publish_file
-from edgeopt.errors import BundleError, said_by, writing_to
+from edgeopt.errors import BundleError, printable, said_by, writing_to
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 _PIECE_BYTES = 1 << 20
@@ -20,6 +20,10 @@ _MOST_ENTRIES = 100_000
 # zipfile takes the whole list of contents into memory at once, as long as the archive says that it is.
 _LONGEST_LIST_BYTES = 32 << 20
 _ENCRYPTED = 0x1
+_END = struct.Struct("<4s6xH8xH")
+"""The last record of an archive: its mark, the number of entries, and the length of the comment behind it."""
+_END_MARK = b"PK\5\6"
+_COUNTED_ELSEWHERE = 0xFFFF
 _HINT = "Copy the bundle again from its source."
 # What zipfile raises for what is no sound archive.
 _UNSOUND = (BadZipFile, EOFError, NotImplementedError, OverflowError, RuntimeError, ValueError, struct.error)
@@ -127,6 +131,7 @@ def unpack(file: Path, folder: Path, max_bytes: int, called: str = "The packed b
 def _unpack(file: Path, folder: Path, max_bytes: int) -> None:
     try:
         with file.open("rb") as raw, ZipFile(_Bounded(raw)) as archive:
+            _check_end(file, archive)
             entries = _checked(archive.infolist(), max_bytes, file.stat().st_size)
             folder.mkdir(exist_ok=True)
             for info in entries:
@@ -137,6 +142,18 @@ def _unpack(file: Path, folder: Path, max_bytes: int) -> None:
         if error.errno != errno.EINVAL:  # a place before the archive's begin
             raise
         raise _RefusedError("it is not a valid zip archive: it points outside itself") from error
+
+
+def _check_end(file: Path, archive: ZipFile) -> None:
+    """Compares the last record with what zipfile found, which ignores its count and the length of its comment."""
+    length = _END.size + len(archive.comment)
+    with file.open("rb") as raw:
+        raw.seek(-length, os.SEEK_END)
+        mark, count, comment_bytes = _END.unpack(raw.read(_END.size))
+    if mark != _END_MARK or comment_bytes != len(archive.comment):
+        raise _RefusedError("it is not a valid zip archive: its comment has another length than it says")
+    if count not in {len(archive.infolist()), _COUNTED_ELSEWHERE}:
+        raise _RefusedError(f"it is not a valid zip archive: it says that it holds {count} entries")
 
 
 class _Bounded(io.BufferedReader):
@@ -234,5 +251,5 @@ def _write(archive: ZipFile, info: ZipInfo, folder: Path) -> None:
 
 
 def _shown(name: str) -> str:
-    plain = "".join(c if c.isprintable() else "?" for c in name)
+    plain = printable(name)
     return plain if len(plain) <= 80 else f"{plain[:77]}..."

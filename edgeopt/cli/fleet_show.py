@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, lines
+from edgeopt.errors import printable
 from edgeopt.fleet.address import DEFAULT_URL, in_commands
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
     if result.batching is not None:
         said.append(_batching(result.batching))
     if result.reason:
-        said.append(f"Trouble: {result.reason}")
+        said.append(f"Trouble: {printable(result.reason)}")
     if result.previous is not None:
         previous = f"{result.previous.name} (release {result.previous.release})"
-        why_not = result.previous.reason
+        why_not = printable(result.previous.reason)
         said.append(f"No rollback to {previous}: {why_not}" if why_not else f"A rollback returns to: {previous}")
     if result.deployment is not None:
         said.append(f"Last deployment: {_told(result.deployment)}")
@@ -60,7 +61,7 @@ def _model_line(model: "ModelStatus") -> str:
     batching = f". {_batching(model.batching).rstrip('.')}" if model.batching is not None else ""
     untrusted = f". {serving.untrusted.rstrip('.')}" if serving is not None and serving.untrusted else ""
     return f"Model {model.name or 'without a name'}: {what}{told}{batching}{untrusted}" + (
-        f". Trouble: {model.reason}" if model.reason else ""
+        f". Trouble: {printable(model.reason)}" if model.reason else ""
     )
 
 
@@ -85,7 +86,7 @@ def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
                 each.name,
                 f"{each.state}, pinned" if each.pinned else each.state,
                 each.created[:16].replace("T", " "),
-                each.reason or each.summary,
+                printable(each.reason or each.summary),
             )
         )
         for each in result.releases
@@ -110,9 +111,9 @@ def show_watched(result: "Watched") -> tuple[Block, ...]:
 
 
 def _told(deployment: "Deployment") -> str:
-    name = f" of {deployment.name}" if deployment.name else ""
+    name = f" of {printable(deployment.name)}" if deployment.name else ""
     release = f" (release {deployment.release})" if deployment.release else ""
-    reason = f": {deployment.reason}" if deployment.reason else ""
+    reason = f": {printable(deployment.reason)}" if deployment.reason else ""
     kind = "deployment" if deployment.kind == "deploy" else deployment.kind
     return f"{kind} {deployment.id}{name}{release}, {deployment.state.lower().replace('_', ' ')}{reason}"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from edgeopt import events
 from edgeopt.cli.invocation import as_called
 from edgeopt.cli.whole_lines import WholeLines
+from edgeopt.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,12 +41,12 @@ class People:
             self._progress(event)
         elif isinstance(event, events.Log):
             mark = "warning: " if event.level == "warning" else ""
-            self._print(as_called(f"{mark}{event.message}"))
+            self._print(as_called(f"{mark}{printable(event.message, line_ends=True)}"))
         elif isinstance(event, events.Error):
             self.close()
-            print(f"edgeopt: {as_called(event.message)}", file=sys.stderr)
+            print(f"edgeopt: {as_called(printable(event.message, line_ends=True))}", file=sys.stderr)
             if event.hint:
-                print(f"  {as_called(event.hint)}", file=sys.stderr)
+                print(f"  {as_called(printable(event.hint, line_ends=True))}", file=sys.stderr)
 
     def close(self) -> None:
         if self._status is not None:
@@ -82,7 +83,7 @@ def _line(event: events.Progress) -> str:
     if event.total:
         parts.append(f"{event.done or 0}/{event.total}")
     if event.message:
-        parts.append(escape(event.message))
+        parts.append(escape(printable(event.message)))
     if event.best:
         parts.append(f"best so far: {escape(event.best)}")
     if event.time_left_s is not None:

@@ -128,3 +128,12 @@ def process_memory_bytes(pid: int) -> int | None:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:
         return None
+
+
+def process_cpu_s(pid: int) -> float | None:
+    """The processor time of one process so far; None when it is gone or not told."""
+    host = LocalHost()
+    fields = (host.read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    if len(fields) > 12:
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return None

@@ -255,3 +255,19 @@ def test_any_name_is_refused_or_stays_inside(tmp_path_factory, names):
     else:
         assert set(tree(home / "out")) == {name for name in names if not name.endswith("/")}
     assert {path.name for path in home.iterdir()} <= {"planted.zip", "out"}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [(-12, 7, "says that it holds 7 entries"), (-2, 9, "comment"), (None, 0, "comment")],
+    ids=["count", "comment", "rest"],
+)
+def test_an_end_that_does_not_match_the_archive_is_refused(made, tmp_path, place, value, says):
+    path = made(("a", b"1"), ("b", b"2"))
+    content = bytearray(path.read_bytes())
+    if place is None:
+        content += b"more"
+    else:
+        struct.pack_into("<H", content, len(content) + place, value)
+    path.write_bytes(content)
+    refused(path, tmp_path, says)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from edgeopt import events
-from edgeopt.cli.progress import JsonLines, People
+from edgeopt.cli.progress import JsonLines, People, _line
 
 # Tells one event on a terminal, waits to be told to go on, and ends as a command does.
 ON_A_TERMINAL = """
@@ -138,3 +138,14 @@ def test_people_are_not_told_what_is_for_curves_and_tables(capsys):
     people.close()
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", "")
+
+
+def test_control_characters_in_messages_do_not_reach_the_terminal(capsys):
+    people = People()
+    people.tell(events.Log("warning", "'\x1b[2J'"))
+    people.tell(events.Error("bad-input", "'\x1b[2J' is a link.\nTwice.", "Not '\x1b]0;x'"))
+    told = capsys.readouterr().err
+    assert "\x1b" not in told
+    assert told.count(r"'\x1b[2J'") == 2
+    assert "\nTwice." in told
+    assert _line(events.Progress("verifying", "\x1b[2J\n")) == r"[bold]verifying[/bold] · \x1b[2J\n"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -14,7 +14,7 @@ import typer
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.invocation import as_called
 from edgeopt.commands.documents.blocks import Block, Words
-from edgeopt.errors import MissingExtraError, UsageError
+from edgeopt.errors import MissingExtraError, UsageError, printable
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
@@ -107,11 +107,24 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             )
         if settings.grpc_port and any(find_spec(module) is None for module in GRPC_MODULES):
             raise MissingExtraError("agent", "gRPC")
-        logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(_Lines("%(asctime)s %(levelname)-7s %(message)s"))
+        logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
         _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)
         return Ran(str(settings.data_dir))
 
     execute("run", work, show, json)
+
+
+class _Lines(logging.Formatter):
+    """A message is one line, whatever names are in it; a traceback keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - the library's
+        return printable(super().formatException(ei), line_ends=True)
 
 
 def _serve(settings: Settings, on_live: Callable[[int], None], reload: Callable[[], Settings]) -> None:

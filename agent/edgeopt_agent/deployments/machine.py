@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError, is_disk_full, no_room
+from edgeopt.errors import EdgeoptError, is_disk_full, no_room, printable
 from edgeopt_agent.data_dir import pointed, remove
 from edgeopt_agent.deployments.hook import hook_of
 from edgeopt_agent.deployments.probing import probe
@@ -48,7 +48,7 @@ STEPS: Mapping[State, Step] = {
 }
 
 
-_DISK_ERRORS = frozenset({errno.EIO, errno.EROFS})
+_DISK_ERRORS = frozenset({errno.EIO, errno.EROFS, errno.EPERM, errno.EACCES})
 SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
 """In these states the new release may be the one that serves."""
 
@@ -194,6 +194,11 @@ class Machine:
         """Whether a deployment runs, or what the last one left is still tidied up."""
         return self.work is not None or (self._tidying is not None and not self._tidying.done())
 
+    async def tidied(self) -> None:
+        """Waits until what the last deployment left is tidied up, which takes a moment after its end."""
+        if self.work is None and self._tidying is not None:
+            await asyncio.wait([self._tidying])
+
     def _check_idle(self) -> None:
         if self.closed:
             raise RefusedError(409, "removed", f"The model '{self.site.model}' is being removed.", "Add it again.")
@@ -253,7 +258,7 @@ class Machine:
         state = work.record.state
         limit_s = float(getattr(self.site.settings, ROWS[state].limit))
         if state is State.SOAKING:
-            limit_s += work.record.soak_s
+            limit_s += work.record.soak_s + self.site.settings.soak_compare_s
             if hook_of(self.site.data).exists():
                 limit_s += self.site.settings.hook_timeout_s
         try:
@@ -328,6 +333,8 @@ class Machine:
             changes["resumes"] = 0
         if state is not record.state:
             changes["soaked"] = Soaked()
+        # Names of a bundle that was refused are in it.
+        changes["reason"] = printable(str(changes["reason"]))
         changed = msgspec.structs.replace(record, **changes)
         work.progress = {}
         # The way back must not depend on a disk that is full.

@@ -5,6 +5,7 @@ from collections import deque
 from heapq import nlargest
 
 KEPT_LATENCIES = 1000
+KEPT_ERRORS = 100
 ENOUGH_LATENCIES = 50
 NOISE_LATENCIES = 2
 """This number of slow requests says nothing about a release."""
@@ -13,11 +14,13 @@ NOISE_LATENCIES = 2
 class Seen:
     """The requests to one release."""
 
-    __slots__ = ("errors", "failed", "last_error", "latencies_ms", "requests")
+    __slots__ = ("distinct_errors", "errors", "failed", "last_error", "latencies_ms", "requests")
 
     def __init__(self) -> None:
         self.requests = 0
         self.errors = 0
+        self.distinct_errors: set[int] = set()
+        """The first failed requests that differ from each other."""
         self.last_error = ""
         self.latencies_ms: deque[float] = deque(maxlen=KEPT_LATENCIES)
         self.failed = asyncio.Event()
@@ -36,13 +39,15 @@ class Observed:
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
 
-    def watch(self, release_id: str, ok: bool, latency_ms: float, reason: str) -> None:
+    def watch(self, release_id: str, ok: bool, latency_ms: float, reason: str, request: int = 0) -> None:
         seen = self.of(release_id)
         seen.requests += 1
         if ok:
             seen.latencies_ms.append(latency_ms)
         else:
             seen.errors += 1
+            if len(seen.distinct_errors) < KEPT_ERRORS:
+                seen.distinct_errors.add(request)
             seen.last_error = reason
             seen.failed.set()
 

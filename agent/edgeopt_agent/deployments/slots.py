@@ -212,6 +212,7 @@ class Slots:
                     "Replace it: edgeopt-agent deploy BUNDLE --rename",
                 )
             await slot.machine.recovered.wait()
+            await slot.machine.tidied()
             if slot.machine.busy:
                 raise RefusedError(
                     *(409, "busy", f"A deployment of '{slot.name}' is going on."),

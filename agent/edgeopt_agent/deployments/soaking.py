@@ -1,6 +1,7 @@
 """SOAKING: the new release serves under watch, with its predecessor ready to take over again."""
 
 import asyncio
+import logging
 import math
 import time
 from collections import deque
@@ -13,15 +14,18 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.deployments.hook import ask_hook
 from edgeopt_agent.deployments.observed import Seen
-from edgeopt_agent.deployments.probing import judge_latency
+from edgeopt_agent.deployments.probing import judge_latency, start_checked
 from edgeopt_agent.deployments.record import Detail, Soaked
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of, name_of
-from edgeopt_agent.deployments.switching import switch
+from edgeopt_agent.deployments.switching import stop_quietly, switch
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import Settings
-from edgeopt_agent.workers.process import Worker, WorkerError
+from edgeopt_agent.workers.frames import Golden
+from edgeopt_agent.workers.process import Worker, WorkerDied, WorkerError
 from edgeopt_agent.workers.shadow import Shadow
+
+log = logging.getLogger(__name__)
 
 JUDGED_RUNS = 5
 """Runs in a median: one slow run is noise."""
@@ -61,40 +65,62 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
     asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic() - before.elapsed_s
     while True:
         elapsed_s = time.monotonic() - begin
-        requests = seen.requests + asked
-        work.soaked = Soaked(elapsed_s, requests, seen.errors)
-        work.progress = {"elapsed_s": round(elapsed_s, 3), "soak_s": record.soak_s}
-        work.progress |= {"requests": requests, "soak_requests": record.soak_requests, "errors": seen.errors}
-        agreement = _agreement(shadow)
-        work.progress |= agreement
-        ended = elapsed_s >= record.soak_s and not work.stop_asked.is_set()
+        requests, agreement = seen.requests + asked, _agreement(shadow)
+        _tell_progress(work, Soaked(elapsed_s, requests, seen.errors), agreement)
+        most_s = record.soak_s + (settings.soak_compare_s if limits.lacks_comparison(shadow) else 0.0)
+        ended = elapsed_s >= most_s and not work.stop_asked.is_set()
+        if worker.ended_by_request():
+            worker = await _started_again(site, work, worker)
+            limits.follow(worker)
         if ended and requests >= record.soak_requests:
-            limits.judge(seen, shadow)
+            limits.judge(seen, shadow, asked, ended=True)
             if record.kind == "deploy":  # nothing blocks the rollback
                 await _ask_hook(site, work, worker)
-                limits.judge(seen, shadow)
+                limits.judge(seen, shadow, asked, ended=True)
             detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors, **agreement}
             soaked = (
                 f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
             )
+            if limits.lacks_comparison(shadow):
+                soaked += "; no request was compared with the release before it"
             return Outcome(reason=soaked, changes={"detail": detail})
         rounds = math.ceil((record.soak_requests - requests) / samples)
-        pause_s = _rest_s(settings, golden_s, record.soak_s - elapsed_s, rounds)
+        pause_s = _rest_s(settings, golden_s, most_s - elapsed_s, rounds)
         await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
         _check_going_on(work, worker)
-        limits.judge(seen, shadow)
+        limits.judge(seen, shadow, asked)
         shadow.want()
         asked_at = time.monotonic()
-        golden = await worker.golden(settings.request_timeout_s, quick=True)
+        golden = await _own_request(worker, settings)
+        if golden is None:
+            continue
         golden_s = time.monotonic() - asked_at
         asked, samples = asked + golden.samples, golden.samples
-        if golden.problem:
-            raise StepError(golden.problem)
         own_ms.append(golden.latency_ms)
         if limits.too_slow(own_ms) and await _predecessor_is_slow_too(site, record.old):
             own_ms.clear()
         limits.judge_own(own_ms)
-        limits.judge_memory()
+        limits.judge_memory(seen)
+
+
+def _tell_progress(work: Work, soaked: Soaked, agreement: Detail) -> None:
+    record, work.soaked = work.record, soaked
+    work.progress = {"elapsed_s": round(soaked.elapsed_s, 3), "soak_s": record.soak_s}
+    work.progress |= {"requests": soaked.requests, "soak_requests": record.soak_requests}
+    work.progress |= {"errors": soaked.errors, **agreement}
+
+
+async def _own_request(worker: Worker, settings: Settings) -> Golden | None:
+    """How it answers its golden inputs; None where a client's request has ended it."""
+    try:
+        golden = await worker.golden(settings.request_timeout_s, quick=True)
+    except WorkerDied:
+        if worker.ended_by_request():
+            return None
+        raise
+    if golden.problem:
+        raise StepError(golden.problem)
+    return golden
 
 
 def _agreement(shadow: Shadow) -> Detail:
@@ -110,8 +136,17 @@ def _agreement(shadow: Shadow) -> Detail:
 def _check_going_on(work: Work, worker: Worker) -> None:
     if work.stop_asked.is_set():
         raise StepError(work.stop_reason, fault=False)
-    if worker.ended.is_set():
+    if worker.ended.is_set() and not worker.ended_by_request():
         raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
+
+
+async def _started_again(site: Site, work: Work, ended: Worker) -> Worker:
+    """The release in a new process, after a client's request took more memory than there is."""
+    log.warning("%s: a request took too much memory; its worker is started again.", ended.release_id)
+    await stop_quietly(ended)
+    work.candidate, _ = await start_checked(site, ended.release_id)
+    site.router.restart(work.candidate)
+    return work.candidate
 
 
 async def _ask_hook(site: Site, work: Work, worker: Worker) -> None:
@@ -194,26 +229,37 @@ class _Limits:
         self._totals = site.router.totals
         self._release, self._old = record.release, record.old
         self._before = self._numbers(record.release)  # it may have served before
-        self._worker = worker
+        self._seen_requests = 0
+        # Nothing delays a rollback, and nothing is held back that was to have no soak.
+        self._compares = record.kind == "deploy" and bool(record.soak_s or record.soak_requests)
         self._least_agreement_db = _least_agreement_db(site, record.old, deployment)
         self._own_most_ms = self._loosened(evidence.latency_ms) if evidence else None
         self._p99_most_ms = self._loosened(old_p99) if old_p99 is not None else None
-        begun_with = process_memory_bytes(worker.pid) or 0
-        self._most_bytes = begun_with * settings.memory_factor + settings.memory_slack_bytes
+        self.follow(worker)
 
-    def judge(self, seen: Seen, shadow: Shadow) -> None:
-        self.judge_requests(seen)
+    def follow(self, worker: Worker) -> None:
+        """Judges the memory of another process of the release from here on."""
+        self._worker = worker
+        self._last_bytes = process_memory_bytes(worker.pid) or 0
+        self._most_bytes = self._last_bytes * self._settings.memory_factor + self._settings.memory_slack_bytes
+
+    def lacks_comparison(self, shadow: Shadow) -> bool:
+        """Whether the answers should agree with those of the release before, and none has been compared."""
+        return self._compares and self._least_agreement_db is not None and not shadow.compared
+
+    def judge(self, seen: Seen, shadow: Shadow, own_requests: int, ended: bool = False) -> None:
+        self.judge_requests(seen, own_requests)
         self._judge_numbers()
-        self._judge_agreement(shadow)
+        self._judge_agreement(shadow, ended)
 
-    def _judge_agreement(self, shadow: Shadow) -> None:
-        """Holds the answers against those of the release before to the same requests."""
+    def _judge_agreement(self, shadow: Shadow, ended: bool) -> None:
+        """Holds the answers against those of the release before to the same requests; few decide at the end."""
         if shadow.not_finite > self._settings.error_share * shadow.compared:
             raise StepError(
                 f"{shadow.not_finite} of {shadow.compared} answers contained NaN or infinity where the previous "
                 "release returned numbers."
             )
-        if self._least_agreement_db is None or shadow.compared < JUDGED_RUNS:
+        if self._least_agreement_db is None or shadow.compared < (1 if ended else JUDGED_RUNS):
             return
         for name, found_db in shadow.agreement_db().items():
             if found_db < self._least_agreement_db:
@@ -249,15 +295,24 @@ class _Limits:
     def _loosened(self, latency_ms: float) -> float:
         return latency_ms * self._settings.latency_factor + self._settings.latency_slack_ms
 
-    def judge_requests(self, seen: Seen) -> None:
+    def judge_requests(self, seen: Seen, own_requests: int = 0) -> None:
+        """By what clients sent, so the bundle is taken back but not to blame."""
         seen.failed.clear()
-        if seen.errors > self._settings.error_share * seen.requests:
-            raise StepError(f"{seen.errors} of {seen.requests} requests failed while it soaked: {seen.last_error}")
+        settings = self._settings
+        enough = (
+            seen.requests + own_requests >= settings.judged_requests
+            and len(seen.distinct_errors) >= settings.judged_failures
+        )
+        if enough and seen.errors > settings.error_share * seen.requests:
+            raise StepError(
+                f"{seen.errors} of {seen.requests} requests failed while it soaked: {seen.last_error}", fault=False
+            )
         p99_ms = seen.p99_ms()
         if self._p99_most_ms is not None and p99_ms is not None and p99_ms > self._p99_most_ms:
             raise StepError(
                 f"One request in a hundred takes longer than {p99_ms:.3g} ms; measured by the release before it, "
-                f"at most {self._p99_most_ms:.3g} ms are allowed."
+                f"at most {self._p99_most_ms:.3g} ms are allowed.",
+                fault=False,
             )
 
     def too_slow(self, own_ms: "deque[float]") -> bool:
@@ -270,8 +325,13 @@ class _Limits:
                 f"{self._own_most_ms:.3g} ms are allowed."
             )
 
-    def judge_memory(self) -> None:
+    def judge_memory(self, seen: Seen) -> None:
+        """Judges what the release takes by itself: while clients ask, its growth may be that of their requests."""
         now_bytes = process_memory_bytes(self._worker.pid)
+        if now_bytes is not None:
+            if seen.requests != self._seen_requests:
+                self._most_bytes += max(0, now_bytes - self._last_bytes)
+            self._seen_requests, self._last_bytes = seen.requests, now_bytes
         if now_bytes is not None and now_bytes > self._most_bytes:
             raise StepError(
                 f"Its worker grew to {units.size(now_bytes)} while it soaked; at most "

@@ -80,7 +80,8 @@ class Supervisor:
         site.router.switch(None, keep_old=False)
         # Without the time of the hang: with it, slow models that keep hanging would stay outside the window.
         self._served_s += max(0.0, time.monotonic() - worker.loaded_s - worker.hung_s)
-        self._crashes.append(self._served_s)
+        if not worker.ended_by_request():
+            self._crashes.append(self._served_s)
         site.trouble = f"The worker of the release {worker.release_id} {worker.how_it_ended()}."
         await self._note("HUNG" if worker.hung_s else "CRASHED", worker.release_id, site.trouble)
         await stop_quietly(worker)
@@ -111,7 +112,7 @@ class Supervisor:
 
     def _delay_s(self) -> float:
         settings = self._site.settings
-        return min(settings.restart_delay_s * 2.0 ** (len(self._crashes) - 1), settings.restart_delay_most_s)
+        return min(settings.restart_delay_s * 2.0 ** max(0, len(self._crashes) - 1), settings.restart_delay_most_s)
 
     async def _note(self, state: str, release: str, reason: str) -> None:
         log.info("%s: %s %s", release, state, reason)

@@ -21,6 +21,8 @@ MOST_READ_BYTES = 512 << 20
 """What messages that are on their way may take, if each has the most bytes that one may have."""
 _HEALTH_PLACES = 4
 _HEALTH_YIELDS_AFTER_S = 1.0
+_MOST_SMALL_BYTES = 1 << 16
+"""Of a message that the agent itself reads, in its event loop."""
 ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
 Found = TypeVar("Found")
 _CODES = {
@@ -33,6 +35,7 @@ _CODES = {
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     501: grpc.StatusCode.UNIMPLEMENTED,
     503: grpc.StatusCode.UNAVAILABLE,
+    507: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 _SERVER_FAULTS = frozenset({
     grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNIMPLEMENTED,
@@ -142,6 +145,8 @@ class Calls:
 
 def parsed(name: str, message: bytes) -> Message:
     """A small message; raises RequestError where it is none."""
+    if len(message) > _MOST_SMALL_BYTES:
+        raise RequestError(400, f"A {name} has at most {_MOST_SMALL_BYTES} bytes.")
     request = message_class(name)()
     try:
         request.ParseFromString(message)

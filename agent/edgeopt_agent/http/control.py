@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from edgeopt.errors import DiskFullError, EdgeoptError, InputError
+from edgeopt.errors import DiskFullError, EdgeoptError, InputError, printable
 from edgeopt.version import __version__
 from edgeopt_agent.deployments.incoming import Incoming
 from edgeopt_agent.deployments.machine import Machine
@@ -200,7 +200,7 @@ def _model(request: Request) -> str:
 
 def _shown(name: str) -> str:
     """A bundle's file name as its sender calls it, fit to be shown."""
-    return "".join(c if c.isprintable() else "?" for c in name)[:_LONGEST_NAME]
+    return printable(name)[:_LONGEST_NAME]
 
 
 def _number(request: Request, name: str, default: float) -> float:

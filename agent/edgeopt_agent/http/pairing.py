@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from edgeopt.fleet.pairing import PATH, PairProof
 from edgeopt_agent import pairing
@@ -34,11 +34,20 @@ class PairingRoute:
                 "Run the agent without --tls off, or add a token on the device: edgeopt-agent token add NAME",
             )
         body = b""
-        async with asyncio.timeout(self._site.settings.body_timeout_s):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > _MOST_BYTES:
-                    break
+        try:
+            async with asyncio.timeout(self._site.settings.body_timeout_s):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > _MOST_BYTES:
+                        break
+        except TimeoutError:
+            raise RefusedError(
+                408, "too-slow", "The pairing request did not arrive in time.", "Send it again."
+            ) from None
+        except ClientDisconnect:
+            raise RefusedError(
+                400, "not-received", "The connection ended within the pairing request.", "Send it again."
+            ) from None
         try:
             sent = msgspec.json.decode(body[:_MOST_BYTES], type=PairProof)
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -59,6 +59,6 @@ class Sampler:
             told.insert(0, Metric("latency_ms", last, self._model, now, samples=window.last_values()))
         return told
 
-    def _saw(self, _release: str, ok: bool, latency_ms: float, _reason: str) -> None:
+    def _saw(self, _release: str, ok: bool, latency_ms: float, _reason: str, _request: int) -> None:
         if ok:
             self._window.add(latency_ms)

@@ -27,11 +27,8 @@ _SCHEMA: Mapping[str, str] = {
     "oneof double double_param = 4; oneof uint64 uint64_param = 5",
     # A map goes over the wire as a list of its entries.
     "Parameter": "string key = 1; InferParameter value = 2",
-    "InferTensorContents": "repeated bool bool_contents = 1; repeated int32 int_contents = 2;"
-    "repeated int64 int64_contents = 3; repeated uint32 uint_contents = 4; repeated uint64 uint64_contents = 5;"
-    "repeated float fp32_contents = 6; repeated double fp64_contents = 7; repeated bytes bytes_contents = 8",
     "InferInputTensor": "string name = 1; string datatype = 2; repeated int64 shape = 3;"
-    "repeated Parameter parameters = 4; InferTensorContents contents = 5",
+    "repeated Parameter parameters = 4",
     "InferRequestedOutputTensor": "string name = 1; repeated Parameter parameters = 2",
     "ModelInferRequest": "string model_name = 1; string model_version = 2; string id = 3;"
     "repeated Parameter parameters = 4; repeated InferInputTensor inputs = 5;"

@@ -1,7 +1,7 @@
 """Inference requests and responses of gRPC, to and from arrays; only workers do this."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,25 +21,34 @@ from edgeopt_agent.v2.request import (
     OutputParameters,
     RequestedOutput,
     RequestParameters,
+    check_envelope,
     checked_inference,
 )
-from edgeopt_agent.v2.tensors import array_type, from_bytes, to_bytes
-from edgeopt_agent.v2.wire import bytes_field, split
+from edgeopt_agent.v2.tensors import array_type, check_strings, from_bytes, to_bytes, unfit
+from edgeopt_agent.v2.wire import MOST_FIELDS, bytes_field, outer_fields, repeated_bytes, split
 from edgeopt_agent.workers.frames import Port
 
 MOST_TYPED_BYTES = 16 << 20
 _RAW_INPUTS, _RAW_OUTPUTS = 7, 6
-# Where `contents` holds the values of each type, and as what; the two halves of the floats go raw only.
-_CONTENTS: Mapping[str, tuple[str, str]] = {
-    "bool": ("bool_contents", "bool"),
-    **dict.fromkeys(("int8", "int16", "int32"), ("int_contents", "int32")),
-    "int64": ("int64_contents", "int64"),
-    **dict.fromkeys(("uint8", "uint16", "uint32"), ("uint_contents", "uint32")),
-    "uint64": ("uint64_contents", "uint64"),
-    "float32": ("fp32_contents", "float32"),
-    "float64": ("fp64_contents", "float64"),
-    "str": ("bytes_contents", "object"),
+_INPUTS, _OUTPUTS, _CONTENTS_FIELD = 5, 6, 5
+# Where InferTensorContents holds the values of each type: its field, that one's number, and as what it is written.
+# The two halves of the floats go raw only.
+_CONTENTS: Mapping[str, tuple[str, int, str]] = {
+    "bool": ("bool_contents", 1, "bool"),
+    **dict.fromkeys(("int8", "int16", "int32"), ("int_contents", 2, "int32")),
+    "int64": ("int64_contents", 3, "int64"),
+    **dict.fromkeys(("uint8", "uint16", "uint32"), ("uint_contents", 4, "uint32")),
+    "uint64": ("uint64_contents", 5, "uint64"),
+    "float32": ("fp32_contents", 6, "float32"),
+    "float64": ("fp64_contents", 7, "float64"),
+    "str": ("bytes_contents", 8, "object"),
 }
+_FIXED = frozenset({"float32", "float64"})
+"""Written with all their bytes; the others as varints."""
+_CHUNK_BYTES = 1 << 16
+_LONGEST_VARINT = 10
+_MORE = 0x80
+"""Set in each byte of a varint but its last."""
 
 
 def read_request(
@@ -57,6 +66,8 @@ def read_request(
             f"{len(rest)} bytes outside raw_input_contents are more than the {MOST_TYPED_BYTES} taken; "
             "send tensors in raw_input_contents.",
         )
+    rest, typed = _without_values(memoryview(rest))
+    check_envelope(len(rest))
     try:
         message: Any = message_class("ModelInferRequest")()
         message.ParseFromString(rest)
@@ -83,10 +94,9 @@ def read_request(
 
     def values(given: InputTensor, port: Port, elements: int) -> NDArray[Any]:
         index = position[given.name]
-        written = message.inputs[index]
         if not raw:
-            return _typed(written.contents, port, given.shape, elements)
-        if written.HasField("contents"):
+            return _typed(typed[index], port, given.shape, elements)
+        if typed[index] is not None:
             raise RequestError(
                 400, f"The input '{port.name}' has both contents and raw_input_contents; send one of them."
             )
@@ -104,34 +114,111 @@ def _parameters(entries: Iterable[Any], kind: type[msgspec.Struct]) -> Any:  # n
     return msgspec.convert(found, kind) if found else None
 
 
-def _typed(contents: Any, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:  # noqa: ANN401 - a message
-    """A tensor that was sent as values of the protocol's types."""
+def _without_values(message: memoryview) -> tuple[bytes, list[bytes | None]]:
+    """The request without the contents of its inputs, and those; None for an input that has none.
+
+    Counts the fields that are left: the library makes an object of each.
+    """
+    left = MOST_FIELDS
+    rest: list[bytes | memoryview] = []
+    contents: list[bytes | None] = []
+    for field in outer_fields(message):
+        if not field.is_bytes or field.number not in {_INPUTS, _OUTPUTS}:
+            rest.append(message[field.begin : field.end])
+            continue
+        tensor = message[field.start : field.end]
+        kept: list[memoryview] = []
+        values: list[memoryview] = []
+        for inner in outer_fields(tensor, left):
+            left -= 1
+            if field.number == _INPUTS and inner.number == _CONTENTS_FIELD and inner.is_bytes:
+                values.append(tensor[inner.start : inner.end])
+            else:
+                kept.append(tensor[inner.begin : inner.end])
+        rest += (bytes_field(field.number, sum(map(len, kept))), *kept)
+        if field.number == _INPUTS:
+            contents.append(b"".join(values) if values else None)
+    return b"".join(rest), contents
+
+
+def _typed(contents: bytes | None, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
+    """A tensor that was sent as values of the protocol's types, from an InferTensorContents."""
     if port.dtype not in _CONTENTS:
         raise RequestError(
             400,
             f"The input '{port.name}' is of the datatype {DATATYPES[port.dtype]}, "
             "which goes in raw_input_contents only.",
         )
-    field, carrier = _CONTENTS[port.dtype]
-    written = getattr(contents, field)
-    if len(written) != elements:
+    name, number, carrier = _CONTENTS[port.dtype]
+    message = contents or b""
+    if port.dtype == "str":
+        check_strings(port, elements)
+        texts = repeated_bytes(message, number, elements + MOST_FIELDS)
+        _check_count(port, shape, elements, name, len(texts))
+        strings = np.empty(elements, object)
+        # Bytes that are not UTF-8 are carried as they are: the protocol does not say what they mean.
+        strings[:] = [str(text, "utf-8", "surrogateescape") for text in texts]
+        return strings.reshape(shape)
+    view = memoryview(message)
+    pieces = [
+        (view[field.start : field.end], field.is_bytes) for field in outer_fields(view) if field.number == number
+    ]
+    count = sum(_count(piece, carrier) if packed else 1 for piece, packed in pieces)
+    _check_count(port, shape, elements, name, count)  # before an array of the shape's size is made
+    array = np.empty(elements, array_type(port.dtype))
+    place = 0
+    for piece, _ in pieces:
+        for found in _numbers(piece, carrier):
+            part = array[place : place + len(found)]
+            part[:] = found
+            place += len(found)
+            if array.dtype.kind in "iu" and (part != found).any():
+                raise unfit(port)
+    return array.reshape(shape)
+
+
+def _check_count(port: Port, shape: Sequence[int], elements: int, field: str, count: int) -> None:
+    if count != elements:
         raise RequestError(
             400,
             f"The input '{port.name}' of the shape {list(shape)} must have {elements} values in {field}, "
-            f"not {len(written)}.",
+            f"not {count}.",
         )
-    if port.dtype == "str":
-        array = np.empty(elements, object)
-        # Bytes that are not UTF-8 are carried as they are: the protocol does not say what they mean.
-        array[:] = [str(text, "utf-8", "surrogateescape") for text in written]
-        return array.reshape(shape)
-    found = np.fromiter(written, carrier, elements)
-    array = found.astype(array_type(port.dtype), copy=False)
-    if array.dtype.kind in "iu" and (array != found).any():
-        raise RequestError(
-            400, f"The data of the input '{port.name}' holds values that {DATATYPES[port.dtype]} does not have."
-        )
-    return array.reshape(shape)
+
+
+def _count(packed: memoryview, carrier: str) -> int:
+    """How many values a packed field has."""
+    if carrier in _FIXED:
+        return len(packed) // np.dtype(carrier).itemsize
+    return sum(
+        int(np.count_nonzero(np.frombuffer(packed[start : start + _CHUNK_BYTES], np.uint8) < _MORE))
+        for start in range(0, len(packed), _CHUNK_BYTES)
+    )
+
+
+def _numbers(packed: memoryview, carrier: str) -> Iterator[NDArray[Any]]:
+    """The values of a packed field, chunk by chunk."""
+    if carrier in _FIXED:
+        if len(packed) % np.dtype(carrier).itemsize:
+            raise RequestError(400, "The values of an input end in the middle of a number.")
+        yield np.frombuffer(packed, carrier)
+        return
+    start = 0
+    while start < len(packed):
+        written = np.frombuffer(packed[start : start + _CHUNK_BYTES], np.uint8)
+        last = np.flatnonzero(written < _MORE)
+        lengths = np.diff(last, prepend=-1)
+        if not len(last) or lengths.max() > _LONGEST_VARINT:
+            raise RequestError(400, "The values of an input hold a number that is too long or has no end.")
+        first = last - lengths + 1
+        values = np.zeros(len(last), np.uint64)
+        for index in range(int(lengths.max())):
+            longer = lengths > index
+            bits = written[first[longer] + index].astype(np.uint64) & np.uint64(_MORE - 1)
+            values[longer] |= bits << np.uint64(7 * index)
+        # As the library does: the low bits of the carrier.
+        yield values != 0 if carrier == "bool" else values.astype(carrier)
+        start += int(last[-1]) + 1
 
 
 def write_response(

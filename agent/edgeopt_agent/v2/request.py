@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -14,8 +15,12 @@ from edgeopt_agent.v2.tensors import Bytes, from_bytes, from_json
 from edgeopt_agent.workers.frames import Port
 
 MOST_JSON_BYTES = 16 << 20
+MOST_ENVELOPE_BYTES = 1 << 18
+"""Of a request without the values of its tensors."""
 MOST_DIMENSIONS = 32
 MOST_SEQUENCE_ID_CHARACTERS = 128
+_MORE_TENSORS = 8
+"""Than the model has: the first unknown or repeated ones are named in the answer."""
 
 
 class InputParameters(msgspec.Struct, frozen=True):
@@ -25,7 +30,7 @@ class InputParameters(msgspec.Struct, frozen=True):
 
 class InputTensor(msgspec.Struct, frozen=True):
     name: str
-    shape: list[int]
+    shape: Sequence[int]
     datatype: str
     parameters: InputParameters | None = None
     data: msgspec.Raw = msgspec.Raw()
@@ -51,9 +56,9 @@ class RequestParameters(msgspec.Struct, frozen=True):
 
 
 class InferRequest(msgspec.Struct, frozen=True):
-    inputs: list[InputTensor]
+    inputs: Sequence[InputTensor]
     id: str | None = None
-    outputs: list[RequestedOutput] | None = None
+    outputs: Sequence[RequestedOutput] | None = None
     parameters: RequestParameters | None = None
 
 
@@ -78,7 +83,30 @@ class Inference:
     """What preprocessing took."""
 
 
-_decoder = msgspec.json.Decoder(InferRequest)
+class _JsonInput(msgspec.Struct, frozen=True):
+    name: str
+    shape: msgspec.Raw
+    """Read when its length is known: it may be a list of millions."""
+    datatype: str
+    parameters: InputParameters | None = None
+    data: msgspec.Raw = msgspec.Raw()
+
+
+@cache
+def _decoder(most_inputs: int, most_outputs: int) -> msgspec.json.Decoder[Any]:
+    """Refuses the first tensor above these numbers; a list would hold them all before it is looked at."""
+
+    def up_to(most: int, kind: type) -> type:
+        fields: list[tuple[str, Any, Any]] = [(f"tensor_{number}", kind | None, None) for number in range(most)]
+        return msgspec.defstruct("Tensors", fields, array_like=True, forbid_unknown_fields=True, frozen=True)
+
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+        ("inputs", up_to(most_inputs, _JsonInput)),
+        ("id", str | None, None),
+        ("outputs", up_to(most_outputs, RequestedOutput) | None, None),
+        ("parameters", RequestParameters | None, None),
+    ]
+    return msgspec.json.Decoder(msgspec.defstruct("InferRequest", fields, frozen=True))
 
 
 def read_request(
@@ -113,7 +141,9 @@ def read_request(
         start, place = place, place + size
         return from_bytes(data[start:place], port, given.shape, elements)
 
-    found = checked_inference(_parse(text), inputs, outputs, max_elements, values, states)
+    found = checked_inference(
+        _parse(text, len(inputs), len(outputs)), inputs, outputs, max_elements, values, states
+    )
     if place != len(data):
         raise RequestError(400, f"{len(data) - place} bytes at the end of the body belong to no input.")
     return found
@@ -162,18 +192,48 @@ def _sequence_step(parameters: RequestParameters | None, states: Mapping[str, st
     return SequenceStep(parameters.sequence_id, start, end)
 
 
-def _parse(text: Bytes) -> InferRequest:
+def _parse(text: Bytes, inputs: int, outputs: int) -> InferRequest:
     if len(text) > MOST_JSON_BYTES:
         raise RequestError(
             413,
             f"{len(text)} bytes of JSON are more than the {MOST_JSON_BYTES} taken; send tensors as binary data.",
         )
     try:
-        return _decoder.decode(text)
+        found = _decoder(inputs + _MORE_TENSORS, outputs + _MORE_TENSORS).decode(text)
+        given = [each for each in msgspec.structs.astuple(found.inputs) if each is not None]
+        check_envelope(len(text) - sum(len(memoryview(each.data)) for each in given))
+        wanted = None if found.outputs is None else msgspec.structs.astuple(found.outputs)
+        return InferRequest(
+            [InputTensor(each.name, _shape(each), each.datatype, each.parameters, each.data) for each in given],
+            found.id,
+            wanted and [each for each in wanted if each is not None],
+            found.parameters,
+        )
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RequestError(400, f"The request is not a v2 inference request: {error}.") from None
     except RecursionError:
         raise RequestError(400, "The request's JSON is nested too deeply.") from None
+
+
+def check_envelope(size: int) -> None:
+    """Raises RequestError where names, shapes and parameters are longer than those of any model."""
+    if size > MOST_ENVELOPE_BYTES:
+        raise RequestError(
+            413,
+            f"The request has {size} bytes besides the values of its inputs; {MOST_ENVELOPE_BYTES} are taken for "
+            "names, shapes and parameters.",
+        )
+
+
+def _shape(given: _JsonInput) -> list[int]:
+    dimensions = bytes(given.shape).count(b",") + 1
+    if dimensions > MOST_DIMENSIONS:
+        raise _too_many_dimensions(given.name, dimensions)
+    return msgspec.json.decode(given.shape, type=list[int])
+
+
+def _too_many_dimensions(name: str, dimensions: int) -> RequestError:
+    return RequestError(400, f"The input '{name[:80]}' has {dimensions} dimensions, more than {MOST_DIMENSIONS}.")
 
 
 def _port(given: InputTensor, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) -> Port:
@@ -196,9 +256,7 @@ def _elements(given: InputTensor, port: Port, most: int) -> int:
     """How many values a tensor of this shape holds, found before anything is allocated for it."""
     shape = given.shape
     if len(shape) > MOST_DIMENSIONS:
-        raise RequestError(
-            400, f"The input '{port.name}' has {len(shape)} dimensions, more than {MOST_DIMENSIONS}."
-        )
+        raise _too_many_dimensions(port.name, len(shape))
     room = 1  # as if no dimension were zero: nothing can be made of [0, 2**62] either
     for size in shape:
         if size < 0:

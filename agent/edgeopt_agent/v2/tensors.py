@@ -1,7 +1,7 @@
 """Tensors as the protocol writes them, to and from arrays; only workers do this."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.frames import Port
 
 Bytes = bytes | bytearray | memoryview
+MOST_STRINGS = 1 << 16
 _LENGTH = struct.Struct("<I")
 
 
@@ -43,62 +44,169 @@ def from_bytes(data: memoryview, port: Port, shape: Sequence[int], elements: int
 
 
 def from_json(data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
-    """A tensor that was sent as JSON, flat or nested."""
-    if not data:
+    """A tensor that was sent as JSON, flat or nested.
+
+    Nothing is built before the text is known to hold this number of values in lists of this shape.
+    """
+    text = memoryview(data)
+    if not text:
         raise RequestError(400, f"The input '{port.name}' has no data.")
     if port.dtype == "bfloat16":
         raise RequestError(
             400, f"The input '{port.name}' is of the datatype BF16, which goes as binary data only."
         )
-    try:
-        # As objects, or strings would lose the NULs at their ends.
-        values = msgspec.json.decode(data, type=list[Any])
-        found = np.array(values, object if port.dtype == "str" else None)
-        if port.dtype == "uint64" and found.dtype.kind == "f":
-            # NumPy takes integers on both sides of 2**63 together as rounded floats.
-            found = _whole_numbers(np.array(values, object))
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
-        raise RequestError(
-            400, f"The data of the input '{port.name}' is not a list of values, flat or nested evenly."
-        ) from None
-    if found.shape not in {(elements,), tuple(shape)} and (found.size or elements):
-        raise RequestError(
-            400,
-            f"The data of the input '{port.name}' has the shape {list(found.shape)}, "
-            f"which does not fit {list(shape)}.",
-        )
-    return _converted(found, port).reshape(shape)
+    if text[0] != ord("["):
+        raise RequestError(400, f"The data of the input '{port.name}' is not a list.")
+    if port.dtype == "str":
+        return _json_strings(bytes(text), port, shape, elements).reshape(shape)
+    if elements * _FEWEST_BYTES > len(text):  # before memory for them is taken
+        raise _misshapen(port, shape, elements)
+    return _json_numbers(text, port, shape, elements).reshape(shape)
 
 
-def _whole_numbers(found: NDArray[Any]) -> NDArray[Any]:
-    """The same as UINT64 where each is an integer that it holds; otherwise unchanged, to be refused."""
-    exact = all(type(value) is int and 0 <= value < 1 << 64 for value in found.flat)
-    return found.astype(np.uint64) if exact else found
+_FEWEST_BYTES = 2
+"""Of a value in JSON, with the comma or bracket behind it."""
+_CHUNK_BYTES = 1 << 16
+_BRACKETS = b"[]"
+_STRUCTURE = b"[],"
+_NOT_STRUCTURE = bytes(set(range(256)) - set(_STRUCTURE))
+_WHITESPACE = b" \t\r\n"
+# Each refuses values of another type, strings, lists and objects at the first one.
+_WHOLE = msgspec.json.Decoder(list[int])
+_DECODERS: Mapping[str, tuple[msgspec.json.Decoder[Any], str]] = {
+    "b": (msgspec.json.Decoder(list[bool]), "bool"),
+    "i": (_WHOLE, "int64"),
+    "u": (_WHOLE, "uint64"),
+    "f": (msgspec.json.Decoder(list[float]), "float64"),
+}
 
 
-_FROM_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "fiu"}
+def _misshapen(port: Port, shape: Sequence[int], elements: int) -> RequestError:
+    return RequestError(
+        400,
+        f"The data of the input '{port.name}' does not fit {list(shape)}: "
+        f"it must be a list of {elements} values, flat or nested evenly.",
+    )
 
 
-def _converted(found: NDArray[Any], port: Port) -> NDArray[Any]:
-    dtype = array_type(port.dtype)
-    if not found.size:
-        return np.empty(0, dtype)
-    if dtype.kind == "O":
-        if all(isinstance(value, str) for value in found.flat):
-            return found
-    elif found.dtype.kind in _FROM_KINDS[dtype.kind]:
-        with np.errstate(over="ignore"):
-            array = found.astype(dtype)
-        # A value that the type cannot hold comes out as another one.
-        if dtype.kind == "b" or (np.isfinite(array).all() if dtype.kind == "f" else (array == found).all()):
-            return array
-    raise RequestError(
+def unfit(port: Port) -> RequestError:
+    """What is said of values that are none of the input's type."""
+    return RequestError(
         400, f"The data of the input '{port.name}' holds values that {DATATYPES[port.dtype]} does not have."
     )
 
 
+def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
+    """The values in their order, read piece by piece: Python's numbers take much memory."""
+    array = np.empty(elements, array_type(port.dtype))
+    decoder, carrier = _DECODERS[array.dtype.kind]
+    structure = _Structure(shape, elements, len(text))
+    place = 0
+    for piece in _pieces(text):
+        if not structure.goes_on_with(piece.translate(None, _NOT_STRUCTURE)):
+            raise _misshapen(port, shape, elements)
+        try:
+            values = decoder.decode(b"[" + piece.rstrip(b",").translate(None, _BRACKETS) + b"]")
+            wide = np.fromiter(values, carrier, len(values))
+        except (msgspec.DecodeError, OverflowError):
+            raise unfit(port) from None
+        with np.errstate(over="ignore"):
+            exact = wide.astype(array.dtype, copy=False)
+        # A value that the type cannot hold comes out as another one.
+        if not (np.isfinite(exact).all() if exact.dtype.kind == "f" else (exact == wide).all()):
+            raise unfit(port)
+        if place + len(exact) > elements:
+            raise _misshapen(port, shape, elements)
+        array[place : place + len(exact)] = exact
+        place += len(exact)
+    if place != elements or not structure.complete:
+        raise _misshapen(port, shape, elements)
+    return array
+
+
+def _pieces(text: memoryview) -> Iterator[bytes]:
+    """The text, cut behind commas."""
+    start, size = 0, _CHUNK_BYTES
+    while start < len(text):
+        piece = bytes(text[start : start + size])
+        if start + size < len(text):
+            piece = piece[: piece.rfind(b",") + 1]
+        if not piece:
+            size *= 2
+            continue
+        yield piece
+        start, size = start + len(piece), _CHUNK_BYTES
+
+
+class _Structure:
+    """The brackets and commas of a tensor in JSON, flat or nested, to compare a text with piece by piece."""
+
+    def __init__(self, shape: Sequence[int], elements: int, most_bytes: int) -> None:
+        self._shape, self._most_bytes = shape, most_bytes
+        self._flat_bytes = max(elements, 1) + 1
+        self._nested: bytes | None = None
+        self._place = 0
+
+    @property
+    def complete(self) -> bool:
+        return self._place == (self._flat_bytes if self._nested is None else len(self._nested))
+
+    def goes_on_with(self, piece: bytes) -> bool:
+        if self._place == 0 and piece[1:2] == b"[":
+            self._nested = self._as_nested()
+        start, self._place = self._place, self._place + len(piece)
+        if self._nested is not None:
+            return self._nested[start : self._place] == piece
+        inner = piece[1:] if start == 0 else piece
+        inner = inner[:-1] if self._place == self._flat_bytes else inner
+        return self._place <= self._flat_bytes and inner == b"," * len(inner)
+
+    def _as_nested(self) -> bytes:
+        """Empty, which no text equals, where it would be longer than the text."""
+        lists = length = 1
+        for size in self._shape[:-1]:
+            lists *= size
+            length += lists
+        if not self._shape or 2 * length > self._most_bytes:
+            return b""
+        made = b"[" + b"," * (self._shape[-1] - 1) + b"]"
+        for size in reversed(self._shape[:-1]):
+            made = b"[" + (made + b",") * (size - 1) + (made if size else b"") + b"]"
+        return made
+
+
+def check_strings(port: Port, elements: int) -> None:
+    """Raises RequestError for more strings than are read: each becomes an object, however short it is."""
+    if elements > MOST_STRINGS:
+        raise RequestError(
+            413,
+            f"The input '{port.name}' has {elements} strings; at most {MOST_STRINGS} are taken in one tensor. "
+            "Send them in several requests.",
+        )
+
+
+def _json_strings(text: bytes, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
+    check_strings(port, elements)
+    # Without escaped backslashes and quotes, every quote begins or ends a string.
+    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
+    quotes = plain.count(b'"')
+    if quotes > 2 * elements:
+        raise _misshapen(port, shape, elements)
+    outside = b"".join(plain.split(b'"')[::2]).translate(None, _WHITESPACE)
+    if outside.translate(None, _STRUCTURE):
+        raise unfit(port)
+    structure = _Structure(shape, elements, len(text))
+    if quotes != 2 * elements or not (structure.goes_on_with(outside) and structure.complete):
+        raise _misshapen(port, shape, elements)
+    array = np.empty(elements, object)
+    # As objects, or strings would lose the NULs at their ends.
+    array[:] = np.array(msgspec.json.decode(text), object).reshape(-1)
+    return array
+
+
 def _strings(data: memoryview, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
     """Each with its length in front, in four bytes."""
+    check_strings(port, elements)
     if elements * _LENGTH.size > len(data):
         raise RequestError(
             400,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from edgeopt_agent.v2.errors import RequestError
 
@@ -10,10 +11,10 @@ MOST_FIELDS = 4096
 _MOST_VARINT_BYTES = 10
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MODEL_NAME, _MODEL_VERSION, _ID = 1, 2, 3
+_MOST_NAME_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     number: int
     is_bytes: bool
     begin: int
@@ -36,6 +37,10 @@ def read_target(message: bytes) -> Target:
     found = {_MODEL_NAME: "", _MODEL_VERSION: "", _ID: ""}
     for field in outer_fields(message):
         if field.number in found and field.is_bytes:
+            if field.end - field.start > _MOST_NAME_BYTES:
+                raise RequestError(
+                    400, f"The model's name, version or the id is longer than {_MOST_NAME_BYTES} bytes."
+                )
             try:
                 found[field.number] = message[field.start : field.end].decode()
             except UnicodeDecodeError:
@@ -55,13 +60,13 @@ def split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
     return b"".join(rest), values
 
 
-def outer_fields(message: bytes | memoryview) -> Iterator[Field]:
+def outer_fields(message: bytes | memoryview, most: int = MOST_FIELDS) -> Iterator[Field]:
     """Each field of the message itself, but not those of the messages in it."""
     place = count = 0
     while place < len(message):
         count += 1
-        if count > MOST_FIELDS:
-            raise RequestError(400, f"The request has more than {MOST_FIELDS} fields.")
+        if count > most:
+            raise RequestError(400, f"The request has more than {most} fields.")
         begin = place
         tag, place = _read_varint(message, place)
         kind, start = tag & 7, place
@@ -80,7 +85,31 @@ def outer_fields(message: bytes | memoryview) -> Iterator[Field]:
         place = end
 
 
+def repeated_bytes(message: bytes, number: int, most: int) -> list[bytes]:
+    """The values of one repeated `bytes` field; the quick way for a message of many short ones."""
+    tag = number << 3 | _BYTES
+    found: list[bytes] = []
+    place, end = 0, len(message)
+    while place + 1 < end and message[place] == tag and message[place + 1] < 0x80:
+        start = place + 2
+        place = start + message[place + 1]
+        if place > end:
+            raise _broken()
+        if len(found) == most:
+            raise RequestError(400, f"The request has more than {most} fields.")
+        found.append(message[start:place])
+    rest = memoryview(message)[place:]
+    found.extend(
+        bytes(rest[field.start : field.end])
+        for field in outer_fields(rest, most - len(found))
+        if field.number == number and field.is_bytes
+    )
+    return found
+
+
 def _read_varint(message: bytes | memoryview, place: int) -> tuple[int, int]:
+    if place < len(message) and message[place] < 0x80:
+        return message[place], place + 1
     value = 0
     for index, byte in enumerate(message[place : place + _MOST_VARINT_BYTES]):
         value |= (byte & 0x7F) << (7 * index)

@@ -74,6 +74,8 @@ class Batches:
         found = _Pending(message)
 
         def read() -> Reply | None:
+            if frame.too_large:
+                raise MemoryError
             found.wanted = self._served.read(message, frame.text, frame.data)
             return None
 

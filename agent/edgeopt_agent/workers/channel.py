@@ -35,11 +35,13 @@ class Channel(asyncio.BufferedProtocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._expected: deque[tuple[asyncio.Future[Received], int]] = deque()
-        """Each unanswered question with the bytes of its body."""
+        self._expected: deque[tuple[asyncio.Future[Received], int, ToWorker]] = deque()
+        """Each unanswered question: who waits for the answer, the bytes of its body, and the question."""
         self._room = bytearray(_ROOM_BYTES)
         self._have = 0
         self._large: bytearray | None = None
+        self.working_on: ToWorker | None = None
+        """What the worker was asked when it ended."""
         self.closed = False
         self.busy_since_s = 0.0
         """When the worker could begin with what it has to answer next, by the event loop's clock."""
@@ -48,7 +50,7 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def unanswered_bytes(self) -> int:
-        return sum(size for _, size in self._expected)
+        return sum(size for _, size, _ in self._expected)
 
     @property
     def busy_s(self) -> float:
@@ -57,6 +59,11 @@ class Channel(asyncio.BufferedProtocol):
 
     def is_oldest(self, future: asyncio.Future[Received]) -> bool:
         return bool(self._expected) and self._expected[0][0] is future
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the worker has something to answer."""
+        return bool(self._expected)
 
     def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
         """Sends a frame; the future gets the answer, or ChannelClosedError."""
@@ -68,7 +75,7 @@ class Channel(asyncio.BufferedProtocol):
         size = sum(map(len, body))
         if not self._expected:
             self.busy_since_s = loop.time()
-        self._expected.append((future, size))
+        self._expected.append((future, size, message))
         self._transport.writelines([head(message, text_bytes, size - text_bytes), *body])
         return future
 
@@ -86,9 +93,10 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.closed = True
+        self.working_on = self._expected[0][2] if self._expected else None
         begun = True
         while self._expected:
-            future, _ = self._expected.popleft()
+            future, _, _ = self._expected.popleft()
             if not future.done():
                 future.set_exception(ChannelClosedError(begun))
             begun = False
@@ -122,7 +130,7 @@ class Channel(asyncio.BufferedProtocol):
         header_bytes, text_bytes, _ = PREFIX.unpack_from(frame)
         start = PREFIX.size + header_bytes
         message = from_worker.decode(frame[PREFIX.size : start])
-        future, _ = self._expected.popleft()
+        future, _, _ = self._expected.popleft()
         now_s = future.get_loop().time()
         if isinstance(message, Answered) and message.status == 200 and message.executions:
             self.run_s.append(now_s - self.busy_since_s)

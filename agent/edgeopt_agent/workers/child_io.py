@@ -13,6 +13,7 @@ from edgeopt_agent.workers.frames import MOST_HEADER_BYTES, PREFIX, FromWorker, 
 
 _KEPT_BYTES = 1 << 20
 _ALIGNMENT_BYTES = 64
+_NOTHING = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Frame:
     message: ToWorker
     text: memoryview
     data: memoryview
+    too_large: bool = False
+    """Whether there was no memory for them, so that they were thrown away."""
 
 
 class Frames:
@@ -40,7 +43,12 @@ class Frames:
         if header_bytes > MOST_HEADER_BYTES:
             raise ValueError(f"a frame with a header of {header_bytes} bytes")
         header = memoryview(bytearray(header_bytes))
-        text, data = self._text.view(text_bytes), self._data.view(data_bytes)
+        try:
+            text, data = self._text.view(text_bytes), self._data.view(data_bytes)
+        except MemoryError:
+            if not (self._fill(header) and self._skip(text_bytes + data_bytes)):
+                return None
+            return Frame(to_worker.decode(header), _NOTHING, _NOTHING, too_large=True)
         if not (self._fill(header) and self._fill(text) and self._fill(data)):
             return None
         return Frame(to_worker.decode(header), text, data)
@@ -65,6 +73,12 @@ class Frames:
                 return False
             view = view[count:]
         return True
+
+    def _skip(self, size: int) -> bool:
+        room = self._text.view(_KEPT_BYTES >> 4)
+        while size and self._fill(part := room[: min(size, len(room))]):
+            size -= len(part)
+        return not size
 
 
 class _Room:

@@ -17,6 +17,7 @@ from edgeopt.bundle.deployment import FILE as DEPLOYMENT
 from edgeopt.bundle.deployment import read_deployment
 from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt.hw.cache_folder import user_cache_folder
+from edgeopt.hw.load import process_cpu_s
 from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.settings import MIB, Settings
 from edgeopt_agent.workers.channel import Body, ChannelClosedError, Received
@@ -46,6 +47,7 @@ _WAIT_FOR_RESOURCES_S = 30.0
 _LOOK_AGAIN_S = 0.1
 # How the last words of a process begin or end that was given no more memory.
 _NO_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory")
+_NO_MEMORY_CODES = (1, -signal.SIGABRT)
 _DRIVEN = frozenset({"onnxruntime-cuda", "onnxruntime-tensorrt"})
 _KEEPS_ENGINES = "onnxruntime-tensorrt"
 """Rebuilding its engines takes minutes at each start."""
@@ -69,6 +71,10 @@ class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
         super().__init__(reason)
         self.begun = begun
         """False for a request that only waited behind the one being run."""
+
+
+class RequestTooLarge(WorkerDied):
+    """It ran out of memory while it worked on this request."""
 
 
 class WorkerTimeout(WorkerDied):
@@ -125,6 +131,7 @@ class Worker:
         self._memory_bytes = memory_bytes
         self._killed_because = ""
         self._how = ""
+        self._took_memory = False
         self._watching = asyncio.create_task(self._watch(), name=f"worker {release_id}")
         self._guarding: asyncio.Task[None] | None = None
 
@@ -227,9 +234,9 @@ class Worker:
     ) -> Answer:
         """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
         parts = (body,) if isinstance(body, bytes) else body
-        message = Infer(encoding, header_length, processed) if encoding or processed else _INFER
+        message = Infer(encoding, header_length, processed)
         future = self._channel.ask(message, _text_bytes(parts, header_length, encoding), parts)
-        received = await self._asked_to_run(future)
+        received = await self._asked_to_run(future, message)
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
         length = received.text_bytes if told.binary else None
@@ -251,8 +258,8 @@ class Worker:
         assert isinstance(received.message, Compared)  # noqa: S101 - what the question is answered with
         return received.message
 
-    async def _asked_to_run(self, future: asyncio.Future[Received]) -> Received:
-        return await self._asked(future, self._settings.request_timeout_s, "", self._run_limit.of_request)
+    async def _asked_to_run(self, future: asyncio.Future[Received], message: Infer | None = None) -> Received:
+        return await self._asked(future, self._settings.request_timeout_s, "", self._run_limit.of_request, message)
 
     async def _asked(
         self,
@@ -260,6 +267,7 @@ class Worker:
         timeout_s: float,
         when: str,
         limit_s: Callable[[], float] | None = None,
+        message: Infer | None = None,
     ) -> Received:
         pause_s = timeout_s if limit_s is None else min(timeout_s, self._settings.hang_timeout_s)
         limit_s = limit_s or (lambda: timeout_s)
@@ -268,6 +276,9 @@ class Worker:
             return await future
         except ChannelClosedError as error:
             await self._gone()
+            if self.ended_by_request() and message is self._channel.working_on:
+                told = f"The request needs too much memory: the worker {self._how}."
+                raise RequestTooLarge(f"{told} Send fewer values in one request.", error.begun) from None
             kind = WorkerTimeout if self.hung_s else WorkerDied
             told = f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}."
             raise kind(told, error.begun) from None
@@ -300,6 +311,10 @@ class Worker:
         """`crashed: SIGSEGV`, `hung: …`, `stopped`; empty while it lives."""
         return self._how
 
+    def ended_by_request(self) -> bool:
+        """Whether it ended because a client's request, and nothing of its own, took too much memory."""
+        return self._took_memory and isinstance(self._channel.working_on, Infer)
+
     async def _gone(self) -> None:
         """A process that closed its socket but lives on serves nobody."""
         try:
@@ -312,9 +327,13 @@ class Worker:
         """Kills the process when it shows no sign of life."""
         limit_s = self._settings.hang_timeout_s
         while not self._heartbeat.closed:
+            before_s = process_cpu_s(self.pid)
             # Twice half the limit: after both were paused, the time is over before the answer is read.
             if await self._heartbeat.answers(limit_s / 2) or await self._heartbeat.answers(limit_s / 2):
                 await asyncio.sleep(self._settings.heartbeat_s)
+            elif self._channel.waiting and before_s is not None and process_cpu_s(self.pid) != before_s:
+                # It works on a request, which has a time limit of its own.
+                continue
             elif not self._heartbeat.closed:
                 self.hung_s = limit_s
                 self.kill(f"hung: no sign of life within {limit_s:g} s; it was killed")
@@ -340,7 +359,9 @@ class Worker:
         line = self._log.last_line()
         said = f" ({line})" if line else ""
         ran_out = self._group is not None and self._group.ran_out()
-        if ran_out or any(words in line for words in _NO_MEMORY):
+        # Not any signal: the line may be an old one, of a request that was answered with an error.
+        if ran_out or (code in _NO_MEMORY_CODES and any(words in line for words in _NO_MEMORY)):
+            self._took_memory = True
             return f"took more than {self._memory_bytes // MIB} MiB of memory"
         if code == -signal.SIGKILL:
             return f"was killed (SIGKILL), most likely because memory ran out{said}"
@@ -373,11 +394,7 @@ async def _launched(log_file: Path, confinement: Confinement) -> Launched:
         await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-_INFER = Infer()
-
-
 def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:
     """How much of a body is plain JSON; one with an encoding is taken apart by the worker."""
-    if encoding:
-        return 0
-    return sum(map(len, parts)) if header_length is None else header_length
+    plain_bytes = sum(map(len, parts)) if header_length is None else header_length
+    return 0 if encoding else plain_bytes

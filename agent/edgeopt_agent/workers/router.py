@@ -2,24 +2,35 @@
 
 import asyncio
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+
+import msgspec
 
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.frames import RAW
 from edgeopt_agent.workers.names import ServedModel, served_models
-from edgeopt_agent.workers.process import Answer, Request, Worker, WorkerDied, WorkerError
+from edgeopt_agent.workers.process import Answer, Request, RequestTooLarge, Worker, WorkerDied, WorkerError
 from edgeopt_agent.workers.shadow import Shadow
 from edgeopt_agent.workers.totals import Totals
 
-Watcher = Callable[[str, bool, float, str], None]
-"""(release id, whether it went well, the model's own time in ms, why it did not go well), once a request."""
+Watcher = Callable[[str, bool, float, str, int], None]
+"""(release id, whether it went well, the model's own time in ms, why it did not go well, a digest of the failed
+request), once a request."""
 
 # Bodies wait in memory until their turn comes; this many of the largest may.
 _LARGEST_WAITING = 4
 _RELEASES_COUNTED = 8
+
+
+def _digest(parts: Sequence[bytes]) -> int:
+    found = 0
+    for part in parts:
+        found = zlib.crc32(part, found)
+    return found
 
 
 class BusyError(RequestError):
@@ -66,6 +77,10 @@ class Router:
             new.when_ended.append(partial(self._count_end, new))
         self._tell_changed()
         return old
+
+    def restart(self, new: Worker) -> None:
+        """The same release in a new process; the standby stays."""
+        self.serving = new
 
     def back(self) -> Worker | None:
         """The standby serves again; returns the one that it replaces."""
@@ -127,7 +142,8 @@ class Router:
                 )
             if model_name == self.old_name:
                 for watcher in self.watchers:
-                    watcher(worker.release_id, False, 0.0, f"There is no model '{model_name[:80]}' any more.")
+                    said = f"There is no model '{model_name[:80]}' any more."
+                    watcher(worker.release_id, False, 0.0, said, time.monotonic_ns())
             raise RequestError(
                 404, f"There is no model '{model_name[:80]}'; the one deployed here is '{worker.name}'."
             )
@@ -180,17 +196,17 @@ class Router:
             try:
                 await self._turn(other)
             except BusyError:
-                self._tell(worker, started, None, reason)
+                self._tell(worker, started, None, reason, request)
                 raise
             second, second_reason, _ = await self._ask(other, request)
             if second is not None and not second_reason:
-                self._tell(worker, started, None, reason)
+                self._tell(worker, started, None, reason, request)
                 self._tell(other, started, second)
                 return second
             if answer is not None and second is not None:
                 # Both releases fail at it: the request is at fault, and the new one no worse than the old.
                 return answer
-        self._tell(worker, started, None, reason)
+        self._tell(worker, started, None, reason, request)
         if answer is not None:
             return answer
         raise BusyError(503, f"The model '{worker.name}' did not answer. {reason} Try again in a moment.")
@@ -237,6 +253,8 @@ class Router:
         """
         try:
             answer = await worker.infer(*request)
+        except RequestTooLarge as error:
+            return Answer(507, msgspec.json.encode({"error": error.reason}), None, 0.0), "", True
         except WorkerError as error:
             return None, error.reason, not isinstance(error, WorkerDied) or error.begun
         finally:
@@ -259,13 +277,22 @@ class Router:
         fits = signature is not None and signature.fits(model.signature)
         return worker if fits else None
 
-    def _tell(self, worker: Worker, started: float, answer: Answer | None, reason: str = "") -> None:
+    def _tell(
+        self,
+        worker: Worker,
+        started: float,
+        answer: Answer | None,
+        reason: str = "",
+        request: Request | None = None,
+    ) -> None:
         """Counts a request that went well (answered) or failed (with its reason), and tells all who watch."""
         took_s = time.perf_counter() - started
         ok = answer is not None and answer.status < 400
         totals = self._totals(worker)
         if answer is None:
             totals.fail("BACKEND", took_s, time.time())
+            if worker.ended_by_request():
+                return  # another request's fault
         else:
             totals.answers += ok or answer.not_finite != ""
             totals.nan += answer.not_finite == "nan"
@@ -277,8 +304,9 @@ class Router:
             totals.succeed(took_s, own_s, answer.rows, answer.executions, time.time(), processing_s)
         # Of a batch its share, which is what a soak compares with the latency of the release before.
         own_ms = answer.compute_ms / answer.batched if answer else took_s * 1e3
+        of = _digest(request[0]) if request is not None else 0
         for watcher in self.watchers:
-            watcher(worker.release_id, ok, own_ms, reason)
+            watcher(worker.release_id, ok, own_ms, reason, of)
 
     def _totals(self, worker: Worker) -> Totals:
         totals = self.totals.get(worker.release_id)

@@ -168,6 +168,8 @@ class Served:
         message = frame.message
 
         def work() -> Reply:
+            if frame.too_large:
+                raise MemoryError
             if isinstance(message, Infer):
                 return self.run(message, self.read(message, frame.text, frame.data))
             if isinstance(message, Compare):
@@ -185,12 +187,11 @@ class Served:
             return self._refused(message, error)
         except EdgeoptError as error:
             failed = _failure(error, self.loaded)
-            of_request = isinstance(error, DataError) and failed.code != NO_MEMORY
-            return self._failed(message, failed, of_request)
+            return self._failed(message, failed, of_request=isinstance(error, DataError))
         except Exception as error:  # noqa: BLE001 - the process's edge: one bad request must not end it
-            traceback.print_exc(file=sys.stderr)
             failed = _failure(error, self.loaded)
             if failed.code != NO_MEMORY:
+                traceback.print_exc(file=sys.stderr)
                 failed = Failed(f"The model could not be run: {failed.message.rstrip('.')}.")
             return self._failed(message, failed, of_request=False)
 
@@ -198,6 +199,10 @@ class Served:
     def _failed(message: ToWorker, failed: Failed, of_request: bool) -> Reply:
         if not isinstance(message, Infer):
             return failed, b"", []
+        if failed.code == NO_MEMORY:
+            # The release answers its golden inputs in the same memory: what needs more is this request.
+            sentence = f"The request needs too much memory. {failed.message} Send fewer values in one request."
+            return Answered(507, 0.0), write_error(sentence), []
         status = 400 if of_request else 500
         return Answered(status, 0.0, fault=not of_request), write_error(failed.message), []
 

@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import shlex
 import signal
@@ -21,7 +22,7 @@ from edgeopt.bundle.sign import new_key
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
 from edgeopt_agent import tokens, trusted_keys
-from edgeopt_agent.cli.run import MODULES
+from edgeopt_agent.cli.run import MODULES, _Lines
 
 ROOT = Path(__file__).parents[3]
 WITHIN_S = 30
@@ -248,3 +249,15 @@ def test_a_wrong_configuration_keeps_the_agent_from_starting(start, tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 3
     assert "line 1: there is no setting 'soak_sec'" in " ".join(err.split())
+
+
+def test_a_log_message_is_one_line_whatever_names_are_in_it():
+    record = logging.LogRecord("agent", logging.INFO, "", 1, "refused: %s", ("\x1b[2J\nx",), None)
+    assert _Lines("%(message)s").format(record) == r"refused: \x1b[2J\nx"
+    try:
+        raise ValueError("\x1b[2J")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    told = _Lines("%(message)s").format(record)
+    assert "\x1b" not in told
+    assert told.count("\n") > 2

@@ -1,7 +1,12 @@
 """Whatever became of a deployment, the next good one is taken, proved and committed."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
+from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.releases import release_id
 from tests.agent.conftest import packed
 
@@ -61,3 +66,27 @@ def test_a_first_deployment_that_goes_back_removes_only_its_own_release(start_ag
     hook.unlink()
     assert agent.deploy(new_bundle)["state"] == "COMMITTED"
     agent.serves(new_bundle)
+
+
+def test_a_model_can_be_removed_while_its_last_deployment_is_tidied_up():
+    done = []
+
+    class Tidying(Machine):
+        async def last(self):
+            await asyncio.sleep(0)
+            done.append("tidied")
+
+    class Removing(Slots):
+        async def _remove(self, _slot):
+            done.append("removed")
+
+    async def remove():
+        machine, slots = Tidying(SimpleNamespace(model="m")), Removing.__new__(Removing)
+        machine.recovered.set()
+        machine._tidying = asyncio.create_task(machine.last())
+        slot = SimpleNamespace(machine=machine, name="m", site=machine.site)
+        slots._changing, slots.first, slots.named = asyncio.Lock(), object(), lambda _name: slot
+        await slots.remove("m")
+
+    asyncio.run(remove())
+    assert done == ["tidied", "removed"]

@@ -19,7 +19,8 @@ def test_another_model_name_is_refused_until_it_is_asked_for(agent, null_bundle,
 def test_clients_of_the_old_name_end_the_soak_of_a_renamed_model(agent, null_bundle, old_bundle):
     number = soaking(agent, null_bundle("other"), rename=1)
     body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
-    agent.ask("POST", "/v2/models/null/infer", body)
+    for _ in range(20):
+        agent.ask("POST", "/v2/models/null/infer", body)
     done = agent.ended(number)
     assert done["state"] == "ROLLED_BACK"
     assert "There is no model 'null' any more" in done["reason"]

@@ -109,6 +109,7 @@ def test_a_rollback_that_the_disk_did_not_take_is_not_undone_by_a_kill(
     [
         (errno.EIO, 500, "The disk of the device failed"),
         (errno.EROFS, 500, "The disk of the device failed"),
+        (errno.EPERM, 500, "The disk of the device failed"),
         (errno.ENOSPC, 507, "The disk is full"),
     ],
 )

@@ -1,6 +1,7 @@
 """What a soaking release is held against; the rest of a soak is tried on whole agents in test_machine.py."""
 
 import asyncio
+import itertools
 import os
 from collections import deque
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from edgeopt_agent.deployments.soaking import _Limits, _rest_s, soak
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.frames import Golden
 from edgeopt_agent.workers.router import Router
+from edgeopt_agent.workers.shadow import Shadow
 
 
 @pytest.fixture
@@ -41,19 +43,40 @@ def limits(tmp_path, old_bundle):
 def test_a_single_failure_among_many_requests_is_borne(limits):
     judge, seen, observed = limits()
     for number in range(200):
-        observed.watch("new", number != 7, 1.0, "why")
+        observed.watch("new", number != 7, 1.0, "why", number)
     judge.judge_requests(seen)
-    for _ in range(2):
-        observed.watch("new", False, 1.0, "the model failed")
-    with pytest.raises(StepError, match=r"3 of 202 requests failed while it soaked: the model failed"):
+    for number in range(2):
+        observed.watch("new", False, 1.0, "the model failed", number)
+    with pytest.raises(StepError, match=r"3 of 202 requests failed while it soaked: the model failed") as caught:
         judge.judge_requests(seen)
+    assert not caught.value.fault
 
 
-def test_a_failure_among_the_first_requests_is_not(limits):
+def test_a_release_is_judged_by_enough_requests_and_different_failures(limits):
     judge, seen, observed = limits()
-    observed.watch("new", False, 1.0, "the model failed")
-    with pytest.raises(StepError, match="1 of 1 requests failed"):
-        judge.judge_requests(seen)
+    for _ in range(30):
+        observed.watch("new", False, 1.0, "the model failed", 1)
+    judge.judge_requests(seen)
+    judge, seen, observed = limits()
+    for number in range(5):
+        observed.watch("new", False, 1.0, "the model failed", number)
+    judge.judge_requests(seen, own_requests=14)
+    with pytest.raises(StepError, match="5 of 5 requests failed"):
+        judge.judge_requests(seen, own_requests=15)
+
+
+def test_memory_that_grows_with_the_requests_of_clients_is_not_the_release_s(limits, monkeypatch):
+    judge, seen, observed = limits(memory_factor=1.0, memory_slack_bytes=10)
+    monkeypatch.setattr("edgeopt_agent.deployments.soaking.process_memory_bytes", lambda _pid: sizes.pop(0))
+    sizes = [100]
+    judge.follow(SimpleNamespace(pid=1))
+    observed.watch("new", True, 1.0, "")
+    sizes = [500, 510]
+    judge.judge_memory(seen)
+    judge.judge_memory(seen)
+    sizes = [511]
+    with pytest.raises(StepError, match="Its worker grew to"):
+        judge.judge_memory(seen)
 
 
 def test_slow_requests_are_held_against_the_release_before(limits):
@@ -123,6 +146,7 @@ class Stub:
 
     def __init__(self, *latencies_ms, release_id="old", meanwhile=lambda: None):
         self.pid, self.release_id, self.alive, self.ended = os.getpid(), release_id, True, asyncio.Event()
+        self.ended_by_request = lambda: False
         self._latencies_ms = iter(latencies_ms)
         self._meanwhile = meanwhile
 
@@ -136,7 +160,7 @@ def site(tmp_path, old_bundle):
     with open_data_dir(tmp_path / "data") as data:
         for name in ("old", "new"):
             data.release(name).symlink_to(old_bundle)
-        settings = Settings(data_dir=data.root, self_request_s=0.0)
+        settings = Settings(data_dir=data.root, self_request_s=0.0, soak_compare_s=0.0)
         yield Site(settings, data, None, Router(settings), None)
 
 
@@ -159,10 +183,13 @@ def test_when_the_predecessor_is_slow_too_it_is_the_machine(site):
 
 
 def test_a_failure_in_the_last_moment_counts(site):
-    def fail():
-        site.observed.watch("new", False, 1.0, "the model failed")
+    site.settings = msgspec.structs.replace(site.settings, judged_requests=3)
 
-    with pytest.raises(StepError, match="1 of 1 requests failed"):
+    def fail():
+        for number in range(3):
+            site.observed.watch("new", False, 1.0, "the model failed", number)
+
+    with pytest.raises(StepError, match="3 of 3 requests failed"):
         soaked(site, Stub(1.0, meanwhile=fail), soak_requests=1)
 
 
@@ -172,3 +199,44 @@ def test_a_candidate_is_too_slow_only_when_it_stays_so(site, old_bundle):
     assert found.latency_ms == quick.latency_ms
     with pytest.raises(StepError, match="takes 70 ms here"):
         asyncio.run(_quick_enough(site, Stub(80.0, 70.0), old_bundle, slow))
+
+
+class Compared(Shadow):
+    """What so many compared requests have shown: the noise is as strong as the signal."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.compared, self.outputs = count, {"y": (1.0, 1.0)} if count else {}
+
+
+def one_source(site, make_null_bundle):
+    for name in ("old", "new"):
+        site.data.release(name).unlink()
+        site.data.release(name).symlink_to(make_null_bundle(source="1" * 64))
+
+
+def test_few_comparisons_decide_at_the_end_of_a_soak(site, make_null_bundle, monkeypatch):
+    one_source(site, make_null_bundle)
+    monkeypatch.setattr("edgeopt_agent.deployments.soaking.Shadow", lambda: Compared(1))
+    with pytest.raises(StepError, match=r"agrees with .* over 1 requests"):
+        soaked(site, Stub(*[1.0] * 50), soak_requests=10)
+
+
+def test_a_soak_without_a_comparison_waits_for_one_and_says_so(site, make_null_bundle, monkeypatch):
+    one_source(site, make_null_bundle)
+    site.settings = msgspec.structs.replace(site.settings, soak_compare_s=3600.0)
+    shadow, rounds = Compared(0), itertools.count()
+    monkeypatch.setattr("edgeopt_agent.deployments.soaking.Shadow", lambda: shadow)
+
+    def compare_later():
+        if next(rounds) == 30:
+            shadow.compared, shadow.outputs = 1, {"y": (1.0, 0.0)}
+
+    outcome = soaked(site, Stub(*[1.0] * 50, meanwhile=compare_later), soak_requests=10)
+    assert outcome.changes["detail"]["compared_requests"] == 1
+    assert next(rounds) > 30
+
+    site.settings = msgspec.structs.replace(site.settings, soak_compare_s=0.0)
+    shadow = Compared(0)
+    outcome = soaked(site, Stub(*[1.0] * 50), soak_requests=10)
+    assert outcome.reason.endswith("no request was compared with the release before it")

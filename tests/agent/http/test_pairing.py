@@ -1,11 +1,14 @@
 """Pairing with a real agent: a code, a token, and what someone in between gets."""
 
+import asyncio
 import json
 import socket
 import threading
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
+from starlette.requests import Request
 
 from edgeopt.errors import ConstraintError, InputError, UsageError, VerificationError
 from edgeopt.fleet import pairings
@@ -16,6 +19,8 @@ from edgeopt.fleet.request import PairRequest
 from edgeopt_agent import certificate, pairing, tokens
 from edgeopt_agent.certificate import LiveCertificate
 from edgeopt_agent.data_dir import DataDir
+from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.http.pairing import PairingRoute
 from edgeopt_agent.settings import Settings
 
 
@@ -173,3 +178,20 @@ def test_without_tls_nobody_pairs_with_an_agent_for_others(start_agent, tmp_path
     running = start_agent(folder, host="0.0.0.0", tls="off")  # noqa: S104 - that is the point
     with pytest.raises(ConstraintError, match="Pairing needs TLS"):
         pair(PairRequest(f"http://127.0.0.1:{running.port}", shown))
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+async def gone():
+    return {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(("receive", "status", "says"), [(never, 408, "in time"), (gone, 400, "connection ended")])
+def test_a_request_that_does_not_come_whole_is_refused(tmp_path, receive, status, says):
+    site = SimpleNamespace(settings=Settings(data_dir=tmp_path, body_timeout_s=0.01))
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(RefusedError, match=says) as caught:
+        asyncio.run(PairingRoute(site, lambda: "SHA256:x")(request))
+    assert caught.value.status == status

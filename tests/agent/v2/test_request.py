@@ -57,8 +57,8 @@ WRONG = [
     ({"inputs": [sized(8, shape=[2])]}, bytes(8), r"'x' must have 2 dimensions \[batch, 2\]"),
     ({"inputs": [sized(12, shape=[1, 3])]}, bytes(12), r"'x' must have the shape \[batch, 2\], not \[1, 3\]"),
     # values
-    ({"inputs": [tensor(data=[1, 2, 3])]}, b"", r"'x' has the shape \[3\], which does not fit \[1, 2\]"),
-    ({"inputs": [tensor(data=[[1], [2, 3]])]}, b"", "'x' is not a list of values"),
+    ({"inputs": [tensor(data=[1, 2, 3])]}, b"", r"'x' does not fit \[1, 2\]: it must be a list of 2 values"),
+    ({"inputs": [tensor(data=[[1], [2, 3]])]}, b"", "'x' does not fit .* nested evenly"),
     ({"inputs": [tensor(data=7)]}, b"", "'x' is not a list"),
     ({"inputs": [tensor(data=["1", "2"])]}, b"", "'x' holds values that FP32 does not have"),
     ({"inputs": [tensor(data=[None, 2])]}, b"", "'x' holds values that FP32"),

@@ -1,5 +1,6 @@
 import asyncio
 import errno
+import itertools
 import json
 import os
 import select
@@ -13,8 +14,9 @@ import msgspec
 import psutil
 import pytest
 
+from edgeopt.hw.load import process_cpu_s
 from edgeopt_agent.workers.log import MOST_BYTES
-from edgeopt_agent.workers.process import Worker, WorkerDied, WorkerError, WorkerTimeout
+from edgeopt_agent.workers.process import RequestTooLarge, Worker, WorkerDied, WorkerError, WorkerTimeout
 
 ONE_ROW = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
 REQUEST = json.dumps(ONE_ROW).encode()
@@ -318,3 +320,67 @@ def test_a_profile_that_does_not_describe_its_model_is_refused(null_bundle, sett
 def test_a_name_that_is_too_long_is_refused(null_bundle, settings):
     with pytest.raises(WorkerError, match="name has 200 characters; at most 128"):
         with_worker(null_bundle(name="n" * 200), settings, None)
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_time_spent_on_a_request_is_not_taken_for_a_hang(null_bundle, settings, monkeypatch, works):
+    silent = asyncio.Event()
+
+    async def answers(_heartbeat, _limit_s):
+        await asyncio.sleep(0)
+        return not silent.is_set()
+
+    seconds = itertools.count()
+    monkeypatch.setattr("edgeopt_agent.workers.heartbeat.Heartbeat.answers", answers)
+    monkeypatch.setattr("edgeopt_agent.workers.process.process_cpu_s", lambda _pid: next(seconds) if works else 1)
+
+    async def use(worker):
+        asked = asyncio.create_task(worker.infer(REQUEST))
+        await asyncio.sleep(0)
+        silent.set()
+        if works:
+            answer = await asked
+            silent.clear()
+            assert answer.status == 200
+        else:
+            with pytest.raises(WorkerTimeout, match="no sign of life"):
+                await asked
+
+    # The first beat is after the request has begun.
+    with_worker(null_bundle(latency_ms=300), changed(settings, heartbeat_s=0.0), use)
+
+
+def test_the_processor_time_of_a_process_is_told():
+    assert process_cpu_s(os.getpid()) > 0
+    assert process_cpu_s(1 << 30) is None
+
+
+def test_a_request_that_kills_the_worker_by_its_memory_is_told_apart_from_those_behind_it(
+    null_bundle, settings, monkeypatch
+):
+    async def use(worker):
+        monkeypatch.setattr(worker._log, "last_line", lambda: "terminate called: std::bad_alloc")
+        asked = [asyncio.create_task(worker.infer(REQUEST)) for _ in range(2)]
+        await asyncio.sleep(0)
+        os.kill(worker.pid, signal.SIGABRT)
+        first, second = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(first, RequestTooLarge)
+        assert "Send fewer values in one request" in str(first)
+        assert isinstance(second, WorkerDied)
+        assert not isinstance(second, RequestTooLarge)
+        assert worker.ended_by_request()
+
+    with_worker(null_bundle(hang="run"), settings, use)
+
+
+def test_a_worker_that_runs_out_of_memory_by_itself_is_not_ended_by_a_request(null_bundle, settings, monkeypatch):
+    async def use(worker):
+        monkeypatch.setattr(worker._log, "last_line", lambda: "MemoryError")
+        asked = asyncio.create_task(worker.golden(30.0))
+        await asyncio.sleep(0)
+        os.kill(worker.pid, signal.SIGABRT)
+        with pytest.raises(WorkerDied, match="took more than"):
+            await asked
+        assert not worker.ended_by_request()
+
+    with_worker(null_bundle(hang="run"), settings, use)
