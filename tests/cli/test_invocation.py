@@ -1,3 +1,4 @@
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_the_interpreter_is_named_where_it_ran_the_module(monkeypatch):
     import edgeopt
 
     monkeypatch.setattr(sys, "argv", [str(Path(edgeopt.__file__).with_name("__main__.py"))])
-    assert as_called("`edgeopt passes`") == f"`{sys.executable} -m edgeopt passes`"
+    assert as_called("`edgeopt passes`") == f"`{shlex.quote(sys.executable)} -m edgeopt passes`"
 
 
 def test_all_texts_of_blocks_change(called):
@@ -87,7 +88,8 @@ def test_all_texts_of_blocks_change(called):
 def test_a_hint_of_the_program_runs_as_printed(tmp_path):
     """The script of an environment that is not on the PATH."""
     script = tmp_path / "edgeopt"
-    script.write_text(f"#!{sys.executable}\n{SCRIPT}\n")
+    # As pip writes it: the first line cannot name an interpreter in a folder with a space.
+    script.write_text(f"#!/bin/sh\n'''exec' \"{sys.executable}\" \"$0\" \"$@\"\n' '''\n{SCRIPT}\n")
     script.chmod(0o755)
     done = subprocess.run([script, "nonsense"], capture_output=True, text=True, check=False, env={"PATH": "/bin"})
     assert done.returncode == 2
