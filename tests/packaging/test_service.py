@@ -58,9 +58,9 @@ def test_it_starts_a_command_that_exists(service):
 
 def test_a_reload_needs_no_program_but_a_shell(service, tmp_path):
     program, option, script = shlex.split(service["ExecReload"])
-    with subprocess.Popen(
-        [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=-1
-    ) as agent:
+    # Under nohup, children inherit that the signal is ignored.
+    waits = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_DFL); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", waits], stdout=-1) as agent:
         agent.stdout.readline()
         environment = {"PATH": str(tmp_path), "MAINPID": str(agent.pid)}
         subprocess.run([program, option, script], env=environment, check=True)
