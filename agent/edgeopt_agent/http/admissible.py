@@ -2,11 +2,13 @@
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from edgeopt_agent.http.plain import Scope
 from edgeopt_agent.trust import is_loopback
 
+_MOST_HOST_CHARACTERS = 300
 _SAME_SITE = frozenset({b"none"})
 
 
@@ -45,7 +47,7 @@ def refusal(scope: Scope, own_host: str) -> Refusal | None:
             501, "bad-encoding", said, "Send the body plain or chunked, and name gzip as Content-Encoding."
         )
     asked = hosts[0].decode("latin-1") if hosts else ""
-    if asked and is_loopback(own_host) and not _is_own_name(asked):
+    if asked and not _is_own_name(asked[:_MOST_HOST_CHARACTERS]) and is_loopback(own_host):
         return Refusal(
             403,
             "browser",
@@ -58,6 +60,7 @@ def refusal(scope: Scope, own_host: str) -> Refusal | None:
     return None
 
 
+@lru_cache(256)
 def _is_own_name(asked: str) -> bool:
     """Whether a Host header is one that nobody else can let lead to this device: an address, or localhost."""
     try:

@@ -4,15 +4,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import cast
+from urllib.parse import unquote
 
+from httptools import parse_url
 from uvicorn import Config
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from edgeopt_agent.http.connections import MOST_VIEWERS, admit, reserved_only
+from edgeopt_agent.http.cycle import Cycle
 from edgeopt_agent.http.early import RateLimit, crowded, malformed
-from edgeopt_agent.http.joined import JoinedTransport
 from edgeopt_agent.http.plain import App
 
 logger = logging.getLogger(__name__)
@@ -25,6 +27,8 @@ READ_TIMEOUT_S = 30.0
 """A client that reads nothing of its answer for this time is disconnected: the answer waits in memory."""
 # So few bytes hold few requests, and the parser is only given more when those wait for nobody.
 _PARSED_BYTES = 1024
+_SEARCHED_BYTES = 64 << 10
+_END_OF_HEAD = b"\r\n\r\n"
 
 
 def guarded(
@@ -64,8 +68,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.app = reserved_only(cast(App, self.app))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        joined = JoinedTransport(cast(asyncio.Transport, transport), self.loop)
-        super().connection_made(cast(asyncio.Transport, joined))
+        super().connection_made(cast(asyncio.Transport, transport))
         self.flow = _HeldFlow(self.transport)
         others = [each for each in self.connections if isinstance(each, GuardedProtocol) and each is not self]
         websockets = len(self.connections) - 1 - len(others)
@@ -80,6 +83,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unparsed = memoryview(b"")
         self.pipeline.clear()
         super().connection_lost(exc)
+        super()._unset_keepalive_if_required()
+
+    def _unset_keepalive_if_required(self) -> None:
+        """The timer stays and looks when it is over: a new one for each request takes longer than the request."""
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -90,6 +97,11 @@ class GuardedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
+        alone = not self._unparsed and not self.pipeline and len(data) <= _SEARCHED_BYTES
+        if alone and data.count(_END_OF_HEAD) <= 1:
+            if not self._is_gone():
+                self._parse_piece(data)  # of one request at most
+            return
         self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
         self._parse()
 
@@ -111,7 +123,35 @@ class GuardedProtocol(HttpToolsProtocol):
         for name, value in self.headers:
             if name == b"content-length" and value.isdigit():
                 self._body_left = int(value)
-        super().on_headers_complete()
+        scope, version = self.scope, self.parser.get_http_version()
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        if self.parser.should_upgrade() and self._should_upgrade():
+            return
+        url = parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        before = self.cycle
+        self.cycle = Cycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         self._body_left = max(0, self._body_left - len(body))
@@ -123,10 +163,30 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self._since_s = self.loop.time()
-        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self.timeout_keep_alive_task is None:
+            self._await_request(self.timeout_keep_alive)
         if self._unparsed:
             # Later, because the parser may be what led here.
             self.loop.call_soon(self._parse)
+
+    def timeout_keep_alive_handler(self) -> None:
+        if self._is_gone():
+            return
+        since_s, limit_s = self.idle_since_s, self.timeout_keep_alive
+        # One whose head is on its way has a time limit for that.
+        left_s = limit_s if since_s is None or self._head_timer else since_s + limit_s - self.loop.time()
+        if left_s > 0:
+            self._await_request(left_s)
+        else:
+            self.transport.close()
+
+    def _await_request(self, within_s: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(within_s, self.timeout_keep_alive_handler)
 
     def _parse(self) -> None:
         """Gives the parser what has come, but no more requests than may wait; until then reading pauses."""
@@ -145,7 +205,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _is_gone(self) -> bool:
         return self.parser is None or self.transport.is_closing() or self.transport.get_protocol() is not self
 
-    def _parse_piece(self, data: memoryview) -> None:
+    def _parse_piece(self, data: bytes | memoryview) -> None:
         self.server_state.default_headers = self._default_headers()
         before = self.cycle
         super().data_received(cast(bytes, data))  # any buffer will do

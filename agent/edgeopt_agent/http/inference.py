@@ -48,6 +48,9 @@ def make_inference(models: Models, settings: Settings, tracer: Tracer | None = N
         path, method = scope["path"], scope["method"]
         try:
             if method == "POST" and path.startswith(_MODELS) and path.endswith("/infer"):
+                if tracer is None:
+                    await _infer(models, settings, room_of, scope, receive, send, None)
+                    return
                 with _server_span(tracer, scope) as span:
                     await _infer(models, settings, room_of, scope, receive, send, span)
             else:
@@ -88,11 +91,8 @@ async def _infer(
 
 
 @contextmanager
-def _server_span(tracer: Tracer | None, scope: Scope) -> Iterator[RequestSpan | None]:
+def _server_span(tracer: Tracer, scope: Scope) -> Iterator[RequestSpan | None]:
     """The span of one request, ended with it; None where it is not recorded."""
-    if tracer is None:
-        yield None
-        return
     _, version = _model(scope["path"][len(_MODELS) : -len("/infer")])
     route = f"{_MODELS}{{model}}{'' if version is None else '/versions/{version}'}/infer"
     traceparents = [value.decode("latin-1") for key, value in scope["headers"] if key == b"traceparent"]

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from edgeopt.hw.freed_memory import give_back
+from edgeopt_agent.http.cycle import Cycle
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.channel import Body
@@ -90,7 +91,6 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Ro
     size = 0
     deadline = BodyDeadline(settings.body_timeout_s, time.monotonic())
     try:
-        # A body that came together with its head is there already; the clock is for the others.
         message = await _receive(receive, settings.body_timeout_s)
         while True:
             piece = message.get("body", b"")
@@ -107,9 +107,13 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Ro
 
 
 async def _receive(receive: Receive, limit_s: float) -> Message:
+    cycle = getattr(receive, "__self__", None)
     try:
-        async with asyncio.timeout(limit_s):
-            message = await receive()
+        if isinstance(cycle, Cycle) and not cycle.more_body:
+            message = await receive()  # it is there already, and setting up a time limit takes longer
+        else:
+            async with asyncio.timeout(limit_s):
+                message = await receive()
     except TimeoutError:
         raise RequestError(408, "The body of the request did not arrive in time.") from None
     if message["type"] == "http.disconnect":
