@@ -22,7 +22,7 @@ WITHIN_S = 60
 KILLS = 3
 BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
 # Only the process itself knows its number, which LISTEN_PID must be.
-PASS_ON = """
+WITH_SOCKET = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.environ["LISTEN_PID"] = str(os.getpid())
@@ -47,7 +47,7 @@ def start(tmp_path):
             }
             number = listener.fileno()
             process = subprocess.Popen(
-                [sys.executable, "-c", PASS_ON, str(number), *plan],
+                [sys.executable, "-c", WITH_SOCKET, str(number), *plan],
                 env=environment,
                 pass_fds=(number,),
                 stdout=subprocess.PIPE,
@@ -74,7 +74,7 @@ def port_of(listener):
 def connection(port, tls):
     if tls == "off":
         return HTTPConnection("127.0.0.1", port, timeout=WITHIN_S)
-    anyone = ssl._create_unverified_context()
+    anyone = ssl._create_unverified_context()  # noqa: S323 - the agent signed its certificate itself
     return HTTPSConnection("127.0.0.1", port, timeout=WITHIN_S, context=anyone)
 
 
