@@ -102,6 +102,8 @@ async def _serve(
             place = settings.host, settings.port
             await serve(app, *place, live, stop, drain_s, trust=trust, tls=tls, inherited=inherited)
     finally:
+        if stop.is_set():
+            await waking  # serving can end before this task has run
         waking.cancel()
         watchdog.cancel()
         for task in exporting:
