@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from edgeopt_agent.deployments.span import deployment_span
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.app import make_app
 from edgeopt_agent.http.control import routes
+from edgeopt_agent.http.listeners import inherited_listeners
 from edgeopt_agent.http.metrics import Figures
 from edgeopt_agent.http.server import serve
 from edgeopt_agent.settings import Settings
@@ -44,11 +46,12 @@ async def run(
     loop.add_signal_handler(signal.SIGHUP, lambda: [each() for each in on_hangup])
     with open_data_dir(settings.data_dir) as data:
         check_host(settings.host, data)
+        inherited = inherited_listeners(settings)
         settings = _within(settings, data)
         slots = Slots(settings, data, _Probed())
         try:
             reloading = asyncio.create_task(_reload(slots, asked, reload)) if reload is not None else None
-            await _serve(slots, on_live, stop, started, on_hangup)
+            await _serve(slots, on_live, stop, started, on_hangup, inherited)
             if reloading is not None:
                 reloading.cancel()
         finally:
@@ -61,6 +64,7 @@ async def _serve(
     stop: asyncio.Event,
     started: float,
     on_hangup: list[Callable[[], None]],
+    inherited: list[socket.socket],
 ) -> None:
     settings, data = slots.first.site.settings, slots.first.site.data
     trust = TrustWatch(data.trust)
@@ -95,8 +99,11 @@ async def _serve(
         drain_s = settings.drain_s * SERVER_SHARE
         tls = None if certificate is None else certificate.context
         async with _serving_grpc(slots, access, trust, certificate, stop, tracer):
-            await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust, tls=tls)
+            place = settings.host, settings.port
+            await serve(app, *place, live, stop, drain_s, trust=trust, tls=tls, inherited=inherited)
     finally:
+        if stop.is_set():
+            await waking  # serving can end before this task has run
         waking.cancel()
         watchdog.cancel()
         for task in exporting:

@@ -1,13 +1,18 @@
-"""Notifications to systemd (sd_notify) over its socket; nothing is sent without systemd."""
+"""Exchanges with systemd: notifications (sd_notify), and sockets that it keeps across restarts."""
 
+import array
 import asyncio
 import os
 import socket
+from collections.abc import Iterable
 from contextlib import suppress
 
+FIRST_INHERITED = 3
+"""The first descriptor that is passed on: SD_LISTEN_FDS_START."""
 
-def notify(*assignments: str) -> bool:
-    """Sends lines such as `READY=1`; False where nobody listens."""
+
+def notify(*assignments: str, descriptors: Iterable[int] = ()) -> bool:
+    """Sends lines such as `READY=1`, and descriptors beside them; False where nobody listens."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")) or not hasattr(socket, "AF_UNIX"):
         return False
@@ -15,7 +20,9 @@ def notify(*assignments: str) -> bool:
     place = "\0" + address[1:] if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as speaker, suppress(OSError):
         speaker.setblocking(False)  # a manager that does not read must not hold up serving
-        speaker.sendto("\n".join(assignments).encode(), place)
+        passed = array.array("i", descriptors)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)] if passed else []
+        speaker.sendmsg(["\n".join(assignments).encode()], rights, 0, place)
         return True
     return False
 
@@ -33,6 +40,32 @@ def status(text: str) -> bool:
 def stopping(status: str = "Finishing what is in flight.") -> bool:
     """It ends: from now on its silence is no fault."""
     return notify("STOPPING=1", f"STATUS={_line(status)}")
+
+
+def inherited_sockets() -> tuple[tuple[str, socket.socket], ...]:
+    """The sockets, with their names, that a supervisor passes to this process (sd_listen_fds).
+
+    Only the first call returns them, and no child inherits them. Raises OSError if a descriptor is no socket.
+    """
+    meant_for, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
+    names = os.environ.pop("LISTEN_FDNAMES", "").split(":")
+    if meant_for != str(os.getpid()) or not count.isdecimal():
+        return ()
+    numbers = range(FIRST_INHERITED, FIRST_INHERITED + int(count))
+    for number in numbers:
+        os.set_inheritable(number, False)
+    names += [""] * (len(numbers) - len(names))
+    return tuple((name, socket.socket(fileno=number)) for name, number in zip(names, numbers, strict=False))
+
+
+def store_sockets(name: str, sockets: Iterable[socket.socket]) -> bool:
+    """Lets systemd keep sockets and pass them to the next start of this service (FileDescriptorStoreMax=)."""
+    return notify("FDSTORE=1", f"FDNAME={name}", descriptors=[each.fileno() for each in sockets])
+
+
+def forget_sockets(name: str) -> bool:
+    """Lets systemd close the sockets that it keeps by this name."""
+    return notify("FDSTOREREMOVE=1", f"FDNAME={name}")
 
 
 def watchdog_interval_s() -> float | None:

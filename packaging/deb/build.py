@@ -26,6 +26,7 @@ PROGRAM = "usr/bin/edgeopt-agent"
 EXTRAS = "agent,cpu"
 PYTHON = "python{}.{}".format(*sys.version_info)
 SITE = f"{PREFIX}/lib/{PYTHON}/site-packages"
+SOCKET = ROOT / "packaging/edgeopt-agent.socket"
 SCRIPTS = ("postinst", "prerm", "postrm")
 
 
@@ -68,6 +69,7 @@ def lay_out(tree: Path) -> None:
     debian.write(tree / PREFIX / "pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n")
     debian.link(tree / PROGRAM, f"/{PREFIX}/bin/edgeopt-agent")
     debian.write(tree / "usr/lib/systemd/system/edgeopt-agent.service", unit())
+    debian.write(tree / "usr/lib/systemd/system/edgeopt-agent.socket", SOCKET.read_text())
     debian.write(tree / "usr/lib/sysusers.d/edgeopt-agent.conf", (HERE / "sysusers.conf").read_text())
     debian.write(tree / "etc/edgeopt/agent.toml", (HERE / "agent.toml").read_text())
     debian.write(tree / "usr/share/doc/edgeopt-agent/copyright", (HERE / "copyright").read_text())

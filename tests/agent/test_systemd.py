@@ -1,6 +1,7 @@
 import asyncio
 import os
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -87,3 +88,35 @@ def test_the_watchdog_is_fed_until_it_is_cancelled(manager, monkeypatch):
 def test_without_a_watchdog_it_ends_at_once(monkeypatch):
     monkeypatch.delenv("WATCHDOG_USEC", raising=False)
     asyncio.run(asyncio.wait_for(systemd.keep_watchdog(), WITHIN_S))
+
+
+@pytest.mark.parametrize("meant_for", ["1", ""])
+def test_sockets_for_another_process_are_left_alone(monkeypatch, meant_for):
+    monkeypatch.setenv("LISTEN_PID", meant_for)
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    monkeypatch.setenv("LISTEN_FDNAMES", "http")
+    assert systemd.inherited_sockets() == ()
+    assert not [name for name in os.environ if name.startswith("LISTEN_")]
+
+
+# In a process of its own, which has that descriptor free.
+INHERIT = """
+import os, socket, subprocess, sys
+listener = socket.create_server(("127.0.0.1", 0))
+address = listener.getsockname()
+os.dup2(listener.detach(), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES="http")
+from edgeopt_agent import systemd
+((name, found),) = systemd.inherited_sockets()
+assert (name, found.getsockname()) == ("http", address)
+assert not os.get_inheritable(found.fileno())
+assert systemd.inherited_sockets() == ()
+"""
+
+
+def test_inherited_sockets_come_with_their_names_once_and_go_to_no_child():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-c", INHERIT], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr

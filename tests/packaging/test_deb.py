@@ -58,6 +58,7 @@ def test_the_package_holds_what_a_service_needs_and_belongs_to_root(build, tree,
     for path in (
         *("/etc/edgeopt/agent.toml", "/usr/bin/edgeopt-agent", "/opt/edgeopt-agent/pyvenv.cfg"),
         *("/usr/lib/systemd/system/edgeopt-agent.service", "/usr/lib/sysusers.d/edgeopt-agent.conf"),
+        "/usr/lib/systemd/system/edgeopt-agent.socket",
         *("/usr/share/man/man1/edgeopt-agent.1.gz", "/usr/share/doc/edgeopt-agent/copyright"),
         "/usr/share/bash-completion/completions/edgeopt-agent",
     ):

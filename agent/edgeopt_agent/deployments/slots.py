@@ -273,6 +273,7 @@ class Slots:
         site = Site(settings, data, journal, router, self._device, model=name)
         if (release := current(site)) is not None:
             site.trouble = f"The release {release} is being started."
+            router.starting = True
         router.why_nothing = lambda: site.trouble
         router.expected_name = lambda: site.model or name_of(site, current(site))
         router.watchers.append(site.observed.watch)

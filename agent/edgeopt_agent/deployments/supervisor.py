@@ -33,6 +33,7 @@ class Supervisor:
         while True:
             delay_s = await self._mend()
             self.up.set()
+            self._site.router.end_start()
             await self._wait(delay_s)
 
     async def _mend(self) -> float | None:

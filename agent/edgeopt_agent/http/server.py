@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -13,8 +14,9 @@ from uvicorn.server import ServerState
 
 from edgeopt.errors import UsageError
 from edgeopt_agent.http.guard import guarded
+from edgeopt_agent.http.listeners import keep_listeners, open_listeners
 from edgeopt_agent.http.plain import App
-from edgeopt_agent.http.tls_listener import TlsListener, listen
+from edgeopt_agent.http.tls_listener import TlsListener
 from edgeopt_agent.http.websocket import GuardedWebSocket
 
 logger = logging.getLogger(__name__)
@@ -38,11 +40,13 @@ async def serve(  # noqa: PLR0913 - the last two are named
     *,
     trust: Callable[[], str] = lambda: "unsigned",
     tls: Callable[[], ssl.SSLContext] | None = None,
+    inherited: list[socket.socket] | None = None,
 ) -> None:
     """Serves until `stop` is set, then finishes requests in flight; raises UsageError if the port is taken.
 
     `on_live` receives the port, which the system chooses for 0. Every answer states the trust.
-    With `tls`, which returns the context of a new connection, it serves HTTPS only.
+    With `tls`, which returns the context of a new connection, it serves HTTPS only. Inherited sockets listen
+    already; without them, those that it opens are kept for the next start.
     """
     config = Config(
         app,
@@ -61,21 +65,26 @@ async def serve(  # noqa: PLR0913 - the last two are named
     logging.getLogger("uvicorn.error").addFilter(_not_debug)
     state = ServerState()
     make_protocol = guarded(config, state, _default_headers(trust))
-    server: asyncio.Server | TlsListener
+    loop = asyncio.get_running_loop()
+    servers: list[asyncio.Server | TlsListener] = []
     try:
-        if tls is None:
-            server = await asyncio.get_running_loop().create_server(
-                make_protocol, host, port, backlog=config.backlog
-            )
-        else:
-            server = await listen(host, port, config.backlog, make_protocol, tls)
+        listeners = inherited or await open_listeners(host, port, config.backlog)
     except OSError as error:
         raise port_refused(host, port, error) from None
+    if not inherited:
+        keep_listeners(listeners)
+    live_port = listeners[0].getsockname()[1]
+    if tls is not None:
+        servers.append(TlsListener(listeners, make_protocol, tls))
+    else:
+        opened = (loop.create_server(make_protocol, sock=each, backlog=config.backlog) for each in listeners)
+        servers += [await each for each in opened]
     try:
-        on_live(server.sockets[0].getsockname()[1])
+        on_live(live_port)
         await stop.wait()
     finally:
-        server.close()
+        for server in servers:
+            server.close()
         await _drain(state, drain_s)
 
 

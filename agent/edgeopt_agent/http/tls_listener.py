@@ -27,6 +27,8 @@ class TlsListener:
         make_protocol: Callable[[], asyncio.Protocol],
         context: Callable[[], ssl.SSLContext],
     ) -> None:
+        for each in sockets:
+            each.setblocking(False)
         self.sockets = sockets
         self._make_protocol, self._context = make_protocol, context
         self._pending: dict[asyncio.Task[None], tuple[str, socket.socket]] = {}
@@ -79,26 +81,3 @@ class TlsListener:
             log.debug("No TLS with %s: %s", address, error)
         finally:
             self._pending.pop(this, None)
-
-
-async def listen(
-    host: str,
-    port: int,
-    backlog: int,
-    make_protocol: Callable[[], asyncio.Protocol],
-    context: Callable[[], ssl.SSLContext],
-) -> TlsListener:
-    """Raises OSError where the port cannot be had."""
-    found = await asyncio.get_running_loop().getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
-    sockets: list[socket.socket] = []
-    try:
-        for family, address in dict.fromkeys((each[0], each[4][:2]) for each in found):
-            sockets.append(socket.create_server(address, family=family, backlog=backlog))
-            sockets[-1].setblocking(False)
-    except BaseException:
-        for each in sockets:
-            each.close()
-        raise
-    return TlsListener(sockets, make_protocol, context)

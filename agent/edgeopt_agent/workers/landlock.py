@@ -1,6 +1,7 @@
 """Landlock: which files this process may open and where it may connect, from now on (Linux 5.13 and later)."""
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Iterable
@@ -26,12 +27,31 @@ _CHANGE = _READ_FILE | _READ_DIR | _WRITE_FILE | _REMOVE_AND_MAKE | _REFER | _TR
 NETWORK_ABI, _SCOPES_ABI = 4, 6
 """The first version that knows TCP, and the first that knows signals and abstract sockets."""
 
+_WHY_NOT = {
+    errno.ENOSYS: "the kernel has no Landlock",
+    errno.EOPNOTSUPP: "Landlock is off in this kernel",
+    # The kernel itself answers this question to every process: only a filter denies it.
+    errno.EPERM: "Landlock is denied by the service's system call filter",
+}
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def landlock_abi() -> int:
-    """The version of the kernel's interface; 0 if it is missing or off."""
-    return max(0, int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)))
+    """The version of the kernel's interface; 0 if it cannot be used."""
+    try:
+        return _version()
+    except OSError:
+        return 0
+
+
+def _version() -> int:
+    """The version of the kernel's interface; raises OSError with the reason if it cannot be used."""
+    found = int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG))
+    if found < 0:
+        number = ctypes.get_errno()
+        raise OSError(_WHY_NOT.get(number, f"Landlock cannot be used: {os.strerror(number)}"))
+    return found
 
 
 def restrict(readable: Iterable[Path], devices: Iterable[Path], writable: Iterable[Path]) -> int:
@@ -39,9 +59,7 @@ def restrict(readable: Iterable[Path], devices: Iterable[Path], writable: Iterab
 
     Holds for the calling thread and those that it starts, so it comes before any other thread.
     """
-    abi = landlock_abi()
-    if not abi:
-        raise OSError("the kernel has no Landlock, or it is off")
+    abi = _version()
     handled = _handled(abi)
     attributes = struct.pack("<Q", handled)
     if abi >= NETWORK_ABI:

@@ -51,6 +51,8 @@ class Router:
         self.totals: dict[str, Totals] = {}
         self.why_nothing: Callable[[], str] = lambda: ""
         """Why nothing serves although something should and soon will."""
+        self.starting = False
+        """Whether the agent has just started, and what served before will soon serve again."""
         self.expected_name: Callable[[], str] = lambda: ""
         """What the model is called that serves, or soon will; empty where none should."""
         self.old_name = ""
@@ -72,11 +74,18 @@ class Router:
         """From now on requests go to the new one; returns the replaced one, which may still be answering some."""
         old, self.serving = self.serving, new
         self.standby = old if keep_old else None
+        self.starting = False
         if new is not None:
             self._totals(new)  # counters start at zero, not at the first request
             new.when_ended.append(partial(self._count_end, new))
         self._tell_changed()
         return old
+
+    def end_start(self) -> None:
+        """Nobody waits any longer, whether what served before serves again or not."""
+        if self.starting:
+            self.starting = False
+            self._tell_changed()
 
     def restart(self, new: Worker) -> None:
         """The same release in a new process; the standby stays."""
@@ -180,6 +189,7 @@ class Router:
         self, name: str, version: str | None, parts: Sequence[bytes], header_length: int | None, encoding: str
     ) -> Answer:
         started = time.perf_counter()
+        await self._start_over()
         model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
         if not begun and self._other(model, version) is None:
             # Another request ended the worker: this one goes to the next worker, but no more than once.
@@ -216,6 +226,15 @@ class Router:
     ) -> tuple[ServedModel, Answer | None, str, bool]:
         model = await self._slot(name, version)
         return model, *await self._ask(model.worker, (parts, header_length, encoding, model.processed))
+
+    async def _start_over(self) -> None:
+        """Waits while the agent starts, so that its restart delays requests and does not fail them."""
+        if not self.starting:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                while self.starting:
+                    await self._changed.wait()
 
     async def _successor(self, worker: Worker) -> None:
         """Waits until another worker serves, if one soon will."""

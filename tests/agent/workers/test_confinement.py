@@ -70,6 +70,38 @@ def test_a_confined_process_reads_its_release_and_reaches_nothing_else(tmp_path,
     assert found["runtime"]
 
 
+# As systemd does it: SystemCallFilter= without this call, and SystemCallErrorNumber=EPERM.
+FILTERED = """
+import ctypes, errno, msgspec, struct
+from edgeopt_agent.workers.confinement import Confinement, confine
+
+libc = ctypes.CDLL(None, use_errno=True)
+load_number, is_landlock = (0x20, 0, 0, 0), (0x15, 0, 1, 444)
+deny, allow = (6, 0, 0, 0x50000 | errno.EPERM), (6, 0, 0, 0x7fff0000)
+kept = b"".join(struct.pack("=HBBI", *each) for each in (load_number, is_landlock, deny, allow))
+kept = ctypes.create_string_buffer(kept)
+program = struct.pack("@HP", 4, ctypes.addressof(kept))
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()
+print(msgspec.json.encode(confine(Confinement("/usr", 0))).decode())
+"""
+
+
+@needs_landlock
+def test_landlock_that_a_system_call_filter_denies_is_not_said_to_be_missing_in_the_kernel():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-c", FILTERED], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (files,) = [limit for limit in json.loads(done.stdout) if limit["name"] == "files"]
+    assert files == {
+        "name": "files",
+        "applied": False,
+        "how": "Landlock is denied by the service's system call filter",
+    }
+
+
 def started(bundle, settings, use=None):
     async def run():
         worker = await Worker.start(bundle, "0123456789ab", settings)

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from edgeopt_agent.v2.errors import RequestError
-from edgeopt_agent.workers.router import BusyError
+from edgeopt_agent.workers.router import BusyError, Router
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
@@ -196,3 +196,17 @@ def test_what_serves_stays_counted_however_many_come_and_go(watched, null_bundle
     server.router.serving, server.router.standby = serving, None
     assert OLD in server.router.totals
     assert len(server.router.totals) <= 9
+
+
+def test_a_request_waits_while_the_agent_starts_and_fails_once_the_release_cannot_be_started(settings):
+    async def main():
+        router = Router(settings)
+        router.starting, router.why_nothing = True, lambda: "The release cannot be started."
+        asked = asyncio.create_task(router.infer("m", None, b"{}"))
+        done, _ = await asyncio.wait([asked], timeout=0.1)
+        assert not done
+        router.end_start()
+        with pytest.raises(BusyError, match="cannot be started"):
+            await asked
+
+    asyncio.run(main())
