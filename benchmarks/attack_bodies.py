@@ -1,4 +1,4 @@
-"""Request bodies that are made to cost a server much: what worst_bodies.py sends. Each is made when it is needed."""
+"""Request bodies that cost a server much: what worst_bodies.py sends. Each is made when it is needed."""
 
 import gzip
 import json
@@ -10,9 +10,7 @@ from itertools import repeat
 MIB = 1 << 20
 SIZES = (1 << 10, 256 << 10, 16 * MIB - 4096, 64 * MIB - 4096)
 """In bytes: small ones, one just below the limit of JSON, and one just below that of a body."""
-OTHER_INPUTS = (
-    '{"name":"i","shape":[1],"datatype":"INT64","data":[1]},{"name":"s","shape":[1],"datatype":"BYTES","data":["a"]}'
-)
+OTHER_INPUTS = '{"name":"i","shape":[1],"datatype":"INT64","data":[1]},{"name":"s","shape":[1],"datatype":"BYTES","data":["a"]}'
 
 
 BINARY = {"name": "e", "parameters": {"binary_data": True}}
@@ -157,6 +155,7 @@ def _raw(size: int) -> bytes:
     return heads + _field(7, bytes(size // 4 * 4)) + _field(7, bytes(8)) + _field(7, b"\1\0\0\0a")
 
 
+# One a line, however long.
 BODIES: Sequence[AttackBody] = (
     AttackBody("plain: a binary tensor", "http", lambda size: _binary({}, size, outputs=[{"name": "n"}])),
     AttackBody("plain: raw_input_contents", "grpc", _wire(_raw)),

@@ -1,7 +1,7 @@
 """What the worst request bodies cost a real agent, and what other clients notice of them.
 
-A small model (identity, and the number of values) is deployed on an agent of its own. First each body is sent alone,
-for its CPU time and memory. Then rounds: one kind after the other is sent on several connections at once, all by a
+A small model (identity, and the number of values) is deployed on an agent of its own. First each body is sent
+alone, for its CPU time and memory. Then rounds: one kind after the other is sent on several connections at once, all by a
 client with the role `infer`, while two quiet clients (HTTP and gRPC) send small requests one after the other.
 
 python benchmarks/worst_bodies.py --rounds 1
@@ -9,8 +9,8 @@ python benchmarks/worst_bodies.py --only gzip --rounds 3 --connections 8
 python benchmarks/worst_bodies.py --largest-mib 16 --rounds 20     # memory has to stay flat
 
 Columns: HTTP status or gRPC code with their counts; CPU of agent and worker for each MB of the body (and in ms for
-one of less than 1 MB); seconds of the slowest request; memory that agent and worker took above what they had before, as
-a multiple of the body; p99 and maximum of the quiet clients while it was sent; their failed requests.
+one of less than 1 MB); seconds of the slowest request; memory that agent and worker took above what they had
+before and 4 MiB, as a multiple of the body; p99 and maximum of the quiet clients while it was sent; their failed requests.
 """
 
 import argparse
@@ -18,9 +18,7 @@ import http.client
 import json
 import multiprocessing
 import os
-import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -353,7 +351,7 @@ def attack_forever(site: Site, orders: Connection) -> None:
 
 
 def make_bundle(folder: Path) -> Path:
-    """Inputs of three types with one open dimension; outputs `e`, the values of `x`, and `n`, how many they are."""
+    """Inputs of three types with one open dimension; outputs `e`, the values of `x`, and `n`, their number."""
     types = {"x": TensorProto.FLOAT, "i": TensorProto.INT64, "s": TensorProto.STRING}
     inputs = [helper.make_tensor_value_info(name, kind, [f"n_{name}"]) for name, kind in types.items()]
     outputs = [

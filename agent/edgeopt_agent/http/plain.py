@@ -11,6 +11,7 @@ from edgeopt.hw.freed_memory import give_back
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.channel import Body
+from edgeopt_agent.workers.lanes import LARGE_BYTES
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -87,23 +88,26 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Ro
     if announced is not None and int(announced) > most:
         raise RequestError(413, f"The body has {int(announced)} bytes; at most {most} are taken.")
     pieces: list[bytes] = []
-    size = 0
+    size = taken = 0
     deadline = BodyDeadline(settings.body_timeout_s, time.monotonic())
     try:
         # A body that came together with its head is there already; the clock is for the others.
         message = await _receive(receive, settings.body_timeout_s)
         while True:
             piece = message.get("body", b"")
-            room.take(len(piece))
-            pieces.append(piece)
             size += len(piece)
+            if size > LARGE_BYTES:
+                # Small bodies need no room, so that large ones cannot keep them out.
+                room.take(size - taken)
+                taken = size
+            pieces.append(piece)
             if size > most:
                 raise RequestError(413, f"The body is longer than the {most} bytes that are taken.")
             if not message.get("more_body", False):
                 return pieces
             message = await _receive(receive, deadline.left_s(len(piece), time.monotonic()))
     finally:
-        room.give_back(size)
+        room.give_back(taken)
 
 
 async def _receive(receive: Receive, limit_s: float) -> Message:

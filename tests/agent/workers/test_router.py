@@ -4,6 +4,7 @@ import json
 import pytest
 
 from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.lanes import LARGE_BYTES
 from edgeopt_agent.workers.router import BusyError
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
@@ -118,7 +119,8 @@ def test_without_a_standby_the_client_is_told_to_come_again(watched, null_bundle
 
 
 def test_the_queue_is_bounded_in_number_and_in_bytes(watched, null_bundle):
-    server, _ = watched(queue_length=4, max_body_bytes=len(REQUEST))
+    large_body = REQUEST + b" " * LARGE_BYTES
+    server, _ = watched(queue_length=4, max_body_bytes=len(large_body) // 3)
     server.deploy(null_bundle(latency_ms=50), OLD)
 
     async def many(count, body):
@@ -128,7 +130,7 @@ def test_the_queue_is_bounded_in_number_and_in_bytes(watched, null_bundle):
     refused = [e for e in server.do(many(10, REQUEST)) if isinstance(e, BusyError)]
     assert len(refused) == 6
     assert "4 requests are waiting already" in refused[0].sentence
-    large = [e for e in server.do(many(3, REQUEST + b" " * 2 * len(REQUEST))) if isinstance(e, BusyError)]
+    large = [e for e in server.do(many(3, large_body)) if isinstance(e, BusyError)]
     assert len(large) == 2
     assert server.router.waiting == 0
 
@@ -174,7 +176,7 @@ def test_a_failure_counts_when_the_standby_has_no_time_either(watched, null_bund
 
     async def without_slots():
         for _ in range(2):
-            await old.slots.acquire()
+            await old.slots(large=False).acquire()
         return await server.router.infer("null", None, REQUEST)
 
     with pytest.raises(BusyError, match="for its turn"):
