@@ -148,16 +148,15 @@ def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: 
 
 def _pieces(text: memoryview) -> Iterator[bytes]:
     """The text, cut behind commas."""
-    start, size = 0, _CHUNK_BYTES
+    start = 0
     while start < len(text):
-        piece = bytes(text[start : start + size])
-        if start + size < len(text):
+        piece = bytes(text[start : start + _CHUNK_BYTES])
+        if start + _CHUNK_BYTES < len(text):
             piece = piece[: piece.rfind(b",") + 1]
         if not piece:
-            size *= 2
-            continue
+            raise RequestError(400, f"The data of an input holds a number of more than {_CHUNK_BYTES} bytes.")
         yield piece
-        start, size = start + len(piece), _CHUNK_BYTES
+        start += len(piece)
 
 
 class _Structure:

@@ -327,6 +327,10 @@ def test_bodies_on_their_way_are_bounded_together(served):
             status, body, fields = answer_of(fifth)
         assert (status, fields[b"retry-after"], fields[b"connection"]) == (503, b"1", b"close")
         assert "in flight" in json.loads(body)["error"]
+        small = HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST)
+        with connected(server) as connection:
+            connection.sendall(small + REQUEST)
+            assert answer_of(connection)[0] == 200, "large bodies keep out no small one"
     finally:
         for connection in held:
             connection.close()
