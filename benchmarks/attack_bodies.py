@@ -10,9 +10,10 @@ from itertools import repeat
 MIB = 1 << 20
 SIZES = (1 << 10, 256 << 10, 16 * MIB - 4096, 64 * MIB - 4096)
 """In bytes: small ones, one just below the limit of JSON, and one just below that of a body."""
-OTHER_INPUTS = '{"name":"i","shape":[1],"datatype":"INT64","data":[1]},{"name":"s","shape":[1],"datatype":"BYTES","data":["a"]}'
-
-
+OTHER_INPUTS = ",".join(
+    f'{{"name":"{name}","shape":[1],"datatype":"{datatype}","data":[{data}]}}'
+    for name, datatype, data in (("i", "INT64", "1"), ("s", "BYTES", '"a"'))
+)
 BINARY = {"name": "e", "parameters": {"binary_data": True}}
 
 
@@ -155,7 +156,6 @@ def _raw(size: int) -> bytes:
     return heads + _field(7, bytes(size // 4 * 4)) + _field(7, bytes(8)) + _field(7, b"\1\0\0\0a")
 
 
-# One a line, however long.
 BODIES: Sequence[AttackBody] = (
     AttackBody("plain: a binary tensor", "http", lambda size: _binary({}, size, outputs=[{"name": "n"}])),
     AttackBody("plain: raw_input_contents", "grpc", _wire(_raw)),
@@ -179,24 +179,44 @@ BODIES: Sequence[AttackBody] = (
     AttackBody("empty objects", "http", _values("{}")),
     AttackBody("a long string beside numbers", "http", _json(_mixed)),
     AttackBody("one long string", "http", _json(lambda s: _text('["' + "a" * s + '"]', "[1]", "s", "BYTES"))),
-    AttackBody("one string of escapes", "http", _json(lambda s: _text(f'["{chr(92) * (s & ~1)}"]', "[1]", "s", "BYTES"))),
-    AttackBody("surrogate escapes", "http", _json(lambda s: _text('["' + r"\ud800" * (s // 6) + '"]', "[1]", "s", "BYTES"))),
+    AttackBody(
+        "one string of escapes", "http", _json(lambda s: _text(f'["{chr(92) * (s & ~1)}"]', "[1]", "s", "BYTES"))
+    ),
+    AttackBody(
+        "surrogate escapes",
+        "http",
+        _json(lambda s: _text('["' + r"\ud800" * (s // 6) + '"]', "[1]", "s", "BYTES")),
+    ),
     AttackBody("empty strings", "http", _values('""', "s", "BYTES")),
-    AttackBody("as many strings as are taken", "http", _json(lambda s: _text(_list('""', min(s, 196608)), f"[{min(s, 196608) // 3}]", "s", "BYTES"))),
+    AttackBody(
+        "as many strings as are taken",
+        "http",
+        _json(lambda s: _text(_list('""', min(s, 196608)), f"[{min(s, 196608) // 3}]", "s", "BYTES")),
+    ),
     AttackBody("strings of one escape", "http", _values(r'"\""', "s", "BYTES")),
     AttackBody("millions of keys", "http", _json(_keys)),
     AttackBody("duplicate keys", "http", _json(lambda s: _text(after="," + _list('"id":"a"', s, "", "")))),
-    AttackBody("duplicate inputs", "http", _json(lambda s: b"{" + _list('"inputs":[]', s, "", "").encode() + b"}")),
+    AttackBody(
+        "duplicate inputs", "http", _json(lambda s: b"{" + _list('"inputs":[]', s, "", "").encode() + b"}")
+    ),
     AttackBody("a shape of millions", "http", _json(lambda size: _text(shape=_list("1", size)))),
-    AttackBody("a shape whose product overflows", "http", _json(lambda s: _text(_list("1", s), "[" + "4294967296," * 31 + "4294967296]"))),
+    AttackBody(
+        "a shape whose product overflows",
+        "http",
+        _json(lambda s: _text(_list("1", s), "[" + "4294967296," * 31 + "4294967296]")),
+    ),
     AttackBody("a shape of zeros", "http", _json(lambda s: _text(_list("[]", s), f"[{_count('[]', s)},0]"))),
     AttackBody("a wrong shape", "http", _json(lambda s: _text(_list("1", s), f"[{_count('1', s) + 1}]"))),
     AttackBody("a long name", "http", _json(lambda size: _text(name="x" * size))),
     AttackBody("whitespace", "http", _json(lambda size: _text("[" + " " * size + "1]"))),
-    AttackBody("BOM", "http", _json(lambda size: b"\xef\xbb\xbf" + _text(_list("1", size), f"[{_count('1', size)}]"))),
+    AttackBody(
+        "BOM", "http", _json(lambda size: b"\xef\xbb\xbf" + _text(_list("1", size), f"[{_count('1', size)}]"))
+    ),
     AttackBody("UTF-16", "http", _json(lambda size: _text(_list("1", size // 2)).decode().encode("utf-16"))),
     AttackBody("gzip bomb of zeros", "http", _compressed("gzip", bytes, 1000)),
-    AttackBody("gzip bomb of digits", "http", _compressed("gzip", lambda s: _values("1")(min(s, SIZES[2])).body, 1000)),
+    AttackBody(
+        "gzip bomb of digits", "http", _compressed("gzip", lambda s: _values("1")(min(s, SIZES[2])).body, 1000)
+    ),
     AttackBody("gzip bomb of a tensor", "http", _compressed_tensor),
     AttackBody("deflate bomb", "http", _compressed("deflate", lambda size: _text(_list("1", size)), 1000)),
     AttackBody("false binary_data_size", "http", lambda size: _binary({"x": 1 << 62}, size)),
@@ -205,23 +225,59 @@ BODIES: Sequence[AttackBody] = (
     AttackBody("BYTES of empty strings", "http", lambda size: _strings(min(size, 262144), bytes(4))),
     AttackBody("BYTES not UTF-8", "http", lambda size: _strings(size, b"\1\0\0\0\xff")),
     AttackBody("many outputs", "http", _json(lambda s: _text(after=',"outputs":' + _list('{"name":"e"}', s)))),
-    AttackBody("many parameters", "http", _json(lambda s: _text(after=',"parameters":{' + _list('"a":{}', s, "", "") + "}"))),
+    AttackBody(
+        "many parameters",
+        "http",
+        _json(lambda s: _text(after=',"parameters":{' + _list('"a":{}', s, "", "") + "}")),
+    ),
     AttackBody("gRPC: empty parameters", "grpc", _wire(lambda size: _field(4, b"") * (size // 2))),
-    AttackBody("gRPC: parameters of an input", "grpc", _wire(lambda size: _field(5, _field(4, b"") * (size // 2)))),
+    AttackBody(
+        "gRPC: parameters of an input", "grpc", _wire(lambda size: _field(5, _field(4, b"") * (size // 2)))
+    ),
     AttackBody("gRPC: empty inputs", "grpc", _wire(lambda size: _field(5, b"") * (size // 2))),
-    AttackBody("gRPC: a packed shape", "grpc", _wire(lambda size: _field(5, _field(1, b"x") + _field(3, b"\1" * size)))),
-    AttackBody("gRPC: an unpacked shape", "grpc", _wire(lambda size: _field(5, _field(1, b"x") + b"\x18\1" * (size // 2)))),
+    AttackBody(
+        "gRPC: a packed shape", "grpc", _wire(lambda size: _field(5, _field(1, b"x") + _field(3, b"\1" * size)))
+    ),
+    AttackBody(
+        "gRPC: an unpacked shape", "grpc", _wire(lambda size: _field(5, _field(1, b"x") + b"\x18\1" * (size // 2)))
+    ),
     AttackBody("gRPC: packed one-byte INT64", "grpc", _wire(_int64)),
-    AttackBody("gRPC: long varints", "grpc", _wire(lambda s: _tensor(b"i", b"INT64", s // 10, _field(3, (b"\xff" * 9 + b"\1") * (s // 10))))),
-    AttackBody("gRPC: varints of two lengths", "grpc", _wire(lambda s: _tensor(b"i", b"INT64", s // 11 * 2, _field(3, (b"\1" + b"\xff" * 9 + b"\1") * (s // 11))))),
-    AttackBody("gRPC: unpacked INT64", "grpc", _wire(lambda s: _tensor(b"i", b"INT64", s // 2, b"\x18\1" * (s // 2)))),
-    AttackBody("gRPC: pieces of contents", "grpc", _wire(lambda s: _field(5, _field(1, b"i") + _field(5, b"\x1a\1\1") * (s // 5)))),
-    AttackBody("gRPC: empty strings", "grpc", _wire(lambda s: _tensor(b"s", b"BYTES", 65536, _field(8, b"") * (s // 2)))),
-    AttackBody("gRPC: as many strings as are taken", "grpc", _wire(lambda s: _tensor(b"s", b"BYTES", min(s // 2, 65536), _field(8, b"") * min(s // 2, 65536)))),
-    AttackBody("gRPC: one long string", "grpc", _wire(lambda s: _tensor(b"s", b"BYTES", 1, _field(8, b"\xff" * s)))),
+    AttackBody(
+        "gRPC: long varints",
+        "grpc",
+        _wire(lambda s: _tensor(b"i", b"INT64", s // 10, _field(3, (b"\xff" * 9 + b"\1") * (s // 10)))),
+    ),
+    AttackBody(
+        "gRPC: varints of two lengths",
+        "grpc",
+        _wire(
+            lambda s: _tensor(b"i", b"INT64", s // 11 * 2, _field(3, (b"\1" + b"\xff" * 9 + b"\1") * (s // 11)))
+        ),
+    ),
+    AttackBody(
+        "gRPC: unpacked INT64", "grpc", _wire(lambda s: _tensor(b"i", b"INT64", s // 2, b"\x18\1" * (s // 2)))
+    ),
+    AttackBody(
+        "gRPC: pieces of contents",
+        "grpc",
+        _wire(lambda s: _field(5, _field(1, b"i") + _field(5, b"\x1a\1\1") * (s // 5))),
+    ),
+    AttackBody(
+        "gRPC: empty strings", "grpc", _wire(lambda s: _tensor(b"s", b"BYTES", 65536, _field(8, b"") * (s // 2)))
+    ),
+    AttackBody(
+        "gRPC: as many strings as are taken",
+        "grpc",
+        _wire(lambda s: _tensor(b"s", b"BYTES", min(s // 2, 65536), _field(8, b"") * min(s // 2, 65536))),
+    ),
+    AttackBody(
+        "gRPC: one long string", "grpc", _wire(lambda s: _tensor(b"s", b"BYTES", 1, _field(8, b"\xff" * s)))
+    ),
     AttackBody("gRPC: unknown fields", "grpc", _wire(lambda size: b"\x98\x06\1" * (size // 3))),
-    AttackBody("gRPC: unknown fields in an input", "grpc", _wire(lambda size: _field(5, b"\x98\x06\1" * (size // 3)))),
+    AttackBody(
+        "gRPC: unknown fields in an input", "grpc", _wire(lambda size: _field(5, b"\x98\x06\1" * (size // 3)))
+    ),
     AttackBody("gRPC: nested groups", "grpc", _wire(_groups)),
     AttackBody("gRPC: millions of raw_input_contents", "grpc", _wire(lambda size: _field(7, b"") * (size // 2))),
     AttackBody("gRPC: a long name", "grpc", lambda size: Sent(_field(1, b"a" * size))),
-)  # fmt: skip
+)

@@ -1,16 +1,17 @@
 """What the worst request bodies cost a real agent, and what other clients notice of them.
 
 A small model (identity, and the number of values) is deployed on an agent of its own. First each body is sent
-alone, for its CPU time and memory. Then rounds: one kind after the other is sent on several connections at once, all by a
-client with the role `infer`, while two quiet clients (HTTP and gRPC) send small requests one after the other.
+alone, for its CPU time and memory. Then rounds: one kind after the other is sent on several connections at once,
+all by a client with the role `infer`, while two quiet clients (HTTP and gRPC) send small requests.
 
 python benchmarks/worst_bodies.py --rounds 1
 python benchmarks/worst_bodies.py --only gzip --rounds 3 --connections 8
 python benchmarks/worst_bodies.py --largest-mib 16 --rounds 20     # memory has to stay flat
 
-Columns: HTTP status or gRPC code with their counts; CPU of agent and worker for each MB of the body (and in ms for
-one of less than 1 MB); seconds of the slowest request; memory that agent and worker took above what they had
-before and 4 MiB, as a multiple of the body; p99 and maximum of the quiet clients while it was sent; their failed requests.
+Columns: CPU of agent and worker for each MB of the body, and in ms for bodies of less than 1 MB; memory that both
+took above what they had before and 4 MiB, as a multiple of the body; seconds of the slowest request; p99 and maximum
+of the quiet clients in ms, `*` where a p99 is more than 10 times that without the attack; their failed requests;
+HTTP status or gRPC code with their counts.
 """
 
 import argparse

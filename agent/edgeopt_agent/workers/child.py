@@ -75,11 +75,7 @@ def _serve(small: socket.socket, large: socket.socket, limits: tuple[WorkerLimit
 
 def _answering(served: Served, frames: Frames, batching: Batching | None) -> Callable[[], None]:
     """What receives one frame, or those of one batch, and answers."""
-    replies: Callable[[Frame], Iterable[Reply]] = lambda frame: [served.answer(frame)]
-    if batching is not None and batching.used:
-        from edgeopt_agent.workers.batches import Batches
-
-        replies = Batches(served, frames, batching).answer
+    replies = _replies(served, frames, batching)
 
     def answer() -> None:
         if (frame := frames.receive()) is not None:
@@ -87,6 +83,14 @@ def _answering(served: Served, frames: Frames, batching: Batching | None) -> Cal
                 frames.send(*reply)
 
     return answer
+
+
+def _replies(served: Served, frames: Frames, batching: Batching | None) -> Callable[[Frame], Iterable[Reply]]:
+    if batching is None or not batching.used:
+        return lambda frame: [served.answer(frame)]
+    from edgeopt_agent.workers.batches import Batches
+
+    return Batches(served, frames, batching).answer
 
 
 class _SmallFirst:

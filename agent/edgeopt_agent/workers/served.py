@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from edgeopt_agent.workers.pipeline import Pipeline
 
 MOST_NAME_CHARACTERS = 128
+_VALUES_A_PIECE = 1 << 18
 _WARM_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 20, 200
 _ENOUGH_S = 0.2
@@ -243,7 +244,7 @@ class Served:
         """The answer to one request; `batched` requests shared the run."""
         odd: NotFinite = ""
         try:
-            odd = _not_finite(wanted.feeds, results)
+            odd = _not_finite(wanted.feeds, results, self.pause)
             start = time.perf_counter()
             results = self._finished(message, results)
             finish_ms = (time.perf_counter() - start) * 1e3
@@ -342,15 +343,23 @@ class Served:
         return Golden(found.accuracy_db, found.floor_db, problem, median_ms, resident_bytes() or 0, len(samples))
 
 
-def _not_finite(feeds: dict[str, NDArray[Any]], results: dict[str, NDArray[Any]]) -> NotFinite:
-    odd = [values for values in results.values() if not _finite(values)]
+def _not_finite(feeds: dict[str, NDArray[Any]], results: dict[str, NDArray[Any]], pause: Pause) -> NotFinite:
+    odd = [values for values in results.values() if not _finite(values, pause)]
     if not odd or not all(map(_finite, feeds.values())):
         return ""
     return "nan" if any(np.isnan(values).any() for values in odd) else "infinity"
 
 
-def _finite(values: NDArray[Any]) -> bool:
-    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
+def _finite(values: NDArray[Any], pause: Pause = no_pause) -> bool:
+    if values.dtype.kind != "f":
+        return True
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _VALUES_A_PIECE):
+        if start:
+            pause()
+        if not np.isfinite(flat[start : start + _VALUES_A_PIECE]).all():
+            return False
+    return True
 
 
 def _split(body: bytes | bytearray, header_length: int | None) -> tuple[memoryview, memoryview]:

@@ -317,7 +317,7 @@ def test_a_full_queue_says_when_to_come_again(serving, null_bundle):
 
 def test_bodies_on_their_way_are_bounded_together(served):
     server = served(max_body_bytes=100_000)
-    part = HEAD + b"Content-Length: 100000\r\n\r\n" + b" " * 90_000
+    part = HEAD + b"Content-Length: 100000\r\n\r\n" + b" " * 99_990
     held = [connected(server) for _ in range(4)]
     try:
         for connection in held:

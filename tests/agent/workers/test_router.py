@@ -137,7 +137,7 @@ def test_the_queue_is_bounded_in_number_and_in_bytes(watched, null_bundle):
 
 def test_large_requests_leave_room_to_small_ones(watched, null_bundle):
     large_body = REQUEST + b" " * LARGE_BYTES
-    server, _ = watched(queue_length=4, max_body_bytes=len(large_body) // 3)
+    server, _ = watched(queue_length=4, max_body_bytes=2 * len(large_body))
     server.deploy(null_bundle(latency_ms=50), OLD)
 
     async def both():
