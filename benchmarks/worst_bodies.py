@@ -9,9 +9,9 @@ python benchmarks/worst_bodies.py --only gzip --rounds 3 --connections 8
 python benchmarks/worst_bodies.py --largest-mib 16 --rounds 20     # memory has to stay flat
 
 Columns: CPU of agent and worker for each MB of the body, and in ms for bodies of less than 1 MB; memory that both
-took above what they had before and 4 MiB, as a multiple of the body; seconds of the slowest request; p99 and maximum
-of the quiet clients in ms, `*` where a p99 is more than 10 times that without the attack; their failed requests;
-HTTP status or gRPC code with their counts.
+took above what they had before and 4 MiB, as a multiple of the body; seconds of the slowest request; p99 and
+maximum of the quiet clients in ms, `*` where a p99 is more than 10 times that without the attack; their failed
+requests; HTTP status or gRPC code with their counts.
 """
 
 import argparse
@@ -322,7 +322,7 @@ def attacker(site: Site) -> Iterator[Attack]:
 
 
 def attack_forever(site: Site, orders: Connection) -> None:
-    """Sends what it is told, on several connections at once; each takes another size in its turn."""
+    """Sends the bodies of each order, on several connections at once; the sizes alternate."""
     os.nice(5)  # it stands for other machines, and must not keep the cores from those measured
     kinds = {kind.name: kind for kind in BODIES}
     while True:

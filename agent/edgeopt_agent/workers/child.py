@@ -64,7 +64,7 @@ def _serve(small: socket.socket, large: socket.socket, limits: tuple[WorkerLimit
     large_frames = Frames(large, turns.pause)
     answer_large = _answering(dataclasses.replace(served, pause=turns.pause), large_frames, batching)
     while lanes := [each for each in (frames, large_frames) if not each.ended]:
-        # In turns, so that small requests without end cannot keep a large one waiting.
+        # Alternately, so that small requests without end cannot keep a large one waiting.
         for lane in select.select(lanes, [], [])[0]:
             if lane is frames:
                 turns.answer()
