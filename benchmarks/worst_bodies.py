@@ -95,9 +95,6 @@ class Site:
     def release(self) -> str:
         """The id of the release that serves."""
         connection = http.client.HTTPConnection(self.places["http"])
-        connection.request("GET", "/v2/repository/index", headers={"Authorization": f"Bearer {self.view_token}"})
-        connection.close()
-        connection = http.client.HTTPConnection(self.places["http"])
         connection.request("GET", f"/v2/models/{MODEL}", headers={"Authorization": f"Bearer {self.view_token}"})
         return str(json.loads(connection.getresponse().read())["versions"][0])
 
@@ -231,9 +228,14 @@ class Quiet:
 
     def ask(self, protocol: str, once: Callable[[], str]) -> None:
         """Asks until the end, with pauses, as sensors do."""
+        rested = False
         while not self.ended.wait(0.005):
             if self.stop_for_now.is_set():
+                rested = True
                 continue
+            if rested:
+                once()  # the agent may have closed the idle connection
+                rested = False
             begin = time.perf_counter()
             status = once()
             self._latencies[protocol].append((time.perf_counter() - begin) * 1e3)

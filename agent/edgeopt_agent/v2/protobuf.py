@@ -176,7 +176,7 @@ def _typed(contents: bytes | None, port: Port, shape: Sequence[int], elements: i
             pause()
             part[:] = found
             place += len(found)
-            if array.dtype.kind in "iu" and (part != found).any():
+            if array.dtype.kind in "iu" and array.dtype != found.dtype and (part != found).any():
                 raise unfit(port)
     return array.reshape(shape)
 
@@ -210,6 +210,11 @@ def _numbers(packed: memoryview, carrier: str) -> Iterator[NDArray[Any]]:
     start = 0
     while start < len(packed):
         written = np.frombuffer(packed[start : start + _CHUNK_BYTES], np.uint8)
+        if written.max() < _MORE:
+            # One byte each, the most values that a message can have.
+            yield written != 0 if carrier == "bool" else written.astype(carrier)
+            start += len(written)
+            continue
         last = np.flatnonzero(written < _MORE)
         lengths = np.diff(last, prepend=-1)
         if not len(last) or lengths.max() > _LONGEST_VARINT:
