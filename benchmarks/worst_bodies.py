@@ -121,6 +121,7 @@ def run(site: Site, kinds: Sequence[AttackBody], sizes: Sequence[int], given: ar
                 effects[kind.name].failed += failed
                 for protocol, times in latencies.items():
                     effects[kind.name].latencies_ms[protocol] += times
+            quiet.pause(1.5)  # the agent returns freed memory after a second
             memory = ", ".join(f"{label} {rss(process):.0f} MiB" for label, process in pair(agent))
             now = site.release(), worker_of(agent).pid
             print(f"round {number + 1}: {memory}; {'same' if now == before else 'OTHER'} release and worker")

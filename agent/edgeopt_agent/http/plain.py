@@ -21,8 +21,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
 _SLOWEST_BYTES_PER_S = 64 << 10
-_WORTH_GIVING_BACK_BYTES = 8 << 20
-_GIVE_BACK_AFTER_S = 1.0
+WORTH_GIVING_BACK_BYTES = 8 << 20
+GIVE_BACK_AFTER_S = 1.0
 
 
 class CrowdedError(RequestError):
@@ -45,8 +45,8 @@ class Room:
 
     def give_back(self, size: int) -> None:
         self._left_bytes += size
-        if self._most_bytes - self._least_left_bytes > _WORTH_GIVING_BACK_BYTES and self._trim is None:
-            self._trim = asyncio.get_running_loop().call_later(_GIVE_BACK_AFTER_S, self._return_to_system)
+        if self._most_bytes - self._least_left_bytes > WORTH_GIVING_BACK_BYTES and self._trim is None:
+            self._trim = asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, self._return_to_system)
 
     def _return_to_system(self) -> None:
         """Bodies come in pieces so small that the C library keeps their memory."""
