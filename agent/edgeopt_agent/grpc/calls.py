@@ -8,8 +8,10 @@ from typing import NoReturn, Protocol, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from edgeopt.hw.freed_memory import give_back
 from edgeopt_agent.grpc.places import Places, client_of
 from edgeopt_agent.http.access import Access
+from edgeopt_agent.http.plain import GIVE_BACK_AFTER_S, WORTH_GIVING_BACK_BYTES
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
 from edgeopt_agent.tokens import Role
@@ -72,6 +74,7 @@ class Calls:
         self._ipv4_only = settings.host == ALL_OF_IPV4
         most = min(max(2, MOST_READ_BYTES // max(1, settings.max_body_bytes)), settings.queue_length)
         self._places = Places(most, settings.silent_call_s)
+        self._trim: asyncio.TimerHandle | None = None
         self._health = Places(_HEALTH_PLACES, min(_HEALTH_YIELDS_AFTER_S, settings.silent_call_s))
 
     async def answered(self, context: Context, role: Role, work: Callable[[], Awaitable[bytes]]) -> bytes:
@@ -112,7 +115,14 @@ class Calls:
             raise RequestError(408, "The request did not arrive in time.") from None
         if not isinstance(message, bytes):
             raise RequestError(400, "The call contains no request.")
+        if len(message) > WORTH_GIVING_BACK_BYTES and self._trim is None:
+            self._trim = asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, self._return_to_system)
         return message
+
+    def _return_to_system(self) -> None:
+        """Messages come in pieces so small that the C library keeps their memory."""
+        self._trim = None
+        give_back()
 
     @contextmanager
     def traced(self, name: str, context: Context) -> Iterator[RequestSpan | None]:

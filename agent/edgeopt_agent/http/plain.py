@@ -12,6 +12,7 @@ from edgeopt_agent.http.cycle import Cycle
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.channel import Body
+from edgeopt_agent.workers.lanes import LARGE_BYTES
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -21,8 +22,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
 _SLOWEST_BYTES_PER_S = 64 << 10
-_WORTH_GIVING_BACK_BYTES = 8 << 20
-_GIVE_BACK_AFTER_S = 1.0
+WORTH_GIVING_BACK_BYTES = 8 << 20
+GIVE_BACK_AFTER_S = 1.0
 
 
 class CrowdedError(RequestError):
@@ -45,8 +46,8 @@ class Room:
 
     def give_back(self, size: int) -> None:
         self._left_bytes += size
-        if self._most_bytes - self._least_left_bytes > _WORTH_GIVING_BACK_BYTES and self._trim is None:
-            self._trim = asyncio.get_running_loop().call_later(_GIVE_BACK_AFTER_S, self._return_to_system)
+        if self._most_bytes - self._least_left_bytes > WORTH_GIVING_BACK_BYTES and self._trim is None:
+            self._trim = asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, self._return_to_system)
 
     def _return_to_system(self) -> None:
         """Bodies come in pieces so small that the C library keeps their memory."""
@@ -88,22 +89,25 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Ro
     if announced is not None and int(announced) > most:
         raise RequestError(413, f"The body has {int(announced)} bytes; at most {most} are taken.")
     pieces: list[bytes] = []
-    size = 0
+    size = taken = 0
     deadline = BodyDeadline(settings.body_timeout_s, time.monotonic())
     try:
         message = await _receive(receive, settings.body_timeout_s)
         while True:
             piece = message.get("body", b"")
-            room.take(len(piece))
-            pieces.append(piece)
             size += len(piece)
+            if size > LARGE_BYTES:
+                # Small bodies need no room, so that large ones cannot keep them out.
+                room.take(size - taken)
+                taken = size
+            pieces.append(piece)
             if size > most:
                 raise RequestError(413, f"The body is longer than the {most} bytes that are taken.")
             if not message.get("more_body", False):
                 return pieces
             message = await _receive(receive, deadline.left_s(len(piece), time.monotonic()))
     finally:
-        room.give_back(size)
+        room.give_back(taken)
 
 
 async def _receive(receive: Receive, limit_s: float) -> Message:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt_agent.v2.datatypes import DATATYPES
+from edgeopt_agent.v2.pauses import Pause, no_pause
 from edgeopt_agent.v2.tensors import from_bytes, from_json, to_bytes, to_json
 from edgeopt_agent.workers.frames import Port
 
@@ -22,7 +23,7 @@ class _Output(msgspec.Struct, frozen=True, omit_defaults=True):
     datatype: str
     shape: tuple[int, ...]
     parameters: _Parameters | None = None
-    data: list[Any] | None = None
+    data: msgspec.Raw | None = None
 
 
 class _Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,7 +37,11 @@ _encoder = msgspec.json.Encoder()
 
 
 def write_answer(
-    model: tuple[str, str], wanted: Sequence[tuple[Port, bool]], results: Mapping[str, NDArray[Any]], request: str
+    model: tuple[str, str],
+    wanted: Sequence[tuple[Port, bool]],
+    results: Mapping[str, NDArray[Any]],
+    request: str,
+    pause: Pause = no_pause,
 ) -> tuple[bytes, list[NDArray[np.uint8]]]:
     """The JSON, and the tensors behind it in its order."""
     outputs = []
@@ -49,7 +54,7 @@ def write_answer(
             tensors.append(tensor)
             outputs.append(_Output(port.name, datatype, array.shape, _Parameters(tensor.nbytes)))
         else:
-            outputs.append(_Output(port.name, datatype, array.shape, data=to_json(array, port.name)))
+            outputs.append(_Output(port.name, datatype, array.shape, data=to_json(array, port.name, pause)))
     return _encoder.encode(_Answer(*model, outputs, request)), tensors
 
 

@@ -3,20 +3,37 @@
 import zlib
 
 from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.v2.pauses import Pause, no_pause
 
+MOST_RATIO = 100
+"""How many times its size a body may have when it is inflated, if that is more than a MiB."""
+_SMALL_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 16
+_INFLATED_BYTES = 1 << 20
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
-def inflate(data: memoryview, encoding: str, most_bytes: int) -> bytes:
+def inflate(data: memoryview, encoding: str, most_bytes: int, pause: Pause = no_pause) -> bytes | bytearray:
     """The body as it was before it was compressed; never more memory than is allowed, whatever was sent."""
     machine = zlib.decompressobj(_WINDOW_BITS[encoding])
-    try:
-        body = machine.decompress(data, most_bytes)
-        rest = machine.unconsumed_tail and machine.decompress(machine.unconsumed_tail, 1)
-    except zlib.error:
-        raise RequestError(400, f"The body is not {encoding} as its Content-Encoding says.") from None
-    if rest:
-        raise RequestError(413, f"The body inflates to more than the {most_bytes} bytes that are allowed.")
-    if not machine.eof or machine.unused_data:
+    # One with a good ratio is lawful, but a small one must not cost as much as one of the largest size.
+    most_bytes = min(most_bytes, max(_SMALL_BYTES, MOST_RATIO * len(data)))
+    body = bytearray()
+    start = 0
+    while start < len(data) and not machine.eof:
+        piece: bytes | memoryview = data[start : start + _PIECE_BYTES]
+        start += len(piece)
+        while piece:
+            try:
+                body += machine.decompress(piece, min(_INFLATED_BYTES, most_bytes - len(body) + 1))
+            except zlib.error:
+                raise RequestError(400, f"The body is not {encoding} as its Content-Encoding says.") from None
+            if len(body) > most_bytes:
+                raise RequestError(
+                    413, f"The body inflates to more than the {most_bytes} bytes that are allowed for its size."
+                )
+            piece = machine.unconsumed_tail
+            pause()
+    if not machine.eof or machine.unused_data or start < len(data):
         raise RequestError(400, f"The body is not one complete piece of {encoding}.")
     return body

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
+from edgeopt_agent.v2.pauses import Pause, no_pause
 from edgeopt_agent.v2.request import (
     Inference,
     InferRequest,
@@ -57,6 +58,7 @@ def read_request(
     outputs: Sequence[Port],
     max_elements: int,
     states: Mapping[str, str] = MappingProxyType({}),
+    pause: Pause = no_pause,
 ) -> Inference:
     """A ModelInferRequest; raises RequestError with a sentence."""
     rest, raw = split(data, _RAW_INPUTS)
@@ -95,12 +97,12 @@ def read_request(
     def values(given: InputTensor, port: Port, elements: int) -> NDArray[Any]:
         index = position[given.name]
         if not raw:
-            return _typed(typed[index], port, given.shape, elements)
+            return _typed(typed[index], port, given.shape, elements, pause)
         if typed[index] is not None:
             raise RequestError(
                 400, f"The input '{port.name}' has both contents and raw_input_contents; send one of them."
             )
-        return from_bytes(raw[index], port, given.shape, elements)
+        return from_bytes(raw[index], port, given.shape, elements, pause)
 
     return checked_inference(request, inputs, outputs, max_elements, values, states)
 
@@ -141,7 +143,7 @@ def _without_values(message: memoryview) -> tuple[bytes, list[bytes | None]]:
     return b"".join(rest), contents
 
 
-def _typed(contents: bytes | None, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
+def _typed(contents: bytes | None, port: Port, shape: Sequence[int], elements: int, pause: Pause) -> NDArray[Any]:
     """A tensor that was sent as values of the protocol's types, from an InferTensorContents."""
     if port.dtype not in _CONTENTS:
         raise RequestError(
@@ -164,15 +166,17 @@ def _typed(contents: bytes | None, port: Port, shape: Sequence[int], elements: i
         (view[field.start : field.end], field.is_bytes) for field in outer_fields(view) if field.number == number
     ]
     count = sum(_count(piece, carrier) if packed else 1 for piece, packed in pieces)
+    pause()
     _check_count(port, shape, elements, name, count)  # before an array of the shape's size is made
     array = np.empty(elements, array_type(port.dtype))
     place = 0
     for piece, _ in pieces:
         for found in _numbers(piece, carrier):
             part = array[place : place + len(found)]
+            pause()
             part[:] = found
             place += len(found)
-            if array.dtype.kind in "iu" and (part != found).any():
+            if array.dtype.kind in "iu" and array.dtype != found.dtype and (part != found).any():
                 raise unfit(port)
     return array.reshape(shape)
 
@@ -206,16 +210,20 @@ def _numbers(packed: memoryview, carrier: str) -> Iterator[NDArray[Any]]:
     start = 0
     while start < len(packed):
         written = np.frombuffer(packed[start : start + _CHUNK_BYTES], np.uint8)
+        if written.max() < _MORE:
+            # One byte each, the most values that a message can have.
+            yield written != 0 if carrier == "bool" else written.astype(carrier)
+            start += len(written)
+            continue
         last = np.flatnonzero(written < _MORE)
         lengths = np.diff(last, prepend=-1)
         if not len(last) or lengths.max() > _LONGEST_VARINT:
             raise RequestError(400, "The values of an input hold a number that is too long or has no end.")
         first = last - lengths + 1
-        values = np.zeros(len(last), np.uint64)
-        for index in range(int(lengths.max())):
-            longer = lengths > index
-            bits = written[first[longer] + index].astype(np.uint64) & np.uint64(_MORE - 1)
-            values[longer] |= bits << np.uint64(7 * index)
+        values = written[: last[-1] + 1].astype(np.uint64) & np.uint64(_MORE - 1)
+        if len(values) > len(last):
+            place = np.arange(len(values)) - np.repeat(first, lengths)
+            values = np.bitwise_or.reduceat(values << (np.uint64(7) * place.astype(np.uint64)), first)
         # As the library does: the low bits of the carrier.
         yield values != 0 if carrier == "bool" else values.astype(carrier)
         start += int(last[-1]) + 1

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.v2.pauses import Pause, no_pause
 from edgeopt_agent.v2.tensors import Bytes, from_bytes, from_json
 from edgeopt_agent.workers.frames import Port
 
@@ -116,6 +117,7 @@ def read_request(
     outputs: Sequence[Port],
     max_elements: int,
     states: Mapping[str, str] = MappingProxyType({}),
+    pause: Pause = no_pause,
 ) -> Inference:
     """The request in a JSON text and the tensors behind it; raises RequestError with a sentence.
 
@@ -127,7 +129,7 @@ def read_request(
         nonlocal place
         size = given.parameters.binary_data_size if given.parameters is not None else None
         if size is None:
-            return from_json(given.data, port, given.shape, elements)
+            return from_json(given.data, port, given.shape, elements, pause)
         if given.data:
             raise RequestError(
                 400, f"The input '{port.name}' has both JSON data and binary data; send one of them."
@@ -139,7 +141,7 @@ def read_request(
                 f"{len(data) - place} bytes of the body are left for it.",
             )
         start, place = place, place + size
-        return from_bytes(data[start:place], port, given.shape, elements)
+        return from_bytes(data[start:place], port, given.shape, elements, pause)
 
     found = checked_inference(
         _parse(text, len(inputs), len(outputs)), inputs, outputs, max_elements, values, states

@@ -1,5 +1,6 @@
 """Tensors as the protocol writes them, to and from arrays; only workers do this."""
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,10 +11,18 @@ from numpy.typing import NDArray
 
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.v2.pauses import Pause, no_pause
 from edgeopt_agent.workers.frames import Port
 
 Bytes = bytes | bytearray | memoryview
 MOST_STRINGS = 1 << 16
+MOST_SLOW_NUMBERS = 4096
+"""With exponents of three digits: parsers take up to 20 us for one."""
+MOST_ANSWER_BYTES = 64 << 20
+"""Of an output in JSON."""
+_STRINGS_A_PIECE = 1 << 10
+_VALUES_A_PIECE = 1 << 14
+_SLOW_NUMBER = re.compile(rb"[eE][+-]?0*[1-9][0-9][0-9]")
 _LENGTH = struct.Struct("<I")
 
 
@@ -27,10 +36,12 @@ def array_type(dtype: str) -> np.dtype[Any]:
     return np.dtype(object) if dtype == "str" else np.dtype(dtype)
 
 
-def from_bytes(data: memoryview, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
+def from_bytes(
+    data: memoryview, port: Port, shape: Sequence[int], elements: int, pause: Pause = no_pause
+) -> NDArray[Any]:
     """A tensor that was sent as bytes: the same memory, unless it lies where the processor wants none."""
     if port.dtype == "str":
-        return _strings(data, port, shape, elements)
+        return _strings(data, port, shape, elements, pause)
     dtype = array_type(port.dtype)
     if len(data) != elements * dtype.itemsize:
         raise RequestError(
@@ -43,7 +54,9 @@ def from_bytes(data: memoryview, port: Port, shape: Sequence[int], elements: int
     return array if array.flags.aligned else array.copy()
 
 
-def from_json(data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
+def from_json(
+    data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int, pause: Pause = no_pause
+) -> NDArray[Any]:
     """A tensor that was sent as JSON, flat or nested.
 
     Nothing is built before the text is known to hold this number of values in lists of this shape.
@@ -61,7 +74,7 @@ def from_json(data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int
         return _json_strings(bytes(text), port, shape, elements).reshape(shape)
     if elements * _FEWEST_BYTES > len(text):  # before memory for them is taken
         raise _misshapen(port, shape, elements)
-    return _json_numbers(text, port, shape, elements).reshape(shape)
+    return _json_numbers(text, port, shape, elements, pause).reshape(shape)
 
 
 _FEWEST_BYTES = 2
@@ -96,13 +109,22 @@ def unfit(port: Port) -> RequestError:
     )
 
 
-def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
+def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: int, pause: Pause) -> NDArray[Any]:
     """The values in their order, read piece by piece: Python's numbers take much memory."""
     array = np.empty(elements, array_type(port.dtype))
     decoder, carrier = _DECODERS[array.dtype.kind]
     structure = _Structure(shape, elements, len(text))
-    place = 0
+    place = slow = 0
     for piece in _pieces(text):
+        pause()
+        if b"e" in piece or b"E" in piece:
+            slow += len(_SLOW_NUMBER.findall(piece))
+            if slow > MOST_SLOW_NUMBERS:
+                raise RequestError(
+                    413,
+                    f"The input '{port.name}' has more than {MOST_SLOW_NUMBERS} numbers with exponents of three "
+                    "digits in JSON; send it as binary data.",
+                )
         if not structure.goes_on_with(piece.translate(None, _NOT_STRUCTURE)):
             raise _misshapen(port, shape, elements)
         try:
@@ -126,16 +148,15 @@ def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: 
 
 def _pieces(text: memoryview) -> Iterator[bytes]:
     """The text, cut behind commas."""
-    start, size = 0, _CHUNK_BYTES
+    start = 0
     while start < len(text):
-        piece = bytes(text[start : start + size])
-        if start + size < len(text):
+        piece = bytes(text[start : start + _CHUNK_BYTES])
+        if start + _CHUNK_BYTES < len(text):
             piece = piece[: piece.rfind(b",") + 1]
         if not piece:
-            size *= 2
-            continue
+            raise RequestError(400, f"The data of an input holds a number of more than {_CHUNK_BYTES} bytes.")
         yield piece
-        start, size = start + len(piece), _CHUNK_BYTES
+        start += len(piece)
 
 
 class _Structure:
@@ -204,7 +225,7 @@ def _json_strings(text: bytes, port: Port, shape: Sequence[int], elements: int) 
     return array
 
 
-def _strings(data: memoryview, port: Port, shape: Sequence[int], elements: int) -> NDArray[Any]:
+def _strings(data: memoryview, port: Port, shape: Sequence[int], elements: int, pause: Pause) -> NDArray[Any]:
     """Each with its length in front, in four bytes."""
     check_strings(port, elements)
     if elements * _LENGTH.size > len(data):
@@ -216,6 +237,8 @@ def _strings(data: memoryview, port: Port, shape: Sequence[int], elements: int) 
     array = np.empty(elements, object)
     place = 0
     for index in range(elements):
+        if not index % _STRINGS_A_PIECE:
+            pause()
         start = place + _LENGTH.size
         end = start + _LENGTH.unpack_from(data, place)[0] if start <= len(data) else start
         if end > len(data):
@@ -237,20 +260,37 @@ def to_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def to_json(array: NDArray[Any], name: str) -> list[Any]:
+def to_json(array: NDArray[Any], name: str, pause: Pause = no_pause) -> msgspec.Raw:
     """The values of an output, flat, as the protocol's own servers write them."""
-    if array.dtype.kind in "OUS":
-        texts = [str(text) for text in array.flat]
-        if not all(map(is_text, texts)):
+    written = bytearray(b"[")
+    values = array.reshape(-1)
+    for start in range(0, values.size, _VALUES_A_PIECE):
+        pause()
+        part = values[start : start + _VALUES_A_PIECE]
+        if part.dtype.kind in "OUS":
+            listed = [str(text) for text in part]
+            if not all(map(is_text, listed)):
+                raise RequestError(
+                    400, f"The output '{name}' holds bytes that are not UTF-8; ask for it as binary data."
+                )
+        elif part.dtype.kind not in "biu" and not np.isfinite(part).all():
             raise RequestError(
-                400, f"The output '{name}' holds bytes that are not UTF-8; ask for it as binary data."
+                400,
+                f"The output '{name}' holds NaN or infinity, which JSON does not have; ask for it as binary data.",
             )
-        return texts
-    if array.dtype.kind not in "biu" and not np.isfinite(array).all():
-        raise RequestError(
-            400, f"The output '{name}' holds NaN or infinity, which JSON does not have; ask for it as binary data."
-        )
-    return np.asarray(array).reshape(-1).tolist()
+        else:
+            listed = part.tolist()
+        if start:
+            written += b","
+        written += memoryview(msgspec.json.encode(listed))[1:-1]
+        if len(written) > MOST_ANSWER_BYTES:
+            raise RequestError(
+                413,
+                f"The {values.size} values of the output '{name}' take more than the {MOST_ANSWER_BYTES} bytes of "
+                "JSON that are written; ask for it as binary data.",
+            )
+    written += b"]"
+    return msgspec.Raw(written)
 
 
 def is_text(text: str) -> bool:

@@ -60,6 +60,10 @@ class Channel(asyncio.BufferedProtocol):
     def is_oldest(self, future: asyncio.Future[Received]) -> bool:
         return bool(self._expected) and self._expected[0][0] is future
 
+    def has(self, future: asyncio.Future[Received]) -> bool:
+        """Whether this question was asked here and is not answered."""
+        return any(each is future for each, _, _ in self._expected)
+
     @property
     def waiting(self) -> bool:
         """Whether the worker has something to answer."""

@@ -1,38 +1,41 @@
 """The process of one worker: loads a release, then answers one frame after the other, until its socket closes."""
 
+import dataclasses
 import os
+import select
 import socket
 import sys
+import time
 import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgeopt.hw import lifeline
 from edgeopt.measure.processes.lean import leave_out_the_converter
-from edgeopt_agent.workers.child_io import Frames
+from edgeopt_agent.workers.child_io import Frame, Frames
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit, confine
 from edgeopt_agent.workers.frames import Batching, Load, Loaded
 from edgeopt_agent.workers.heartbeat import answer_heartbeats
-from edgeopt_agent.workers.served import Served, load_served
+from edgeopt_agent.workers.served import Reply, Served, load_served
 
-if TYPE_CHECKING:
-    from edgeopt_agent.workers.batches import Batches
+_SMALL_SHARE = 0.8
+"""Of the time since a large request began, what small ones may take of it."""
 
 
 def main() -> None:
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    lifeline.end_group_with(int(sys.argv[2]))
+    small, large = (socket.socket(fileno=int(each)) for each in sys.argv[1:3])
+    lifeline.end_group_with(int(sys.argv[3]))
     _prefer_to_be_killed()
     # Before the first thread: limits of threads that run already would stay as they are.
-    limits = confine(msgspec.json.decode(sys.argv[4], type=Confinement))
-    answer_heartbeats(socket.socket(fileno=int(sys.argv[3])))
+    limits = confine(msgspec.json.decode(sys.argv[5], type=Confinement))
+    answer_heartbeats(socket.socket(fileno=int(sys.argv[4])))
     leave_out_the_converter()
     # Runtimes print to stdout too; nobody reads that.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        _serve(Frames(connection), limits)
+        _serve(small, large, limits)
     except (BrokenPipeError, ConnectionResetError):
         # The agent is gone: so is everyone who could be told.
         os._exit(0)
@@ -43,30 +46,73 @@ def main() -> None:
     os._exit(0)
 
 
-def _serve(frames: Frames, limits: tuple[WorkerLimit, ...]) -> None:
+def _serve(small: socket.socket, large: socket.socket, limits: tuple[WorkerLimit, ...]) -> None:
+    frames = Frames(small)
+    turns = _SmallFirst(frames)
     served: Served | None = None
-    batches: Batches | None = None
-    while (frame := frames.receive()) is not None:
-        if isinstance(frame.message, Load):
-            served, answer = load_served(frame.message)
-            if isinstance(answer, Loaded):
-                answer = msgspec.structs.replace(answer, limits=limits)
-                batches = _batches(served, frames, answer.batching)
-            frames.send(answer)
-        elif batches is not None:
-            for reply in batches.answer(frame):
+    while served is None:
+        frame = frames.receive()
+        if frame is None:
+            return
+        assert isinstance(frame.message, Load)  # noqa: S101 - the agent loads first
+        served, answer = load_served(frame.message)
+        if isinstance(answer, Loaded):
+            answer = msgspec.structs.replace(answer, limits=limits)
+        frames.send(answer)
+    batching = answer.batching if isinstance(answer, Loaded) else None
+    turns.answer = _answering(served, frames, batching)
+    large_frames = Frames(large, turns.pause)
+    answer_large = _answering(dataclasses.replace(served, pause=turns.pause), large_frames, batching)
+    while lanes := [each for each in (frames, large_frames) if not each.ended]:
+        # Alternately, so that small requests without end cannot keep a large one waiting.
+        for lane in select.select(lanes, [], [])[0]:
+            if lane is frames:
+                turns.answer()
+            else:
+                turns.begin()
+                answer_large()
+
+
+def _answering(served: Served, frames: Frames, batching: Batching | None) -> Callable[[], None]:
+    """What receives one frame, or those of one batch, and answers."""
+    replies = _replies(served, frames, batching)
+
+    def answer() -> None:
+        if (frame := frames.receive()) is not None:
+            for reply in replies(frame):
                 frames.send(*reply)
-        else:
-            assert served is not None  # noqa: S101 - the agent loads first
-            frames.send(*served.answer(frame))
+
+    return answer
 
 
-def _batches(served: Served | None, frames: Frames, batching: Batching | None) -> "Batches | None":
-    if served is None or batching is None or not batching.used:
-        return None
+def _replies(served: Served, frames: Frames, batching: Batching | None) -> Callable[[Frame], Iterable[Reply]]:
+    if batching is None or not batching.used:
+        return lambda frame: [served.answer(frame)]
     from edgeopt_agent.workers.batches import Batches
 
-    return Batches(served, frames, batching)
+    return Batches(served, frames, batching).answer
+
+
+class _SmallFirst:
+    """Answers small requests in the pauses of a large one, but never lets them take most of the time for long."""
+
+    def __init__(self, frames: Frames) -> None:
+        self.answer: Callable[[], None] = lambda: None
+        """Receives and answers one small request, or those of one batch."""
+        self._frames = frames
+        self._begin_s = self._small_s = 0.0
+
+    def begin(self) -> None:
+        """A large request begins."""
+        self._begin_s, self._small_s = time.perf_counter(), 0.0
+
+    def pause(self) -> None:
+        now_s = time.perf_counter()
+        if self._small_s > _SMALL_SHARE * (now_s - self._begin_s) or self._frames.ended:
+            return
+        if self._frames.ready(0.0):
+            self.answer()
+            self._small_s += time.perf_counter() - now_s
 
 
 def _prefer_to_be_killed() -> None:

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeopt_agent.v2.pauses import Pause, no_pause
 from edgeopt_agent.workers.frames import MOST_HEADER_BYTES, PREFIX, FromWorker, ToWorker, head, to_worker
 
 _KEPT_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
+"""What is sent or received between two pauses."""
 _ALIGNMENT_BYTES = 64
 _NOTHING = memoryview(b"")
 
@@ -28,8 +31,11 @@ class Frame:
 
 
 class Frames:
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, pause: Pause = no_pause) -> None:
         connection.setblocking(True)
+        self.ended = False
+        """Whether the agent has closed the socket."""
+        self._pause = pause
         self._connection = connection
         self._prefix = memoryview(bytearray(PREFIX.size))
         self._text = _Room()
@@ -37,6 +43,11 @@ class Frames:
 
     def receive(self) -> Frame | None:
         """The next frame; None when the agent has closed the socket."""
+        frame = self._received()
+        self.ended = frame is None
+        return frame
+
+    def _received(self) -> Frame | None:
         if not self._fill(self._prefix):
             return None
         header_bytes, text_bytes, data_bytes = PREFIX.unpack(self._prefix)
@@ -53,6 +64,9 @@ class Frames:
             return None
         return Frame(to_worker.decode(header), text, data)
 
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
     def ready(self, within_s: float) -> bool:
         """Whether a frame, or the end of the socket, comes within this time."""
         return bool(select.select([self._connection], [], [], within_s)[0])
@@ -62,16 +76,21 @@ class Frames:
         parts: list[Any] = [start + text, *tensors]
         sent = self._connection.sendmsg(parts)
         for part in parts:
-            if sent < len(part):
-                self._connection.sendall(memoryview(part)[sent:])
+            rest = memoryview(part)[sent:]
             sent = max(0, sent - len(part))
+            while rest:
+                self._connection.sendall(rest[:_PIECE_BYTES])
+                rest = rest[_PIECE_BYTES:]
+                self._pause()
 
     def _fill(self, view: memoryview) -> bool:
         while view:
-            count = self._connection.recv_into(view, 0, socket.MSG_WAITALL)
+            count = self._connection.recv_into(view[:_PIECE_BYTES], 0, socket.MSG_WAITALL)
             if not count:
                 return False
             view = view[count:]
+            if view:
+                self._pause()
         return True
 
     def _skip(self, size: int) -> bool:

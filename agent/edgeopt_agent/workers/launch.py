@@ -1,6 +1,7 @@
 """Starts a worker's process, tied to this one by sockets, a lifeline and a log."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -15,16 +16,21 @@ from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.workers.channel import Channel
 from edgeopt_agent.workers.confinement import Confinement
 from edgeopt_agent.workers.heartbeat import Heartbeat
+from edgeopt_agent.workers.lanes import Lanes
 from edgeopt_agent.workers.log import WorkerLog
 from edgeopt_agent.workers.memory import MemoryGroup, new_group
 
 MODULE = "edgeopt_agent.workers.child"
+# Others may give back what a start lacks: it waits for that, instead of counting as a failure of the release.
+_SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+_WAIT_FOR_RESOURCES_S = 30.0
+_LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
     process: asyncio.subprocess.Process
-    channel: Channel
+    lanes: Lanes
     heartbeat: Heartbeat
     log: WorkerLog
     group: MemoryGroup | None
@@ -36,13 +42,26 @@ class Launched:
 async def launch(log_file: Path, confinement: Confinement) -> Launched:
     """The process, and what connects it; raises OSError, and then nothing of them is left."""
     loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _WAIT_FOR_RESOURCES_S
+    while True:
+        try:
+            return await _started(log_file, confinement)
+        except OSError as error:
+            if error.errno not in _SHORT_OF or loop.time() >= deadline_s:
+                raise
+        await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def _started(log_file: Path, confinement: Confinement) -> Launched:
+    loop = asyncio.get_running_loop()
     with ExitStack() as on_failure:
         group = new_group(confinement.memory_bytes)
         if group is not None:
             on_failure.callback(group.remove)
             confinement = msgspec.structs.replace(confinement, memory_bytes=0)
         with ExitStack() as after_start:
-            channel_socket, theirs = _pair(on_failure, after_start)
+            small_socket, their_small = _pair(on_failure, after_start)
+            large_socket, their_large = _pair(on_failure, after_start)
             heartbeat_socket, their_heartbeat = _pair(on_failure, after_start)
             lifeline_end, lifeline = os.pipe()
             after_start.callback(os.close, lifeline_end)
@@ -50,7 +69,7 @@ async def launch(log_file: Path, confinement: Confinement) -> Launched:
             log_end, log_start = os.pipe()
             after_start.callback(os.close, log_start)
             log_pipe = on_failure.enter_context(os.fdopen(log_end, "rb", buffering=0))
-            passed = (theirs.fileno(), lifeline_end, their_heartbeat.fileno())
+            passed = (their_small.fileno(), their_large.fileno(), lifeline_end, their_heartbeat.fileno())
             asked = msgspec.json.encode(confinement).decode()
             process = await asyncio.create_subprocess_exec(
                 *python_command("-P", "-m", MODULE, *map(str, passed), asked),
@@ -64,15 +83,18 @@ async def launch(log_file: Path, confinement: Confinement) -> Launched:
         on_failure.callback(_kill, process)
         if group is not None and not group.take(process.pid):
             group = None
-        _, channel = await loop.create_unix_connection(Channel, sock=channel_socket)
-        on_failure.callback(channel.close)
+        channels: list[Channel] = []
+        for each in (small_socket, large_socket):
+            _, channel = await loop.create_unix_connection(Channel, sock=each)
+            on_failure.callback(channel.close)
+            channels.append(channel)
         _, heartbeat = await loop.create_unix_connection(Heartbeat, sock=heartbeat_socket)
         on_failure.callback(heartbeat.close)
         log = WorkerLog(log_file)
         on_failure.callback(log.connection_lost, None)
         await loop.connect_read_pipe(lambda: log, log_pipe)
         on_failure.pop_all()
-    return Launched(process, channel, heartbeat, log, group, lifeline)
+    return Launched(process, Lanes(*channels), heartbeat, log, group, lifeline)
 
 
 def _pair(on_failure: ExitStack, after_start: ExitStack) -> tuple[socket.socket, socket.socket]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import signal
@@ -41,10 +40,6 @@ from edgeopt_agent.workers.run_limit import Alarm, RunLimit, smallest_bytes
 # One that runs and one that is there already when it is done.
 _AT_ONCE = 2
 _LAST_WORDS_S = 2.0
-# Others may give back what a start lacks: it waits for that, instead of counting as a failure of the release.
-_SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-_WAIT_FOR_RESOURCES_S = 30.0
-_LOOK_AGAIN_S = 0.1
 # How the last words of a process begin or end that was given no more memory.
 _NO_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory")
 _NO_MEMORY_CODES = (1, -signal.SIGABRT)
@@ -112,7 +107,7 @@ class Answer:
 class Worker:
     def __init__(self, release_id: str, settings: Settings, launched: Launched, memory_bytes: int) -> None:
         self.release_id = release_id
-        self.slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = [asyncio.Semaphore(_AT_ONCE) for _ in ("small", "large")]
         self.ended = asyncio.Event()
         self.stopping = False
         self.loaded_s = 0.0
@@ -120,10 +115,10 @@ class Worker:
         self.hung_s = 0.0
         """How long it hung before it was killed for that; 0 if it was not."""
         self.when_ended: list[Callable[[], None]] = []
-        self._run_limit = RunLimit(settings, launched.channel)
+        self._run_limit = RunLimit(settings, launched.lanes)
         self._settings = settings
         self._process = launched.process
-        self._channel = launched.channel
+        self._lanes = launched.lanes
         self._heartbeat = launched.heartbeat
         self._log = launched.log
         self._lifeline = launched.lifeline
@@ -141,7 +136,7 @@ class Worker:
         log_file = settings.data_dir / "logs" / f"worker-{release_id}.log"
         try:
             confinement = await asyncio.to_thread(_confinement, settings, folder)
-            worker = cls(release_id, settings, await _launched(log_file, confinement), confinement.memory_bytes)
+            worker = cls(release_id, settings, await launch(log_file, confinement), confinement.memory_bytes)
         except OSError as error:
             raise WorkerError(f"The worker could not be started: {error.strerror}.") from None
         try:
@@ -158,7 +153,7 @@ class Worker:
             *(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements, self._memory_bytes),
             *(limits.batch_max_size, limits.batch_max_delay_us, limits.max_sequences, limits.sequence_idle_s),
         )
-        received = await self._asked(self._channel.ask(load), limits.probe_timeout_s, "while loading")
+        received = await self._asked(self._lanes.ask(load), limits.probe_timeout_s, "while loading")
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Loaded)  # noqa: S101 - what the question is answered with
@@ -173,7 +168,7 @@ class Worker:
         self.batching = received.message.batching
         if self.batching is not None and self.batching.used:
             # One batch that runs and one that is there already when it is done.
-            self.slots = asyncio.Semaphore(_AT_ONCE * self.batching.max_size)
+            self._slots = [asyncio.Semaphore(_AT_ONCE * self.batching.max_size) for _ in self._slots]
         elif self.batching is not None:
             log.warning("'%s' runs each request alone: %s", self.name, self.batching.reason)
         self.loaded_s = time.monotonic()
@@ -197,11 +192,15 @@ class Worker:
     @property
     def alive(self) -> bool:
         """Whether it takes requests."""
-        return not (self.stopping or self._channel.closed or self.ended.is_set())
+        return not (self.stopping or self._lanes.closed or self.ended.is_set())
+
+    def slots(self, large: bool) -> asyncio.Semaphore:
+        """The places of requests that are with the worker; large ones cannot take those of small ones."""
+        return self._slots[large]
 
     async def answers(self, limit_s: float) -> bool:
         """Whether its process answers at once and its oldest run takes no longer than runs of this release do."""
-        busy_s = self._channel.busy_s
+        busy_s = self._lanes.busy_s
         late = busy_s > limit_s and busy_s > self._run_limit.seconds(limit_s)
         return not late and await self.heartbeat_answers(limit_s)
 
@@ -215,7 +214,7 @@ class Worker:
 
     async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
         """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
-        future = self._channel.ask(TryGolden(timeout_s, quick))
+        future = self._lanes.ask(TryGolden(timeout_s, quick))
         when = "while answering its golden samples"
         limit = self._run_limit.of_golden if quick else None
         received = await self._asked(future, timeout_s, when, limit)
@@ -235,7 +234,7 @@ class Worker:
         """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
         parts = (body,) if isinstance(body, bytes) else body
         message = Infer(encoding, header_length, processed)
-        future = self._channel.ask(message, _text_bytes(parts, header_length, encoding), parts)
+        future = self._lanes.ask(message, _text_bytes(parts, header_length, encoding), parts)
         received = await self._asked_to_run(future, message)
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
@@ -251,7 +250,7 @@ class Worker:
         infer = Infer(encoding, header_length, processed)
         message = Compare(infer, sum(map(len, parts)), other.header_length)
         text_bytes = _text_bytes(parts, header_length, encoding)
-        future = self._channel.ask(message, text_bytes, [*parts, other.body])
+        future = self._lanes.ask(message, text_bytes, [*parts, other.body])
         received = await self._asked_to_run(future)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
@@ -271,17 +270,20 @@ class Worker:
     ) -> Received:
         pause_s = timeout_s if limit_s is None else min(timeout_s, self._settings.hang_timeout_s)
         limit_s = limit_s or (lambda: timeout_s)
-        limit = Alarm(self._channel, future, pause_s, limit_s, lambda passed_s: self._hung(passed_s, when))
+        limit = Alarm(
+            self._lanes.channel_of(future), future, pause_s, limit_s, lambda passed_s: self._hung(passed_s, when)
+        )
         try:
             return await future
         except ChannelClosedError as error:
             await self._gone()
-            if self.ended_by_request() and message is self._channel.working_on:
+            by_request = self.ended_by_request()
+            if by_request and message is self._lanes.working_on:
                 told = f"The request needs too much memory: the worker {self._how}."
                 raise RequestTooLarge(f"{told} Send fewer values in one request.", error.begun) from None
             kind = WorkerTimeout if self.hung_s else WorkerDied
             told = f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}."
-            raise kind(told, error.begun) from None
+            raise kind(told, error.begun and not by_request) from None
         finally:
             limit.cancel()
 
@@ -292,7 +294,7 @@ class Worker:
     def kill(self, because: str) -> None:
         """Ends the process and all that it started, at once."""
         self._killed_because = self._killed_because or because
-        self._channel.close()
+        self._lanes.close()
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -300,7 +302,7 @@ class Worker:
     async def stop(self, grace_s: float = 5.0) -> None:
         """Lets what is in flight finish, then ends the process; after the grace it is killed."""
         self.stopping = True
-        self._channel.say_goodbye()
+        self._lanes.say_goodbye()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.ended.wait(), grace_s)
         if not self.ended.is_set():
@@ -313,7 +315,7 @@ class Worker:
 
     def ended_by_request(self) -> bool:
         """Whether it ended because a client's request, and nothing of its own, took too much memory."""
-        return self._took_memory and isinstance(self._channel.working_on, Infer)
+        return self._took_memory and isinstance(self._lanes.working_on, Infer)
 
     async def _gone(self) -> None:
         """A process that closed its socket but lives on serves nobody."""
@@ -331,7 +333,7 @@ class Worker:
             # Twice half the limit: after both were paused, the time is over before the answer is read.
             if await self._heartbeat.answers(limit_s / 2) or await self._heartbeat.answers(limit_s / 2):
                 await asyncio.sleep(self._settings.heartbeat_s)
-            elif self._channel.waiting and before_s is not None and process_cpu_s(self.pid) != before_s:
+            elif self._lanes.waiting and before_s is not None and process_cpu_s(self.pid) != before_s:
                 # It works on a request, which has a time limit of its own.
                 continue
             elif not self._heartbeat.closed:
@@ -344,7 +346,7 @@ class Worker:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._log.complete.wait(), _LAST_WORDS_S)
         self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
-        self._channel.close()
+        self._lanes.close()
         self._heartbeat.close()
         if self._guarding is not None:
             self._guarding.cancel()
@@ -380,18 +382,6 @@ def _confinement(settings: Settings, folder: Path) -> Confinement:
     return Confinement(
         str(folder.resolve()), memory_bytes, backend in _DRIVEN, "" if cache is None else str(cache)
     )
-
-
-async def _launched(log_file: Path, confinement: Confinement) -> Launched:
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + _WAIT_FOR_RESOURCES_S
-    while True:
-        try:
-            return await launch(log_file, confinement)
-        except OSError as error:
-            if error.errno not in _SHORT_OF or loop.time() >= deadline_s:
-                raise
-        await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:

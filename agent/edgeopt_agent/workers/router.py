@@ -12,6 +12,7 @@ import msgspec
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.frames import RAW
+from edgeopt_agent.workers.lanes import is_large
 from edgeopt_agent.workers.names import ServedModel, served_models
 from edgeopt_agent.workers.process import Answer, Request, RequestTooLarge, Worker, WorkerDied, WorkerError
 from edgeopt_agent.workers.shadow import Shadow
@@ -63,7 +64,9 @@ class Router:
         self._changed = asyncio.Event()
         """Set, and replaced, when another worker serves."""
         self._waiting = 0
-        self._waiting_bytes = 0
+        self._large = 0
+        """How many of them are large."""
+        self._large_bytes = 0
 
     @property
     def waiting(self) -> int:
@@ -118,19 +121,27 @@ class Router:
     ) -> Answer:
         """The answer to a request of the protocol; raises RequestError where no model answered."""
         parts = (body,) if isinstance(body, bytes) else body
-        size = sum(map(len, parts))
-        most = _LARGEST_WAITING * self._settings.max_body_bytes
-        if self._waiting >= self._settings.queue_length or (self._waiting and self._waiting_bytes + size > most):
+        large_bytes = sum(map(len, parts)) if is_large(parts, encoding) else 0
+        if self._is_full(large_bytes):
             if self.serving is not None and model_name in {each.name for each in served_models(self.serving)}:
                 self._totals(self.serving).fail("REJECTED", 0.0, time.time())
             raise QueueFullError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
         self._waiting += 1
-        self._waiting_bytes += size
+        self._large += bool(large_bytes)
+        self._large_bytes += large_bytes
         try:
             return await self._answered(model_name, version, parts, header_length, encoding)
         finally:
             self._waiting -= 1
-            self._waiting_bytes -= size
+            self._large -= bool(large_bytes)
+            self._large_bytes -= large_bytes
+
+    def _is_full(self, large_bytes: int) -> bool:
+        """Whether a request must go; large ones leave half of the queue, and all their bytes, to small ones."""
+        length = self._settings.queue_length
+        most_bytes = _LARGEST_WAITING * self._settings.max_body_bytes
+        too_large = self._large and self._large_bytes + large_bytes > most_bytes
+        return self._waiting >= length or bool(large_bytes and (too_large or self._large >= (length + 1) // 2))
 
     def named(self, model_name: str, version: str | None) -> ServedModel:
         """The model that serves by this name; raises RequestError with the status of the protocol."""
@@ -204,7 +215,7 @@ class Router:
         other = self._other(model, version)
         if other is not None:
             try:
-                await self._turn(other)
+                await self._turn(other, is_large(parts, encoding))
             except BusyError:
                 self._tell(worker, started, None, reason, request)
                 raise
@@ -224,7 +235,7 @@ class Router:
     async def _first(
         self, name: str, version: str | None, parts: Sequence[bytes], header_length: int | None, encoding: str
     ) -> tuple[ServedModel, Answer | None, str, bool]:
-        model = await self._slot(name, version)
+        model = await self._slot(name, version, is_large(parts, encoding))
         return model, *await self._ask(model.worker, (parts, header_length, encoding, model.processed))
 
     async def _start_over(self) -> None:
@@ -243,24 +254,25 @@ class Router:
                 while self.serving is worker or (self.serving is None and self.why_nothing()):
                     await self._changed.wait()
 
-    async def _slot(self, name: str, version: str | None) -> ServedModel:
+    async def _slot(self, name: str, version: str | None, large: bool) -> ServedModel:
         """The model that serves when the request's turn has come; a slot of its worker is taken."""
         while True:
             model = self.named(name, version)
-            await self._turn(model.worker)
+            await self._turn(model.worker, large)
             if model.worker is self.serving:
                 return model
-            model.worker.slots.release()
+            model.worker.slots(large).release()
             if self.serving is None:
                 await self._successor(model.worker)
 
-    async def _turn(self, worker: Worker) -> None:
-        if not worker.slots.locked():
-            await worker.slots.acquire()
+    async def _turn(self, worker: Worker, large: bool) -> None:
+        slots = worker.slots(large)
+        if not slots.locked():
+            await slots.acquire()
             return
         limit_s = self._settings.request_timeout_s
         try:
-            await asyncio.wait_for(worker.slots.acquire(), limit_s)
+            await asyncio.wait_for(slots.acquire(), limit_s)
         except TimeoutError:
             self._totals(worker).fail("REJECTED", limit_s, time.time())
             raise QueueFullError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
@@ -277,7 +289,7 @@ class Router:
         except WorkerError as error:
             return None, error.reason, not isinstance(error, WorkerDied) or error.begun
         finally:
-            worker.slots.release()
+            worker.slots(is_large(request[0], request[2])).release()
         return answer, answer.reason() if answer.fault else "", True
 
     def _other(self, failed: ServedModel, version: str | None) -> Worker | None:

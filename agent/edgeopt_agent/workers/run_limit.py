@@ -9,18 +9,19 @@ from math import prod
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.channel import Channel, Received
 from edgeopt_agent.workers.frames import Golden, Port
+from edgeopt_agent.workers.lanes import Lanes
 
 
 class RunLimit:
     """The limit of the oldest unanswered run.
 
-    A run of N times the bytes of the smallest request may take N times as long; of the requests in the channel
+    A run of N times the bytes of the smallest request may take N times as long; of the requests in the channels
     it is not known which the worker runs together.
     """
 
-    def __init__(self, settings: Settings, channel: Channel) -> None:
+    def __init__(self, settings: Settings, lanes: Lanes) -> None:
         self._settings = settings
-        self._channel = channel
+        self._lanes = lanes
         self.golden: Golden | None = None
         """The last answer to the golden inputs, which says what a run takes before there were others."""
         self.smallest_bytes = 1
@@ -35,9 +36,9 @@ class RunLimit:
         settings = self._settings
         if self.golden is None:
             return settings.request_timeout_s
-        runs = self._channel.run_s
+        runs = self._lanes.run_s
         p99_s = max([self.golden.latency_ms / 1e3, *nlargest(len(runs) // 100 + 1, runs)[-1:]])
-        size = max(samples, self._channel.unanswered_bytes / self.smallest_bytes)
+        size = max(samples, self._lanes.unanswered_bytes / self.smallest_bytes)
         return min(settings.request_timeout_s, max(least_s, settings.hang_latency_factor * p99_s * size))
 
 

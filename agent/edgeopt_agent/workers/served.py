@@ -25,7 +25,8 @@ from edgeopt.measure.processes.failed import NO_MEMORY, Failed, failure_of
 from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
-from edgeopt_agent.v2.request import Inference, read_request
+from edgeopt_agent.v2.pauses import Pause, no_pause
+from edgeopt_agent.v2.request import MOST_JSON_BYTES, Inference, read_request
 from edgeopt_agent.v2.tensors import is_text
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from edgeopt_agent.workers.pipeline import Pipeline
 
 MOST_NAME_CHARACTERS = 128
+_VALUES_A_PIECE = 1 << 18
 _WARM_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 20, 200
 _ENOUGH_S = 0.2
@@ -162,6 +164,7 @@ class Served:
     plain: Signature
     sequences: Sequences
     pipeline: "Pipeline | None" = None
+    pause: Pause = no_pause
 
     def answer(self, frame: Frame) -> Reply:
         """The reply to a frame; a request that fails gets an error, and the process continues."""
@@ -241,7 +244,7 @@ class Served:
         """The answer to one request; `batched` requests shared the run."""
         odd: NotFinite = ""
         try:
-            odd = _not_finite(wanted.feeds, results)
+            odd = _not_finite(wanted.feeds, results, self.pause)
             start = time.perf_counter()
             results = self._finished(message, results)
             finish_ms = (time.perf_counter() - start) * 1e3
@@ -252,7 +255,7 @@ class Served:
 
                 answer, tensors = protobuf.write_response(model, wanted.wanted, results, wanted.id)
             else:
-                answer, tensors = write_answer(model, wanted.wanted, results, wanted.id)
+                answer, tensors = write_answer(model, wanted.wanted, results, wanted.id, self.pause)
         except RequestError as error:  # JSON has no NaN
             return Answered(error.status, 0.0, not_finite=odd), write_error(error.sentence), []
         answered = Answered(
@@ -274,12 +277,15 @@ class Served:
         if message.encoding == PROTOBUF:
             from edgeopt_agent.v2 import protobuf  # not loaded by a release that is only asked over HTTP
 
-            found = protobuf.read_request(data, *ports, most, states)
+            found = protobuf.read_request(data, *ports, most, states, self.pause)
         else:
             if message.encoding:
-                body = inflate(data, message.encoding, self.loaded.max_body_bytes)
+                # Without binary data all of it is JSON.
+                limit = self.loaded.max_body_bytes
+                most_bytes = limit if message.header_length is not None else min(limit, MOST_JSON_BYTES)
+                body = inflate(data, message.encoding, most_bytes, self.pause)
                 text, data = _split(body, message.header_length)
-            found = read_request(text, data, *ports, most, states)
+            found = read_request(text, data, *ports, most, states, self.pause)
         return found if pipeline is None else pipeline.prepare(found)
 
     def _finished(self, message: Infer, results: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -337,18 +343,26 @@ class Served:
         return Golden(found.accuracy_db, found.floor_db, problem, median_ms, resident_bytes() or 0, len(samples))
 
 
-def _not_finite(feeds: dict[str, NDArray[Any]], results: dict[str, NDArray[Any]]) -> NotFinite:
-    odd = [values for values in results.values() if not _finite(values)]
+def _not_finite(feeds: dict[str, NDArray[Any]], results: dict[str, NDArray[Any]], pause: Pause) -> NotFinite:
+    odd = [values for values in results.values() if not _finite(values, pause)]
     if not odd or not all(map(_finite, feeds.values())):
         return ""
     return "nan" if any(np.isnan(values).any() for values in odd) else "infinity"
 
 
-def _finite(values: NDArray[Any]) -> bool:
-    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
+def _finite(values: NDArray[Any], pause: Pause = no_pause) -> bool:
+    if values.dtype.kind != "f":
+        return True
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _VALUES_A_PIECE):
+        if start:
+            pause()
+        if not np.isfinite(flat[start : start + _VALUES_A_PIECE]).all():
+            return False
+    return True
 
 
-def _split(body: bytes, header_length: int | None) -> tuple[memoryview, memoryview]:
+def _split(body: bytes | bytearray, header_length: int | None) -> tuple[memoryview, memoryview]:
     whole = memoryview(body)
     length = len(body) if header_length is None else header_length
     if length > len(body):

@@ -3,6 +3,7 @@
 import asyncio
 import math
 
+from edgeopt_agent.workers.lanes import is_large
 from edgeopt_agent.workers.process import Answer, Request, Worker, WorkerError
 
 EQUAL_DB = 200.0
@@ -32,20 +33,23 @@ class Shadow:
 
     def offer(self, predecessor: Worker | None, request: Request, answer: Answer) -> None:
         """A request that the new release has answered well."""
-        if not self._wanted or predecessor is None or not predecessor.alive or predecessor.slots.locked():
+        if not self._wanted or predecessor is None or not predecessor.alive:
             return
-        if self._task is not None or sum(map(len, request[0])) + len(answer.body) > MOST_BYTES:
+        slots = predecessor.slots(is_large((*request[0], answer.body), ""))
+        if slots.locked() or self._task is not None or sum(map(len, request[0])) + len(answer.body) > MOST_BYTES:
             return
         self._wanted = False
-        self._task = asyncio.create_task(self._compare(predecessor, request, answer), name="shadow")
+        self._task = asyncio.create_task(self._compare(predecessor, slots, request, answer), name="shadow")
 
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    async def _compare(self, predecessor: Worker, request: Request, answer: Answer) -> None:
+    async def _compare(
+        self, predecessor: Worker, slots: asyncio.Semaphore, request: Request, answer: Answer
+    ) -> None:
         try:
-            async with predecessor.slots:
+            async with slots:
                 found = await predecessor.compare(request, answer)
         except WorkerError:  # what the predecessor cannot answer says nothing about the new release
             return

@@ -317,7 +317,7 @@ def test_a_full_queue_says_when_to_come_again(serving, null_bundle):
 
 def test_bodies_on_their_way_are_bounded_together(served):
     server = served(max_body_bytes=100_000)
-    part = HEAD + b"Content-Length: 100000\r\n\r\n" + b" " * 90_000
+    part = HEAD + b"Content-Length: 100000\r\n\r\n" + b" " * 99_990
     held = [connected(server) for _ in range(4)]
     try:
         for connection in held:
@@ -327,6 +327,10 @@ def test_bodies_on_their_way_are_bounded_together(served):
             status, body, fields = answer_of(fifth)
         assert (status, fields[b"retry-after"], fields[b"connection"]) == (503, b"1", b"close")
         assert "in flight" in json.loads(body)["error"]
+        small = HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST)
+        with connected(server) as connection:
+            connection.sendall(small + REQUEST)
+            assert answer_of(connection)[0] == 200, "large bodies keep out no small one"
     finally:
         for connection in held:
             connection.close()

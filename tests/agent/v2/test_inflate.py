@@ -16,6 +16,15 @@ def test_what_was_compressed_comes_back(body):
     assert inflate(memoryview(zlib.compress(body)), "deflate", 5000) == body
 
 
+def test_a_small_body_does_not_inflate_to_the_largest():
+    bomb = memoryview(gzip.compress(bytes(16 << 20)))
+    with pytest.raises(RequestError, match="allowed for its size") as caught:
+        inflate(bomb, "gzip", 64 << 20)
+    assert caught.value.status == 413
+    body = memoryview(gzip.compress(bytes(1 << 20)))
+    assert len(inflate(body, "gzip", 64 << 20)) == 1 << 20
+
+
 def test_exactly_the_limit_is_allowed_and_one_byte_more_is_not():
     assert len(inflate(memoryview(gzip.compress(bytes(1000))), "gzip", 1000)) == 1000
     with pytest.raises(RequestError, match="more than the 1000 bytes") as caught:

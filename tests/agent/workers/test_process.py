@@ -273,7 +273,7 @@ def test_a_start_that_fails_leaves_no_descriptor_and_no_process(null_bundle, set
             return original(*given, **more)
 
         with monkeypatch.context() as patch:
-            patch.setattr("edgeopt_agent.workers.process._WAIT_FOR_RESOURCES_S", 0.0)
+            patch.setattr("edgeopt_agent.workers.launch._WAIT_FOR_RESOURCES_S", 0.0)
             patch.setattr(owner[fails_at], fails_at, fail_second)
             with pytest.raises(WorkerError, match="Too many open files"):
                 await Worker.start(bundle, "0123456789ab", settings)

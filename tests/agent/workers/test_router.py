@@ -4,6 +4,7 @@ import json
 import pytest
 
 from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.lanes import LARGE_BYTES
 from edgeopt_agent.workers.router import BusyError, Router
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
@@ -118,7 +119,8 @@ def test_without_a_standby_the_client_is_told_to_come_again(watched, null_bundle
 
 
 def test_the_queue_is_bounded_in_number_and_in_bytes(watched, null_bundle):
-    server, _ = watched(queue_length=4, max_body_bytes=len(REQUEST))
+    large_body = REQUEST + b" " * LARGE_BYTES
+    server, _ = watched(queue_length=4, max_body_bytes=len(large_body) // 3)
     server.deploy(null_bundle(latency_ms=50), OLD)
 
     async def many(count, body):
@@ -128,9 +130,45 @@ def test_the_queue_is_bounded_in_number_and_in_bytes(watched, null_bundle):
     refused = [e for e in server.do(many(10, REQUEST)) if isinstance(e, BusyError)]
     assert len(refused) == 6
     assert "4 requests are waiting already" in refused[0].sentence
-    large = [e for e in server.do(many(3, REQUEST + b" " * 2 * len(REQUEST))) if isinstance(e, BusyError)]
+    large = [e for e in server.do(many(3, large_body)) if isinstance(e, BusyError)]
     assert len(large) == 2
     assert server.router.waiting == 0
+
+
+def test_large_requests_leave_room_to_small_ones(watched, null_bundle):
+    large_body = REQUEST + b" " * LARGE_BYTES
+    server, _ = watched(queue_length=4, max_body_bytes=2 * len(large_body))
+    server.deploy(null_bundle(latency_ms=50), OLD)
+
+    async def both():
+        large = [asyncio.ensure_future(server.router.infer("null", None, large_body)) for _ in range(6)]
+        await asyncio.sleep(0)
+        answer = await server.router.infer("null", None, REQUEST)
+        await asyncio.gather(*large, return_exceptions=True)
+        return answer
+
+    assert server.do(both()).status == 200
+
+
+def test_a_small_request_overtakes_large_ones_that_are_being_parsed(watched, null_bundle):
+    server, _ = watched()
+    server.deploy(null_bundle(), OLD)
+    count = 1 << 20
+    data = "[" + ",".join(["1"] * count) + "]"
+    x = f'{{"name":"x","datatype":"FP32","shape":[{count // 4},4],"data":{data}}}'
+    large_body = f'{{"inputs":[{x}],"parameters":{{"binary_data_output":true}}}}'.encode()
+
+    async def both():
+        large = [asyncio.ensure_future(server.router.infer("null", None, large_body)) for _ in range(4)]
+        await asyncio.sleep(0)
+        answer = await server.router.infer("null", None, REQUEST)
+        left = sum(not each.done() for each in large)
+        return answer, left, await asyncio.gather(*large)
+
+    answer, left, large = server.do(both(), timeout_s=60)
+    assert answer.status == 200
+    assert left > 1
+    assert [each.status for each in large] == [200] * 4
 
 
 def test_a_request_that_waits_too_long_for_its_turn_is_let_go(watched, null_bundle):
@@ -174,7 +212,7 @@ def test_a_failure_counts_when_the_standby_has_no_time_either(watched, null_bund
 
     async def without_slots():
         for _ in range(2):
-            await old.slots.acquire()
+            await old.slots(large=False).acquire()
         return await server.router.infer("null", None, REQUEST)
 
     with pytest.raises(BusyError, match="for its turn"):

@@ -1,0 +1,10 @@
+"""Where the parsing of a large request may stop for a moment, so that a worker can answer small ones."""
+
+from collections.abc import Callable
+
+Pause = Callable[[], None]
+"""Called after each piece of a body, at most about a millisecond of work; returns at once where nothing waits."""
+
+
+def no_pause() -> None:
+    """What parsing does where nothing can wait for it."""

@@ -1,0 +1,67 @@
+"""The two channels to a worker: a large request is received and parsed while small ones are answered."""
+
+import asyncio
+from collections.abc import Sequence
+
+from edgeopt_agent.workers.channel import Body, Channel, Received
+from edgeopt_agent.workers.frames import Infer, ToWorker
+
+LARGE_BYTES = 1 << 16
+"""A body above this size, or a compressed one, is a large request."""
+
+
+def is_large(body: Sequence[Body], encoding: str) -> bool:
+    """What a compressed body takes is only known once it is inflated."""
+    return encoding in {"gzip", "deflate"} or sum(map(len, body)) > LARGE_BYTES
+
+
+class Lanes:
+    def __init__(self, small: Channel, large: Channel) -> None:
+        self._small, self._large = small, large
+        self._both = small, large
+
+    @property
+    def unanswered_bytes(self) -> int:
+        return sum(each.unanswered_bytes for each in self._both)
+
+    @property
+    def busy_s(self) -> float:
+        """How long the oldest unanswered question of a channel has been with the worker; 0 if there is none."""
+        return max(each.busy_s for each in self._both)
+
+    @property
+    def run_s(self) -> Sequence[float]:
+        """How long the last answered requests took."""
+        return [*self._small.run_s, *self._large.run_s]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the worker has something to answer."""
+        return any(each.waiting for each in self._both)
+
+    @property
+    def closed(self) -> bool:
+        return any(each.closed for each in self._both)
+
+    @property
+    def working_on(self) -> ToWorker | None:
+        """What took the worker's memory, if that is how it ended: the large request, where it had one."""
+        return self._large.working_on or self._small.working_on
+
+    def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
+        """Sends a frame; the future gets the answer, or ChannelClosedError."""
+        encoding = message.encoding if isinstance(message, Infer) else ""
+        channel = self._large if is_large(body, encoding) else self._small
+        return channel.ask(message, text_bytes, body)
+
+    def channel_of(self, future: asyncio.Future[Received]) -> Channel:
+        """The channel on which a question was asked."""
+        return self._large if self._large.has(future) else self._small
+
+    def say_goodbye(self) -> None:
+        for each in self._both:
+            each.say_goodbye()
+
+    def close(self) -> None:
+        for each in self._both:
+            each.close()
