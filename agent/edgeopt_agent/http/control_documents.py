@@ -31,7 +31,7 @@ def _model_status(site: Site, machine: Machine) -> Document:
         "serving": _serving(site) if alive else None,
         "previous": _previous(site, machine),
         "deployment": None if newest is None else deployment(machine, newest),
-        "reason": site.trouble or site.journal.unwritable or site.journal.set_aside,
+        "reason": _reason(site),
         "worker_limits": serving.limits if alive and serving is not None else None,
         "batching": serving.batching if alive and serving is not None else None,
         "hangs": sum(each.hangs for each in site.router.totals.values()),
@@ -57,6 +57,13 @@ def deployment(machine: Machine, record: Record) -> Document:
         "detail": shown.detail,
         "history": shown.history,
     }
+
+
+def _reason(site: Site) -> str:
+    """What is wrong, where something is."""
+    vacancy = site.router.vacancy()
+    none_serves = f"No release serves. {vacancy.why}" if vacancy is not None else ""
+    return site.trouble or none_serves or site.journal.unwritable or site.journal.set_aside
 
 
 def _state(site: Site, machine: Machine, alive: bool) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.frames import RAW
-from edgeopt_agent.workers.names import ServedModel, served_models
+from edgeopt_agent.workers.names import ServedModel, Vacancy, served_models
 from edgeopt_agent.workers.process import Answer, Request, RequestTooLarge, Worker, WorkerDied, WorkerError
 from edgeopt_agent.workers.shadow import Shadow
 from edgeopt_agent.workers.totals import Totals
@@ -51,6 +51,8 @@ class Router:
         self.totals: dict[str, Totals] = {}
         self.why_nothing: Callable[[], str] = lambda: ""
         """Why nothing serves although something should and soon will."""
+        self.vacancy: Callable[[], Vacancy | None] = lambda: None
+        """Why nothing serves, where a deployment left no release and nothing will change that."""
         self.expected_name: Callable[[], str] = lambda: ""
         """What the model is called that serves, or soon will; empty where none should."""
         self.old_name = ""
@@ -129,9 +131,11 @@ class Router:
         if worker is None:
             if why := self.why_nothing():
                 raise BusyError(503, f"No model serves at the moment. {why}")
-            raise RequestError(
-                404, f"There is no model '{model_name[:80]}': no release is deployed on this device."
-            )
+            vacancy = self.vacancy()
+            if vacancy is not None and model_name in {vacancy.name, vacancy.name + RAW}:
+                raise RequestError(503, f"No release of the model '{vacancy.name}' serves. {vacancy.why}")
+            why = "no release is deployed on this device." if vacancy is None else f"no release serves. {vacancy.why}"
+            raise RequestError(404, f"There is no model '{model_name[:80]}': {why}")
         found = next((each for each in served_models(worker) if each.name == model_name), None)
         if found is None:
             if model_name == worker.name + RAW:
@@ -159,7 +163,9 @@ class Router:
         """Raises RequestError unless a worker, or the one of this model, answers at once."""
         worker = self.serving if name is None else self.named(name, version).worker
         if worker is None:
-            raise RequestError(503, "No release is deployed on this device.")
+            vacancy = self.vacancy()
+            no_release = "No release is deployed on this device."
+            raise RequestError(503, no_release if vacancy is None else f"No release serves. {vacancy.why}")
         if not worker.alive:
             raise BusyError(503, f"The worker of '{worker.name}' {worker.how_it_ended() or 'is stopping'}.")
         if not await worker.answers(self._settings.ready_timeout_s):
