@@ -25,7 +25,7 @@ from edgeopt_agent.journal import JournalError
 from edgeopt_agent.releases import check_space, prune, prune_logs
 from edgeopt_agent.retention import discard, garbage
 from edgeopt_agent.workers.names import clash_sentence
-from edgeopt_agent.workers.process import WorkerError
+from edgeopt_agent.workers.outcomes import WorkerError
 
 log = logging.getLogger(__name__)
 Step = Callable[[Site, Work], Awaitable[Outcome]]

@@ -12,6 +12,7 @@ from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device
 from edgeopt_agent.data_dir import DataDir, point, pointed
+from edgeopt_agent.deployments.memory_restarts import MemoryRestarts
 from edgeopt_agent.deployments.observed import Observed
 from edgeopt_agent.deployments.record import Detail, Record, Soaked
 from edgeopt_agent.deployments.states import Event
@@ -29,6 +30,7 @@ class Site:
     router: Router
     device: Callable[[], Awaitable[Device]]
     observed: Observed = field(default_factory=Observed)
+    memory_restarts: MemoryRestarts = field(default_factory=MemoryRestarts)
     serving_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Guards every change of the serving worker."""
     mending: asyncio.Task[object] | None = None

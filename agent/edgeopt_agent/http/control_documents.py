@@ -7,7 +7,7 @@ from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.returning import check_return
-from edgeopt_agent.deployments.site import Site
+from edgeopt_agent.deployments.site import Site, current
 from edgeopt_agent.deployments.slots import Slot
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.releases import deployment_of
@@ -36,6 +36,7 @@ def _model_status(site: Site, machine: Machine) -> Document:
         "batching": serving.batching if alive and serving is not None else None,
         "hangs": sum(each.hangs for each in site.router.totals.values()),
         "crashes": sum(each.crashes for each in site.router.totals.values()),
+        "memory_restarts": sum(each.memory_restarts for each in site.router.totals.values()),
     }
 
 
@@ -63,7 +64,8 @@ def _reason(site: Site) -> str:
     """What is wrong, where something is."""
     vacancy = site.router.vacancy()
     none_serves = f"No release serves. {vacancy.why}" if vacancy is not None else ""
-    return site.trouble or none_serves or site.journal.unwritable or site.journal.set_aside
+    restarts = site.memory_restarts.warning(current(site) or "", site.settings)
+    return site.trouble or none_serves or restarts or site.journal.unwritable or site.journal.set_aside
 
 
 def _state(site: Site, machine: Machine, alive: bool) -> str:

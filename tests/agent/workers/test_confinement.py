@@ -16,7 +16,8 @@ from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
 from edgeopt_agent.workers.landlock import NETWORK_ABI, landlock_abi
 from edgeopt_agent.workers.log import WorkerLog
 from edgeopt_agent.workers.memory import MemoryGroup, memory_limit_bytes, new_group
-from edgeopt_agent.workers.process import Worker, WorkerError
+from edgeopt_agent.workers.outcomes import WorkerError
+from edgeopt_agent.workers.process import Worker
 
 MIB = 1 << 20
 needs_landlock = pytest.mark.skipif(
