@@ -274,7 +274,7 @@ def test_an_end_that_does_not_match_the_archive_is_refused(made, tmp_path, place
 
 
 def large_end(content, count, *, place=0, plain_count=0xFFFF):
-    """The archive with the records of zip64 before its last one, which states the count that says to look there."""
+    """The archive with the records of zip64 before its last one, which by default points to them."""
     end = bytearray(content[-22:])
     size, start = struct.unpack_from("<LL", end, 12)
     struct.pack_into("<HH", end, 8, plain_count, plain_count)

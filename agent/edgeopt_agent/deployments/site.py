@@ -39,6 +39,8 @@ class Site:
     """Set when the supervisor should see whether everything serves that should."""
     trouble: str = ""
     """Why nothing serves although something should."""
+    stranded: Record | None = None
+    """The last deployment, where the links could not be changed: it tells what serves, not they."""
     model: str = ""
     """The name of the added model that this is; empty for the first model of the agent."""
     name_clash: Callable[[str], str] = lambda _name: ""
@@ -118,10 +120,18 @@ def back_to_standby(site: Site) -> None:
     site.router.back()
 
 
-async def point_links(data: DataDir, current: str | None, previous: str | None) -> None:
+async def point_links(site: Site, current: str | None, previous: str | None) -> None:
     """`previous` first: between the two, `current` still leads to what served until now."""
-    await asyncio.to_thread(point, data.previous, previous)
-    await asyncio.to_thread(point, data.current, current)
+    await asyncio.to_thread(point, site.data.previous, previous)
+    await asyncio.to_thread(point, site.data.current, current)
+    site.stranded = None
+
+
+def unlinked_sentence(data: DataDir, error: OSError) -> str:
+    return (
+        f"The links in '{data.root}' could not be changed: {error.strerror}. Make that folder writable and restart "
+        "the agent."
+    )
 
 
 def existing(data: DataDir, release_id: str | None) -> str | None:
@@ -130,6 +140,9 @@ def existing(data: DataDir, release_id: str | None) -> str | None:
 
 
 def current(site: Site) -> str | None:
+    """The release that should serve."""
+    if site.stranded is not None:
+        return existing(site.data, site.stranded.serves)
     return pointed(site.data.current)
 
 

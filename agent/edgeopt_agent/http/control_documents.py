@@ -65,7 +65,8 @@ def _reason(site: Site) -> str:
     vacancy = site.router.vacancy()
     none_serves = f"No release serves. {vacancy.why}" if vacancy is not None else ""
     restarts = site.memory_restarts.warning(current(site) or "", site.settings)
-    return site.trouble or none_serves or restarts or site.journal.unwritable or site.journal.set_aside
+    stranded = site.stranded.reason if site.stranded is not None else ""
+    return site.trouble or stranded or none_serves or restarts or site.journal.unwritable or site.journal.set_aside
 
 
 def _state(site: Site, machine: Machine, alive: bool) -> str:
@@ -73,7 +74,7 @@ def _state(site: Site, machine: Machine, alive: bool) -> str:
         return "deploying"
     if alive:
         return "serving"
-    return "degraded" if site.trouble or pointed(site.data.current) else "empty"
+    return "degraded" if site.trouble or current(site) else "empty"
 
 
 def _serving(site: Site) -> Document | None:
