@@ -129,8 +129,8 @@ async def point_links(site: Site, current: str | None, previous: str | None) -> 
 
 def unlinked_sentence(data: DataDir, error: OSError) -> str:
     return (
-        f"The links in '{data.root}' could not be changed: {error.strerror}. Make that folder writable and restart "
-        "the agent."
+        f"The links in '{data.root}' could not be changed: {error.strerror}. Make that folder writable and "
+        "restart the agent."
     )
 
 

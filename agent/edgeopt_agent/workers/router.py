@@ -27,6 +27,8 @@ request), once a request."""
 # Bodies wait in memory until their turn comes; this many of the largest may.
 _LARGEST_WAITING = 4
 _RELEASES_COUNTED = 8
+# One for the batch in which the worker ended, one for the request of it that then ends the worker alone.
+_RERUNS = 2
 
 
 def _digest(parts: Sequence[bytes]) -> int:
@@ -203,8 +205,10 @@ class Router:
     ) -> Answer:
         started = time.perf_counter()
         model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
-        if not begun and self._other(model, version) is None:
-            # Another request ended the worker: this one goes to the next worker, but no more than once.
+        for _ in range(_RERUNS):
+            if begun or self._other(model, version) is not None:
+                break
+            # Another request ended the worker: this one goes to the next worker.
             await self._successor(model.worker)
             model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
         worker, request = model.worker, (parts, header_length, encoding, model.processed)
