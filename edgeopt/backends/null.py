@@ -17,6 +17,7 @@ A `NAME.null.json` says what the model takes and gives, and may plant faults:
      "fail": "", "crash": "", "hang": "",        "load" or "run": a ModelError, a SIGSEGV, no return,
      "hang_on": null, "crash_on": null,    the same in a run whose first input contains this number
      "leak_on": null,            64 MiB taken and kept by such a run
+     "stray": false,             loading leaves a process behind, outside of the session if that is possible
      "eat_memory_at": ""}                        memory taken and touched, 64 MiB at a time, without end
 
 Named dimensions of outputs take the size that the inputs give them; unknown ones are 1.
@@ -27,6 +28,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -74,6 +76,7 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hang_on: float | None = None
     crash_on: float | None = None
     leak_on: float | None = None
+    stray: bool = False
     eat_memory_at: Moment = ""
 
 
@@ -151,6 +154,8 @@ def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tupl
         sys.stderr.write("flood " * (model.flood_stderr_bytes // 6 + 1))
         sys.stderr.flush()
     _write_out(model.stdout_bytes)
+    if model.stray:
+        _leave_process()
     _fault(model, "load")
     _wait_until(start + model.load_ms / 1e3)
     return NullSession(model, model.latency_ms if chosen.latency_ms is None else chosen.latency_ms)
@@ -194,6 +199,14 @@ def _fault(model: NullModel, moment: Moment) -> None:
 def _hang() -> None:
     """As native code does: with the interpreter's lock free."""
     threading.Event().wait()
+
+
+def _leave_process() -> None:
+    if os.fork() == 0:
+        with suppress(OSError):
+            os.setsid()
+        while True:
+            signal.pause()
 
 
 def _write_out(size: int) -> None:

@@ -302,6 +302,8 @@ class Worker:
 
     async def _watch(self) -> None:
         code = await self._process.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)  # what it started, and what holds its pipes open
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._log.complete.wait(), _LAST_WORDS_S)
         # What it has sent is read first; a process that it left may hold the socket open.
