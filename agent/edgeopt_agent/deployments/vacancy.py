@@ -6,6 +6,7 @@ from edgeopt_agent.deployments.states import State
 from edgeopt_agent.workers.names import Vacancy
 
 _ENDINGS = {
+    State.ROLLING_BACK: "is being rolled back",
     State.FAILED: "was refused",
     State.ROLLED_BACK: "was rolled back",
     State.DEGRADED: "could not be rolled back",
@@ -15,7 +16,7 @@ _ENDINGS = {
 def vacancy(machine: Machine) -> Vacancy | None:
     """The release that serves no more or never did; None while one serves, should serve, or is being deployed."""
     site, newest = machine.site, machine.newest
-    if newest is None or newest.state not in _ENDINGS or machine.work is not None:
+    if newest is None or newest.state not in _ENDINGS:
         return None
     if site.router.serving is not None or current(site) is not None:
         return None
