@@ -22,9 +22,8 @@ def vacancy(machine: Machine) -> Vacancy | None:
         return None
     release = f"The release {newest.release}" if newest.release else "The bundle"
     of = f" of '{newest.name}'" if newest.name else ""
-    reason = newest.reason.strip()
     return Vacancy(
         newest.name,
-        f"{release}{of} {_ENDINGS[newest.state]}: {reason}{'' if reason.endswith('.') else '.'} "
+        f"{release}{of} {_ENDINGS[newest.state]}: {newest.reason} "
         f"Deploy a bundle that works: edgeopt-agent deploy BUNDLE{' --add' if site.model else ''}",
     )

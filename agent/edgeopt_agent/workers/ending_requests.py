@@ -17,7 +17,7 @@ class EndingRequests:
         self._ends: dict[_Key, int] = {}
         """How often each ended the worker of its release since the release last answered it."""
         self._suspects: dict[_Key, None] = {}
-        """Requests of a batch during which the worker ended, of which one may be the cause."""
+        """Requests of a batch during which the worker ended: one of them may be the cause."""
 
     def note(self, release: str, requests: Iterable[Parts]) -> bool:
         """Remembers what the worker was running when it ended; whether that counts against its release."""
