@@ -18,7 +18,8 @@ def vacancy(machine: Machine) -> Vacancy | None:
     site, newest = machine.site, machine.newest
     if newest is None or newest.state not in _ENDINGS:
         return None
-    if site.router.serving is not None or current(site) is not None:
+    leaves = newest.state is State.ROLLING_BACK and newest.old is None  # the link goes last
+    if site.router.serving is not None or (current(site) is not None and not leaves):
         return None
     release = f"The release {newest.release}" if newest.release else "The bundle"
     of = f" of '{newest.name}'" if newest.name else ""
