@@ -97,7 +97,8 @@ class DataDir:
         """Makes its folders where they are missing, private to their user."""
         for folder in (self.root, *self.folders):
             folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o700)
+            if folder.stat().st_mode & 0o777 != 0o700:  # an immutable folder would refuse even that
+                folder.chmod(0o700)
 
 
 @contextmanager

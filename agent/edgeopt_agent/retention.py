@@ -8,7 +8,7 @@ import msgspec
 
 from edgeopt.errors import InputError
 from edgeopt_agent.data_dir import DataDir, make_private, pointed, remove, write_whole
-from edgeopt_agent.deployments.site import Site
+from edgeopt_agent.deployments.site import Site, current
 from edgeopt_agent.journal import JournalError
 
 _ID = re.compile(r"[0-9a-f]{1,64}")
@@ -53,6 +53,8 @@ async def retained(site: Site) -> set[str]:
     """The releases that stay; raises JournalError where the journal cannot tell."""
     data = site.data
     linked = {name for link in (data.current, data.previous) if (name := pointed(link)) is not None}
+    if (serves := current(site)) is not None:
+        linked.add(serves)
     failed = await site.journal.quarantined()
     older = [
         name

@@ -68,9 +68,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     crashes_allowed: int = 3
     """How often the serving release may crash within `crash_window_s` of service; then the previous one serves."""
     crash_window_s: float = 60.0
+    request_ends_allowed: int = 2
+    """How often one and the same request may end the worker of a release; then the release refuses it."""
     restart_delay_s: float = 0.2
     """Doubled after each crash, up to `restart_delay_most_s`."""
     restart_delay_most_s: float = 30.0
+    memory_restarts_allowed: int = 3
+    """How often a worker may be restarted because of memory within `memory_window_s` before that is reported."""
+    memory_window_s: float = 600.0
 
     ready_timeout_s: float = 1.0
     """Within this time a worker must answer for the agent to count as ready."""

@@ -15,7 +15,9 @@ A `NAME.null.json` says what the model takes and gives, and may plant faults:
      "flood_stderr_bytes": 0,    written to stderr while loading
      "stdout_bytes": 0,          written past Python to descriptor 1 while loading, as native code does
      "fail": "", "crash": "", "hang": "",        "load" or "run": a ModelError, a SIGSEGV, no return,
-     "hang_on": null,            no return from a run whose first input contains this number
+     "hang_on": null, "crash_on": null,    the same in a run whose first input contains this number
+     "leak_on": null,            64 MiB taken and kept by such a run
+     "stray": false,             loading leaves a process behind, outside of the session if that is possible
      "eat_memory_at": ""}                        memory taken and touched, 64 MiB at a time, without end
 
 Named dimensions of outputs take the size that the inputs give them; unknown ones are 1.
@@ -26,6 +28,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -71,6 +74,9 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     crash: Moment = ""
     hang: Moment = ""
     hang_on: float | None = None
+    crash_on: float | None = None
+    leak_on: float | None = None
+    stray: bool = False
     eat_memory_at: Moment = ""
 
 
@@ -93,6 +99,7 @@ class NullSession:
         self._latency_ms = latency_ms
         self._loaded_s = time.perf_counter()
         self._closed = False
+        self._leaked: list[bytes] = []
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         start = time.perf_counter()
@@ -100,8 +107,13 @@ class NullSession:
             raise closed()
         arrays = prepare(self.inputs, feeds)
         _fault(self._model, "run")
-        if self._model.hang_on is not None and self._model.hang_on in arrays[self.inputs[0].name]:
+        first = arrays[self.inputs[0].name]
+        if self._model.hang_on is not None and self._model.hang_on in first:
             _hang()
+        if self._model.crash_on is not None and self._model.crash_on in first:
+            signal.raise_signal(signal.SIGSEGV)
+        if self._model.leak_on is not None and self._model.leak_on in first:
+            self._leaked.append(b"x" * _STEP_BYTES)
         sizes = _sizes(self.inputs, arrays)
         results = {info.name: _output(self._model, info, sizes, arrays) for info in self.outputs}
         late_ms = self._model.late_ms if start - self._loaded_s >= self._model.late_s else 0.0
@@ -142,6 +154,8 @@ def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tupl
         sys.stderr.write("flood " * (model.flood_stderr_bytes // 6 + 1))
         sys.stderr.flush()
     _write_out(model.stdout_bytes)
+    if model.stray:
+        _leave_process()
     _fault(model, "load")
     _wait_until(start + model.load_ms / 1e3)
     return NullSession(model, model.latency_ms if chosen.latency_ms is None else chosen.latency_ms)
@@ -185,6 +199,14 @@ def _fault(model: NullModel, moment: Moment) -> None:
 def _hang() -> None:
     """As native code does: with the interpreter's lock free."""
     threading.Event().wait()
+
+
+def _leave_process() -> None:
+    if os.fork() == 0:
+        with suppress(OSError):
+            os.setsid()
+        while True:
+            signal.pause()
 
 
 def _write_out(size: int) -> None:

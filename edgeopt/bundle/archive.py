@@ -24,6 +24,14 @@ _END = struct.Struct("<4s6xH8xH")
 """The last record of an archive: its mark, the number of entries, and the length of the comment behind it."""
 _END_MARK = b"PK\5\6"
 _COUNTED_ELSEWHERE = 0xFFFF
+"""With this count, the zip64 record holds the number of entries, if there is one."""
+_LOCATOR = struct.Struct("<4s4xQ4x")
+"""Right before the last record of a zip64 archive: its mark, and where the record with the large numbers is."""
+_LOCATOR_MARK = b"PK\6\7"
+_LARGE_END = struct.Struct("<4s28xQ")
+"""Its mark, and the number of entries."""
+_LARGE_END_BYTES = 56
+_LARGE_END_MARK = b"PK\6\6"
 _HINT = "Copy the bundle again from its source."
 # What zipfile raises for what is no sound archive.
 _UNSOUND = (BadZipFile, EOFError, NotImplementedError, OverflowError, RuntimeError, ValueError, struct.error)
@@ -150,10 +158,32 @@ def _check_end(file: Path, archive: ZipFile) -> None:
     with file.open("rb") as raw:
         raw.seek(-length, os.SEEK_END)
         mark, count, comment_bytes = _END.unpack(raw.read(_END.size))
+        large = _large_count(raw, length)
     if mark != _END_MARK or comment_bytes != len(archive.comment):
         raise _RefusedError("it is not a valid zip archive: its comment has another length than it says")
-    if count not in {len(archive.infolist()), _COUNTED_ELSEWHERE}:
-        raise _RefusedError(f"it is not a valid zip archive: it says that it holds {count} entries")
+    entries = len(archive.infolist())
+    if large is not None and count == _COUNTED_ELSEWHERE:
+        count = large
+    for said in (count, large):
+        if said not in {None, entries}:
+            raise _RefusedError(f"it is not a valid zip archive: it says that it holds {said} entries")
+
+
+def _large_count(raw: BinaryIO, end_bytes: int) -> int | None:
+    """The number of entries that a zip64 archive states; None for an archive that is none."""
+    locator_place = raw.seek(0, os.SEEK_END) - end_bytes - _LOCATOR.size
+    place = locator_place - _LARGE_END_BYTES
+    if place < 0:
+        return None
+    raw.seek(locator_place)
+    mark, said = _LOCATOR.unpack(raw.read(_LOCATOR.size))
+    if mark != _LOCATOR_MARK:
+        return None
+    raw.seek(place)
+    mark, count = _LARGE_END.unpack(raw.read(_LARGE_END.size))
+    if mark != _LARGE_END_MARK or said != place:
+        raise _RefusedError("it is not a valid zip archive: its zip64 record is not where it says")
+    return int(count)
 
 
 class _Bounded(io.BufferedReader):

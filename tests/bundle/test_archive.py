@@ -271,3 +271,38 @@ def test_an_end_that_does_not_match_the_archive_is_refused(made, tmp_path, place
         struct.pack_into("<H", content, len(content) + place, value)
     path.write_bytes(content)
     refused(path, tmp_path, says)
+
+
+def large_end(content, count, *, place=0, plain_count=0xFFFF):
+    """The archive with the records of zip64 before its last one, which by default points to them."""
+    end = bytearray(content[-22:])
+    size, start = struct.unpack_from("<LL", end, 12)
+    struct.pack_into("<HH", end, 8, plain_count, plain_count)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, start)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, len(content) - 22 + place, 1)
+    return bytes(content[:-22]) + record + locator + bytes(end)
+
+
+@pytest.mark.parametrize("plain_count", [0xFFFF, 2])
+def test_an_honest_zip64_count_is_taken(made, tmp_path, plain_count):
+    content = made(("a", "1"), ("b", "2")).read_bytes()
+    unpack(plant(tmp_path, large_end(content, 2, plain_count=plain_count)), tmp_path / "out", MOST)
+    assert tree(tmp_path / "out") == {"a": b"1", "b": b"2"}
+
+
+@pytest.mark.parametrize("plain_count", [0xFFFF, 2])
+def test_a_false_zip64_count_is_refused(made, tmp_path, plain_count):
+    content = made(("a", "1"), ("b", "2")).read_bytes()
+    planted = plant(tmp_path, large_end(content, 7, plain_count=plain_count))
+    refused(planted, tmp_path, "says that it holds 7 entries")
+
+
+def test_a_count_of_zip64_without_its_record_is_refused(made, tmp_path):
+    content = bytearray(made(("a", "1"), ("b", "2")).read_bytes())
+    struct.pack_into("<HH", content, len(content) - 14, 0xFFFF, 0xFFFF)
+    refused(plant(tmp_path, bytes(content)), tmp_path, "says that it holds 65535 entries")
+
+
+def test_a_zip64_record_in_another_place_is_refused(made, tmp_path):
+    content = made(("a", "1")).read_bytes()
+    refused(plant(tmp_path, large_end(content, 1, place=1)), tmp_path, "zip64 record is not where it says")

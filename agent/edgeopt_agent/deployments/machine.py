@@ -25,7 +25,7 @@ from edgeopt_agent.journal import JournalError
 from edgeopt_agent.releases import check_space, prune, prune_logs
 from edgeopt_agent.retention import discard, garbage
 from edgeopt_agent.workers.names import clash_sentence
-from edgeopt_agent.workers.process import WorkerError
+from edgeopt_agent.workers.outcomes import WorkerError
 
 log = logging.getLogger(__name__)
 Step = Callable[[Site, Work], Awaitable[Outcome]]
@@ -327,7 +327,7 @@ class Machine:
             changes["fault"] = True
         if state is State.ROLLED_BACK:
             changes["reason"] = f"{record.reason} {outcome.reason}"
-        elif state is State.DEGRADED:
+        elif state is State.DEGRADED and outcome.event is Event.FAILURE:
             changes["reason"] = f"{record.reason} The rollback failed: {outcome.reason}"
         if state in {State.SWITCHING, State.ROLLING_BACK, State.DEGRADED}:
             changes["resumes"] = 0
@@ -372,7 +372,8 @@ class Machine:
         elif record.state is State.DEGRADED:
             old, site.router.standby = site.router.standby, None
             await stop_quietly(old)
-            site.trouble = record.reason
+            site.trouble = "" if record.serves == "" else record.reason
+            site.stranded = record if record.serves is not None else None
         await asyncio.to_thread(prune_logs, site.data)
         for left in (archive_of(site, work), unpacked_of(site, work)):
             await asyncio.to_thread(remove, left)

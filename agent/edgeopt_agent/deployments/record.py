@@ -48,6 +48,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The number in its verified signature; 0 without one."""
     soak_s: float = 0.0
     soak_requests: int = 0
+    serves: str | None = None
+    """What serves although the links could not be changed to it, "" for nothing; None where the links tell."""
     going_back: str = ""
     """Why someone asked to go back from it while it served: a start of the agent does so too."""
     resumes: int = 0

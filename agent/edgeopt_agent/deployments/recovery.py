@@ -10,7 +10,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import pointed, sweep
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
-from edgeopt_agent.deployments.site import Site, existing, point_links
+from edgeopt_agent.deployments.site import Site, existing, point_links, unlinked_sentence
 from edgeopt_agent.deployments.states import ROWS, Event, State
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.retention import garbage
@@ -29,8 +29,10 @@ async def recover(site: Site, machine: Machine) -> None:
         found = await _after_restart(site, record, is_newest)
         newest = found if is_newest else newest
     machine.newest = newest
+    if newest is not None and newest.serves is not None:
+        await _link_again(site, newest, newest.serves)
     going_on = newest if newest is not None and not newest.final else None
-    if going_on is None:
+    if going_on is None and site.stranded is None:
         await _mend_links(site)
     used = () if going_on is None else (going_on.release, going_on.old, going_on.old_previous)
     for name in await asyncio.to_thread(sweep, site.data, await garbage(site, used)):
@@ -121,4 +123,16 @@ async def _mend_links(site: Site) -> None:
         previous = None
     if (serving, previous) != (pointed(data.current), pointed(data.previous)):
         log.warning("Restored the links: current is %s, previous is %s.", serving, previous)
-        await point_links(data, serving, previous)
+        await point_links(site, serving, previous)
+
+
+async def _link_again(site: Site, record: Record, serves: str) -> None:
+    """Serves what the last run did, whatever the links say; they are changed now if that is possible."""
+    previous = pointed(site.data.previous)
+    try:
+        await point_links(site, existing(site.data, serves), previous if previous != serves else None)
+    except OSError as error:
+        log.error("%s", unlinked_sentence(site.data, error))
+        site.stranded = record
+    if not serves:
+        site.trouble = ""  # nothing should serve

@@ -12,6 +12,7 @@ from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device
 from edgeopt_agent.data_dir import DataDir, point, pointed
+from edgeopt_agent.deployments.memory_restarts import MemoryRestarts
 from edgeopt_agent.deployments.observed import Observed
 from edgeopt_agent.deployments.record import Detail, Record, Soaked
 from edgeopt_agent.deployments.states import Event
@@ -29,6 +30,7 @@ class Site:
     router: Router
     device: Callable[[], Awaitable[Device]]
     observed: Observed = field(default_factory=Observed)
+    memory_restarts: MemoryRestarts = field(default_factory=MemoryRestarts)
     serving_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Guards every change of the serving worker."""
     mending: asyncio.Task[object] | None = None
@@ -37,6 +39,8 @@ class Site:
     """Set when the supervisor should see whether everything serves that should."""
     trouble: str = ""
     """Why nothing serves although something should."""
+    stranded: Record | None = None
+    """The last deployment, where the links could not be changed: it tells what serves, not they."""
     model: str = ""
     """The name of the added model that this is; empty for the first model of the agent."""
     name_clash: Callable[[str], str] = lambda _name: ""
@@ -116,10 +120,18 @@ def back_to_standby(site: Site) -> None:
     site.router.back()
 
 
-async def point_links(data: DataDir, current: str | None, previous: str | None) -> None:
+async def point_links(site: Site, current: str | None, previous: str | None) -> None:
     """`previous` first: between the two, `current` still leads to what served until now."""
-    await asyncio.to_thread(point, data.previous, previous)
-    await asyncio.to_thread(point, data.current, current)
+    await asyncio.to_thread(point, site.data.previous, previous)
+    await asyncio.to_thread(point, site.data.current, current)
+    site.stranded = None
+
+
+def unlinked_sentence(data: DataDir, error: OSError) -> str:
+    return (
+        f"The links in '{data.root}' could not be changed: {error.strerror}. Make that folder writable and "
+        "restart the agent."
+    )
 
 
 def existing(data: DataDir, release_id: str | None) -> str | None:
@@ -128,6 +140,9 @@ def existing(data: DataDir, release_id: str | None) -> str | None:
 
 
 def current(site: Site) -> str | None:
+    """The release that should serve."""
+    if site.stranded is not None:
+        return existing(site.data, site.stranded.serves)
     return pointed(site.data.current)
 
 

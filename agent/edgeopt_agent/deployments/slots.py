@@ -18,6 +18,7 @@ from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.site import Site, current, name_of
 from edgeopt_agent.deployments.supervisor import Supervisor
 from edgeopt_agent.deployments.switching import FAREWELL_S
+from edgeopt_agent.deployments.vacancy import vacancy
 from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
@@ -278,6 +279,7 @@ class Slots:
         router.expected_name = lambda: site.model or name_of(site, current(site))
         router.watchers.append(site.observed.watch)
         machine, hub = Machine(site), Hub(router, name)
+        router.vacancy = lambda: vacancy(machine)
         machine.listeners.append(lambda record: hub.tell(_told(record)))
         machine.listeners.append(self._tell)
         slot = Slot(site, machine, hub)

@@ -22,7 +22,8 @@ from edgeopt_agent.deployments.switching import stop_quietly, switch
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.frames import Golden
-from edgeopt_agent.workers.process import Worker, WorkerDied, WorkerError
+from edgeopt_agent.workers.outcomes import WorkerDied, WorkerError
+from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.shadow import Shadow
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         most_s = record.soak_s + (settings.soak_compare_s if limits.lacks_comparison(shadow) else 0.0)
         ended = elapsed_s >= most_s and not work.stop_asked.is_set()
         if worker.ended_by_request():
+            limits.judge_end(worker)
             worker = await _started_again(site, work, worker)
             limits.follow(worker)
         if ended and requests >= record.soak_requests:
@@ -141,8 +143,10 @@ def _check_going_on(work: Work, worker: Worker) -> None:
 
 
 async def _started_again(site: Site, work: Work, ended: Worker) -> Worker:
-    """The release in a new process, after a client's request took more memory than there is."""
-    log.warning("%s: a request took too much memory; its worker is started again.", ended.release_id)
+    """The release in a new process, after a client's request ended the one before."""
+    log.warning("%s: the worker %s and is started again.", ended.release_id, ended.how_it_ended())
+    if ended.ended_for_memory():
+        await first_of((work.stop_asked,), site.memory_restarts.note(ended.release_id, site.settings))
     await stop_quietly(ended)
     work.candidate, _ = await start_checked(site, ended.release_id)
     site.router.restart(work.candidate)
@@ -230,6 +234,7 @@ class _Limits:
         self._release, self._old = record.release, record.old
         self._before = self._numbers(record.release)  # it may have served before
         self._seen_requests = 0
+        self._ends = 0
         # Nothing delays a rollback, and nothing is held back that was to have no soak.
         self._compares = record.kind == "deploy" and bool(record.soak_s or record.soak_requests)
         self._least_agreement_db = _least_agreement_db(site, record.old, deployment)
@@ -242,6 +247,16 @@ class _Limits:
         self._worker = worker
         self._last_bytes = process_memory_bytes(worker.pid) or 0
         self._most_bytes = self._last_bytes * self._settings.memory_factor + self._settings.memory_slack_bytes
+
+    def judge_end(self, worker: Worker) -> None:
+        """Judges the ends by clients' requests as their failed requests: only different ones count."""
+        self._ends += worker.counts
+        if self._ends >= self._settings.judged_failures:
+            raise StepError(
+                f"Different requests ended its worker {self._ends} times while it soaked; the last time it "
+                f"{worker.how_it_ended()}.",
+                fault=False,
+            )
 
     def lacks_comparison(self, shadow: Shadow) -> bool:
         """Whether the answers should agree with those of the release before, and none has been compared."""

@@ -24,6 +24,8 @@ class Event(StrEnum):
     DONE = "done"
     FAILURE = "failure"
     """The step failed, its time was up, or someone asked to stop it."""
+    UNLINKED = "unlinked"
+    """It serves, but the links of the data folder could not be changed to it."""
     KNOWN = "known"
     """Nothing is left to do: the release already serves."""
 
@@ -40,9 +42,8 @@ class Row:
     """What a failure here takes back."""
 
 
-def _to(done: State, failure: State, known: State | None = None) -> dict[Event, State]:
-    exits = {Event.DONE: done, Event.FAILURE: failure}
-    return exits if known is None else exits | {Event.KNOWN: known}
+def _to(done: State, failure: State, **others: State) -> dict[Event, State]:
+    return {Event.DONE: done, Event.FAILURE: failure, **{Event(name): state for name, state in others.items()}}
 
 
 S = State
@@ -58,7 +59,11 @@ TABLE: tuple[Row, ...] = (
     Row(S.VERIFYING, _to(S.STAGED, S.FAILED, known=S.COMMITTED), "verify_timeout_s", undo=DISCARD),
     Row(S.STAGED, _to(S.PROBING, S.FAILED), "stage_timeout_s", undo=DISCARD),
     Row(S.PROBING, _to(S.SWITCHING, S.FAILED), "probe_timeout_s", undo=DISCARD),
-    Row(S.SWITCHING, _to(S.SOAKING, S.ROLLING_BACK), "switch_timeout_s", resumes=1, undo=BACK),
+    Row(
+        *(S.SWITCHING, _to(S.SOAKING, S.ROLLING_BACK, unlinked=S.DEGRADED), "switch_timeout_s"),
+        resumes=1,
+        undo=BACK,
+    ),
     Row(S.SOAKING, _to(S.COMMITTED, S.ROLLING_BACK), "soak_slack_s", resumes=1, undo=BACK),
     Row(S.ROLLING_BACK, _to(S.ROLLED_BACK, S.DEGRADED), "rollback_timeout_s", resumes=5, undo="none is possible"),
     Row(S.COMMITTED, {}),

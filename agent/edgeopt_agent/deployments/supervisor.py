@@ -81,12 +81,18 @@ class Supervisor:
         site.router.switch(None, keep_old=False)
         # Without the time of the hang: with it, slow models that keep hanging would stay outside the window.
         self._served_s += max(0.0, time.monotonic() - worker.loaded_s - worker.hung_s)
-        if not worker.ended_by_request():
+        delay_s, state = self._delay_s(), "HUNG" if worker.hung_s else "CRASHED"
+        release = worker.release_id
+        site.trouble = f"The worker of the release {release} {worker.how_it_ended()}."
+        if worker.ended_for_memory():
+            delay_s, state = site.memory_restarts.note(release, site.settings), "OUT OF MEMORY"
+            site.trouble += f" {site.memory_restarts.warning(release, site.settings)}".rstrip()
+        elif worker.counts:
             self._crashes.append(self._served_s)
-        site.trouble = f"The worker of the release {worker.release_id} {worker.how_it_ended()}."
-        await self._note("HUNG" if worker.hung_s else "CRASHED", worker.release_id, site.trouble)
+            delay_s = self._delay_s()
+        await self._note(state, release, site.trouble)
         await stop_quietly(worker)
-        await asyncio.sleep(self._delay_s())
+        await asyncio.sleep(delay_s)
 
     async def _give_up(self, release: str) -> float | None:
         """Too many crashes: back to the previous release, if that has not been given up as well."""

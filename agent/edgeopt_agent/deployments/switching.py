@@ -14,7 +14,9 @@ from edgeopt_agent.deployments.site import (
     existing,
     point_links,
     put_in_service,
+    unlinked_sentence,
 )
+from edgeopt_agent.deployments.states import Event
 from edgeopt_agent.journal import JournalError
 from edgeopt_agent.retention import discard
 from edgeopt_agent.workers.process import Worker
@@ -30,12 +32,21 @@ async def switch(site: Site, work: Work) -> Outcome:
     if work.candidate is None:  # the agent started again in the middle
         work.candidate, _ = await start_checked(site, record.release)
     previous = await _next_older(site, record) if record.kind == "rollback" else record.old
-    await point_links(site.data, record.release, existing(site.data, previous))
+    unlinked = ""
+    try:
+        await point_links(site, record.release, existing(site.data, previous))
+    except OSError as error:
+        if record.kind != "rollback":
+            raise
+        unlinked = unlinked_sentence(site.data, error)  # going back must not depend on them
     site.observed.begin(record.release)
     replaced = put_in_service(site, work.candidate, keep_old=record.old is not None)
     if record.old is None and replaced is not None:
         await replaced.stop(FAREWELL_S)
-    return Outcome(reason=f"{record.release} serves" + (f" instead of {record.old}" if record.old else ""))
+    said = f"{record.release} serves" + (f" instead of {record.old}" if record.old else "")
+    if unlinked:
+        return Outcome(Event.UNLINKED, f"{said}. {unlinked}", {"serves": record.release})
+    return Outcome(reason=said)
 
 
 async def _next_older(site: Site, record: Record) -> str | None:
@@ -65,13 +76,18 @@ async def roll_back(site: Site, work: Work) -> Outcome:
     elif router.serving is None or router.serving.release_id != old:
         worker, _ = await start_checked(site, old)
         put_in_service(site, worker)
-    await point_links(site.data, old, existing(site.data, record.old_previous))
+    serves = f"{old} serves again." if old else "No release served before, so none serves now."
+    try:
+        await point_links(site, old, existing(site.data, record.old_previous))
+    except OSError as error:
+        work.found["serves"] = old or ""
+        raise StepError(f"{serves} {unlinked_sentence(site.data, error)}", fault=False) from error
     for left in (standby, work.candidate):
         if left is not router.serving:
             await stop_quietly(left)
     work.candidate = None
     await discard(site, record.release)
-    return Outcome(reason=f"{old} serves again." if old else "No release served before, so none serves now.")
+    return Outcome(reason=serves)
 
 
 async def stop_quietly(worker: Worker | None) -> None:

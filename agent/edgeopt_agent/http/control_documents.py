@@ -7,7 +7,7 @@ from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.returning import check_return
-from edgeopt_agent.deployments.site import Site
+from edgeopt_agent.deployments.site import Site, current
 from edgeopt_agent.deployments.slots import Slot
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.releases import deployment_of
@@ -31,11 +31,12 @@ def _model_status(site: Site, machine: Machine) -> Document:
         "serving": _serving(site) if alive else None,
         "previous": _previous(site, machine),
         "deployment": None if newest is None else deployment(machine, newest),
-        "reason": site.trouble or site.journal.unwritable or site.journal.set_aside,
+        "reason": _reason(site),
         "worker_limits": serving.limits if alive and serving is not None else None,
         "batching": serving.batching if alive and serving is not None else None,
         "hangs": sum(each.hangs for each in site.router.totals.values()),
         "crashes": sum(each.crashes for each in site.router.totals.values()),
+        "memory_restarts": sum(each.memory_restarts for each in site.router.totals.values()),
     }
 
 
@@ -59,12 +60,21 @@ def deployment(machine: Machine, record: Record) -> Document:
     }
 
 
+def _reason(site: Site) -> str:
+    """What is wrong, where something is."""
+    vacancy = site.router.vacancy()
+    none_serves = f"No release serves. {vacancy.why}" if vacancy is not None else ""
+    restarts = site.memory_restarts.warning(current(site) or "", site.settings)
+    stranded = site.stranded.reason if site.stranded is not None else ""
+    return site.trouble or stranded or none_serves or restarts or site.journal.unwritable or site.journal.set_aside
+
+
 def _state(site: Site, machine: Machine, alive: bool) -> str:
     if machine.busy:
         return "deploying"
     if alive:
         return "serving"
-    return "degraded" if site.trouble or pointed(site.data.current) else "empty"
+    return "degraded" if site.trouble or current(site) else "empty"
 
 
 def _serving(site: Site) -> Document | None:

@@ -44,6 +44,11 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
     ),
     ("edgeopt_worker_hangs", "Workers killed because they did not answer", lambda t: t.hangs),
     ("edgeopt_worker_crashes", "Workers that ended by themselves", lambda t: t.crashes),
+    (
+        "edgeopt_worker_memory_restarts",
+        "Workers that ended because requests made them take too much memory",
+        lambda t: t.memory_restarts,
+    ),
 )
 
 

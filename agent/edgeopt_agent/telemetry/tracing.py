@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgeopt_agent.workers.process import Answer
+from edgeopt_agent.workers.outcomes import Answer
 
 MOST_WAITING = 2048
 MOST_SENT_AT_ONCE = 512

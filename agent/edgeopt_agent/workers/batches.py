@@ -84,7 +84,7 @@ class Batches:
 
     def _shares(self, pending: _Pending) -> bool:
         """Whether a request leaves room for another one; others wait neither for it nor behind it."""
-        if pending.wanted is None or pending.wanted.sequence is not None:
+        if pending.message.alone or pending.wanted is None or pending.wanted.sequence is not None:
             return False
         rows = rows_of(pending.wanted.feeds)
         return 0 < rows * 2 <= self._batching.max_size

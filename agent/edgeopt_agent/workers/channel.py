@@ -4,9 +4,10 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from itertools import islice, takewhile
+from typing import NamedTuple, cast
 
-from edgeopt_agent.workers.frames import PREFIX, Answered, FromWorker, ToWorker, from_worker, head
+from edgeopt_agent.workers.frames import PREFIX, Answered, FromWorker, Infer, ToWorker, from_worker, head
 
 Body = bytes | memoryview
 _ROOM_BYTES = 1 << 16
@@ -19,7 +20,7 @@ class ChannelClosedError(Exception):
     def __init__(self, begun: bool = False) -> None:
         super().__init__()
         self.begun = begun
-        """Whether the worker may have begun with this question: it was the next one to be answered."""
+        """Whether the worker must have begun with this question: it had answered all before, and runs it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +31,30 @@ class Received:
     """The text and, right behind it, the data."""
 
 
+class Question(NamedTuple):
+    """What a worker has been asked and has not answered."""
+
+    future: asyncio.Future[Received]
+    size: int
+    message: ToWorker
+    body: Sequence[Body]
+
+
 class Channel(asyncio.BufferedProtocol):
     """Small frames are cut out of one buffer; a large one is received into memory of its own, without copies."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._expected: deque[tuple[asyncio.Future[Received], int, ToWorker]] = deque()
-        """Each unanswered question: who waits for the answer, the bytes of its body, and the question."""
+        self._expected: deque[Question] = deque()
         self._room = bytearray(_ROOM_BYTES)
         self._have = 0
         self._large: bytearray | None = None
-        self.working_on: ToWorker | None = None
-        """What the worker was asked when it ended."""
+        self.batch_size = 1
+        """How many of the requests the worker may be running together."""
+        self.in_work: tuple[Question, ...] = ()
+        """What the worker may have been running when it ended: one question, or the requests of a batch."""
+        self.lost = asyncio.Event()
+        """Set once nothing more comes from the worker."""
         self.closed = False
         self.busy_since_s = 0.0
         """When the worker could begin with what it has to answer next, by the event loop's clock."""
@@ -50,7 +63,7 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def unanswered_bytes(self) -> int:
-        return sum(size for _, size, _ in self._expected)
+        return sum(each.size for each in self._expected)
 
     @property
     def busy_s(self) -> float:
@@ -62,7 +75,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def has(self, future: asyncio.Future[Received]) -> bool:
         """Whether this question was asked here and is not answered."""
-        return any(each is future for each, _, _ in self._expected)
+        return any(each.future is future for each in self._expected)
 
     @property
     def waiting(self) -> bool:
@@ -79,7 +92,7 @@ class Channel(asyncio.BufferedProtocol):
         size = sum(map(len, body))
         if not self._expected:
             self.busy_since_s = loop.time()
-        self._expected.append((future, size, message))
+        self._expected.append(Question(future, size, message, body))
         self._transport.writelines([head(message, text_bytes, size - text_bytes), *body])
         return future
 
@@ -97,13 +110,19 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.closed = True
-        self.working_on = self._expected[0][2] if self._expected else None
-        begun = True
+        self.in_work = self._running()
+        begun = len(self.in_work) == 1
         while self._expected:
-            future, _, _ = self._expected.popleft()
+            future = self._expected.popleft().future
             if not future.done():
                 future.set_exception(ChannelClosedError(begun))
             begun = False
+        self.lost.set()
+
+    def _running(self) -> tuple[Question, ...]:
+        """What the worker may be running: the oldest question, and those that may share its run."""
+        shared = takewhile(lambda each: isinstance(each.message, Infer) and not each.message.alone, self._expected)
+        return tuple(islice(shared, self.batch_size)) or tuple(islice(self._expected, 1))
 
     def get_buffer(self, _size_hint: int) -> memoryview:
         return memoryview(self._room if self._large is None else self._large)[self._have :]
@@ -134,7 +153,7 @@ class Channel(asyncio.BufferedProtocol):
         header_bytes, text_bytes, _ = PREFIX.unpack_from(frame)
         start = PREFIX.size + header_bytes
         message = from_worker.decode(frame[PREFIX.size : start])
-        future, _, _ = self._expected.popleft()
+        future = self._expected.popleft().future
         now_s = future.get_loop().time()
         if isinstance(message, Answered) and message.status == 200 and message.executions:
             self.run_s.append(now_s - self.busy_since_s)

@@ -18,6 +18,7 @@ from edgeopt_agent.workers.child_io import Frame, Frames
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit, confine
 from edgeopt_agent.workers.frames import Batching, Load, Loaded
 from edgeopt_agent.workers.heartbeat import answer_heartbeats
+from edgeopt_agent.workers.lane_mark import LARGE, NONE, SMALL, LaneMark
 from edgeopt_agent.workers.served import Reply, Served, load_served
 
 _SMALL_SHARE = 0.8
@@ -26,16 +27,17 @@ _SMALL_SHARE = 0.8
 
 def main() -> None:
     small, large = (socket.socket(fileno=int(each)) for each in sys.argv[1:3])
-    lifeline.end_group_with(int(sys.argv[3]))
+    mark = LaneMark(int(sys.argv[3]))
+    lifeline.end_group_with(int(sys.argv[4]))
     _prefer_to_be_killed()
     # Before the first thread: limits of threads that run already would stay as they are.
-    limits = confine(msgspec.json.decode(sys.argv[5], type=Confinement))
-    answer_heartbeats(socket.socket(fileno=int(sys.argv[4])))
+    limits = confine(msgspec.json.decode(sys.argv[6], type=Confinement))
+    answer_heartbeats(socket.socket(fileno=int(sys.argv[5])))
     leave_out_the_converter()
     # Runtimes print to stdout too; nobody reads that.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        _serve(small, large, limits)
+        _serve(small, large, mark, limits)
     except (BrokenPipeError, ConnectionResetError):
         # The agent is gone: so is everyone who could be told.
         os._exit(0)
@@ -46,9 +48,10 @@ def main() -> None:
     os._exit(0)
 
 
-def _serve(small: socket.socket, large: socket.socket, limits: tuple[WorkerLimit, ...]) -> None:
+def _serve(small: socket.socket, large: socket.socket, mark: LaneMark, limits: tuple[WorkerLimit, ...]) -> None:
     frames = Frames(small)
-    turns = _SmallFirst(frames)
+    turns = _SmallFirst(frames, mark)
+    mark.set(SMALL)
     served: Served | None = None
     while served is None:
         frame = frames.receive()
@@ -63,14 +66,18 @@ def _serve(small: socket.socket, large: socket.socket, limits: tuple[WorkerLimit
     turns.answer = _answering(served, frames, batching)
     large_frames = Frames(large, turns.pause)
     answer_large = _answering(dataclasses.replace(served, pause=turns.pause), large_frames, batching)
+    mark.set(NONE)
     while lanes := [each for each in (frames, large_frames) if not each.ended]:
         # Alternately, so that small requests without end cannot keep a large one waiting.
         for lane in select.select(lanes, [], [])[0]:
             if lane is frames:
+                mark.set(SMALL)
                 turns.answer()
             else:
+                mark.set(LARGE)
                 turns.begin()
                 answer_large()
+            mark.set(NONE)
 
 
 def _answering(served: Served, frames: Frames, batching: Batching | None) -> Callable[[], None]:
@@ -96,10 +103,10 @@ def _replies(served: Served, frames: Frames, batching: Batching | None) -> Calla
 class _SmallFirst:
     """Answers small requests in the pauses of a large one, but never lets them take most of the time for long."""
 
-    def __init__(self, frames: Frames) -> None:
+    def __init__(self, frames: Frames, mark: LaneMark) -> None:
         self.answer: Callable[[], None] = lambda: None
         """Receives and answers one small request, or those of one batch."""
-        self._frames = frames
+        self._frames, self._mark = frames, mark
         self._begin_s = self._small_s = 0.0
 
     def begin(self) -> None:
@@ -111,7 +118,9 @@ class _SmallFirst:
         if self._small_s > _SMALL_SHARE * (now_s - self._begin_s) or self._frames.ended:
             return
         if self._frames.ready(0.0):
+            self._mark.set(SMALL)
             self.answer()
+            self._mark.set(LARGE)
             self._small_s += time.perf_counter() - now_s
 
 

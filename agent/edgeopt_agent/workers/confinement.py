@@ -66,8 +66,9 @@ def confine(wanted: Confinement) -> tuple[WorkerLimit, ...]:
     files = _limit("files", lambda: _restrict_files(wanted))
     if not network.applied and files.applied:
         network = _network_by_landlock(network.how, files.how)
+    processes = _limit("processes", _stay_in_group)
     memory = (_limit("memory", lambda: _bound_memory(wanted)),) if wanted.memory_bytes else ()
-    return (*memory, network, files, _limit("resources", lambda: _bound_resources(bool(wanted.cache))))
+    return (*memory, network, files, processes, _limit("resources", lambda: _bound_resources(bool(wanted.cache))))
 
 
 def _limit(name: str, apply: Callable[[], str]) -> WorkerLimit:
@@ -122,6 +123,13 @@ def _restrict_files(wanted: Confinement) -> str:
     return f"Landlock (ABI {abi}): reads its release, libraries and the system, writes nothing" + (
         f" but {wanted.cache}" if wanted.cache else ""
     )
+
+
+def _stay_in_group() -> str:
+    from edgeopt_agent.workers.seccomp import stay_in_group
+
+    stay_in_group()
+    return "seccomp: what it starts stays in its process group and ends with it"
 
 
 def _bound_resources(large_files: bool) -> str:

@@ -74,6 +74,8 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
     """Where the JSON of a compressed body ends."""
     processed: bool = False
     """Whether the request goes through the bundle's pre- and postprocessing."""
+    alone: bool = False
+    """Whether it shares no run: it may have ended a worker."""
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from edgeopt_agent.workers.channel import Body, Channel, Received
+from edgeopt_agent.workers.channel import Body, Channel, Question, Received
 from edgeopt_agent.workers.frames import Infer, ToWorker
+from edgeopt_agent.workers.lane_mark import LARGE, SMALL, LaneMark
 
 LARGE_BYTES = 1 << 16
 """A body above this size, or a compressed one, is a large request."""
@@ -16,9 +17,10 @@ def is_large(body: Sequence[Body], encoding: str) -> bool:
 
 
 class Lanes:
-    def __init__(self, small: Channel, large: Channel) -> None:
+    def __init__(self, mark: LaneMark, small: Channel, large: Channel) -> None:
         self._small, self._large = small, large
         self._both = small, large
+        self._mark = mark
 
     @property
     def unanswered_bytes(self) -> int:
@@ -44,9 +46,23 @@ class Lanes:
         return any(each.closed for each in self._both)
 
     @property
-    def working_on(self) -> ToWorker | None:
-        """What took the worker's memory, if that is how it ended: the large request, where it had one."""
-        return self._large.working_on or self._small.working_on
+    def at_work(self) -> Channel | None:
+        """The channel whose question the worker is answering, or was when it ended."""
+        return {SMALL: self._small, LARGE: self._large}.get(self._mark.lane())
+
+    @property
+    def in_work(self) -> tuple[Question, ...]:
+        """What the worker may have been running when it ended: one question, or the requests of a batch."""
+        return () if self.at_work is None else self.at_work.in_work
+
+    def allow_batches(self, most: int) -> None:
+        for each in self._both:
+            each.batch_size = most
+
+    async def lost(self) -> None:
+        """Returns once nothing more comes from the worker."""
+        for each in self._both:
+            await each.lost.wait()
 
     def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
         """Sends a frame; the future gets the answer, or ChannelClosedError."""

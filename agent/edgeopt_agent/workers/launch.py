@@ -16,6 +16,7 @@ from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.workers.channel import Channel
 from edgeopt_agent.workers.confinement import Confinement
 from edgeopt_agent.workers.heartbeat import Heartbeat
+from edgeopt_agent.workers.lane_mark import LaneMark, new_descriptor
 from edgeopt_agent.workers.lanes import Lanes
 from edgeopt_agent.workers.log import WorkerLog
 from edgeopt_agent.workers.memory import MemoryGroup, new_group
@@ -69,7 +70,10 @@ async def _started(log_file: Path, confinement: Confinement) -> Launched:
             log_end, log_start = os.pipe()
             after_start.callback(os.close, log_start)
             log_pipe = on_failure.enter_context(os.fdopen(log_end, "rb", buffering=0))
-            passed = (their_small.fileno(), their_large.fileno(), lifeline_end, their_heartbeat.fileno())
+            mark = new_descriptor()
+            after_start.callback(os.close, mark)
+            lane_mark = LaneMark(mark)
+            passed = (their_small.fileno(), their_large.fileno(), mark, lifeline_end, their_heartbeat.fileno())
             asked = msgspec.json.encode(confinement).decode()
             process = await asyncio.create_subprocess_exec(
                 *python_command("-P", "-m", MODULE, *map(str, passed), asked),
@@ -94,7 +98,7 @@ async def _started(log_file: Path, confinement: Confinement) -> Launched:
         on_failure.callback(log.connection_lost, None)
         await loop.connect_read_pipe(lambda: log, log_pipe)
         on_failure.pop_all()
-    return Launched(process, Lanes(*channels), heartbeat, log, group, lifeline)
+    return Launched(process, Lanes(lane_mark, *channels), heartbeat, log, group, lifeline)
 
 
 def _pair(on_failure: ExitStack, after_start: ExitStack) -> tuple[socket.socket, socket.socket]:

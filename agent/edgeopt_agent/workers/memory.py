@@ -1,7 +1,9 @@
 """How much memory a worker may take, and the control group that bounds it where systemd delegates one."""
 
+import errno
 import itertools
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +19,7 @@ _EVIDENCE = "evidence.json"
 _LOADED_PER_FILE_BYTE = 2
 """For a bundle that says nothing: weights as the file has them, and as the kernels want them."""
 _AGENT = "agent"
+_REMOVALS, _PAUSE_S = 20, 0.005
 _numbers = itertools.count(1)
 
 
@@ -85,8 +88,27 @@ class MemoryGroup:
         return False
 
     def remove(self) -> None:
-        with suppress(OSError):
-            self._folder.rmdir()
+        """Ends every process that is left in it."""
+        remove_group(self._folder)
+
+
+def remove_group(folder: Path) -> None:
+    """Removes a control group and ends what runs in it (Linux 5.14 and later)."""
+    with suppress(OSError):
+        kill = os.open(folder / "cgroup.kill", os.O_WRONLY)
+        try:
+            os.write(kill, b"1")
+        finally:
+            os.close(kill)
+    for _ in range(_REMOVALS):
+        try:
+            folder.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return
+            time.sleep(_PAUSE_S)  # what was killed has not quite ended
+        else:
+            return
 
 
 def new_group(limit_bytes: int, system: Path = Path("/")) -> MemoryGroup | None:

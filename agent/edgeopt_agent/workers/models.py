@@ -44,6 +44,9 @@ class Models:
                 # A model that restarts keeps its name, and a renamed one gets its new name.
                 if wanted and wanted in {router.old_name, router.expected_name()}:
                     return router
+            for router in self.routers:
+                if (vacancy := router.vacancy()) is not None and wanted == vacancy.name:
+                    return router
         return None
 
     def named(self, name: str, version: str | None) -> ServedModel:

@@ -18,6 +18,15 @@ class ServedModel:
     """Whether requests go through the bundle's processing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Vacancy:
+    """A model that nothing serves any more, and that nothing is about to serve."""
+
+    name: str
+    why: str
+    """What happened to its release, and what to do."""
+
+
 def served_models(worker: Worker) -> Iterator[ServedModel]:
     """All that a worker serves, the one with its own name first."""
     if worker.processed is None:

@@ -7,10 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
 
 from edgeopt.bundle.deployment import FILE as DEPLOYMENT
 from edgeopt.bundle.deployment import read_deployment
@@ -29,12 +26,12 @@ from edgeopt_agent.workers.frames import (
     Infer,
     Load,
     Loaded,
-    NotFinite,
     Signature,
     TryGolden,
 )
 from edgeopt_agent.workers.launch import Launched, launch
 from edgeopt_agent.workers.memory import memory_limit_bytes
+from edgeopt_agent.workers.outcomes import Answer, Request, RequestTooLarge, WorkerDied, WorkerError, WorkerTimeout
 from edgeopt_agent.workers.run_limit import Alarm, RunLimit, smallest_bytes
 
 # One that runs and one that is there already when it is done.
@@ -47,61 +44,6 @@ _DRIVEN = frozenset({"onnxruntime-cuda", "onnxruntime-tensorrt"})
 _KEEPS_ENGINES = "onnxruntime-tensorrt"
 """Rebuilding its engines takes minutes at each start."""
 log = logging.getLogger(__name__)
-
-
-class WorkerError(EdgeoptError):
-    """A worker that could not do what it was asked; the reason is a sentence."""
-
-    code = "worker-failed"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason, "The worker's log in the agent's data folder may tell more.")
-        self.reason = reason
-
-
-class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
-    """Its process ended before it had answered."""
-
-    def __init__(self, reason: str, begun: bool) -> None:
-        super().__init__(reason)
-        self.begun = begun
-        """False for a request that only waited behind the one being run."""
-
-
-class RequestTooLarge(WorkerDied):
-    """It ran out of memory while it worked on this request."""
-
-
-class WorkerTimeout(WorkerDied):
-    """It did not answer in time, and was killed."""
-
-
-Request = tuple[Sequence[bytes], int | None, str, bool]
-"""The parts of a body, where its JSON ends, its encoding, and whether it is processed (see `Infer`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    body: Body
-    header_length: int | None
-    """Where the JSON ends, where tensors follow it."""
-    compute_ms: float
-    rows: int = 1
-    fault: bool = False
-    """Whether the model failed, and not the request."""
-    not_finite: NotFinite = ""
-    batched: int = 1
-    """Requests that shared the run and its time."""
-    executions: int = 1
-    """0 where another request of the batch counts the run."""
-    release_id: str = ""
-    """The release that answered."""
-    processing_ms: float = 0.0
-
-    def reason(self) -> str:
-        """The sentence of an answer that is an error."""
-        return str(msgspec.json.decode(self.body)["error"])
 
 
 class Worker:
@@ -127,6 +69,11 @@ class Worker:
         self._killed_because = ""
         self._how = ""
         self._took_memory = False
+        self._exhausted = False
+        self.refused_for_memory = 0
+        """Requests in a row that it had no memory for although it answered such before."""
+        self.counts = True
+        """Whether its end counts against its release; the router decides for an end by a client's request."""
         self._watching = asyncio.create_task(self._watch(), name=f"worker {release_id}")
         self._guarding: asyncio.Task[None] | None = None
 
@@ -167,6 +114,7 @@ class Worker:
         self.limits = self._all_limits(received.message.limits)
         self.batching = received.message.batching
         if self.batching is not None and self.batching.used:
+            self._lanes.allow_batches(self.batching.max_size)
             # One batch that runs and one that is there already when it is done.
             self._slots = [asyncio.Semaphore(_AT_ONCE * self.batching.max_size) for _ in self._slots]
         elif self.batching is not None:
@@ -230,12 +178,13 @@ class Worker:
         header_length: int | None = None,
         encoding: str = "",
         processed: bool = False,
+        alone: bool = False,
     ) -> Answer:
         """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
         parts = (body,) if isinstance(body, bytes) else body
-        message = Infer(encoding, header_length, processed)
+        message = Infer(encoding, header_length, processed, alone)
         future = self._lanes.ask(message, _text_bytes(parts, header_length, encoding), parts)
-        received = await self._asked_to_run(future, message)
+        received = await self._asked_to_run(future)
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
         length = received.text_bytes if told.binary else None
@@ -257,8 +206,8 @@ class Worker:
         assert isinstance(received.message, Compared)  # noqa: S101 - what the question is answered with
         return received.message
 
-    async def _asked_to_run(self, future: asyncio.Future[Received], message: Infer | None = None) -> Received:
-        return await self._asked(future, self._settings.request_timeout_s, "", self._run_limit.of_request, message)
+    async def _asked_to_run(self, future: asyncio.Future[Received]) -> Received:
+        return await self._asked(future, self._settings.request_timeout_s, "", self._run_limit.of_request)
 
     async def _asked(
         self,
@@ -266,24 +215,22 @@ class Worker:
         timeout_s: float,
         when: str,
         limit_s: Callable[[], float] | None = None,
-        message: Infer | None = None,
     ) -> Received:
         pause_s = timeout_s if limit_s is None else min(timeout_s, self._settings.hang_timeout_s)
         limit_s = limit_s or (lambda: timeout_s)
-        limit = Alarm(
-            self._lanes.channel_of(future), future, pause_s, limit_s, lambda passed_s: self._hung(passed_s, when)
-        )
+        channel = self._lanes.channel_of(future)
+        limit = Alarm(channel, future, pause_s, limit_s, lambda passed_s: self._hung(passed_s, when))
         try:
             return await future
         except ChannelClosedError as error:
             await self._gone()
-            by_request = self.ended_by_request()
-            if by_request and message is self._lanes.working_on:
+            begun = error.begun and channel is self._lanes.at_work
+            if begun and self.ended_for_memory():
                 told = f"The request needs too much memory: the worker {self._how}."
-                raise RequestTooLarge(f"{told} Send fewer values in one request.", error.begun) from None
+                raise RequestTooLarge(f"{told} Send fewer values in one request.", begun) from None
             kind = WorkerTimeout if self.hung_s else WorkerDied
             told = f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}."
-            raise kind(told, error.begun and not by_request) from None
+            raise kind(told, begun) from None
         finally:
             limit.cancel()
 
@@ -314,8 +261,21 @@ class Worker:
         return self._how
 
     def ended_by_request(self) -> bool:
-        """Whether it ended because a client's request, and nothing of its own, took too much memory."""
-        return self._took_memory and isinstance(self._lanes.working_on, Infer)
+        """Whether it crashed, hung or took too much memory while it ran a client's request, not by itself."""
+        return not self.stopping and (self._exhausted or bool(self.ended_with()))
+
+    def ended_for_memory(self) -> bool:
+        """Whether clients' requests made it take too much memory."""
+        return self._took_memory and self.ended_by_request()
+
+    def ended_with(self) -> tuple[Sequence[Body], ...]:
+        """The bodies of the clients' requests that it was running when it ended: of one, or of a batch."""
+        return tuple(each.body for each in self._lanes.in_work if isinstance(each.message, Infer))
+
+    def end_exhausted(self) -> None:
+        """Ends it because it has no memory left for requests of a size that it answered before."""
+        self._took_memory = self._exhausted = True
+        self.kill(f"took more than {self._memory_bytes // MIB} MiB of memory for requests like those it answered")
 
     async def _gone(self) -> None:
         """A process that closed its socket but lives on serves nobody."""
@@ -343,10 +303,16 @@ class Worker:
 
     async def _watch(self) -> None:
         code = await self._process.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)  # what it started, and what holds its pipes open
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._log.complete.wait(), _LAST_WORDS_S)
-        self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
+        # What it has sent is read first; a process that it left may hold the socket open.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._lanes.lost(), _LAST_WORDS_S)
         self._lanes.close()
+        await self._lanes.lost()
+        self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
         self._heartbeat.close()
         if self._guarding is not None:
             self._guarding.cancel()

@@ -5,16 +5,19 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
-from edgeopt_agent.workers.frames import RAW
+from edgeopt_agent.workers.ending_requests import EndingRequests
+from edgeopt_agent.workers.frames import PROTOBUF, RAW
 from edgeopt_agent.workers.lanes import is_large
-from edgeopt_agent.workers.names import ServedModel, served_models
-from edgeopt_agent.workers.process import Answer, Request, RequestTooLarge, Worker, WorkerDied, WorkerError
+from edgeopt_agent.workers.names import ServedModel, Vacancy, served_models
+from edgeopt_agent.workers.outcomes import Answer, Request, RequestTooLarge, WorkerDied, WorkerError
+from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.shadow import Shadow
 from edgeopt_agent.workers.totals import Totals
 
@@ -25,6 +28,8 @@ request), once a request."""
 # Bodies wait in memory until their turn comes; this many of the largest may.
 _LARGEST_WAITING = 4
 _RELEASES_COUNTED = 8
+# One for the batch in which the worker ended, one for the request of it that then ends the worker alone.
+_RERUNS = 2
 
 
 def _digest(parts: Sequence[bytes]) -> int:
@@ -54,6 +59,8 @@ class Router:
         """Why nothing serves although something should and soon will."""
         self.starting = False
         """Whether the agent has just started, and what served before will soon serve again."""
+        self.vacancy: Callable[[], Vacancy | None] = lambda: None
+        """Why nothing serves, where a deployment left no release and nothing will change that."""
         self.expected_name: Callable[[], str] = lambda: ""
         """What the model is called that serves, or soon will; empty where none should."""
         self.old_name = ""
@@ -61,6 +68,7 @@ class Router:
         self.shadow: Shadow | None = None
         """Where a release soaks: what compares its answers with those of the standby."""
         self._settings = settings
+        self._ending_requests = EndingRequests()
         self._changed = asyncio.Event()
         """Set, and replaced, when another worker serves."""
         self._waiting = 0
@@ -79,8 +87,7 @@ class Router:
         self.standby = old if keep_old else None
         self.starting = False
         if new is not None:
-            self._totals(new)  # counters start at zero, not at the first request
-            new.when_ended.append(partial(self._count_end, new))
+            self._watch(new)
         self._tell_changed()
         return old
 
@@ -93,6 +100,8 @@ class Router:
     def restart(self, new: Worker) -> None:
         """The same release in a new process; the standby stays."""
         self.serving = new
+        self._watch(new)
+        self._tell_changed()
 
     def back(self) -> Worker | None:
         """The standby serves again; returns the one that it replaces."""
@@ -104,12 +113,22 @@ class Router:
         self._changed.set()
         self._changed = asyncio.Event()
 
+    def _watch(self, new: Worker) -> None:
+        self._totals(new)  # counters start at zero, not at the first request
+        new.when_ended.append(partial(self._count_end, new))
+
     def _count_end(self, worker: Worker) -> None:
         totals = self._totals(worker)
         if worker.hung_s:
             totals.hangs += 1
+        elif worker.ended_for_memory():
+            totals.memory_restarts += 1
         elif not worker.stopping:
             totals.crashes += 1
+        if worker.ended_by_request() and (requests := worker.ended_with()):
+            worker.counts = self._ending_requests.note(worker.release_id, requests)
+            if worker.ended_for_memory():  # what is larger than anything it answered is the client's fault
+                worker.counts &= any(sum(map(len, each)) <= totals.largest_bytes for each in requests)
 
     async def infer(
         self,
@@ -149,9 +168,12 @@ class Router:
         if worker is None:
             if why := self.why_nothing():
                 raise BusyError(503, f"No model serves at the moment. {why}")
-            raise RequestError(
-                404, f"There is no model '{model_name[:80]}': no release is deployed on this device."
-            )
+            vacancy = self.vacancy()
+            if vacancy is not None and model_name in {vacancy.name, vacancy.name + RAW}:
+                raise RequestError(503, f"No release of the model '{vacancy.name}' serves. {vacancy.why}")
+            no_release = "no release is deployed on this device."
+            why = no_release if vacancy is None else f"no release serves. {vacancy.why}"
+            raise RequestError(404, f"There is no model '{model_name[:80]}': {why}")
         found = next((each for each in served_models(worker) if each.name == model_name), None)
         if found is None:
             if model_name == worker.name + RAW:
@@ -179,7 +201,9 @@ class Router:
         """Raises RequestError unless a worker, or the one of this model, answers at once."""
         worker = self.serving if name is None else self.named(name, version).worker
         if worker is None:
-            raise RequestError(503, "No release is deployed on this device.")
+            vacancy = self.vacancy()
+            no_release = "No release is deployed on this device."
+            raise RequestError(503, no_release if vacancy is None else f"No release serves. {vacancy.why}")
         if not worker.alive:
             raise BusyError(503, f"The worker of '{worker.name}' {worker.how_it_ended() or 'is stopping'}.")
         if not await worker.answers(self._settings.ready_timeout_s):
@@ -202,10 +226,12 @@ class Router:
         started = time.perf_counter()
         await self._start_over()
         model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
-        if not begun and self._other(model, version) is None:
-            # Another request ended the worker: this one goes to the next worker, but no more than once.
+        for _ in range(_RERUNS):
+            if begun or self._other(model, version) is not None:
+                break
+            # Another request ended the worker: this one goes to the next worker.
             await self._successor(model.worker)
-            model, answer, reason, _ = await self._first(name, version, parts, header_length, encoding)
+            model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
         worker, request = model.worker, (parts, header_length, encoding, model.processed)
         if answer is not None and not reason:
             self._tell(worker, started, answer)
@@ -217,17 +243,17 @@ class Router:
             try:
                 await self._turn(other, is_large(parts, encoding))
             except BusyError:
-                self._tell(worker, started, None, reason, request)
+                self._tell(worker, started, None, reason, request, begun)
                 raise
             second, second_reason, _ = await self._ask(other, request)
             if second is not None and not second_reason:
-                self._tell(worker, started, None, reason, request)
+                self._tell(worker, started, None, reason, request, begun)
                 self._tell(other, started, second)
                 return second
             if answer is not None and second is not None:
                 # Both releases fail at it: the request is at fault, and the new one no worse than the old.
                 return answer
-        self._tell(worker, started, None, reason, request)
+        self._tell(worker, started, None, reason, request, begun)
         if answer is not None:
             return answer
         raise BusyError(503, f"The model '{worker.name}' did not answer. {reason} Try again in a moment.")
@@ -282,15 +308,39 @@ class Router:
 
         Gives the slot back.
         """
+        parts, release, totals = request[0], worker.release_id, self._totals(worker)
+        size = sum(map(len, parts))
         try:
-            answer = await worker.infer(*request)
+            if self._ending_requests.times(release, parts) >= self._settings.request_ends_allowed:
+                return self._refused(worker)
+            answer = await worker.infer(*request, alone=self._ending_requests.suspected(release, parts))
         except RequestTooLarge as error:
-            return Answer(507, msgspec.json.encode({"error": error.reason}), None, 0.0), "", True
+            answer = Answer(507, msgspec.json.encode({"error": error.reason}), None, 0.0)
         except WorkerError as error:
             return None, error.reason, not isinstance(error, WorkerDied) or error.begun
         finally:
             worker.slots(is_large(request[0], request[2])).release()
+        if answer.status == 200:
+            self._ending_requests.answered(release, parts)
+            worker.refused_for_memory = 0
+            if request[2] in {"", PROTOBUF}:  # of a compressed one the size says nothing
+                totals.largest_bytes = max(totals.largest_bytes, size)
+        elif answer.status == 507 and size <= totals.largest_bytes:
+            # It has answered requests of this size: it is not this one that needs too much.
+            answer = replace(answer, fault=True)
+            worker.refused_for_memory += 1
+            if worker.refused_for_memory >= self._settings.judged_failures and worker.alive:
+                worker.end_exhausted()
         return answer, answer.reason() if answer.fault else "", True
+
+    def _refused(self, worker: Worker) -> tuple[Answer, str, bool]:
+        """The answer to a request that ended the worker too often."""
+        said = (
+            f"This request ended the worker of the release {worker.release_id} "
+            f"{self._settings.request_ends_allowed} times and is not run again. Change the request, or deploy "
+            "another release."
+        )
+        return Answer(422, msgspec.json.encode({"error": said}), None, 0.0, fault=True), said, True
 
     def _other(self, failed: ServedModel, version: str | None) -> Worker | None:
         """Who can answer what this one could not, if anybody can."""
@@ -315,6 +365,7 @@ class Router:
         answer: Answer | None,
         reason: str = "",
         request: Request | None = None,
+        begun: bool = True,
     ) -> None:
         """Counts a request that went well (answered) or failed (with its reason), and tells all who watch."""
         took_s = time.perf_counter() - started
@@ -322,7 +373,7 @@ class Router:
         totals = self._totals(worker)
         if answer is None:
             totals.fail("BACKEND", took_s, time.time())
-            if worker.ended_by_request():
+            if not begun:
                 return  # another request's fault
         else:
             totals.answers += ok or answer.not_finite != ""

@@ -4,7 +4,8 @@ import asyncio
 import math
 
 from edgeopt_agent.workers.lanes import is_large
-from edgeopt_agent.workers.process import Answer, Request, Worker, WorkerError
+from edgeopt_agent.workers.outcomes import Answer, Request, WorkerError
+from edgeopt_agent.workers.process import Worker
 
 EQUAL_DB = 200.0
 MOST_BYTES = 16 << 20

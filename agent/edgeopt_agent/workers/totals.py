@@ -55,7 +55,11 @@ class Totals:
     hangs: int = 0
     """How often its worker was killed because it did not answer, ..."""
     crashes: int = 0
-    """... and how often it ended by itself."""
+    """... and how often it ended by itself, ..."""
+    memory_restarts: int = 0
+    """... apart from ends because clients' requests made it take too much memory."""
+    largest_bytes: int = 0
+    """The largest request that was answered."""
     failed: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
     latencies: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_MS) + 1))
     """The successful requests by the first bucket that holds their latency; the last is for those above all."""

@@ -6,17 +6,28 @@ import shutil
 
 import pytest
 
+from edgeopt_agent import main as cli
 from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import soaking
 
 
 @pytest.mark.parametrize("way", ["cancel", "rollback"])
-def test_the_soak_of_a_first_release_can_be_ended(start_agent, old_bundle, way):
+def test_the_soak_of_a_first_release_can_be_ended(start_agent, old_bundle, way, capsys):
     agent = start_agent()
     number = soaking(agent, old_bundle)
     assert agent.ask("POST", f"/api/v1/{way}")[0] == 202
     assert agent.ended(number)["state"] == "ROLLED_BACK"
     assert agent.status()["state"] == "empty"
+    why = f"The release {release_id(old_bundle)} of 'null' was rolled back: "
+    status, _, answer = agent.ask("GET", "/v2/health/ready")
+    assert (status, why in answer["error"]) == (503, True)
+    status, _, answer = agent.ask("POST", "/v2/models/null/infer", "{}")
+    assert (status, why in answer["error"]) == (503, True)
+    assert answer["error"].endswith("Deploy a bundle that works: edgeopt-agent deploy BUNDLE")
+    status, _, answer = agent.ask("POST", "/v2/models/other/infer", "{}")
+    assert (status, why in answer["error"]) == (404, True)
+    assert cli.run(["status", "--url", f"127.0.0.1:{agent.port}"]) == 0
+    assert why in " ".join(capsys.readouterr().out.split())
     assert agent.deploy(old_bundle)["state"] == "COMMITTED"
 
 

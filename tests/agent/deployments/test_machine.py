@@ -1,6 +1,7 @@
 """Deployments on a real agent: what is good comes into service, what is not leaves the old release there."""
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -195,29 +196,52 @@ def test_what_failed_once_is_refused_until_forced(agent, make_null_bundle, old_b
     agent.serves(old_bundle)
 
 
-def test_a_release_that_dies_while_it_soaks_is_taken_back_without_a_failed_request(agent, old_bundle, new_bundle):
+def test_a_release_that_dies_by_itself_while_it_soaks_is_taken_back_and_quarantined(agent, old_bundle, new_bundle):
     number = soaking(agent, new_bundle)
-    failed, stop = [], threading.Event()
-    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
-
-    def ask():
-        while not stop.is_set():
-            status, _, answer = agent.ask("POST", "/v2/models/null/infer", body)
-            if status != 200:
-                failed.append(answer)
-
-    asking = threading.Thread(target=ask)
-    asking.start()
     os.kill(agent.status()["serving"]["pid"], signal.SIGSEGV)
     done = agent.ended(number)
-    stop.set()
-    asking.join()
-    assert not failed
     assert states(done)[-3:] == ["SOAKING", "ROLLING_BACK", "ROLLED_BACK"]
     assert "SIGSEGV" in done["reason"]
     assert f"{release_id(old_bundle)} serves again" in done["reason"]
     agent.serves(old_bundle)
     assert "failed before" in agent.deploy(new_bundle)["reason"]
+
+
+def test_a_release_that_keeps_dying_while_it_soaks_is_taken_back_without_a_failed_request(
+    agent, old_bundle, new_bundle
+):
+    number = soaking(agent, new_bundle)
+    failed, stop = [], threading.Event()
+
+    def ask():
+        for each in itertools.count():
+            if stop.is_set():
+                return
+            x = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [each, 2, 3, 4]}
+            status, _, answer = agent.ask("POST", "/v2/models/null/infer", json.dumps({"inputs": [x]}))
+            if status != 200:
+                failed.append(answer)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    killed = set()
+
+    def kill_and_see():
+        serving = agent.status()["serving"]
+        if serving is not None and serving["release"] == release_id(new_bundle) and serving["pid"] not in killed:
+            killed.add(serving["pid"])
+            os.kill(serving["pid"], signal.SIGSEGV)
+        found = agent.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]
+        return found["state"] == "ROLLED_BACK" and found
+
+    try:
+        done = agent.until(kill_and_see, "the way back")
+    finally:
+        stop.set()
+        asking.join()
+    assert not failed
+    assert "SIGSEGV" in done["reason"]
+    agent.serves(old_bundle)
 
 
 def test_a_release_that_stops_answering_while_it_soaks_is_taken_back(start_serving, old_bundle, new_bundle):

@@ -128,8 +128,13 @@ def test_a_first_release_that_does_not_come_back_leaves_nothing_to_wait_for(star
     assert second.process.wait(60) == -9
     third = start_agent(tmp_path / "first")
     third.until(lambda: third.status()["state"] == "empty", "the end of the way back")
-    assert third.status()["reason"] == ""
-    assert third.ask("POST", "/v2/models/null/infer", "{}")[0] == 404
+    reason = third.status()["reason"]
+    assert reason.startswith("No release serves. The release ")
+    assert "was rolled back: The agent stopped" in reason
+    status, headers, answer = third.ask("POST", "/v2/models/null/infer", "{}")
+    assert status == 503
+    assert "Retry-After" not in headers
+    assert reason.removeprefix("No release serves. ") in answer["error"]
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "empty"])

@@ -62,9 +62,9 @@ def test_a_release_that_keeps_hanging_gives_way_to_the_previous_one(start_agent,
     hanging = make_null_bundle(hang_on=-1)
     assert agent.deploy(hanging)["state"] == "COMMITTED"
     with ThreadPoolExecutor() as pool:
-        for _ in range(2):
+        for number in range(2):
             pid = agent.settled()["serving"]["pid"]
-            hung = pool.submit(post, agent, -1, 2, 3, 4)
+            hung = pool.submit(post, agent, -1, 2, 3, number)
             agent.until(lambda: pending(agent) == 1, "the run that hangs")
             behind = [pool.submit(post, agent, 1, 2, 3, 4) for _ in range(4)]
             status, answer = hung.result()

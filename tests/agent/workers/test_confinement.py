@@ -16,7 +16,8 @@ from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
 from edgeopt_agent.workers.landlock import NETWORK_ABI, landlock_abi
 from edgeopt_agent.workers.log import WorkerLog
 from edgeopt_agent.workers.memory import MemoryGroup, memory_limit_bytes, new_group
-from edgeopt_agent.workers.process import Worker, WorkerError
+from edgeopt_agent.workers.outcomes import WorkerError
+from edgeopt_agent.workers.process import Worker
 
 MIB = 1 << 20
 needs_landlock = pytest.mark.skipif(
@@ -25,7 +26,7 @@ needs_landlock = pytest.mark.skipif(
 
 # What a worker's process may do, tried by itself.
 CONFINED = """
-import json, socket, sys, msgspec
+import json, os, socket, sys, msgspec
 from edgeopt_agent.workers.confinement import Confinement, confine
 
 limits = confine(msgspec.json.decode(sys.argv[1], type=Confinement))
@@ -45,6 +46,7 @@ tried("new file", lambda: open(sys.argv[3] + ".new", "w"))
 tried("null", lambda: open("/dev/null", "w").write("x"))
 tried("status", lambda: open("/proc/self/status").read())
 tried("connect", lambda: socket.create_connection(("127.0.0.1", int(sys.argv[4])), 5))
+tried("own session", lambda: os.setpgid(0, 0) or os.setsid())
 import onnxruntime, numpy
 found["runtime"] = bool(onnxruntime.get_available_providers())
 print(json.dumps(found))
@@ -64,7 +66,7 @@ def test_a_confined_process_reads_its_release_and_reaches_nothing_else(tmp_path,
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["limits"] == dict.fromkeys(("memory", "network", "files", "resources"), True)
+    assert found["limits"] == dict.fromkeys(("memory", "network", "files", "processes", "resources"), True)
     allowed = {name for name, how in found.items() if how == "allowed"}
     assert allowed == {"release", "null", "status"}
     assert found["runtime"]
@@ -122,7 +124,7 @@ def test_a_worker_that_takes_too_much_memory_is_ended_with_the_figure(null_bundl
 
 def test_a_worker_says_which_limits_it_has_and_real_models_run_within_them(conv_bundle, settings):
     async def use(worker):
-        assert {limit.name for limit in worker.limits} == {"memory", "network", "files", "resources"}
+        assert {limit.name for limit in worker.limits} == {"memory", "network", "files", "processes", "resources"}
         assert (await worker.golden(30.0)).problem is None
 
     started(conv_bundle, settings, use)

@@ -9,7 +9,7 @@ import pytest
 import edgeopt
 from edgeopt.bundle.deployment import Part, Processing, Tensor
 from edgeopt.bundle.processing.schema import Softmax
-from edgeopt_agent.workers.process import WorkerError
+from edgeopt_agent.workers.outcomes import WorkerError
 from edgeopt_agent.workers.router import BusyError
 from tests.agent.workers.test_batches import BATCHED, SLOW, asked, rows
 from tests.agent.workers.test_process import changed, with_worker

@@ -16,7 +16,8 @@ import pytest
 
 from edgeopt.hw.load import process_cpu_s
 from edgeopt_agent.workers.log import MOST_BYTES
-from edgeopt_agent.workers.process import RequestTooLarge, Worker, WorkerDied, WorkerError, WorkerTimeout
+from edgeopt_agent.workers.outcomes import RequestTooLarge, WorkerDied, WorkerError, WorkerTimeout
+from edgeopt_agent.workers.process import Worker
 
 ONE_ROW = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
 REQUEST = json.dumps(ONE_ROW).encode()

@@ -149,3 +149,19 @@ def test_wrong_parameters_are_named(start, parameters, words):
     answer = server.do(server.router.infer("null", None, body))
     assert answer.status == 400
     assert words in answer.reason()
+
+
+def test_a_step_that_hangs_loses_the_state_of_its_worker_and_says_so(serving, null_bundle):
+    server = serving(hang_timeout_s=1.0, request_timeout_s=20.0)
+    bundle = null_bundle(inputs=(X, H), outputs=(Y, HN), hang_on=-1)
+    worker = server.deploy(bundle)
+    server.do(worker.golden(20.0))
+    client = triton.InferenceServerClient(server.place)
+    ask(client, steps(1)[0], 7, sequence_start=True)
+    with pytest.raises(InferenceServerException, match="hung: no answer within 1 s"):
+        ask(client, np.full((1, 4), -1, np.float32), 7)
+    server.deploy(bundle)
+    with pytest.raises(InferenceServerException, match="sequence"):
+        ask(client, steps(1)[0], 7)
+    ask(client, steps(1)[0], 7, sequence_start=True)
+    client.close()

@@ -1,0 +1,30 @@
+"""Why no release of a model serves, after a deployment that left none."""
+
+from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.site import current
+from edgeopt_agent.deployments.states import State
+from edgeopt_agent.workers.names import Vacancy
+
+_ENDINGS = {
+    State.ROLLING_BACK: "is being rolled back",
+    State.FAILED: "was refused",
+    State.ROLLED_BACK: "was rolled back",
+    State.DEGRADED: "could not be rolled back",
+}
+
+
+def vacancy(machine: Machine) -> Vacancy | None:
+    """The release that serves no more or never did; None while one serves, should serve, or is being deployed."""
+    site, newest = machine.site, machine.newest
+    if newest is None or newest.state not in _ENDINGS:
+        return None
+    leaves = newest.state is State.ROLLING_BACK and newest.old is None  # the link goes last
+    if site.router.serving is not None or (current(site) is not None and not leaves):
+        return None
+    release = f"The release {newest.release}" if newest.release else "The bundle"
+    of = f" of '{newest.name}'" if newest.name else ""
+    return Vacancy(
+        newest.name,
+        f"{release}{of} {_ENDINGS[newest.state]}: {newest.reason} "
+        f"Deploy a bundle that works: edgeopt-agent deploy BUNDLE{' --add' if site.model else ''}",
+    )
