@@ -1,6 +1,6 @@
 """Requests that ended the worker of a release: the last of them are remembered, by digests of their bodies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 
 Parts = Sequence[bytes | memoryview]
@@ -48,8 +48,10 @@ class EndingRequests:
         return any(_find(known, release, parts) is not None for known in (self._ends, self._suspects))
 
 
-def _find(known: Iterable[_Key], release: str, parts: Parts) -> _Key | None:
+def _find(known: Collection[_Key], release: str, parts: Parts) -> _Key | None:
     """The key of a request, if it is known; a digest is made only for one of the size of another."""
+    if not known:
+        return None
     size = sum(map(len, parts))
     if not any(each[:2] == (release, size) for each in known):
         return None
