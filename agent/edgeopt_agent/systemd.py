@@ -4,9 +4,11 @@ import array
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 
+FAILED_START_PAUSE_S = 5.0
 FIRST_INHERITED = 3
 """The first descriptor that is passed on: SD_LISTEN_FDS_START."""
 
@@ -40,6 +42,12 @@ def status(text: str) -> bool:
 def stopping(status: str = "Finishing what is in flight.") -> bool:
     """It ends: from now on its silence is no fault."""
     return notify("STOPPING=1", f"STATUS={_line(status)}")
+
+
+def delay_restart() -> None:
+    """Waits where systemd starts the agent again at once: a start that fails each time must not load the device."""
+    if os.environ.get("NOTIFY_SOCKET"):
+        time.sleep(FAILED_START_PAUSE_S)
 
 
 def inherited_sockets() -> tuple[tuple[str, socket.socket], ...]:

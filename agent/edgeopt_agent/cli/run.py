@@ -14,12 +14,13 @@ import typer
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.invocation import as_called
 from edgeopt.commands.documents.blocks import Block, Words
-from edgeopt.errors import MissingExtraError, UsageError, printable
+from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, printable
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import configured
 from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_dir
+from edgeopt_agent.systemd import delay_restart
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
@@ -95,6 +96,13 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
         return configured(config, given).settings
 
     def work(emit: Emit) -> Ran:
+        try:
+            return start(emit)
+        except EdgeoptError:
+            delay_restart()
+            raise
+
+    def start(emit: Emit) -> Ran:
         if any(find_spec(module) is None for module in MODULES):
             raise MissingExtraError("agent", "The agent")
         settings = settings_now()

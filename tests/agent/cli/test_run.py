@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import tomllib
 from contextlib import ExitStack
 from functools import partial
@@ -23,6 +24,7 @@ from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
 from edgeopt_agent import tokens, trusted_keys
 from edgeopt_agent.cli.run import MODULES, _Lines
+from edgeopt_agent.systemd import FAILED_START_PAUSE_S
 
 ROOT = Path(__file__).parents[3]
 WITHIN_S = 30
@@ -194,6 +196,17 @@ def test_systemd_hears_when_it_is_ready_alive_and_ending(start, tmp_path):
         while "STOPPING=1" not in heard:
             heard += manager.recv(4096).decode().split("\n")
         assert process.wait(WITHIN_S) == 0
+
+
+@pytest.mark.parametrize(("manager", "waits"), [("", False), ("/no/such/socket", True)])
+def test_a_start_that_fails_is_delayed_where_systemd_starts_the_agent_again(start, tmp_path, manager, waits):
+    begin_s = time.monotonic()
+    process = start("--data-dir", tmp_path / "data", "--tls-cert", tmp_path / "no.pem", NOTIFY_SOCKET=manager)
+    _, said = process.communicate(timeout=WITHIN_S)
+    assert "--tls-key" in said
+    assert process.returncode == 2
+    if waits:
+        assert time.monotonic() - begin_s > FAILED_START_PAUSE_S
 
 
 def test_tokens_are_asked_for_and_never_logged(start, tmp_path):
