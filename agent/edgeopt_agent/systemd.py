@@ -45,7 +45,7 @@ def stopping(status: str = "Finishing what is in flight.") -> bool:
 
 
 def delay_restart() -> None:
-    """Waits where systemd starts the agent again at once: a start that fails each time must not load the device."""
+    """Waits if systemd would start the agent again at once: starts that fail must not load the device."""
     if os.environ.get("NOTIFY_SOCKET"):
         time.sleep(FAILED_START_PAUSE_S)
 
