@@ -128,7 +128,9 @@ def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: 
         if not structure.goes_on_with(piece.translate(None, _NOT_STRUCTURE)):
             raise _misshapen(port, shape, elements)
         try:
-            values = decoder.decode(b"[" + piece.rstrip(b",").translate(None, _BRACKETS) + b"]")
+            if len(piece) < len(text) or structure.nested:
+                piece = b"[" + piece.rstrip(b",").translate(None, _BRACKETS) + b"]"  # noqa: PLW2901
+            values = decoder.decode(piece)
             wide = np.fromiter(values, carrier, len(values))
         except (msgspec.DecodeError, OverflowError):
             raise unfit(port) from None
@@ -167,6 +169,10 @@ class _Structure:
         self._flat_bytes = max(elements, 1) + 1
         self._nested: bytes | None = None
         self._place = 0
+
+    @property
+    def nested(self) -> bool:
+        return self._nested is not None
 
     @property
     def complete(self) -> bool:

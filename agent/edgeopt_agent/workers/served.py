@@ -353,6 +353,8 @@ def _not_finite(feeds: dict[str, NDArray[Any]], results: dict[str, NDArray[Any]]
 def _finite(values: NDArray[Any], pause: Pause = no_pause) -> bool:
     if values.dtype.kind != "f":
         return True
+    if values.size <= _VALUES_A_PIECE:
+        return bool(np.isfinite(values).all())
     flat = values.reshape(-1)
     for start in range(0, flat.size, _VALUES_A_PIECE):
         if start:
