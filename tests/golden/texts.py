@@ -17,19 +17,19 @@ OF_THE_MACHINE = frozenset({"device", "machine", "options", "versions"})
 
 def check_text(place: str, text: str) -> None:
     """Fails if a text differs from its golden file; writes the file instead where golden files are renewed."""
-    golden = _golden(place, text)
+    golden = _golden(place)
     found, kept = text.splitlines(), golden.splitlines()
-    changes = [f"- {line}" for line in kept if line not in found] + [
-        f"+ {line}" for line in found if line not in kept
-    ]
-    assert text == golden, _differs(place, changes or ["The order of lines changed."])
+    changes = [f"- {line}" for line in kept if line not in found]
+    changes += [f"+ {line}" for line in found if line not in kept]
+    if text != golden:
+        _renew_or_fail(place, text, changes or ["The order of lines changed."])
 
 
 def check_record(place: str, record: Any, pinned: str) -> None:
     """The same for the keys and types of a record, and for the values at paths that match `pinned`."""
     text = "\n".join(_lines(record, re.compile(pinned))) + "\n"
-    changes = changed(_parsed(_golden(place, text)), _parsed(text))
-    assert not changes, _differs(place, changes)
+    if changes := changed(_parsed(_golden(place)), _parsed(text)):
+        _renew_or_fail(place, text, changes)
 
 
 def changed(golden: dict[str, str], found: dict[str, str]) -> list[str]:
@@ -42,8 +42,15 @@ def changed(golden: dict[str, str], found: dict[str, str]) -> list[str]:
         if before is None or now is None:
             changes.append(f"+ {path}: {now}" if before is None else f"- {path}: {before}")
         elif VALUE in before or VALUE in now or not _agree(before, now):
-            changes.append(f"{path}: {before} -> {now}")
+            changes.append(f"{path}: {_words(before, now)} -> {_words(now, before)}")
     return changes
+
+
+def _words(text: str, other: str) -> str:
+    """The values that only this text has, where both are lists of values."""
+    (kind, _, values), (_, _, others) = text.partition(VALUE), other.partition(VALUE)
+    only = [each for each in values.split(", ") if each not in others.split(", ")]
+    return text if len(values) < 60 or not others else f"{kind} with {', '.join(only) or 'nothing more'}"
 
 
 def _is_unknown_in(record: dict[str, str], path: str) -> bool:
@@ -59,17 +66,18 @@ def _agree(before: str, now: str) -> bool:
     return not known or not seen or not known.isdisjoint(seen)
 
 
-def _differs(place: str, changes: list[str]) -> str:
-    return "\n".join([f"tests/golden/{place} differs:", *(f"  {line}" for line in changes), HOW])
-
-
-def _golden(place: str, text: str) -> str:
+def _golden(place: str) -> str:
     file = FOLDER / place
-    if os.environ.get(RENEW):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert file.exists(), f"tests/golden/{place} is missing.\n{HOW}"
-    return file.read_text(encoding="utf-8")
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def _renew_or_fail(place: str, text: str, changes: list[str]) -> None:
+    file = FOLDER / place
+    if not os.environ.get(RENEW):
+        differs = f"tests/golden/{place} {'differs' if file.exists() else 'is missing'}:"
+        raise AssertionError("\n".join([differs, *(f"  {line}" for line in changes), HOW]))
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
 
 
 def _parsed(text: str) -> dict[str, str]:

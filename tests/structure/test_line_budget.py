@@ -13,7 +13,7 @@ MOST_BELOW = 300
 BUDGETS = {
     SHARED: 950,
     "edgeopt/hw": 7000,
-    "edgeopt/graph": 16_850,
+    "edgeopt/graph": 16_000,
     "edgeopt/backends": 6150,
     "edgeopt/profiles": 1200,
     "edgeopt/diagram": 1400,
@@ -27,7 +27,7 @@ BUDGETS = {
     "edgeopt/cli": 6450,
     "agent": 13_550,
     "gui": 20_300,
-    "tests": 92_700,
+    "tests": 92_400,
 }
 
 
