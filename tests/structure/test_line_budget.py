@@ -20,14 +20,14 @@ BUDGETS = {
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7900,
     "edgeopt/fleet": 1800,
-    "edgeopt/measure": 10_700,
+    "edgeopt/measure": 10_250,
     "edgeopt/quant": 10_300,
     "edgeopt/search": 7750,
     "edgeopt/commands": 19_250,
     "edgeopt/cli": 6450,
     "agent": 13_550,
     "gui": 20_300,
-    "tests": 92_400,
+    "tests": 92_000,
 }
 
 
