@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb desktop
+.PHONY: help demo test test-fast test-timing test-slow test-all check golden gui agent screenshots man deb desktop
 .PHONY: try-packages sbom clean
 .DEFAULT_GOAL := help
 
@@ -22,6 +22,7 @@ help:
 	@echo 'make test-slow  whole searches, kill waves, sweeps: more than an hour'
 	@echo 'make test-all   all three'
 	@echo 'make check      format, lint, types, licences, structure of the code'
+	@echo 'make golden     renews tests/golden: the help and the records that the commands print'
 	@echo 'make gui        the desktop app (installs Qt)'
 	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
 	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
@@ -69,6 +70,9 @@ check: .venv/.dev
 	@$(PYTHON) packaging/licences.py check
 	@$(PYTHON) packaging/words.py
 	@$(PYTHON) -m pytest -q tests/structure
+
+golden: .venv/.dev
+	@EDGEOPT_RENEW_GOLDEN=1 $(PYTHON) -m pytest -q tests/golden
 
 gui: .venv/.gui
 	@sh packaging/system-packages.sh desktop

@@ -42,8 +42,6 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     """The pass changed something, and where an open dimension is 0 the result may fail or differ."""
     gain: float | None = None
     """How much faster the model became by this pass, where that was measured."""
-    failing_case: str = ""
-    """Where the smallest case that fails was kept, of a pass that changed the results."""
 
 
 Ledger = tuple[LedgerEntry, ...]

@@ -41,17 +41,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A pass that changed the results."""
-
-    guilty: Pass
-    before: "ir.Model"
-    after: "ir.Model"
-    context: PassContext
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Error:
     """How far the outputs are from the source model's."""
 
@@ -67,7 +56,7 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     also: Iterable[str] = (),
     check: "Callable[[ir.Model], str | None] | None" = None,
     measure: "Callable[[ir.Model], Error] | None" = None,
-    keep: Callable[[Failure], str] | None = None,
+    on_failure: Callable[[str], None] | None = None,
     emit: events.Emit = events.ignore,
     passes: Sequence[Pass] | None = None,
     context: PassContext | None = None,
@@ -77,8 +66,8 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     """Applies the passes, unless told the standard ones, to a model that stays as it is.
 
     Structure is checked after every pass. `check` judges the numbers once, at the end; where they are
-    wrong, the guilty passes are found by bisection, rolled back, and the ledger says so; `keep` puts such a
-    case away and says where. `measure` is asked about every pass that changed something.
+    wrong, the guilty passes are found by bisection, rolled back, and the ledger says so; `on_failure` is called
+    with the name of each. `measure` is asked about every pass that changed something.
     """
     context = context or PassContext()
     chosen = select(standard_passes() if passes is None else passes, only, skip, also)
@@ -97,8 +86,10 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
             break
         place = _first_wrong(models, check)
         guilty = next(p for p in chosen if p.name == steps[place - 1].entry.pass_name)
-        failure = Failure(guilty, models[place - 1], models[place], context, check(models[place]) or reason)
-        undone.append(_rolled_back(failure, keep, emit))
+        reason = check(models[place]) or reason
+        if on_failure is not None:
+            on_failure(guilty.name)
+        undone.append(_rolled_back(guilty, node_count(models[place - 1]), reason, emit))
         chosen = tuple(p for p in chosen if p is not guilty)
         steps = _run(chosen, source, before, context, emit, rounds)
     result = _result(source, steps, undone, measure)
@@ -167,20 +158,15 @@ def _with_refusals(step: Step, refused: "dict[str, tuple[Refusal, ...]]") -> Ste
     return replace(step, entry=msgspec.structs.replace(step.entry, refused=last))
 
 
-def _rolled_back(failure: Failure, keep: Callable[[Failure], str] | None, emit: events.Emit) -> LedgerEntry:
-    name, nodes = failure.guilty.name, node_count(failure.before)
-    reason = f"rolled back: it changes the results ({failure.reason})"
-    kept = keep(failure) if keep else ""
-    emit(
-        events.Log("warning", f"The pass '{name}' was {reason}.{f' The case is kept in {kept}.' if kept else ''}")
-    )
+def _rolled_back(guilty: Pass, nodes: int, why: str, emit: events.Emit) -> LedgerEntry:
+    reason = f"rolled back: it changes the results ({why})"
+    emit(events.Log("warning", f"The pass '{guilty.name}' was {reason}."))
     return LedgerEntry(
-        name,
+        guilty.name,
         nodes_before=nodes,
         nodes_after=nodes,
         rolled_back=reason,
-        tolerance_db=failure.guilty.tolerance_db,
-        failing_case=kept,
+        tolerance_db=guilty.tolerance_db,
     )
 
 

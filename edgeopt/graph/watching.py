@@ -1,11 +1,10 @@
-"""Intermediate values: a model that returns more of its values, and a part of a model alone."""
+"""Intermediate values: a model that returns more of its values."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-    from numpy.typing import NDArray
 
 
 def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
@@ -31,25 +30,6 @@ def with_float_outputs(model: "ir.Model") -> "ir.Model":
     values = [value for node in typed.graph for value in node.outputs]
     floats = [value for value in values if value.dtype is not None and value.dtype.is_floating_point()]
     return with_outputs(typed, [str(value.name) for value in floats if value.name])
-
-
-def part_of(
-    model: "ir.Model",
-    inputs: Sequence["ir.Value"],
-    outputs: Sequence["ir.Value"],
-    samples: "Mapping[str, NDArray[Any]]",
-) -> "ir.Model":
-    """The nodes between these values of the main graph as a model; `samples` give the inputs their shapes."""
-    import onnx_ir as ir
-
-    graph = ir.convenience.extract(model.graph, list(inputs), list(outputs))
-    for value in graph.inputs:
-        value.shape = ir.Shape(samples[str(value.name)].shape)
-    for value in graph.outputs:
-        value.shape = None
-    part = ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
-    part.graph.opset_imports.update(model.graph.opset_imports)
-    return part.clone()
 
 
 def values_by_name(model: "ir.Model") -> "dict[str, ir.Value]":

@@ -1,6 +1,6 @@
 """`edgeopt bench`: sides under a duty, and the report."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,6 @@ from edgeopt.hw.device import Unavailable, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest
-from edgeopt.measure.drawing.trace import write_trace
 from edgeopt.measure.duties.cold import run_cold
 from edgeopt.measure.duties.concurrent import run_concurrent
 from edgeopt.measure.duties.paced import run_paced
@@ -75,15 +74,7 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
         report = _without_self_contests(report, prepared.sides)
     if limits.least and isinstance(report, Judged):
         report = msgspec.structs.replace(report, judgement=judge(report, limits))
-    failed = unwritten if unwritten is not None else []
-    if request.trace is not None and isinstance(report, ContestReport):
-        contest_report, trace = report, request.trace
-        _write(lambda: write_trace(contest_report, trace), trace, "timeline", emit, failed)
-    if failed:
-        report = msgspec.structs.replace(report, warnings=(*report.warnings, *failed))
-    if request.save is not None:
-        place, saved = request.save, report
-        _write(lambda: save(saved, place), place, "report", emit, failed)
+    _save(report, request.save, emit, unwritten)
     return report
 
 
@@ -111,13 +102,17 @@ def _on_this_device(report: Report) -> Report:
     return report
 
 
-def _write(write: Callable[[], None], place: Path, what: str, emit: Emit, failed: list[str]) -> None:
+def _save(report: Report | SuiteReport, place: Path | None, emit: Emit, unwritten: list[str] | None) -> None:
     """Minutes of measuring are not lost because a disk is full or a reader went away."""
+    if place is None:
+        return
     try:
-        write()
+        save(report, place)
     except OSError as error:
-        failed.append(f"The {what} could not be written to '{place}': {error.strerror or error}.")
-        emit(Log("warning", failed[-1]))
+        reason = f"The report could not be written to '{place}': {error.strerror or error}."
+        if unwritten is not None:
+            unwritten.append(reason)
+        emit(Log("warning", reason))
 
 
 def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str] | None = None) -> SuiteReport:
@@ -125,16 +120,14 @@ def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str]
     check(request)
     _check_places(request)
     refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
-    if request.duty != "steady" or request.concurrency or request.processes or request.sweep or request.trace:
+    if request.duty != "steady" or request.concurrency or request.processes or request.sweep:
         raise UsageError(
             "--suite only measures steady, interleaved contests.",
-            "Leave out --duty, --sweep, --trace and similar options.",
+            "Leave out --duty, --sweep and similar options.",
         )
     plain = msgspec.structs.replace(request, save=None, suite=None)
     found = suite(folder, plain, _contest_of, emit)
-    if request.save is not None:
-        place = request.save
-        _write(lambda: save(found, place), place, "report", emit, unwritten if unwritten is not None else [])
+    _save(found, request.save, emit, unwritten)
     return found
 
 
@@ -145,9 +138,8 @@ def _contest_of(request: Request, emit: Emit) -> ContestReport:
 
 
 def _check_places(request: Request) -> None:
-    for path, what in ((request.save, "The report"), (request.trace, "The timeline")):
-        if path is not None:
-            check_place(path, what)
+    if request.save is not None:
+        check_place(request.save, "The report")
 
 
 def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) -> Report:

@@ -104,7 +104,6 @@ class Request(msgspec.Struct, frozen=True):
         Path | None, option("Folder of models to measure; NAME.npz holds the data of NAME.onnx.", metavar="FOLDER")
     ] = None
     counters: Annotated[bool, option("Count cache misses and other hardware events.")] = False
-    trace: Annotated[Path | None, option("Timeline to write, for Perfetto.", metavar="FILE")] = None
     save: Annotated[Path | None, option("Report to write, for `edgeopt bench compare`.", metavar="FILE")] = None
     max_slowdown: Annotated[
         str | None,
@@ -209,7 +208,6 @@ class Wishes(TypedDict, total=False):
     strict: bool
     custom_ops: Iterable[str | Path]
     counters: bool
-    trace: str | Path | None
     save: str | Path | None
     max_slowdown: float | str | None
     min_speedup: float | str | None
@@ -293,8 +291,6 @@ def check(request: Request) -> None:
         raise UsageError(f"{special[0]} and {special[1]} exclude each other.", "Measure one after the other.")
     if request.sweep is not None and (request.against or request.baseline_command):
         raise UsageError("--sweep measures one side with several values.", "Leave out --against.")
-    if special and request.trace is not None:
-        raise UsageError(f"--trace is for an interleaved contest, not for {special[0]}.", "Leave one of them out.")
 
 
 def levels(text: str | None, flag: str) -> tuple[int, ...]:

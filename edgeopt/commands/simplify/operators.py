@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.analysis import Analysis
 
 Config = Mapping[str, Any]
-_NOT_SET = frozenset({"model", "out", "ledger", "keep_failing", "shape", "no_verify"})
+_NOT_SET = frozenset({"model", "out", "ledger", "shape", "no_verify"})
 SETTABLE = (*(name for name in Request.__struct_fields__ if name not in _NOT_SET), "shapes", "verify")
 """Options of `edgeopt simplify`; `shapes` are sizes by input, `verify` is the contrary of `--no-verify`."""
 

@@ -51,12 +51,6 @@ class Request(msgspec.Struct, frozen=True):
         Path | None,
         option("File for the ledger: each pass, applied or not, with the reason.", metavar="FILE.json"),
     ] = None
-    keep_failing: Annotated[
-        Path | None,
-        option(
-            "Folder for inputs on which a pass changed the results (default: next to the result).", metavar="DIR"
-        ),
-    ] = None
     no_verify: Annotated[bool, option("Do not run the models to prove the result.")] = False
 
     @property

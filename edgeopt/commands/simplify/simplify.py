@@ -152,9 +152,7 @@ def _rewritten(
     emit: events.Emit,
 ) -> "PipelineResult":
     from edgeopt.graph.pipeline import run_pipeline
-    from edgeopt.measure.exactness.failing_case import keep_case
 
-    cases = request.keep_failing or request.out.absolute().parent
     return run_pipeline(
         model,
         only=request.only,
@@ -162,7 +160,6 @@ def _rewritten(
         also=requested(request),
         check=check.why_wrong if check else None,
         measure=check.error if check and request.bisect else None,
-        keep=(lambda failure: keep_case(failure, check, cases)) if check else None,
         emit=emit,
         passes=passes,
         context=context,

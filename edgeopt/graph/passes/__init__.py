@@ -5,7 +5,7 @@
 | `cleaning/` | take away what has no effect on the results, and bring a model into common form |
 | `algebra/`  | compute the same with fewer or cheaper operators                                |
 | `fusion/`   | several nodes become the one operator that they spell out                       |
-| `layout/`   | the order of dimensions, and the order of nodes                                 |
+| `layout/`   | the order of dimensions                                                         |
 
 `knowledge/` holds facts about operators that several passes use.
 """
@@ -31,13 +31,9 @@ ORDER = (
     "fusion/softmax",
     "fusion/layer-normalization",
     "fusion/rms-normalization",
-    "fusion/rotary-embedding",
     "fusion/gelu",
-    "fusion/swish",
     "fusion/hard-swish",
-    "fusion/mish",
     "fusion/attention",
-    "fusion/joined-products",
     "algebra/rewrite-patterns",
     "layout/picture-order",
     "layout/transposes",
@@ -46,7 +42,6 @@ ORDER = (
     "fusion/pad-into-pool",
     "fusion/focus-into-conv",
     "fusion/parallel-convs",
-    "algebra/transpose-into-gemm",
     "fusion/matmul-add-to-gemm",
     "algebra/global-pooling",
     "algebra/operator-forms",
@@ -55,7 +50,6 @@ ORDER = (
     "cleaning/skip-padding",
     "cleaning/dead-nodes",
     "cleaning/deduplicate-weights",
-    "layout/memory-order",
     "cleaning/strip-metadata",
 )
 NAMES = tuple(place.rpartition("/")[2] for place in ORDER)

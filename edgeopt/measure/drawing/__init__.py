@@ -1,1 +1,1 @@
-"""Reports as pictures: charts for a terminal, timelines for Perfetto."""
+"""Reports as charts for a terminal."""

@@ -106,8 +106,6 @@ class SourceCheck:
     """What rounding does to the source is asked of it; None: answers that are not close are wrong."""
     seen: "list[Seen]" = field(default_factory=list)
     """The answers of the model that ran last."""
-    failing: "list[Mapping[str, Any]]" = field(default_factory=list)
-    """The sample that showed last that a model is wrong."""
     folder: "tempfile.TemporaryDirectory[str]" = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
     )
@@ -252,7 +250,6 @@ class SourceCheck:
             not_compared=[],
             wrong_in=[],
             seen=[],
-            failing=[],
             floor_db=min(self.floor_db, agreement.snr_db - 20 * math.log10(TIMES)),
             ordinary=tuple(Answered(one.case, answer, judged=one.answer) for one, answer in ordinary),
             regimes=tuple(replace(one, judged=judged[id(one.case)]) for one in known),
@@ -326,7 +323,6 @@ class SourceCheck:
         return self.why_wrong(again) is None
 
     def _why_wrong_here(self, model_ir: "ir.Model") -> str | None:
-        self.failing.clear()
         try:
             seen = self._seen(model_ir)
         except DiskFullError:
@@ -360,7 +356,6 @@ class SourceCheck:
         if found is None:
             return None
         one, said = found
-        self.failing[:] = [one.case.feeds]
         where = f"on inputs of the kind '{one.case.regime}'" if one.case.regime else "on ordinary samples"
         return f"{where} {said}"
 

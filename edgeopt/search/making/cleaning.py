@@ -12,9 +12,8 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import Pass
 from edgeopt.graph.passes.cleaning import skip_padding
-from edgeopt.graph.pipeline import ROUNDS, Failure, run_pipeline
+from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.measure.apart import Apart
-from edgeopt.measure.exactness.failing_case import keep_case
 from edgeopt.measure.exactness.given import source_file, taken_inputs
 from edgeopt.measure.exactness.padded_cases import padded_cases
 from edgeopt.measure.exactness.proof import Source, SourceCheck
@@ -62,10 +61,9 @@ def proved(
         check.prove_in(tuple(one for one in others if runs_in(one.name, task.backends)))
         wrong_in: dict[str, str] = {}
 
-        def keep(failure: Failure) -> str:
+        def note_where(guilty: str) -> None:
             for other in check.wrong_in:
-                wrong_in[failure.guilty.name] = other.backend.name
-            return keep_case(failure, check, task.out.parent)
+                wrong_in[guilty] = other.backend.name
 
         result = run_pipeline(
             model,
@@ -73,7 +71,7 @@ def proved(
             passes=passes,
             rounds=rounds,
             check=check.why_wrong,
-            keep=keep,
+            on_failure=note_where,
         )
     if changed(result.ledger):
         save(result.model_ir, task.out)

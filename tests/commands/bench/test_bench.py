@@ -1,5 +1,3 @@
-import gzip
-import json
 import shlex
 import shutil
 import sys
@@ -36,7 +34,6 @@ def test_a_bundle_against_its_model(conv_bundle, conv_model, tmp_path):
         (str(conv_model),),
         rounds=6,
         save=tmp_path / "run.json",
-        trace=tmp_path / "run.trace.json.gz",
     )
     found = bench(request, said.append)
     assert [side.name for side in found.sides] == ["conv.edgeopt", "conv.onnx"]
@@ -55,8 +52,6 @@ def test_a_bundle_against_its_model(conv_bundle, conv_model, tmp_path):
     phases = [event.phase for event in said if isinstance(event, Progress)]
     assert "loading" not in phases[phases.index("measuring") :]
     assert read_saved(tmp_path / "run.json") == found
-    with gzip.open(tmp_path / "run.trace.json.gz") as file:
-        assert json.load(file)["traceEvents"]
 
 
 def test_the_same_model_with_another_backend_and_with_options(conv_model):
@@ -111,18 +106,10 @@ def test_a_program_by_the_same_rules(null_model, data, tmp_path):
 def test_what_cannot_be_written_loses_nothing_else(null_model, data, tmp_path):
     model, said, unwritten = str(null_model("plain", latency_ms=1)), [], []
     full = Path("/dev/full")  # takes nothing, as a full disk does
-    request = Request(model, data=data, rounds=6, trace=full, save=tmp_path / "run.json")
-    found = bench(request, said.append, unwritten)
-    assert found.sides[0].figures is not None
-    assert unwritten == ["The timeline could not be written to '/dev/full': No space left on device."]
-    assert read_saved(tmp_path / "run.json") == found
-    assert unwritten[0] in found.warnings
-    unwritten.clear()
-    request = Request(model, data=data, rounds=6, trace=tmp_path / "run.trace.json", save=full)
+    request = Request(model, data=data, rounds=6, save=full)
     assert bench(request, said.append, unwritten).sides[0].figures is not None
     assert unwritten == ["The report could not be written to '/dev/full': No space left on device."]
-    assert json.loads((tmp_path / "run.trace.json").read_bytes())["traceEvents"]
-    assert [event.level for event in said if isinstance(event, Log)].count("warning") == 2
+    assert [event.level for event in said if isinstance(event, Log)].count("warning") == 1
 
 
 def test_strict_fails_where_something_falls_back(null_model, data):

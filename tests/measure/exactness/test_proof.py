@@ -41,7 +41,6 @@ def test_an_epsilon_that_only_quiet_inputs_reach_is_missed(prove):
     check, wrong, ordinary_db = prove(LOGARITHM, WITHOUT_EPSILON, **WEIGHTS)
     assert "on inputs of the kind 'silence' the output 'y' has -inf where the source has -230" in wrong
     assert ordinary_db > check.floor_db  # the samples alone would have let it pass
-    assert not check.failing[0]["x"].any()
 
 
 def test_the_source_is_loaded_once(write_model):

@@ -1,12 +1,19 @@
 """GELUs and sigmoid gates in the forms that ONNX Runtime has kernels for, with the bias before them."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant
+from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op
 from edgeopt.graph.passes.fusion.gelu import find_gelu
-from edgeopt.graph.passes.fusion.swish import find_swish
-from edgeopt.graph.passes.knowledge.matching import Found, fuse, operands, producer
+from edgeopt.graph.passes.knowledge.matching import (
+    Found,
+    downstream,
+    fuse,
+    operands,
+    polynomial,
+    producer,
+    upstream,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -35,11 +42,21 @@ def _gelu(node: "ir.Node") -> Found | None:
 
 
 def _gate(node: "ir.Node") -> Found | None:
-    found = find_swish(node)
-    if found is None:
+    """The product of a Sigmoid and what goes into it."""
+    if not is_op(node, "Sigmoid") or node.inputs[0] is None:
         return None
-    attributes: dict[str, Any] = {"alpha": found.attributes["alpha"]}
-    return replace(found, operator="QuickGelu", domain=DOMAIN, opset=0, attributes=attributes)
+    gate = node.outputs[0]
+    for x in upstream(node.inputs[0], 1):
+        inner = polynomial(node.inputs[0], (x,))
+        alpha = inner.terms.get((1,)) if inner is not None else None
+        if inner is None or alpha is None or not inner.equals({(1,): alpha}, x):
+            continue
+        for root in downstream(gate, 1):
+            whole = polynomial(root.outputs[0], (x, gate), 1)
+            if whole is not None and whole.equals({(1, 1): 1.0}, x):
+                nodes = (node, *whole.nodes, *inner.nodes)
+                return Found(root, nodes, "QuickGelu", (x,), {"alpha": alpha}, domain=DOMAIN)
+    return None
 
 
 def apply_gelu(model: "ir.Model", context: PassContext) -> PassResult:

@@ -4,44 +4,14 @@ from typing import Any
 
 import msgspec
 
-from edgeopt.search.outcome import Candidate
+from edgeopt.commands.predict.records import Ahead
 
 
-class Latency(msgspec.Struct, frozen=True):
-    predicted_ms: float | None = None
-
-
-class Planned(msgspec.Struct, frozen=True):
-    candidate: Candidate
-    status: str
-    reason: str
-    latency: Latency | None = None
-    accuracy_db: float | None = None
-
-    @property
-    def predicted_ms(self) -> float | None:
-        return self.latency.predicted_ms if self.latency is not None else None
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """What the page reads of `edgeopt.commands.predict.records.Ahead`."""
-
-    bundle: str
-    device: str
-    target: str
-    summary: str
-    basis: str
-    candidates: tuple[Planned, ...]
-    finish: tuple[str, ...] = ()
-    speedup: float | None = None
-    warnings: tuple[str, ...] = ()
-
-
-def read_plan(data: dict[str, Any]) -> Plan:
+def read_plan(data: dict[str, Any]) -> Ahead:
     """Raises `msgspec.ValidationError` for what is no plan."""
-    return msgspec.convert(data, Plan)
+    return msgspec.convert(data, Ahead)
 
 
-def story(plan: Plan) -> str:
+def story(plan: Ahead) -> str:
     """Its basis, notes, path and next steps: a line each."""
     return "\n".join([plan.basis, *plan.warnings, f"The bundle is {plan.bundle}.", *plan.finish])

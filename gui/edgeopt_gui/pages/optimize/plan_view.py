@@ -12,7 +12,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 if TYPE_CHECKING:
-    from edgeopt_gui.pages.optimize.plan import Plan, Planned
+    from edgeopt.commands.predict.records import Ahead, Planned
 
 _MARKS = {"chosen": "★ chosen", "baseline": "your model", "below the floor": "▼ below the floor"}
 
@@ -20,6 +20,10 @@ _MARKS = {"chosen": "★ chosen", "baseline": "your model", "below the floor": "
 def _why(row: "Planned") -> str:
     mark = _MARKS.get(row.status, "")
     return ": ".join(part for part in (mark, row.reason) if part)
+
+
+def _predicted_ms(row: "Planned") -> float | None:
+    return row.latency.predicted_ms if row.latency is not None else None
 
 
 def _look(row: "Planned") -> Look:
@@ -39,7 +43,7 @@ class PlanView(QWidget):
         self.story = quiet(selectable(QLabel()))
         columns: tuple[Column[Planned], ...] = (
             Column("Candidate", lambda r: r.candidate.name, lambda r: short_name(r.candidate.name)),
-            Column("Predicted", lambda r: r.predicted_ms, lambda r: milliseconds(r.predicted_ms), "right"),
+            Column("Predicted", _predicted_ms, lambda r: milliseconds(_predicted_ms(r)), "right"),
             Column("Accuracy", lambda r: r.accuracy_db, lambda r: accuracy(r.accuracy_db), "right"),
             Column("Why", _why, tip=_why, stretch=True),
         )
@@ -62,12 +66,12 @@ class PlanView(QWidget):
         self.summary.setText(f"From {record}. Nothing is measured here.")
         self._fill(None)
 
-    def set(self, plan: "Plan") -> None:
+    def set(self, plan: "Ahead") -> None:
         self.headline.setText(f"Planned for {plan.device}")
         self.summary.setText(plan.summary)
         self._fill(plan)
 
-    def _fill(self, plan: "Plan | None") -> None:
+    def _fill(self, plan: "Ahead | None") -> None:
         self.story.setText(slow("edgeopt_gui.pages.optimize.plan").story(plan) if plan is not None else "")
         self.records.set_rows(plan.candidates if plan is not None else ())
         self.table.setVisible(plan is not None)

@@ -2,17 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from edgeopt import units
 from edgeopt.graph.accuracy import EQUAL_DB
-from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.graph.weak_samples import Tail
 from edgeopt.search.objectives import OBJECTIVES
-from edgeopt.search.outcome import CURRENT, Candidate
+from edgeopt.search.outcome import CURRENT, Candidate, Status, VariantReport
 from edgeopt.units import count
 from edgeopt_gui.pages.optimize.choices import LATENCY
 from edgeopt_gui.pages.optimize.words import accuracy, ago, change, memory, milliseconds, short_name, times
@@ -34,18 +33,9 @@ class Memory(msgspec.Struct, frozen=True):
     peak_bytes: int | None = None
 
 
-class Variant(msgspec.Struct, frozen=True):
-    name: str
-    title: str
-    failure: str | None = None
-    ledger: tuple[LedgerEntry, ...] = ()
-    backends: tuple[str, ...] = ()
-    """Those that it was made for alone; empty: all that read it."""
-
-
 class Report(msgspec.Struct, frozen=True):
     candidate: Candidate
-    status: Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
+    status: Status
     reason: str
     speedup: Interval | None = None
     latency_ms: float | None = None
@@ -108,7 +98,7 @@ class Result(msgspec.Struct, frozen=True):
     winner: Candidate
     baseline: Candidate
     proof: Proof
-    variants: tuple[Variant, ...]
+    variants: tuple[VariantReport, ...]
     candidates: tuple[Report, ...]
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
