@@ -108,7 +108,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
     silent_call_s: float = 5.0
-    """A gRPC call without its message for this long gives way to others; one that takes no tensors ends."""
+    """A gRPC call ends when nothing of its message has come for this long."""
     stream_idle_s: float = 60.0
     """A gRPC stream without a request for this long ends."""
     otlp_endpoint: str = ""

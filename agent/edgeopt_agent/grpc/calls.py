@@ -1,15 +1,15 @@
 """One call: who may make it, its messages within limits, and errors as gRPC's codes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import NoReturn, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from edgeopt.hw.freed_memory import give_back
-from edgeopt_agent.grpc.places import Places, client_of
+from edgeopt_agent.grpc.places import Places, Reader, ReadLimits, client_of
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.plain import GIVE_BACK_AFTER_S, WORTH_GIVING_BACK_BYTES
 from edgeopt_agent.settings import Settings
@@ -19,10 +19,11 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
 from edgeopt_agent.workers.router import QueueFullError
 
-MOST_READ_BYTES = 512 << 20
-"""What messages that are on their way may take, if each has the most bytes that one may have."""
+MOST_SLOW_BYTES = 256 << 20
+"""What messages may take that do not come at once."""
+_PLACES = 16
+_SLOW_EACH = 16
 _HEALTH_PLACES = 4
-_HEALTH_YIELDS_AFTER_S = 1.0
 _MOST_SMALL_BYTES = 1 << 16
 """Of a message that the agent itself reads, in its event loop."""
 ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
@@ -45,6 +46,7 @@ _SERVER_FAULTS = frozenset({
     grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DATA_LOSS,
 })  # fmt: skip
 """Those by which a server's span counts as failed in the semantic conventions."""
+_NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
 class Context(Protocol):
@@ -62,6 +64,56 @@ class Context(Protocol):
     async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn: ...
 
 
+class Call:
+    """A call with one request; its work is a task of its own, which continues when the client is gone.
+
+    gRPC's library must not lose a read in the middle, and a request that hangs its worker has to be noticed by its
+    own time limit, even where the client's was shorter.
+    """
+
+    __slots__ = ("_outcome", "_working", "context", "peer", "reader")
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.peer = context.peer()
+        self.reader: Reader | None = None
+        """Set while the request is awaited."""
+        self._outcome: asyncio.Future[bytes | RequestError] | None = None
+        """None when nobody waits for it."""
+
+    async def result(self, work: Coroutine[Any, Any, bytes]) -> bytes:
+        """What the work gives, or the RequestError with which it ends or is given up."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[bytes | RequestError] = loop.create_future()
+        self._outcome = outcome
+        self._working = loop.create_task(self._finish(work))
+        try:
+            found = await outcome
+        finally:
+            self._outcome = None
+        if isinstance(found, RequestError):
+            raise found
+        return found
+
+    async def _finish(self, work: Coroutine[Any, Any, bytes]) -> None:
+        try:
+            found = await work
+        except RequestError as error:
+            # It refers to the frames that it came through, and so to the request.
+            error.__context__ = error.__traceback__ = None
+            self.end(error)
+        except Exception as error:  # noqa: BLE001 - raised where the call is answered
+            if self._outcome is not None and not self._outcome.done():
+                self._outcome.set_exception(error)
+        else:
+            self.end(found)
+
+    def end(self, found: bytes | RequestError) -> None:
+        """Answers the call, if nothing has yet."""
+        if self._outcome is not None and not self._outcome.done():
+            self._outcome.set_result(found)
+
+
 class Calls:
     def __init__(
         self, settings: Settings, access: Access, trust: Callable[[], str], tracer: Tracer | None = None
@@ -73,29 +125,40 @@ class Calls:
         self._trust = trust
         self._tracer = tracer
         self._ipv4_only = settings.host == ALL_OF_IPV4
-        most = min(max(2, MOST_READ_BYTES // max(1, settings.max_body_bytes)), settings.queue_length)
-        self._places = Places(most, settings.silent_call_s)
         self._trim: asyncio.TimerHandle | None = None
-        self._health = Places(_HEALTH_PLACES, min(_HEALTH_YIELDS_AFTER_S, settings.silent_call_s))
+        most = max(MOST_SLOW_BYTES, settings.max_body_bytes), settings.max_body_bytes, _SLOW_EACH
+        self._places = Places(ReadLimits(min(_PLACES, settings.queue_length), *most, settings.silent_call_s))
+        self._health = Places(ReadLimits(_HEALTH_PLACES, *most, settings.silent_call_s))
 
-    async def answered(self, context: Context, role: Role, work: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def answered(
+        self,
+        context: Context,
+        role: Role,
+        work: Callable[[Call, RequestSpan | None], Coroutine[Any, Any, bytes]],
+        span: str = "",
+    ) -> bytes:
         """What the work gives; the token is checked first, before anything of the request is read."""
+        call = Call(context)
         try:
-            self.admit(context, role)
-            return await work()
+            self.admit(context, call.peer, role)
+            with self.traced(span, context) as begun:
+                return await call.result(work(call, begun))
         except RequestError as error:
             code, sentence = code_of(error), error.sentence
+        except asyncio.CancelledError:
+            if call.reader is not None:
+                call.reader.stop_waiting()
+            raise
         # Behind the handler: the library keeps the exception that this raises, and with its context the request.
         return await context.abort(code, sentence)
 
-    def admit(self, context: Context, role: Role) -> None:
+    def admit(self, context: Context, peer: str, role: Role) -> None:
         """The start of a call: its answer tells the trust. Raises RequestError as `check` does."""
         context.set_trailing_metadata((("edgeopt-trust", self._trust()),))
-        self.check(context, role)
+        self.check(context, peer, role)
 
-    def check(self, context: Context, role: Role) -> None:
-        """Raises RequestError where the call's token does not suffice."""
-        peer = context.peer()
+    def check(self, context: Context, peer: str, role: Role) -> None:
+        """Raises RequestError where the client may not ask for this."""
         if self._ipv4_only and peer.startswith("ipv6:"):
             # The library takes this host for all addresses, where HTTP listens on those of IPv4 alone.
             raise RequestError(403, "The agent listens on IPv4 only; use --host :: for IPv6.")
@@ -104,18 +167,25 @@ class Calls:
         if refused is not None:
             raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
 
-    async def read(self, context: Context, *, small: bool = False, health: bool = False) -> bytes:
+    async def read(self, call: Call, *, small: bool = False, health: bool = False) -> bytes:
         """The one message of a call; raises RequestError where it does not come in time."""
-        settings, peer = self._settings, context.peer()
+        settings = self._settings
         limit_s = min(settings.silent_call_s, settings.body_timeout_s) if small else settings.body_timeout_s
         places = self._health if health else self._places
+        reader = call.reader = places.enter(call.peer, limit_s, call.end)
         try:
-            async with asyncio.timeout(limit_s) as scope, places.place(client_of(peer), peer, scope):
-                message = await outliving(context.read())
-        except TimeoutError:
-            raise RequestError(408, "The request did not arrive in time.") from None
+            if reader.turn is not None:
+                await reader.turn
+                if reader.error is not None:
+                    raise reader.error
+            message = await call.context.read()
+        finally:
+            call.reader = None
+            places.leave(reader)
         if not isinstance(message, bytes):
             raise RequestError(400, "The call contains no request.")
+        if reader.error is not None:
+            raise reader.error
         if len(message) > WORTH_GIVING_BACK_BYTES and self._trim is None:
             self._trim = asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, self._return_to_system)
         return message
@@ -123,19 +193,20 @@ class Calls:
     def _return_to_system(self) -> None:
         """Messages come in pieces so small that the C library keeps their memory."""
         self._trim = None
-        give_back()
+        # Tens of milliseconds, for which other calls would wait.
+        asyncio.get_running_loop().run_in_executor(None, give_back)
 
-    @contextmanager
-    def traced(self, name: str, context: Context) -> Iterator[RequestSpan | None]:
+    def traced(self, name: str, context: Context) -> AbstractContextManager[RequestSpan | None]:
         """The span of one request, ended with it; None where it is not recorded."""
-        if self._tracer is None:
-            yield None
-            return
+        if self._tracer is None or not name:
+            return _NO_SPAN
         traceparents = [value for key, value in context.invocation_metadata() or () if key == "traceparent"]
         span = self._tracer.begin(name, traceparents)
-        if span is None:
-            yield None
-            return
+        return _NO_SPAN if span is None else self._recorded(name, span)
+
+    @staticmethod
+    @contextmanager
+    def _recorded(name: str, span: RequestSpan) -> Iterator[RequestSpan]:
         service, _, method = name.partition("/")
         span.attributes |= {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
         code = grpc.StatusCode.OK

@@ -7,13 +7,14 @@ from typing import Any
 
 import grpc
 
-from edgeopt_agent.grpc.calls import Calls, Context, code_of, outliving, parsed
+from edgeopt_agent.grpc.calls import Call, Calls, Context, code_of, outliving, parsed
 from edgeopt_agent.grpc.places import client_of
 from edgeopt_agent.telemetry.tracing import RequestSpan
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
 from edgeopt_agent.v2.wire import Target, bytes_field, read_target
+from edgeopt_agent.workers.channel import Body
 from edgeopt_agent.workers.frames import PROTOBUF
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import QueueFullError
@@ -75,8 +76,8 @@ def _small_method(
     name: str, answer: Callable[[Any], Document | Awaitable[Document]], calls: Calls
 ) -> grpc.RpcMethodHandler:
     async def method(_requests: object, context: Context) -> bytes:
-        async def work() -> bytes:
-            message = await calls.read(context, small=True, health=name in _HEALTH)
+        async def work(call: Call, _span: RequestSpan | None) -> bytes:
+            message = await calls.read(call, small=True, health=name in _HEALTH)
             found = answer(parsed(f"{name}Request", message))
             document = await found if isinstance(found, Awaitable) else found
             response: bytes = message_class(f"{name}Response")(**document).SerializeToString()
@@ -90,30 +91,28 @@ def _small_method(
 
 
 def _infer_method(models: Models, calls: Calls) -> Callable[[object, Context], Awaitable[bytes]]:
-    async def method(_requests: object, context: Context) -> bytes:
-        async def work() -> bytes:
-            with calls.traced(f"{SERVICE}/ModelInfer", context) as span:
-                message = await calls.read(context)
-                return await _infer(models, read_target(message), message, span)
+    async def work(call: Call, span: RequestSpan | None) -> bytes:
+        message = await calls.read(call)
+        return bytes(await _infer(models, read_target(message), message, span))
 
-        return await calls.answered(context, "infer", work)
+    async def method(_requests: object, context: Context) -> bytes:
+        return await calls.answered(context, "infer", work, f"{SERVICE}/ModelInfer")
 
     return method
 
 
-async def _infer(models: Models, target: Target, message: bytes, span: RequestSpan | None) -> bytes:
+async def _infer(models: Models, target: Target, message: bytes, span: RequestSpan | None) -> Body:
     """The response as the worker wrote it; the agent reads neither of the two messages."""
     if span is not None:
         span.asked(target.model_name, target.model_version, len(message))
-    asked = models.of(target.model_name).infer(
+    answer = await models.of(target.model_name).infer(
         target.model_name, target.model_version or None, message, encoding=PROTOBUF
     )
-    answer = await outliving(asked)
     if span is not None:
         span.answered(answer)
     if answer.status != 200:
         raise RequestError(answer.status, answer.reason())
-    return bytes(answer.body)
+    return answer.body
 
 
 def _stream_method(
@@ -141,22 +140,23 @@ def _stream_method(
 
     async def answers(context: Context, stream: _Stream) -> AsyncIterator[bytes]:
         while (message := await next_message(context, stream)) is not None:
-            calls.check(context, "infer")  # the token may have been removed since the last one
+            calls.check(context, context.peer(), "infer")  # the token may have been removed since the last one
             target = Target("", "", "")
             try:
                 with calls.traced(f"{SERVICE}/ModelStreamInfer", context) as span:
                     target = read_target(message)
-                    response = await _infer(models, target, message, span)
+                    response = await outliving(_infer(models, target, message, span))
             except RequestError as error:
                 failed = {"error_message": error.sentence, "infer_response": {"id": target.id}}
                 yield message_class("ModelStreamInferResponse")(**failed).SerializeToString()
             else:
-                yield bytes_field(_INFER_RESPONSE, len(response)) + response
+                yield b"".join((bytes_field(_INFER_RESPONSE, len(response)), response))
 
     async def method(_requests: object, context: Context) -> AsyncIterator[bytes]:
-        stream = _Stream(client_of(context.peer()))
+        peer = context.peer()
+        stream = _Stream(client_of(peer))
         try:
-            calls.admit(context, "infer")
+            calls.admit(context, peer, "infer")
             _admit_stream(stream, streams, calls.silent_call_s)
             async for answer in answers(context, stream):
                 yield answer
@@ -211,7 +211,7 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]  # the library has
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         async def method(_requests: object, context: Context) -> bytes:
-            async def work() -> bytes:
+            async def work(_call: Call, _span: RequestSpan | None) -> bytes:
                 called = details.method[:80]
                 raise RequestError(
                     501, f"This agent has no method '{called}'. docs/agent.md lists those of {SERVICE}."

@@ -1,138 +1,185 @@
-"""Who may read a message: the size of one is not known before it has arrived, so each takes a place."""
+"""Which calls may read their message: its size is not known before it has arrived."""
 
 import asyncio
-import os
-import socket
-import struct
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import unquote
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-_SLOWEST_BYTES_PER_S = 64 << 10
-_TCP_INFO = struct.Struct("=128xQ")
-"""`tcpi_bytes_received` in `struct tcp_info` of linux/tcp.h."""
-_MAPPED = "::ffff:"
+from edgeopt_agent.grpc.received import ReceivedBytes, address_and_port
+from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.router import QueueFullError
+
+QUICK_S = 0.25
+"""A message that has not come by then is slow: it needs no place, and what its connection receives is counted."""
+_NOTHING_BYTES = 1 << 10
+"""Pings and window updates come on a connection whose calls are silent too."""
 
 
 @dataclass(eq=False, slots=True)
-class _Reader:
+class Reader:
+    """A call that waits for its message."""
+
     address: str
     connection: str
-    scope: asyncio.Timeout
-    turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    give_up: Callable[[RequestError], None]
+    """Ends the call before its message has come."""
+    end_s: float
+    """When it has waited as long as it may."""
     since_s: float = 0.0
-    """Since when it has its place, or was last seen to receive."""
+    """Since when it reads, or waits for that."""
+    turn: asyncio.Future[None] | None = None
+    """Done when it may read; None where it need not wait."""
+    error: RequestError | None = None
+    """Why it was given up."""
     seen: tuple[float, int] | None = None
-    """When others first waited, and what its connection had received by then."""
+    """When it was last seen to receive, and what its connection had received by then."""
+    first_bytes: int = 0
+    """What its connection had received when it became slow."""
+
+    def stop_waiting(self) -> None:
+        """Its client is gone: it need not read; a read that has begun ends by itself."""
+        if self.turn is not None and not self.turn.done():
+            self.error = RequestError(408, "The client ended the call.")
+            self.turn.set_result(None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    places: int
+    """For messages that come at once; half of them for one connection."""
+    most_bytes: int
+    """What slow messages may take, all together."""
+    message_bytes: int
+    """What one may take."""
+    slow_each: int
+    """Slow messages of one connection."""
+    silent_s: float
 
 
 class Places:
-    """At most half of the places go to one connection; long waits for a message give way to others."""
+    """Messages that come at once take places in turn; slow ones share a number of bytes."""
 
-    def __init__(
-        self, most: int, yields_after_s: float, received: Callable[[str], int | None] | None = None
-    ) -> None:
-        self._received = received or received_bytes
-        self._most = most
-        self._most_each = max(1, most // 2)
-        self._yields_after_s = yields_after_s
-        self._held: list[_Reader] = []
-        self._waiting: list[_Reader] = []
+    def __init__(self, limits: ReadLimits, received: Callable[[set[str]], dict[str, int]] | None = None) -> None:
+        self._limits = limits
+        self._most_each = max(1, limits.places // 2)
+        self._received = received or ReceivedBytes()
+        self._quick: dict[Reader, None] = {}
+        self._slow: dict[Reader, None] = {}
+        self._waiting: dict[str, dict[Reader, None]] = {}
+        """By connection, in the order of their coming."""
         self._timer: asyncio.TimerHandle | None = None
 
-    @asynccontextmanager
-    async def place(self, address: str, connection: str, scope: asyncio.Timeout) -> AsyncIterator[None]:
-        """Waits for a place; the scope ends, as if its time were over, when the place goes to another call."""
-        reader = _Reader(address, connection, scope)
-        self._waiting.append(reader)
-        self._assign()
-        try:
-            await reader.turn
-            yield
-        finally:
-            for readers in (self._held, self._waiting):
-                if reader in readers:
-                    readers.remove(reader)
-            self._assign()
+    def enter(self, connection: str, limit_s: float, give_up: Callable[[RequestError], None]) -> Reader:
+        """A call that wants to read; it may when its `turn` has come, and leaves when it has read."""
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        reader = Reader(client_of(connection), connection, give_up, now_s + limit_s, now_s)
+        if not self._waiting and self._fits(connection):
+            self._quick[reader] = None
+        else:
+            reader.turn = loop.create_future()
+            self._waiting.setdefault(connection, {})[reader] = None
+            self._assign(now_s)
+        if self._timer is None:
+            self._timer = loop.call_later(min(QUICK_S, limit_s), self._look)
+        return reader
 
-    def _assign(self) -> None:
-        now_s = asyncio.get_running_loop().time()
-        # Clients with the fewest places first, and in the order of their coming.
-        for reader in sorted(self._waiting, key=self._share):
-            own = [each for each in self._held if each.connection == reader.connection]
-            others: Sequence[_Reader] = own if len(own) >= self._most_each else self._held
-            if others is own or len(self._held) >= self._most:
-                late = [each for each in others if self._is_silent(each, now_s)]
-                if not late:
-                    continue
-                loser = max(late, key=lambda each: (*self._share(each), now_s - each.since_s))
-                self._held.remove(loser)
-                if not loser.scope.expired():
-                    loser.scope.reschedule(now_s)
-            self._waiting.remove(reader)
-            self._held.append(reader)
-            reader.since_s = now_s
-            if not reader.turn.done():
-                reader.turn.set_result(None)
-        self._look_again(now_s)
-
-    def _is_silent(self, reader: _Reader, now_s: float) -> bool:
-        """Whether nothing worth waiting for came on its connection; its own messages cannot be told apart."""
-        late = now_s - reader.since_s >= self._yields_after_s
-        if reader.seen is not None and not late:
-            return False
-        received = self._received(reader.connection)
-        if received is None:
-            return late
-        if late and reader.seen is not None:
-            before_s, before = reader.seen
-            if received - before < _SLOWEST_BYTES_PER_S * (now_s - before_s):
-                return True
-        reader.seen = (now_s, received)
-        if late:
-            reader.since_s = now_s
-        return False
-
-    def _share(self, reader: _Reader) -> tuple[int, int]:
-        return (
-            sum(each.address == reader.address for each in self._held),
-            sum(each.connection == reader.connection for each in self._held),
-        )
-
-    def _look_again(self, now_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def leave(self, reader: Reader) -> None:
+        self._quick.pop(reader, None)
+        self._slow.pop(reader, None)
         if self._waiting:
-            due_s = [each.since_s + self._yields_after_s for each in self._held]
-            later_s = min((each for each in due_s if each > now_s), default=None)
-            if later_s is not None:
-                self._timer = asyncio.get_running_loop().call_at(later_s, self._assign)
+            self._stop_waiting(reader)
+            self._assign(asyncio.get_running_loop().time())
+
+    def _stop_waiting(self, reader: Reader) -> None:
+        waiting = self._waiting.get(reader.connection, {})
+        waiting.pop(reader, None)
+        if not waiting:
+            self._waiting.pop(reader.connection, None)
+
+    def _fits(self, connection: str) -> bool:
+        """Whether a call of this connection may read."""
+        if len(self._quick) >= self._limits.places or _count(self._quick, connection) >= self._most_each:
+            return False
+        return not self._slow or _count(self._slow, connection) < self._limits.slow_each
+
+    def _assign(self, now_s: float) -> None:
+        # Clients with the fewest places first, and in the order of their coming.
+        while fitting := [next(iter(each)) for name, each in self._waiting.items() if self._fits(name)]:
+            reader = min(fitting, key=self._share)
+            self._stop_waiting(reader)
+            self._quick[reader] = None
+            reader.since_s = now_s
+            if reader.turn is not None and not reader.turn.done():
+                reader.turn.set_result(None)
+
+    def _share(self, reader: Reader) -> tuple[int, int, float]:
+        held = (*self._quick, *self._slow)
+        of_address = sum(each.address == reader.address for each in held)
+        return of_address, _count(held, reader.connection), reader.since_s
+
+    def _look(self) -> None:
+        """From time to time while there are readers: a timer for each would take longer than most reads."""
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        waiting = [reader for each in self._waiting.values() for reader in each]
+        for reader in [*self._quick, *self._slow, *waiting]:
+            if now_s >= reader.end_s:
+                self._end(reader, RequestError(408, "The request did not arrive in time."))
+        late = [each for each in self._quick if now_s - each.since_s >= QUICK_S]
+        for reader in late:
+            del self._quick[reader]
+            self._slow[reader] = None
+        if self._slow:
+            self._look_at_slow(now_s)
+        self._assign(now_s)
+        self._timer = None
+        if self._quick or self._slow or self._waiting:
+            self._timer = loop.call_later(QUICK_S, self._look)
+
+    def _look_at_slow(self, now_s: float) -> None:
+        received = self._received({each.connection for each in self._slow})
+        for reader in list(self._slow):
+            if (total := received.get(reader.connection)) is None:
+                continue
+            if reader.seen is None:
+                reader.first_bytes = total
+            elif total - reader.seen[1] < _NOTHING_BYTES:
+                if now_s - reader.seen[0] >= self._limits.silent_s - QUICK_S:
+                    self._end(reader, RequestError(408, "The request did not arrive in time."))
+                continue
+            reader.seen = (now_s, total)
+        while self._slow and sum((taken := self._taken(received)).values()) > self._limits.most_bytes:
+            largest = max(taken, key=taken.__getitem__)
+            *others, latest = (each for each in self._slow if each.connection == largest)
+            for each in others:  # without the bytes of the one that ends, as if all had the same
+                each.first_bytes += taken[largest] // (len(others) + 1)
+            self._end(latest, QueueFullError(503, "Too many requests are in flight; try again in a moment."))
+
+    def _taken(self, received: dict[str, int]) -> Counter[str]:
+        """The most that the slow messages of each connection can have in memory."""
+        most: Counter[str] = Counter()
+        first: dict[str, int] = {}
+        for reader in self._slow:
+            most[reader.connection] += self._limits.message_bytes
+            first[reader.connection] = min(reader.first_bytes, first.get(reader.connection, reader.first_bytes))
+        for connection, total in received.items():
+            if connection in most:
+                most[connection] = min(most[connection], total - first[connection])
+        return most
+
+    def _end(self, reader: Reader, error: RequestError) -> None:
+        self.leave(reader)
+        reader.error = error
+        if reader.turn is not None and not reader.turn.done():
+            reader.turn.set_result(None)
+        reader.give_up(error)
+
+
+def _count(readers: Iterable[Reader], connection: str) -> int:
+    return sum(each.connection == connection for each in readers)
 
 
 def client_of(peer: str) -> str:
-    """The address in `ipv4:ADDRESS:PORT` or `ipv6:[ADDRESS]:PORT`, whose brackets may be escaped."""
-    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
-
-
-def received_bytes(peer: str) -> int | None:
-    """What came on a connection so far; gRPC's library does not tell. None where that is not known."""
-    wanted = (client_of(peer), peer.rpartition(":")[2])
-    try:
-        descriptors = [int(each.name) for each in Path("/proc/self/fd").iterdir()]
-    except OSError:
-        return None
-    for descriptor in descriptors:
-        try:
-            with socket.socket(fileno=os.dup(descriptor)) as found:
-                name = found.getpeername()
-                if not (isinstance(name, tuple) and (name[0].removeprefix(_MAPPED), str(name[1])) == wanted):
-                    continue
-                info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-                received: int = _TCP_INFO.unpack(info)[0]
-                return received
-        except (OSError, struct.error):
-            continue  # no connection, or one that has just ended
-    return None
+    """The address of a connection, as the library writes it."""
+    return address_and_port(peer)[0]

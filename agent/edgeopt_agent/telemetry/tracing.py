@@ -139,7 +139,7 @@ class RequestSpan:
             *(self._trace_id, self._span_id, self._name, SERVER, self._start_ns, self._now_ns()),
             parent_id="" if self._parent is None else self._parent.span_id,
             parent_is_remote=self._parent is not None,
-            attributes=self.attributes,
+            attributes=dict(self.attributes),  # the work of a client that is gone continues
             error=self._error,
         )
         self._tracer.add(span, *self._children)

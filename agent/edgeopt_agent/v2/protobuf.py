@@ -26,10 +26,11 @@ from edgeopt_agent.v2.request import (
     checked_inference,
 )
 from edgeopt_agent.v2.tensors import array_type, check_strings, from_bytes, to_bytes, unfit
-from edgeopt_agent.v2.wire import MOST_FIELDS, bytes_field, outer_fields, repeated_bytes, split
+from edgeopt_agent.v2.wire import MOST_FIELDS, Field, bytes_field, outer_fields, repeated_bytes, split
 from edgeopt_agent.workers.frames import Port
 
 MOST_TYPED_BYTES = 16 << 20
+Body = bytes | memoryview
 _RAW_INPUTS, _RAW_OUTPUTS = 7, 6
 _INPUTS, _OUTPUTS, _CONTENTS_FIELD = 5, 6, 5
 # Where InferTensorContents holds the values of each type: its field, that one's number, and as what it is written.
@@ -61,14 +62,17 @@ def read_request(
     pause: Pause = no_pause,
 ) -> Inference:
     """A ModelInferRequest; raises RequestError with a sentence."""
-    rest, raw = split(data, _RAW_INPUTS)
-    if len(rest) > MOST_TYPED_BYTES:
+    fields = list(outer_fields(data))
+    raw_fields = [each for each in fields if each.number == _RAW_INPUTS and each.is_bytes]
+    raw = [data[each.start : each.end] for each in raw_fields]
+    outside_bytes = len(data) - sum(each.end - each.begin for each in raw_fields)
+    if outside_bytes > MOST_TYPED_BYTES:
         raise RequestError(
             413,
-            f"{len(rest)} bytes outside raw_input_contents are more than the {MOST_TYPED_BYTES} taken; "
+            f"{outside_bytes} bytes outside raw_input_contents are more than the {MOST_TYPED_BYTES} taken; "
             "send tensors in raw_input_contents.",
         )
-    rest, typed = _without_values(memoryview(rest))
+    rest, typed = _without_values(data, fields)
     check_envelope(len(rest))
     try:
         message: Any = message_class("ModelInferRequest")()
@@ -116,15 +120,17 @@ def _parameters(entries: Iterable[Any], kind: type[msgspec.Struct]) -> Any:  # n
     return msgspec.convert(found, kind) if found else None
 
 
-def _without_values(message: memoryview) -> tuple[bytes, list[bytes | None]]:
-    """The request without the contents of its inputs, and those; None for an input that has none.
+def _without_values(message: memoryview, fields: Iterable[Field]) -> tuple[bytes, list[Body | None]]:
+    """The request without the values of its inputs, and those that are typed; None for an input that has none.
 
     Counts the fields that are left: the library makes an object of each.
     """
     left = MOST_FIELDS
     rest: list[bytes | memoryview] = []
-    contents: list[bytes | None] = []
-    for field in outer_fields(message):
+    contents: list[Body | None] = []
+    for field in fields:
+        if field.number == _RAW_INPUTS and field.is_bytes:
+            continue
         if not field.is_bytes or field.number not in {_INPUTS, _OUTPUTS}:
             rest.append(message[field.begin : field.end])
             continue
@@ -139,11 +145,12 @@ def _without_values(message: memoryview) -> tuple[bytes, list[bytes | None]]:
                 kept.append(tensor[inner.begin : inner.end])
         rest += (bytes_field(field.number, sum(map(len, kept))), *kept)
         if field.number == _INPUTS:
-            contents.append(b"".join(values) if values else None)
+            # One piece, as every library writes it, is not copied.
+            contents.append(None if not values else values[0] if len(values) == 1 else b"".join(values))
     return b"".join(rest), contents
 
 
-def _typed(contents: bytes | None, port: Port, shape: Sequence[int], elements: int, pause: Pause) -> NDArray[Any]:
+def _typed(contents: Body | None, port: Port, shape: Sequence[int], elements: int, pause: Pause) -> NDArray[Any]:
     """A tensor that was sent as values of the protocol's types, from an InferTensorContents."""
     if port.dtype not in _CONTENTS:
         raise RequestError(
@@ -155,7 +162,7 @@ def _typed(contents: bytes | None, port: Port, shape: Sequence[int], elements: i
     message = contents or b""
     if port.dtype == "str":
         check_strings(port, elements)
-        texts = repeated_bytes(message, number, elements + MOST_FIELDS)
+        texts = repeated_bytes(bytes(message), number, elements + MOST_FIELDS)
         _check_count(port, shape, elements, name, len(texts))
         strings = np.empty(elements, object)
         # Bytes that are not UTF-8 are carried as they are: the protocol does not say what they mean.

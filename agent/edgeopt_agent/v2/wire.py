@@ -1,7 +1,6 @@
 """The outermost fields of a protobuf message, found without copying or decoding what is in them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from edgeopt_agent.v2.errors import RequestError
@@ -23,8 +22,7 @@ class Field(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What the agent itself reads of a ModelInferRequest."""
 
     model_name: str
@@ -35,17 +33,17 @@ class Target:
 def read_target(message: bytes) -> Target:
     """Raises RequestError where this is no message."""
     found = {_MODEL_NAME: "", _MODEL_VERSION: "", _ID: ""}
-    for field in outer_fields(message):
-        if field.number in found and field.is_bytes:
-            if field.end - field.start > _MOST_NAME_BYTES:
+    for number, is_bytes, _, start, end in outer_fields(message):
+        if is_bytes and number in found:
+            if end - start > _MOST_NAME_BYTES:
                 raise RequestError(
                     400, f"The model's name, version or the id is longer than {_MOST_NAME_BYTES} bytes."
                 )
             try:
-                found[field.number] = message[field.start : field.end].decode()
+                found[number] = message[start:end].decode()
             except UnicodeDecodeError:
                 raise RequestError(400, "The model's name, version or the id is not UTF-8.") from None
-    return Target(found[_MODEL_NAME], found[_MODEL_VERSION], found[_ID])
+    return Target(*found.values())
 
 
 def split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:

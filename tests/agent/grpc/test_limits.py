@@ -110,9 +110,9 @@ def test_a_request_that_does_not_come_is_given_up(start_grpc):
 LIVE = "/inference.GRPCInferenceService/ServerLive"
 
 
-def silent(stack, agent, method, count):
+def silent(stack, agent, method, count, options=()):
     """Calls on one connection that never send their request."""
-    channel = stack.enter_context(grpc.insecure_channel(agent.grpc))
+    channel = stack.enter_context(grpc.insecure_channel(agent.grpc, options))
     calls = [channel.stream_unary(method).future(never_ending(stack), timeout=SECONDS) for _ in range(count)]
     # Taken up after them, and answered without being read.
     with pytest.raises(grpc.RpcError, match="has no method"):
@@ -133,13 +133,24 @@ def test_silent_calls_keep_neither_health_nor_inference_waiting(start_grpc, conn
         assert not any(each.done() for each in calls)
 
 
-def test_silent_calls_give_way_to_others_of_their_connection(start_grpc, old_bundle):
-    agent = start_grpc(silent_call_s=0.5, body_timeout_s=SECONDS, **QUIET)
+def test_silent_calls_of_several_connections_keep_no_inference_waiting(start_grpc, connect, old_bundle):
+    agent = start_grpc(silent_call_s=SECONDS, **QUIET)
     assert agent.deploy(old_bundle)["state"] == "COMMITTED"
     with ExitStack() as stack:
-        calls = silent(stack, agent, INFER, 8)
-        codes = [each.exception(SECONDS).code() for each in calls[:4]]
-        assert codes == [grpc.StatusCode.DEADLINE_EXCEEDED] * 4
+        # Not pooled with other channels of the same address.
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        calls = [each for _ in range(3) for each in silent(stack, agent, INFER, 8, own)]
+        other = connect(agent, channel_args=own)
+        for _ in range(3):
+            assert other.infer("null", [tensor()], client_timeout=SECONDS / 3).as_numpy("y").shape == (1, 2)
+        assert not any(each.done() for each in calls)
+
+
+def test_a_silent_call_ends_though_nobody_waits(start_grpc):
+    agent = start_grpc(silent_call_s=0.5, body_timeout_s=10 * SECONDS)
+    with ExitStack() as stack:
+        (call,) = silent(stack, agent, INFER, 1)
+        assert "did not arrive in time" in call.exception(SECONDS).details()
 
 
 def test_silent_calls_for_health_end(start_grpc):

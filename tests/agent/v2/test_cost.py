@@ -88,6 +88,11 @@ def test_varints_of_several_lengths_are_read(values):
     np.testing.assert_array_equal(found.feeds["x"], many)
 
 
+def test_values_of_one_byte_take_little_more_memory_than_their_array():
+    message = typed(np.ones(BODY_BYTES, np.int64))
+    assert peak_bytes(lambda: protobuf.read_request(message, (I,), (OUT,), MOST)) < 9 * BODY_BYTES
+
+
 STRINGS = b"\1\0\0\0a" * 60_000
 BINARY = b'{"inputs":[{"name":"x","shape":[60000],"datatype":"BYTES","parameters":{"binary_data_size":300000}}]}'
 PARSED = {
