@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from edgeopt.errors import MissingExtraError
 from edgeopt.quant.plan.problem import Problem
 
 # A hard problem ends with the best choices found so far. The count of nodes ends it first, because the same
@@ -21,8 +22,11 @@ _TIE = 1e-6
 
 def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict[str, str]:
     """The choices that save the most with no output's noise above the budget; none if float itself is above it."""
-    from scipy import sparse
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    try:
+        from scipy import sparse
+        from scipy.optimize import Bounds, LinearConstraint, milp
+    except ModuleNotFoundError:
+        raise MissingExtraError("optimize", "Planning precisions") from None
 
     room = budget * (1 - _MARGIN) - problem.base
     options = [each for some in problem.options for each in some if (each.noise <= room).all()]

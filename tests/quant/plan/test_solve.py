@@ -1,6 +1,9 @@
+import sys
+
 import numpy as np
 import pytest
 
+from edgeopt.errors import MissingExtraError
 from edgeopt.quant.plan.problem import Border, problem_from
 from edgeopt.quant.plan.solve import solve
 from edgeopt.quant.records import Gain, Layer, Sensitivity
@@ -63,7 +66,13 @@ def test_an_infinitely_bad_form_is_never_taken():
 
 def test_of_equal_choices_the_fewest_and_most_exact_win():
     names = "abcd"
-    noise = {("a", "int8"): 1e-5, ("b", "int8"): 2e-5, ("c", "int8"): 1e-5, ("c", "a16w8"): 1e-6, ("d", "int8"): 0.0}
+    noise = {
+        ("a", "int8"): 1e-5,
+        ("b", "int8"): 2e-5,
+        ("c", "int8"): 1e-5,
+        ("c", "a16w8"): 1e-6,
+        ("d", "int8"): 0.0,
+    }
     costs = [Sensitivity(*key, (value,), 0.0) for key, value in noise.items()]
     gains = [Gain(*key, 1.0, 1.0 if key[0] == "d" else 0.5) for key in noise]
     # Only one of a and b fits beside c; d saves nothing.
@@ -95,3 +104,9 @@ def test_at_the_time_limit_the_choices_still_keep_the_budget(hard):
     choices = solve(hard, 1e-3, limit_s=0.05)
     assert hard.worst(choices) <= 1e-3
     assert 0 <= hard.saved_ms(choices) <= hard.saved_ms(solve(hard, 1e-3)) * (1 + 1e-6)
+
+
+def test_without_scipy_the_error_says_what_to_install(random_problem, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(MissingExtraError, match="Planning precisions needs the 'optimize' extra"):
+        solve(random_problem(1).problem, 1e-3)
