@@ -12,8 +12,8 @@ from edgeopt.quant.plan.problem import Problem
 
 # A hard problem ends with the best choices found so far. The count of nodes ends it first, because the same
 # problem must get the same choices on a busy machine.
-_MOST_NODES = 500
-_LIMIT_S = 30.0
+_MOST_NODES = 50
+_LIMIT_S = 10.0
 # More than the tolerance of the solver, so that the choices keep the budget exactly.
 _MARGIN = 1e-5
 # What a change must save, as a share of the largest saving: of equal choices, the fewest and most exact.
