@@ -47,7 +47,7 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
     rows = [[changes, None], [differs, -apart], [-differs, -apart], [sparse.coo_array(shares.T), None]]
     limits = np.repeat([1.0, 0.0, 1.0], [layers, 2 * borders, len(room)])
     ties = _TIE * (1 + shares.max(axis=1, initial=0.0))
-    with _stdout_to_stderr():
+    with _silent_stdout():
         found = milp(
             [*(ties - saves / largest), *(cost / largest for *_, cost in problem.borders)],
             integrality=1,
@@ -61,15 +61,16 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
 
 
 @contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
+def _silent_stdout() -> Iterator[None]:
     """HiGHS prints a line for each solution that it repairs, whatever its options; stdout may be for JSON only."""
     flush = ctypes.CDLL(None).fflush
     flush(None)
-    stdout = os.dup(1)
-    os.dup2(2, 1)
+    stdout, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
     try:
         yield
     finally:
         flush(None)
         os.dup2(stdout, 1)
         os.close(stdout)
+        os.close(nowhere)
