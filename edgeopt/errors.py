@@ -198,7 +198,7 @@ class MissingError(EdgeoptError):
 
 
 EXTRAS = {
-    "optimize": ("onnx", "onnx-ir", "onnxscript", "nncf"),
+    "optimize": ("onnx", "onnx-ir", "onnxscript", "nncf", "scipy"),
     "cpu": ("onnxruntime",),
     "cuda": ("onnxruntime-gpu", "nvidia-ml-py"),
     "directml": ("onnxruntime-directml",),

@@ -23,7 +23,7 @@ from edgeopt.search.making.messages import Make
 from edgeopt.search.settings import Settings
 
 # What rewrites and quantizes models; the device's fingerprint includes the runtimes too.
-_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "sympy")
+_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "scipy", "sympy")
 # Where the bundle goes and in which form does not change it; a profile and a goal go in by what they say.
 _NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
 NAME = "the name of the model file"

@@ -19,11 +19,10 @@ NOT_IN_IT = ("edgeopt_gui.screenshots",)
 
 # What the extra `optimize` brings and needs OpenVINO for; the development tools; what libraries can do without.
 EXCLUDED = (
-    *("openvino", "nncf", "sklearn", "scipy", "joblib", "networkx", "pydot", "pandas", "matplotlib", "torch"),
+    *("openvino", "nncf", "sklearn", "joblib", "networkx", "pydot", "pandas", "matplotlib", "torch"),
     *("edgeopt_agent", "grpc", "tritonclient", "gevent", "aiohttp", "uvicorn", "starlette", "uvloop"),
     *("pytest", "_pytest", "py", "hypothesis", "mypy", "setuptools", "pip", "pkg_resources", "IPython"),
     *("distutils", "tkinter", "curses", "readline", "pydoc_data", "lib2to3", "idlelib", "sympy.testing"),
-    "numpy.f2py",
     *("PySide6.QtNetwork", "PySide6.QtTest", "PySide6.QtQml"),
     *("PySide6.QtQuick", "PySide6.QtPrintSupport", "PySide6.QtSql", "PySide6.QtDesigner", "PySide6.QtUiTools"),
     *("pyqtgraph.opengl", "pyqtgraph.examples", "pyqtgraph.console", "pyqtgraph.flowchart", "pyqtgraph.canvas"),

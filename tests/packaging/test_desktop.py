@@ -111,7 +111,7 @@ def test_what_is_left_out_is_needed_by_no_import(build):
         for name, path in found
         for each in imports(name, path.read_text(), path.name == "__init__.py")
         if each.name.startswith(
-            ("onnx", "onnx_ir", "onnxscript", "PIL", "cryptography", "websockets", "pyqtgraph")
+            ("onnx", "onnx_ir", "onnxscript", "scipy", "PIL", "cryptography", "websockets", "pyqtgraph")
         )
     }
     command = [sys.executable, "-c", IMPORT, json.dumps([absent, [*own, *sorted(theirs)]])]
@@ -279,7 +279,7 @@ def test_the_app_is_small_and_names_no_place_of_its_build(app):
     (package,) = app.parent.glob("*.deb")
     assert package.stat().st_size <= PACKAGE_MB * 1_000_000
     names = {path.name for path in (app / "_internal").iterdir()}
-    assert names & {"openvino", "nncf", "scipy", "sklearn", "edgeopt_agent"} == set()
+    assert names & {"openvino", "nncf", "sklearn", "edgeopt_agent"} == set()
     files = [path for path in app.rglob("*") if path.is_file() and not path.is_symlink()]
     assert [path for path in files if str(ROOT).encode() in path.read_bytes()] == []
 

@@ -44,8 +44,8 @@ def _candidates(search: Search, best: Choices) -> list[Choices]:
     return [
         {},
         best,
-        search.solver.within(math.inf),
-        *(search.solver.within(budget) for budget in budgets),
+        search.within(math.inf),
+        *(search.within(budget) for budget in budgets),
         *(dict(run) for run in search.results),
     ]
 

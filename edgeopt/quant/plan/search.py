@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quant.plan.problem import Choices, Problem, noise_at
-from edgeopt.quant.plan.solve import Solver, moves_from
+from edgeopt.quant.plan.solve import solve
 
 Check = Callable[[Mapping[str, str]], tuple[float, float]]
 """Runs the whole model with these choices: the value of the metric, and what it may be on other samples (the bound
@@ -38,10 +38,17 @@ class Search:
     """Of all choices that were run: the value and its lower bound."""
     scale: float = 1.0
     """How much more noise the runs' lower bounds showed than the sum of the layers' own, at the last one."""
-    solver: Solver = field(init=False)
+    _known: dict[float, dict[str, str]] = field(default_factory=dict)
+    """By budget."""
 
-    def __post_init__(self) -> None:
-        self.solver = Solver(self.problem, self.target)
+    def within(self, budget: float) -> dict[str, str]:
+        """The choices that save the most with no output's noise above the budget."""
+        if budget not in self._known:
+            # What is best within more room and needs no more than this is best here too.
+            looser = (self._known[b] for b in sorted(self._known) if b > budget)
+            fits = next((each for each in looser if self.problem.worst(each) <= budget), None)
+            self._known[budget] = solve(self.problem, budget) if fits is None else fits
+        return dict(self._known[budget])
 
     @property
     def neighbours(self) -> int:
@@ -82,11 +89,11 @@ class Search:
 
     def _by_budget(self) -> dict[str, str]:
         """Narrows the budget between one that holds and one that does not."""
-        most = self.solver.within(math.inf)
+        most = self.within(math.inf)
         best: dict[str, str] = {}
         holds, fails, budget = 0.0, math.inf, self.target
         for _ in range(_MOST_ROUNDS):
-            choices = self.solver.within(budget)
+            choices = self.within(budget)
             low = math.inf if not choices else self.low(choices, kept=self._spending + self.neighbours)
             if low is None:
                 break
@@ -105,12 +112,12 @@ class Search:
 
     def _worth(self, best: Choices, fails: float) -> bool:
         """Whether there is enough to be saved below the budget that fails."""
-        beyond = self.solver.within(fails * (1 - 1e-9)) if math.isfinite(fails) else self.solver.within(math.inf)
+        beyond = self.within(fails * (1 - 1e-9)) if math.isfinite(fails) else self.within(math.inf)
         return self.problem.saved_ms(beyond) - self.problem.saved_ms(best) > self._too_little
 
     @property
     def _too_little(self) -> float:
-        return _TOO_LITTLE * self.problem.saved_ms(self.solver.within(math.inf))
+        return _TOO_LITTLE * self.problem.saved_ms(self.within(math.inf))
 
     def _next(self, holds: float, fails: float) -> float:
         wanted = self.target / self.scale * _CAUTION
@@ -139,15 +146,15 @@ class Search:
     def _step(self, best: Choices, room: float) -> dict[str, str] | None:
         """The best change that was not run yet."""
         found: tuple[float, dict[str, str]] | None = None
-        for (layer, form), saves, noise in zip(*moves_from(self.problem, best), strict=True):
-            if saves <= self._too_little:
-                continue
-            changed = {name: kept for name, kept in best.items() if name != layer}
-            if form is not None:
-                changed[layer] = form
-            if self.result(changed) is not None or self.problem.worst(changed) > room:
-                continue
-            worth = saves / max(float(noise.max()), self.target * 1e-3)
-            if found is None or worth > found[0]:
-                found = worth, changed
+        now_ms, now = self.problem.saved_ms(best), self.problem.noise(best)
+        for name, options in zip(self.problem.layers, self.problem.options, strict=True):
+            rest = {layer: form for layer, form in best.items() if layer != name}
+            for changed in (*({**rest, name: option.form} for option in options), rest):
+                saves = self.problem.saved_ms(changed) - now_ms
+                if saves <= self._too_little or self.result(changed) is not None:
+                    continue
+                noise = self.problem.noise(changed)
+                worth = saves / max(float((noise - now).max()), self.target * 1e-3)
+                if noise.max() <= room and (found is None or worth > found[0]):
+                    found = worth, changed
         return found[1] if found else None

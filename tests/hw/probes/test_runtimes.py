@@ -46,7 +46,7 @@ def test_versions_and_what_they_run_on(make):
         Runtime("openvino", "2026.4.1", ("CPU: Some CPU",), {"CPU": "Some CPU"}, {"CPU": ("FP32", "INT8")}),
     )
     assert facts.sources["runtimes.openvino.capabilities"] == "edgeopt.hw.runtime_facts.openvino_devices()"
-    assert facts.unavailable["onnxscript"] == "not installed; pip install onnx onnx-ir onnxscript nncf"
+    assert facts.unavailable["onnxscript"] == "not installed; pip install onnx onnx-ir onnxscript nncf scipy"
 
 
 def test_the_second_time_no_process_is_started(make):

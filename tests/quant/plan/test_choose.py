@@ -9,7 +9,7 @@ import pytest
 from edgeopt.events import Progress
 from edgeopt.quant.plan.choose import choose
 from edgeopt.quant.plan.problem import decibels
-from edgeopt.quant.plan.solve import Solver
+from edgeopt.quant.plan.solve import solve
 from edgeopt.quant.records import FLOAT, Plan, Point, Sensitivity, Verdict
 
 
@@ -39,7 +39,7 @@ def test_the_plan_is_as_fast_as_the_floor_allows(random_problem, factor):
         assert found.point.snr_db == found.point.low_db + 1
         assert len(asked) == found.checks <= 20
         allowed = 10**-3.1 / factor
-        ideal = made.problem.saved_ms(Solver(made.problem, allowed).within(allowed))
+        ideal = made.problem.saved_ms(solve(made.problem, allowed))
         assert made.problem.saved_ms(found.point.choices) > 0.93 * ideal
 
 
@@ -61,7 +61,7 @@ def test_the_frontier_goes_from_float_to_the_fastest(random_problem):
     times = [point.expected_ms for point in found.frontier]
     assert times == sorted(times, reverse=True)
     assert len(set(times)) == len(times)
-    most = Solver(made.problem, 1.0).within(math.inf)
+    most = solve(made.problem, math.inf)
     assert times[-1] == pytest.approx(100.0 - made.problem.saved_ms(most))
     exact = [point.snr_db or point.expected_db for point in found.frontier]
     assert all(a > b - 1.5 for a, b in pairwise(exact))
@@ -103,7 +103,7 @@ def test_a_metric_that_is_no_ratio_is_held_too(random_problem):
     found = choose(made.layers, made.sensitivities, made.gains, 0.95, agreement, in_decibels=False)
     assert agreement(found.point.choices)[1] >= 0.95
     allowed = 0.045 / 5
-    ideal = made.problem.saved_ms(Solver(made.problem, allowed).within(allowed))
+    ideal = made.problem.saved_ms(solve(made.problem, allowed))
     assert made.problem.saved_ms(found.point.choices) > 0.93 * ideal
     assert all(point.snr_db is None for point in found.frontier), "its values are no decibels"
 

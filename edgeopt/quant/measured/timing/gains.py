@@ -57,20 +57,7 @@ class _Member:
     failure: str | None = None
 
 
-def gains(
-    float_path: Path,
-    written: Mapping[str, Path],
-    layers: Sequence[Layer],
-    backend: str,
-    options: Mapping[str, OptionValue],
-    feeds: Feeds,
-    emit: Emit = ignore,
-) -> tuple[Gain, ...]:
-    """`written`: by form, the model with all layers that it fits in that form."""
-    return time_forms(float_path, written, layers, backend, options, feeds, emit).gains
-
-
-def time_forms(  # noqa: PLR0913, PLR0917 - as above, and the device
+def time_forms(  # noqa: PLR0913, PLR0917 - the models, where they run, and the device
     float_path: Path,
     written: Mapping[str, Path],
     layers: Sequence[Layer],

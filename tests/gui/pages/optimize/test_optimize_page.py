@@ -223,7 +223,7 @@ def test_no_place_for_the_bundle_is_said_before_anything_runs(ready, context, ca
 def test_a_missing_extra_says_how_to_install_it(ready, qtbot, context):
     job = start(ready, context, qtbot)
     what = "Optimizing a model needs the 'optimize' extra, which is not installed."
-    hint = "Install it with: pip install onnx onnx-ir onnxscript nncf"
+    hint = "Install it with: pip install onnx onnx-ir onnxscript nncf scipy"
     ready._ended(ready._run, Ending("failed", {}, what, hint))
     assert ready.failure.sentence.text() == what
     assert ready.failure.next_step.text() == hint

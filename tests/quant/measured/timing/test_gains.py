@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import EdgeoptError
-from edgeopt.quant.measured.timing.gains import gains, time_forms
+from edgeopt.quant.measured.timing.gains import time_forms
 from tests.families.stack import ROWS, WIDTH
 
 FEEDS = {"x": np.random.default_rng(3).standard_normal((ROWS, WIDTH)).astype(np.float32)}
@@ -34,7 +34,7 @@ def test_only_what_the_form_changed_has_a_gain(study):
     path = study.folder / "one.onnx"
     study.save_written({"MatMul_2": "int8"}, "onnxruntime-cpu", path)
 
-    found = gains(study.path, {"int8": path}, study.layers, "onnxruntime-cpu", {}, FEEDS)
+    found = time_forms(study.path, {"int8": path}, study.layers, "onnxruntime-cpu", {}, FEEDS).gains
 
     assert [gain.layer for gain in found] == ["MatMul_2"]
     assert found[0].boundary_ms > 0
@@ -68,4 +68,4 @@ def test_without_times_of_kernels_the_roofline_estimates(study, quantized_stack)
 
 def test_the_float_model_must_be_there(study):
     with pytest.raises(EdgeoptError):
-        gains(study.folder / "none.onnx", {}, study.layers, "onnxruntime-cpu", {}, FEEDS)
+        time_forms(study.folder / "none.onnx", {}, study.layers, "onnxruntime-cpu", {}, FEEDS)
