@@ -107,7 +107,7 @@ class NullSession:
             raise closed()
         arrays = prepare(self.inputs, feeds)
         _fault(self._model, "run")
-        first = arrays[self.inputs[0].name]
+        first = arrays[self.inputs[0].name] if self.inputs else ()
         if self._model.hang_on is not None and self._model.hang_on in first:
             _hang()
         if self._model.crash_on is not None and self._model.crash_on in first:

@@ -55,6 +55,8 @@ class Child:
             for pipe in (self.process.stdin, self.process.stdout):
                 if pipe is not None:
                     pipe.close()
+            # A process forked meanwhile may hold the pipe open, so that this one would wait for its end.
+            self.process.kill()
             self.process.wait()
         self.process, self.loaded = None, 0
 

@@ -265,15 +265,16 @@ def all_at_once(server, bodies, start_again):
                 server.router.restart(await start_again())
         return [each.result().status if each.exception() is None else each.exception().status for each in asked]
 
-    return server.do(ask_all(), 60)
+    return server.do(ask_all(), 120)
 
 
-@pytest.mark.parametrize("fault", ["crash_on", "hang_on"])
-@pytest.mark.parametrize("batched", [True, False])
-@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize(
+    ("fault", "batched", "place"),
+    [("crash_on", True, 0), ("crash_on", False, 2), ("hang_on", True, 2), ("hang_on", False, 0)],
+)
 def test_only_the_request_that_ends_the_worker_fails(watched, null_bundle, fault, batched, place):
     batches = {"batch_max_size": 4, "batch_max_delay_us": 500_000} if batched else {}
-    server, seen = watched(hang_timeout_s=1.0, request_timeout_s=20.0, **batches)
+    server, seen = watched(hang_timeout_s=3.0, request_timeout_s=60.0, **batches)
     bundle = null_bundle(latency_ms=5.0, **{fault: -1})
     worker = server.deploy(bundle, NEW)
     assert (worker.batching is not None and worker.batching.used) is batched
@@ -298,7 +299,7 @@ def test_only_the_request_that_ends_the_worker_fails(watched, null_bundle, fault
 
 @pytest.mark.parametrize("fault", ["crash_on", "hang_on"])
 def test_a_small_request_is_not_blamed_for_a_large_one_that_ends_the_worker(watched, null_bundle, fault):
-    server, seen = watched(hang_timeout_s=1.0, request_timeout_s=20.0)
+    server, seen = watched(hang_timeout_s=3.0, request_timeout_s=60.0)
     bundle = null_bundle(latency_ms=20.0, **{fault: -1})
     ended = [server.deploy(bundle, NEW)]
 
