@@ -297,10 +297,9 @@ def test_only_the_request_that_ends_the_worker_fails(watched, null_bundle, fault
     assert sum(each.counts for each in ended[:-1]) == 1
 
 
-@pytest.mark.parametrize("fault", ["crash_on", "hang_on"])
-def test_a_small_request_is_not_blamed_for_a_large_one_that_ends_the_worker(watched, null_bundle, fault):
-    server, seen = watched(hang_timeout_s=3.0, request_timeout_s=60.0)
-    bundle = null_bundle(latency_ms=20.0, **{fault: -1})
+def test_a_small_request_is_not_blamed_for_a_large_one_that_ends_the_worker(watched, null_bundle):
+    server, seen = watched()
+    bundle = null_bundle(latency_ms=20.0, crash_on=-1)
     ended = [server.deploy(bundle, NEW)]
 
     async def start_again():
