@@ -1,4 +1,4 @@
-"""All cases, one file a family; a new operator is a row here and a formula in `references`."""
+"""All cases, one file a family; a new operator is a row here."""
 
 from edgeopt.commands.ops.case import Case
 from edgeopt.commands.ops.cases import (
