@@ -9,7 +9,7 @@ from edgeopt.bundle.deployment import Evidence as Proof
 from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.bench.bench import Report
 from edgeopt.commands.bench.saved import read_result
-from edgeopt.commands.cost.records import Evidence, Measured, Span
+from edgeopt.commands.cost.figures import Evidence, Measured, Span
 from edgeopt.errors import BundleError, InputError
 from edgeopt.measure.calls import Calls
 from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, Level, SustainedReport
