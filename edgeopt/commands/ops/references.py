@@ -1,4 +1,4 @@
-"""What each operator gives, in float64: by ONNX's reference evaluator, or here where that is too slow or rounds."""
+"""What each operator gives, in float64: by ONNX's reference evaluator, or here where that is slow or rounds."""
 
 import warnings
 from collections.abc import Callable, Sequence
