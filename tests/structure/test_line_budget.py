@@ -23,7 +23,7 @@ BUDGETS = {
     "edgeopt/measure": 10_250,
     "edgeopt/quant": 10_300,
     "edgeopt/search": 7750,
-    "edgeopt/commands": 18_550,
+    "edgeopt/commands": 18_500,
     "edgeopt/cli": 6450,
     "agent": 14_500,
     "gui": 20_300,
