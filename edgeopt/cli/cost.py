@@ -8,7 +8,7 @@ from edgeopt.cli.from_request import asks
 from edgeopt.commands.cost.request import Request
 
 if TYPE_CHECKING:
-    from edgeopt.commands.cost.records import CostReport
+    from edgeopt.commands.cost.figures import CostReport
     from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
 

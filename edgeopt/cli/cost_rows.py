@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from edgeopt.commands.documents.blocks import Table, columns, rows
 
 if TYPE_CHECKING:
-    from edgeopt.commands.cost.records import Cost, CostReport, Span, Terms
+    from edgeopt.commands.cost.figures import Cost, CostReport, Span, Terms
 
 _BASELINE = "  with the baseline"
 
 
 def devices_table(report: "CostReport") -> Table:
     """Figures down, devices across; rows in which no device has a figure are left out."""
-    from edgeopt.commands.cost.words import number, times
+    from edgeopt.commands.cost.figures import number, times
 
     money = report.terms.currency
     wanted: list[tuple[str, list[str]]] = [
@@ -42,13 +42,13 @@ def devices_table(report: "CostReport") -> Table:
 
 
 def _span(found: "Span | None") -> str:
-    from edgeopt.commands.cost.words import span
+    from edgeopt.commands.cost.figures import span
 
     return span(found) if found else ""
 
 
 def _count(found: "Span | None") -> str:
-    from edgeopt.commands.cost.words import count
+    from edgeopt.commands.cost.figures import count
 
     return count(found) if found else ""
 
@@ -66,7 +66,7 @@ def circumstance_lines(report: "CostReport") -> list[str]:
 
 
 def _planned(terms: "Terms") -> str:
-    from edgeopt.commands.cost.words import number
+    from edgeopt.commands.cost.figures import number
 
     parts = [f"devices busy at most {terms.utilization_percent:g} % of the time (--utilization)"]
     parts.append(f"paid {terms.hours_per_day:g} h a day (--hours-per-day), 30.4 days a month")

@@ -23,11 +23,11 @@ BUDGETS = {
     "edgeopt/measure": 10_250,
     "edgeopt/quant": 10_300,
     "edgeopt/search": 7750,
-    "edgeopt/commands": 19_250,
+    "edgeopt/commands": 18_450,
     "edgeopt/cli": 6450,
     "agent": 14_500,
     "gui": 20_300,
-    "tests": 93_000,
+    "tests": 92_850,
 }
 
 

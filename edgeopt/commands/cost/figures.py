@@ -1,23 +1,127 @@
-"""The arithmetic, from what one device does and its price to costs; the speed-up's interval goes with it."""
+"""Costs: from what one device does and its price to figures, advice and their words.
+
+The interval of the speed-up goes with every figure. The advice follows rules that anybody can check by hand.
+"""
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
-from edgeopt.commands.cost.advice import advise
-from edgeopt.commands.cost.records import Cost, Measured, Span, Terms
+from edgeopt.measure.stats import UNDECIDED
 
+SCHEMA = 1
+Evidence = Literal["bundle", "saved run", "measured now"]
+Advice = Literal["do it", "consider", "not worth it", "not known"]
 DAYS_PER_MONTH = 365 / 12
 _MILLION = 1e6
 _HOUR_S = 3600.0
+# What holds 1x and reaches further up than this says too little to call it not worth it.
+_FAR = 1.05
+_SAY_LOAD = "Give the amount of work (--load or --devices) for a figure per month."
+_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A figure, and between what it lies by the interval of the speed-up; what is not finite means never."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What the user says of money and of the load; checked."""
+
+    currency: str = "USD"
+    utilization_percent: float = 70.0
+    """The largest share of time that a device may be busy."""
+    hours_per_day: float = 24.0
+    batch: int = 1
+    """Inferences in one run of the model."""
+    load_per_s: float | None = None
+    devices: int | None = None
+    """How many do the work now, with the baseline."""
+    engineering_hours: float | None = None
+    hourly_rate: float | None = None
+    pay_back_months: float = 12.0
+    """Work that pays for itself within this number of months is worth doing."""
+
+    @property
+    def engineering_cost(self) -> float | None:
+        if self.engineering_hours is None or self.hourly_rate is None:
+            return None
+        return self.engineering_hours * self.hourly_rate
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What was measured on one device."""
+
+    source: str
+    """The bundle or the saved run."""
+    evidence: Evidence
+    side: str
+    """What ran."""
+    runs_per_s: float
+    how: str
+    """Of what that is the throughput: `one request at a time`, `2 threads at once`, ..."""
+    counted: bool
+    """Runs were counted over time; otherwise it follows from the latency of one request at a time."""
+    baseline: str = ""
+    baseline_runs_per_s: float | None = None
+    """As measured, for comparison: what the baseline costs is worked out from the speed-up."""
+    speedup: Span | None = None
+    verdict: str = ""
+    """What the measurement says of the speed-up; only of `faster` a saving is claimed."""
+    device: dict[str, str] = {}
+    """The parts of the device's fingerprint."""
+    measured_at: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """One device at its price."""
+
+    name: str
+    price_per_hour: float
+    measured: Measured
+    inferences_per_s: float
+    """As measured: always busy."""
+    million_inferences: float
+    """What a million cost, at the utilization of the terms; likewise all that follows."""
+    thousand_fps_hours: float
+    """What 1,000 inferences a second cost for an hour."""
+    baseline_inferences_per_s: Span | None = None
+    baseline_million_inferences: Span | None = None
+    baseline_thousand_fps_hours: Span | None = None
+    saving_percent: Span | None = None
+    devices: Span | None = None
+    baseline_devices: Span | None = None
+    monthly_cost: Span | None = None
+    baseline_monthly_cost: Span | None = None
+    monthly_saving: Span | None = None
+    break_even_months: Span | None = None
+    break_even_inferences: Span | None = None
+    advice: Advice = "not known"
+    reason: str = ""
+
+
+class CostReport(msgspec.Struct, frozen=True):
+    costs: tuple[Cost, ...]
+    terms: Terms
+    cheapest: str = ""
+    """A sentence, where there are several devices."""
+    notes: tuple[str, ...] = ()
+    schema: int = SCHEMA
 
 
 def cost_of(name: str, measured: Measured, price_per_hour: float, terms: Terms) -> Cost:
     """What the work costs on this device, now and with the baseline."""
     does = measured.runs_per_s * terms.batch
     busy = does * terms.utilization_percent / 100
-    million, thousand_fps = _million(price_per_hour, busy), 1000 * price_per_hour / busy
+    million = _MILLION * price_per_hour / (busy * _HOUR_S)
+    thousand_fps = 1000 * price_per_hour / busy
     monthly_each = price_per_hour * terms.hours_per_day * DAYS_PER_MONTH
     ratio = measured.speedup
     devices = _devices(ratio, busy, terms)
@@ -61,10 +165,6 @@ def claims(measured: Measured) -> bool:
     """Whether there is a saving to speak of: the whole interval of the speed-up must lie above 1x."""
     ratio = measured.speedup
     return ratio is not None and measured.verdict == "faster" and 1 < ratio.low <= ratio.high and ratio.value > 1
-
-
-def _million(price_per_hour: float, busy: float) -> float:
-    return _MILLION * price_per_hour / (busy * _HOUR_S)
 
 
 def _devices(ratio: Span | None, busy: float, terms: Terms) -> Span | None:
@@ -126,3 +226,134 @@ def _replace(cost: Cost, **changes: Span | None) -> Cost:
 def _with_advice(cost: Cost, terms: Terms) -> Cost:
     advice, reason = advise(cost, terms, claims(cost.measured))
     return msgspec.structs.replace(cost, advice=advice, reason=reason)
+
+
+def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
+    """The recommendation against the baseline, and its reason in sentences."""
+    measured = cost.measured
+    if measured.speedup is None:
+        return "not known", "No baseline was measured interleaved with it, so the saving is unknown."
+    if _undecided(measured.verdict, measured.speedup):
+        return "not known", (
+            f"The measurement does not decide: {times(measured.speedup)} includes 1x, so no saving is "
+            "claimed. Measure longer, or on an idle device."
+        )
+    if not claimed:
+        return "not worth it", _unproved(cost)
+    saving, spent = cost.monthly_saving, terms.engineering_cost
+    if saving is None:
+        return "consider", _without_load(cost, spent, terms)
+    money = f"{terms.currency} {span(saving)} a month"
+    if saving.value <= 0:
+        needed = count(cost.devices) if cost.devices else ""
+        needs = f"{needed} device{'' if needed == '1' else 's'}"
+        said = f"It is {times(measured.speedup)} faster, but the load needs {needs} in both cases."
+        if saving.high > 0:
+            said += f" At the upper end of the speed-up it saves {terms.currency} {number(saving.high)} a month."
+        return "not worth it", said
+    if disagrees := baselines_disagree(measured):
+        return "consider", f"Saves {money}, but {disagrees}"
+    if spent is None:
+        if saving.low > 0:
+            return "do it", f"Saves {money}. The cost of the work is not set (--engineering-hours)."
+        return "consider", f"Saves {money}: at the lower end of the speed-up, nothing."
+    return _paid_back(cost, terms, spent, money)
+
+
+def baselines_disagree(measured: Measured) -> str:
+    """Whether the separate times of both sides give another speed-up than the interleaved rounds."""
+    if measured.speedup is None or not measured.baseline_runs_per_s:
+        return ""
+    plain = measured.runs_per_s / measured.baseline_runs_per_s
+    if measured.speedup.low <= plain <= measured.speedup.high:
+        return ""
+    return (
+        f"its own throughput is {plain:.2f} times the baseline's own, outside the interval of the "
+        "interleaved speed-up. Savings use the speed-up; measure again on a quiet device."
+    )
+
+
+def _paid_back(cost: Cost, terms: Terms, spent: float, money: str) -> tuple[Advice, str]:
+    months = cost.break_even_months
+    assert months is not None  # noqa: S101 - there is a saving and something spent
+    limit = f"{terms.pay_back_months:g} months (--pay-back-months)"
+    work = f"the {terms.currency} {number(spent)} of work"
+    said = f"Saves {money}, and pays back {work} in {span(months)} months"
+    if months.high <= terms.pay_back_months:
+        return "do it", f"{said}: within {limit} even at the lower end of the speed-up."
+    if months.value <= terms.pay_back_months:
+        return "consider", f"{said}: within {limit}, but not at the lower end of the speed-up."
+    return "not worth it", f"{said}: later than {limit}."
+
+
+def _undecided(verdict: str, speedup: Span) -> bool:
+    """Not so of a search that decided to keep the baseline."""
+    return verdict in UNDECIDED and speedup.low <= 1 and speedup.high > _FAR
+
+
+def _unproved(cost: Cost) -> str:
+    measured = cost.measured
+    assert measured.speedup is not None  # noqa: S101 - asked only where there is one
+    against = f" than {measured.baseline}" if measured.baseline else ""
+    if measured.verdict == "slower":
+        return f"It is slower{against}: {times(measured.speedup)}."
+    if measured.speedup.low <= 1:
+        why = f"the interval of its speed-up includes 1x, {times(measured.speedup)}"
+    else:
+        why = f"{measured.verdict or 'no verdict'}, {times(measured.speedup)}"
+    return f"It was not proved to be faster{against}: {why}. No saving is claimed."
+
+
+def _without_load(cost: Cost, spent: float | None, terms: Terms) -> str:
+    assert cost.saving_percent is not None  # noqa: S101 - it is proved to be faster
+    said = f"The same work costs {span(cost.saving_percent)} % less."
+    if spent is not None and cost.break_even_inferences is not None:
+        said += (
+            f" That pays back the {terms.currency} {number(spent)} of work after "
+            f"{span(cost.break_even_inferences)} inferences."
+        )
+    return f"{said} {_SAY_LOAD}"
+
+
+def number(value: float) -> str:
+    """`0.0123`, `12.3`, `1,234`, `17.0 billion`; what is not finite is said."""
+    if not math.isfinite(value):
+        return "never"
+    size, word = _scale(value)
+    return f"{_figures(value / size)} {word}".rstrip()
+
+
+def span(found: Span) -> str:
+    """`12.3 [10.1 14.9]`, or the figure alone where nothing is uncertain about it."""
+    if number(found.low) == number(found.high) == number(found.value):
+        return number(found.value)
+    size, word = _scale(found.value)
+    ends = " ".join(_figures(end / size) if math.isfinite(end) else "never" for end in (found.low, found.high))
+    middle = _figures(found.value / size) if math.isfinite(found.value) else "never"
+    return f"{middle} [{ends}] {word}".rstrip()
+
+
+def count(found: Span) -> str:
+    """Of whole things: `19 [15 20]`."""
+    low, middle, high = (
+        f"{v:,.0f}" if math.isfinite(v) else "never" for v in (found.low, found.value, found.high)
+    )
+    return middle if low == high else f"{middle} [{low} {high}]"
+
+
+def times(speedup: Span) -> str:
+    """`2.47x [1.96 2.60]`."""
+    if speedup.low == speedup.high:
+        return f"{speedup.value:.2f}x"
+    high = f"{speedup.high:.2f}" if math.isfinite(speedup.high) else "open"
+    return f"{speedup.value:.2f}x [{speedup.low:.2f} {high}]"
+
+
+def _scale(value: float) -> tuple[float, str]:
+    return next((row for row in _LARGE if math.isfinite(value) and abs(value) >= row[0]), (1.0, ""))
+
+
+def _figures(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"

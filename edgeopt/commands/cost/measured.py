@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,10 +10,10 @@ from edgeopt.bundle.deployment import Evidence as Proof
 from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.bench.bench import Report
 from edgeopt.commands.bench.saved import read_result
-from edgeopt.commands.cost.records import Evidence, Measured, Span
+from edgeopt.commands.cost.figures import Evidence, Measured, Span
 from edgeopt.errors import BundleError, InputError
 from edgeopt.measure.calls import Calls
-from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, Level, SustainedReport
+from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, SustainedReport, SustainedSide
 from edgeopt.measure.report import Comparison, ContestReport, SideReport
 
 _ALONE = "one request at a time"
@@ -78,108 +79,60 @@ def of_saved_run(path: Path, against: str | None) -> Measured:
 
 def of_report(report: Report, source: str, evidence: Evidence, against: str | None) -> Measured:
     """The first side of a report against its baseline: the side that is named, else the first that it ran with."""
-    if isinstance(report, ContestReport):
-        found = _of_contest(report, source, evidence, against)
-    elif isinstance(report, ConcurrencyReport):
-        found = _of_levels(report, source, evidence, against)
-    elif isinstance(report, SustainedReport):
-        found = _of_sustained(report, source, evidence, against)
-    else:
+    if not isinstance(report, ContestReport | ConcurrencyReport | SustainedReport):
         raise InputError(f"'{source}' has no throughput.", _AGAIN)
-    if not (math.isfinite(found.runs_per_s) and found.runs_per_s > 0):
-        raise InputError(f"'{source}' has no throughput: no run was completed.", "Measure again.")
-    return found
-
-
-def _of_contest(report: ContestReport, source: str, evidence: Evidence, against: str | None) -> Measured:
     subject, baseline = _sides([side.name for side in report.sides], source, against)
-    sides = {side.name: side for side in report.sides}
-    figures = _finished(sides[subject], source).figures
-    other = sides[baseline].figures if baseline else None
-    speedup, verdict, notes = _compared(report.comparisons, subject, baseline)
-    return Measured(
-        source=source,
-        evidence=evidence,
-        side=subject,
-        runs_per_s=figures.throughput_per_s if figures else 0.0,
-        how=_ALONE,
-        counted=True,
-        baseline=baseline,
-        baseline_runs_per_s=other.throughput_per_s if other else None,
-        speedup=speedup,
-        verdict=verdict,
-        device=report.device,
-        measured_at=report.measured_at,
-        notes=(*notes, *report.warnings),
-    )
-
-
-def _finished(side: SideReport, source: str) -> SideReport:
-    if side.failure or side.figures is None:
-        why = (side.failure or "it did not run").rstrip(".")
-        raise InputError(f"In '{source}', {side.name} did not finish: {why}.", "Measure again.")
-    return side
-
-
-def _of_levels(report: ConcurrencyReport, source: str, evidence: Evidence, against: str | None) -> Measured:
-    """Each side as it does most: alone, on several threads, or in several processes."""
-    subject, baseline = _sides([side.name for side in report.sides], source, against)
-    sides = {side.name: side for side in report.sides}
-    best = _best(sides[subject])
-    if best is None or best.throughput_per_s is None:
-        failure = next((level.failure for level in sides[subject].levels if level.failure), None)
-        raise InputError(
-            f"In '{source}', {subject} did not finish: {failure or 'it did not run'}.", "Measure again."
-        )
-    other = _best(sides[baseline]) if baseline else None
-    speedup, verdict, notes = _compared(report.comparisons, subject, baseline)
-    if other is not None:
-        notes = (f"The baseline has the highest throughput with {_level_words(other)}.", *notes)
-    return Measured(
-        source=source,
-        evidence=evidence,
-        side=subject,
-        runs_per_s=best.throughput_per_s,
-        how=_level_words(best),
-        counted=True,
-        baseline=baseline,
-        baseline_runs_per_s=other.throughput_per_s if other else None,
-        speedup=speedup,
-        verdict=verdict,
-        notes=(*notes, *report.warnings),
-    )
-
-
-def _best(side: ConcurrencySide) -> Level | None:
-    ran = [level for level in side.levels if level.throughput_per_s is not None]
-    return max(ran, key=lambda level: level.throughput_per_s or 0.0, default=None)
-
-
-def _level_words(level: Level) -> str:
-    return _ALONE if level.count == 1 else f"{level.count} concurrent {level.kind}"
-
-
-def _of_sustained(report: SustainedReport, source: str, evidence: Evidence, against: str | None) -> Measured:
-    subject, baseline = _sides([side.name for side in report.sides], source, against)
-    sides = {side.name: side for side in report.sides}
-    side = sides[subject]
-    if side.throughput_per_s is None:
-        why = (side.failure or "it did not run").rstrip(".")
+    sides = {side.name: _throughput(side) for side in report.sides}
+    own, other = sides[subject], sides[baseline] if baseline else None
+    if own.per_s is None or own.failure:
+        why = (own.failure or "it did not run").rstrip(".")
         raise InputError(f"In '{source}', {subject} did not finish: {why}.", "Measure again.")
-    notes: tuple[str, ...] = ()
-    if baseline:
-        notes = (f"Sides of a sustained run are not interleaved, so the saving over {baseline} is unknown.",)
+    if not (math.isfinite(own.per_s) and own.per_s > 0):
+        raise InputError(f"'{source}' has no throughput: no run was completed.", "Measure again.")
+    if not isinstance(report, SustainedReport):
+        speedup, verdict, notes = _compared(report.comparisons, subject, baseline)
+    else:
+        said = f"Sides of a sustained run are not interleaved, so the saving over {baseline} is unknown."
+        speedup, verdict, notes = None, "", (said,) if baseline else ()
+    if isinstance(report, ConcurrencyReport) and other is not None and other.per_s is not None:
+        notes = (f"The baseline has the highest throughput with {other.how}.", *notes)
     return Measured(
         source=source,
         evidence=evidence,
         side=subject,
-        runs_per_s=side.throughput_per_s,
-        how=f"{_ALONE}, sustained for {side.seconds / 60:.3g} min",
+        runs_per_s=own.per_s,
+        how=own.how,
         counted=True,
         baseline=baseline,
-        baseline_runs_per_s=sides[baseline].throughput_per_s if baseline else None,
+        baseline_runs_per_s=other.per_s if other else None,
+        speedup=speedup,
+        verdict=verdict,
+        device=report.device if isinstance(report, ContestReport) else {},
+        measured_at=report.measured_at if isinstance(report, ContestReport) else "",
         notes=(*notes, *report.warnings),
     )
+
+
+class _Throughput(NamedTuple):
+    per_s: float | None
+    how: str = _ALONE
+    failure: str | None = None
+    """Why the side cannot be used."""
+
+
+def _throughput(side: SideReport | ConcurrencySide | SustainedSide) -> _Throughput:
+    """What a side does most: alone, on several threads, or in several processes."""
+    if isinstance(side, SideReport):
+        return _Throughput(side.figures.throughput_per_s if side.figures else None, failure=side.failure)
+    if isinstance(side, SustainedSide):
+        how = f"{_ALONE}, sustained for {side.seconds / 60:.3g} min"
+        return _Throughput(side.throughput_per_s, how, side.failure if side.throughput_per_s is None else None)
+    ran = [level for level in side.levels if level.throughput_per_s is not None]
+    if not ran:
+        return _Throughput(None, failure=next((level.failure for level in side.levels if level.failure), None))
+    best = max(ran, key=lambda level: level.throughput_per_s or 0.0)
+    how = _ALONE if best.count == 1 else f"{best.count} concurrent {best.kind}"
+    return _Throughput(best.throughput_per_s, how)
 
 
 def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str]:

@@ -6,8 +6,17 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
-from edgeopt.commands.ops import arrays
-from edgeopt.commands.ops.messages import Answer, Open, Opened, Refused, Time, Timed, decode_request
+from edgeopt.commands.ops.messages import (
+    Answer,
+    Open,
+    Opened,
+    Refused,
+    Time,
+    Timed,
+    decode_request,
+    read_arrays,
+    write_arrays,
+)
 from edgeopt.errors import ModelError
 from edgeopt.measure.processes.failed import Failed
 from edgeopt.measure.processes.serve import Answering, serve
@@ -31,7 +40,7 @@ class Runner:
         if self._session is not None:
             self._session.close()
             self._session = None
-        self._feeds = arrays.read(Path(request.feeds_path))
+        self._feeds = read_arrays(Path(request.feeds_path))
         begin = time.perf_counter()
         try:
             session = backend_named(request.backend).load(Path(request.model_path), request.options, strict=True)
@@ -39,7 +48,7 @@ class Runner:
             return Refused(error.message)
         load_ms = (time.perf_counter() - begin) * 1e3
         self._session = session
-        arrays.write(Path(request.outputs_path), session.run(self._feeds))
+        write_arrays(Path(request.outputs_path), session.run(self._feeds))
         self._run_us = self._one_run(session)
         return Opened(load_ms)
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from edgeopt.backends.base import Array
 from edgeopt.commands.ops.case import Case
 from edgeopt.commands.ops.cost import CHOICES, MOVES, NORMS, STEPWISE
 from edgeopt.commands.ops.prepare import Prepared, output_dtype
-from edgeopt.commands.ops.references.formula import Array
 
 _EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10}
 _BASE = 16.0

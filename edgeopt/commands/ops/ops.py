@@ -1,18 +1,129 @@
-"""`edgeopt ops`: the report, with what it means for a model where one is given."""
+"""`edgeopt ops`: cached results, the rest measured, in one report, with what it means for a model."""
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
-from edgeopt.commands.ops.assess import Choice, assess
+from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.backends.base import Backend
+from edgeopt.commands.ops.case import Case, Port
+from edgeopt.commands.ops.cases import FAMILIES, operators
 from edgeopt.commands.ops.compatibility import compatibility, kinds_of
-from edgeopt.commands.ops.request import Request, operators
-from edgeopt.commands.ops.result import Report
-from edgeopt.errors import ModelError
-from edgeopt.events import Emit
+from edgeopt.commands.ops.request import Request
+from edgeopt.commands.ops.request import operators as requested_operators
+from edgeopt.commands.ops.result import STATUSES, BackendRow, CaseRow, Figures, Measured, Report, Status
+from edgeopt.commands.ops.run import Wanted, measure
+from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
+from edgeopt.events import Emit, Log
+from edgeopt.graph.analysis.roofline import least
+from edgeopt.hw.cache_folder import put, user_cache_folder
+from edgeopt.hw.device import Device, Unavailable, fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.nearest import nearest
+from edgeopt.version import __version__
+
+METHOD = 2
+"""Goes up when the way of measuring or judging changes: figures of two ways are not comparable."""
+_CPU_PARTS = ("host", "cpu", "limits", "memory")
+_OTHER_PARTS = (*_CPU_PARTS, "accelerators", "drivers")
+
+Cached = dict[str, Measured]
+"""By the digest of the case."""
+_STORE_EVERY_S = 5.0
+_ONNX = ".onnx"
+_CHOOSERS = ("openvino-auto",)
+"""They run a model on one of the others; tried only when they are named."""
+_ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
+"""The peaks of the device are its processor's."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What is to be tried."""
+
+    backends: tuple[str, ...] = ()
+    """Empty: all that are available here."""
+    only: tuple[str, ...] = ()
+    """Operators; empty: all."""
+    precisions: tuple[str, ...] = ()
+    """Empty: all."""
+    quick: bool = False
+    """Small shapes alone."""
+    again: bool = False
+    """Measures again what was measured before."""
+
+
+def cache_file(folder: Path, device: Device, backend: str, version: str) -> Path:
+    """The file for a backend on this device: another runtime, edgeopt or driver has another file."""
+    parts = fingerprint(device)
+    names = _CPU_PARTS if backend.endswith("-cpu") else _OTHER_PARTS
+    told = [*(parts[name] for name in names), backend, version, __version__]
+    digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:32]
+    return folder / f"ops-{METHOD}-{digest}.json"
+
+
+def load_cache(file: Path | None) -> Cached:
+    """What is kept there; a missing or damaged file holds nothing."""
+    if file is None:
+        return {}
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Cached)
+    except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return {}
+
+
+def store_cache(file: Path, kept: Cached) -> str | None:
+    """Replaces the file in one step; why it could not, or None."""
+    return put(file, msgspec.json.encode(kept))
+
+
+class _Kept:
+    """What is known of each backend, from before and since then, and the files that what lasts goes back to."""
+
+    def __init__(self, device: Device, rows: Sequence[BackendRow], emit: Emit) -> None:
+        folder = user_cache_folder()
+        self._emit = emit
+        self._files = {
+            row.name: None if folder is None else cache_file(folder, device, row.name, row.version or "")
+            for row in rows
+        }
+        self.known = {name: load_cache(file) for name, file in self._files.items()}
+        self.new = 0
+        self._new: set[tuple[str, str]] = set()
+        self._worth_measuring = device.state.worth_measuring if device.state else None
+        self._stored = time.monotonic()
+
+    def add(self, backend: str, case: Case, measured: Measured) -> None:
+        told = msgspec.structs.replace(measured, worth_measuring=self._worth_measuring)
+        self.known[backend][case.digest] = told
+        self._new.add((backend, case.digest))
+        self.new += 1
+        if time.monotonic() - self._stored > _STORE_EVERY_S:
+            self.store()
+
+    def store(self) -> None:
+        if self.new:
+            problems = [store_cache(file, self._lasting(name)) for name, file in self._files.items() if file]
+            problem = next((each for each in problems if each), None)
+            if problem and self._files:
+                self._emit(Log("warning", f"The results are not cached: {problem}."))
+                self._files = {}
+        self._stored = time.monotonic()
+
+    def is_doubtful(self, backend: str, case: Case) -> bool:
+        """It is from an earlier time, when the device was in no state worth measuring."""
+        is_old = (backend, case.digest) not in self._new
+        return is_old and self.known[backend][case.digest].worth_measuring is False
+
+    def _lasting(self, backend: str) -> Cached:
+        return {digest: measured for digest, measured in self.known[backend].items() if measured.lasts}
 
 
 def ops(request: Request, emit: Emit) -> Report:
-    choice = Choice(request.backend, operators(request), quick=request.quick, again=request.again)
+    choice = Choice(request.backend, requested_operators(request), quick=request.quick, again=request.again)
     if request.model is None:
         return assess(probe(), choice, emit)
     from edgeopt.graph.analysis.onnx import analyze_onnx
@@ -26,3 +137,123 @@ def ops(request: Request, emit: Emit) -> Report:
         )
     report = assess(probe(), msgspec.structs.replace(choice, only=used, precisions=precisions), emit)
     return msgspec.structs.replace(report, model=compatibility(analysis, report))
+
+
+def assess(device: Device, choice: Choice, emit: Emit) -> Report:
+    """Tries each case on each backend, unless that is known already."""
+    begin = time.monotonic()
+    rows = backend_rows(choice.backends)
+    present = [row for row in rows if row.version is not None]
+    if not present:
+        reasons = "; ".join(f"{row.name}: {row.reason}" for row in rows)
+        raise MissingError(
+            f"No backend can be tested: {reasons or 'there is none'}.",
+            f"Install a runtime, such as: {pip_install('cpu')}",
+        )
+    chosen = _chosen(choice)
+    kept = _Kept(device, present, emit)
+    wanted: list[Wanted] = []
+    for _, case in chosen:
+        names = tuple(row.name for row in present if choice.again or case.digest not in kept.known[row.name])
+        if names:
+            wanted.append((case, names))
+    if wanted:
+        if device.state and not device.state.worth_measuring:
+            emit(
+                Log(
+                    "warning",
+                    "The state of this device does not allow reliable measurements; times may be too long.",
+                )
+            )
+        try:
+            measure(wanted, device, emit, kept.add)
+        finally:
+            kept.store()
+    cases = tuple(_row(device, family, case, present, kept) for family, case in chosen)
+    return Report(
+        backends=tuple(rows),
+        cases=cases,
+        threads=device.limits.usable_cores,
+        took_s=round(time.monotonic() - begin, 2),
+        measured=kept.new,
+        counts={row.name: _counts(cases, row.name) for row in present},
+        doubtful=sum(kept.is_doubtful(row.name, case) for row in present for _, case in chosen),
+        edgeopt=__version__,
+    )
+
+
+def backend_rows(names: Sequence[str]) -> list[BackendRow]:
+    """The named backends, each with the reason if it is missing; otherwise all available ones."""
+    if names:
+        return [_backend_row(backend_named(name)) for name in dict.fromkeys(names)]
+    own = (backend for backend in BACKENDS if _ONNX in backend.formats and backend.name not in _CHOOSERS)
+    rows = (_backend_row(backend) for backend in own)
+    return [row for row in rows if row.version is not None]
+
+
+def _backend_row(backend: Backend) -> BackendRow:
+    if _ONNX not in backend.formats:
+        raise UsageError(
+            f"The backend {backend.name} runs no ONNX models.",
+            f"Name one of: {', '.join(each.name for each in BACKENDS if _ONNX in each.formats)}.",
+        )
+    found = backend.available()
+    if isinstance(found, Unavailable):
+        return BackendRow(backend.name, backend.title, None, found.reason, found.extra)
+    return BackendRow(backend.name, backend.title, found.version)
+
+
+def _chosen(choice: Choice) -> list[tuple[str, Case]]:
+    known = {name.lower(): name for name in operators()}
+    for name in choice.only:
+        if name.lower() not in known:
+            raise UsageError(f"There is no test of the operator '{name}'.", nearest(name, known.values()))
+    only = {known[name.lower()] for name in choice.only}
+    return [
+        (family, case)
+        for family, cases in FAMILIES
+        for case in cases
+        if (not only or case.operator in only)
+        and (not choice.precisions or case.precision in choice.precisions)
+        and (case.size == "small" or not choice.quick)
+    ]
+
+
+def _row(device: Device, family: str, case: Case, present: list[BackendRow], kept: _Kept) -> CaseRow:
+    return CaseRow(
+        family=family,
+        operator=case.operator,
+        variant=case.variant,
+        size=case.size,
+        precision=case.precision,
+        opset=case.opset,
+        inputs=tuple(_input(case, port) for port in case.ports),
+        attributes=case.attributes,
+        results={row.name: _figures(device, row.name, case, kept.known[row.name][case.digest]) for row in present},
+    )
+
+
+def _input(case: Case, port: Port | None) -> str:
+    if port is None:
+        return ""
+    dtype = {"fp32": "float32", "fp16": "float16", "int8": "int8"}[case.precision]
+    return f"{dtype if port.dtype == 'float' else port.dtype} {list(port.shape)}"
+
+
+def _figures(device: Device, backend: str, case: Case, measured: Measured) -> Figures:
+    if not measured.time_us:
+        return Figures(measured, roofline_reason="it was not timed")
+    if backend not in _ON_PROCESSOR:
+        return Figures(
+            measured, roofline_reason=f"the peaks are the processor's, and {backend} runs on another device"
+        )
+    threads = device.limits.usable_cores
+    found = least(device, case.precision, threads, measured.operations, measured.moved_bytes)
+    if isinstance(found, str):
+        return Figures(measured, roofline_reason=found)
+    return Figures(measured, found.time_s * 1e6 / measured.time_us)
+
+
+def _counts(cases: Sequence[CaseRow], backend: str) -> dict[Status, int]:
+    found = Counter(case.results[backend].measured.status for case in cases)
+    return {status: found[status] for status in STATUSES}

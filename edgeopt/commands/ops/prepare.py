@@ -1,4 +1,4 @@
-"""Makes of a case the model, its inputs, and what must come out; without the onnx package, and always the same.
+"""Makes of a case the model, its inputs, and what must come out; always the same.
 
 In int8 each float input is quantized, dequantized before the operator, and the result is quantized: the form that
 runtimes know and fuse. The reference goes the same way in float64.
@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgeopt.backends.base import Array
 from edgeopt.commands.ops import cost
 from edgeopt.commands.ops.case import Case, Port
 from edgeopt.commands.ops.references import compute
-from edgeopt.commands.ops.references.formula import Array, Inputs
-from edgeopt.commands.ops.references.quantized import dequantize, quantize
 from edgeopt.measure.peaks import onnx
 
 _DTYPES = {"fp32": "float32", "fp16": "float16", "int8": "float32"}
@@ -69,7 +68,7 @@ def prepare(case: Case) -> Prepared:
             array = values.astype(_DTYPES[case.precision] if port.dtype == "float" else port.dtype)
             exact = array.astype(np.float64) if array.dtype.kind == "f" else array
             draft.add(name, exact, array, port.constant)
-    results = compute(case.operator, Inputs(draft.exact), case.attributes)[: case.outputs]
+    results = compute(case, draft.exact)
     outputs = [f"y{position}" for position in range(case.outputs)]
     if draft.scales:
         expected = _quantized_results(draft, case, outputs, results)
@@ -127,11 +126,12 @@ def _add_quantized(draft: _Draft, name: str, port: Port, values: Array, bias: bo
     else:
         # The second of two like inputs takes the scale of the first: what is joined must have one.
         scale = draft.scales[0] if draft.scales else _scale(values)
-    stored = quantize(values, float(scale), zero)
+    stored = _quantize(values, float(scale), zero)
     draft.scales.append(scale)
     draft.constants.update({f"{name}_scale": np.array(scale), f"{name}_zero": zero})
     draft.nodes.append(onnx.node("DequantizeLinear", [name, f"{name}_scale", f"{name}_zero"], f"{name}_float"))
-    draft.add(f"{name}_float", dequantize(stored, float(scale), zero), stored, port.constant)
+    exact = (stored.astype(np.float64) - zero.astype(np.float64)) * float(scale)
+    draft.add(f"{name}_float", exact, stored, port.constant)
 
 
 def _quantized_results(draft: _Draft, case: Case, outputs: list[str], results: list[Array]) -> dict[str, Array]:
@@ -142,8 +142,16 @@ def _quantized_results(draft: _Draft, case: Case, outputs: list[str], results: l
         scale = draft.scales[0] if case.keeps_scale else _scale(result)
         draft.constants.update({f"{name}_scale": np.array(scale), f"{name}_zero": _ZERO_POINT})
         draft.nodes.append(onnx.node("QuantizeLinear", [before, f"{name}_scale", f"{name}_zero"], name))
-        expected[name] = quantize(result, float(scale), _ZERO_POINT)
+        expected[name] = _quantize(result, float(scale), _ZERO_POINT)
     return expected
+
+
+def _quantize(x: Array, scale: float, zero: Array) -> Array:
+    """Rounds half to even and cuts off what does not fit."""
+    limits = np.iinfo(zero.dtype)
+    rounded = np.rint(x / scale) + zero.astype(np.float64)
+    found: Array = np.clip(rounded, limits.min, limits.max).astype(zero.dtype)
+    return found
 
 
 def _scale(values: Array) -> np.float32:

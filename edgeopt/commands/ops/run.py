@@ -11,20 +11,33 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.commands.ops import arrays
 from edgeopt.commands.ops.case import SIZES, Case, Precision
 from edgeopt.commands.ops.compare import compare
-from edgeopt.commands.ops.lane import Lane
-from edgeopt.commands.ops.messages import Answer, Opened, Refused, Timed
+from edgeopt.commands.ops.messages import (
+    Answer,
+    Open,
+    Opened,
+    Refused,
+    Time,
+    Timed,
+    decode_answer,
+    read_arrays,
+    write_arrays,
+)
 from edgeopt.commands.ops.prepare import Prepared, prepare
 from edgeopt.commands.ops.result import Measured, Status
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
-from edgeopt.measure.host import LocalHost
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.host import LocalHost, TrialHost
+from edgeopt.measure.processes.asked import Asked
+from edgeopt.measure.processes.failed import Failed, refuse_machine_failure
 from edgeopt.measure.rounds import take_turns
 from edgeopt.measure.terms import OPERATORS
 
+CHILD_MODULE = "edgeopt.commands.ops.child"
+_MOST_STARTS = 25
+_OPEN_LIMIT_S = 30.0
+_SLICE_LIMIT_S = 15.0
 SLICE_MS = 4.0
 _WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}
 """The relative time of a case by its size, which the estimate of the remaining time uses."""
@@ -32,6 +45,39 @@ _WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}
 Wanted = tuple[Case, tuple[str, ...]]
 """A case, and the backends that it is tried on."""
 Keep = Callable[[str, Case, Measured], None]
+
+
+class Lane:
+    """The measuring process of one backend; if it crashes or hangs at a case, it is restarted for the next.
+
+    Asks for one thing at a time; several lanes can be asked before any is waited for.
+    """
+
+    def __init__(self, backend: str, host: TrialHost, folder: Path) -> None:
+        self.backend = backend
+        self.outputs_path = folder / f"{backend}.outputs"
+        self._host = host
+        self._asked: Asked[Answer] = Asked(host, CHILD_MODULE, decode_answer.decode, _MOST_STARTS)
+
+    def open(self, model: Path, feeds: Path, options: dict[str, str | int]) -> None:
+        """Begins to load a model and run it once; `answer` waits for it."""
+        self.outputs_path.unlink(missing_ok=True)
+        put = self._host.put
+        self._asked.send(Open(self.backend, options, put(model), put(feeds), str(self.outputs_path)))
+
+    def time(self, slice_ms: float) -> Answer | Failed:
+        """Runs what is open for a slice."""
+        self._asked.send(Time(slice_ms))
+        return self.answer(_SLICE_LIMIT_S)
+
+    def answer(self, limit_s: float = _OPEN_LIMIT_S) -> Answer | Failed:
+        """What it says; that it crashed or hung is an answer too."""
+        found = self._asked.answer(limit_s)
+        refuse_machine_failure(found)
+        return found
+
+    def close(self) -> None:
+        self._asked.close()
 
 
 @dataclass(slots=True)
@@ -106,7 +152,7 @@ def options_for(backend: str, device: Device, precision: Precision) -> dict[str,
 def _written(prepared: Prepared, folder: Path) -> tuple[Path, Path]:
     model, feeds = folder / "case.onnx", folder / "feeds"
     model.write_bytes(prepared.model)
-    arrays.write(feeds, prepared.feeds)
+    write_arrays(feeds, prepared.feeds)
     return model, feeds
 
 
@@ -135,7 +181,7 @@ def _opened(prepared: Prepared, lane: Lane) -> Measured:
         return _result(prepared, "not supported", answer.message)
     if not isinstance(answer, Opened):
         return _result(prepared, "failed", _sentence(answer))
-    verdict = compare(prepared, arrays.read(lane.outputs_path))
+    verdict = compare(prepared, read_arrays(lane.outputs_path))
     return Measured(
         "conforms" if verdict.conforms else "deviates",
         prepared.operations,

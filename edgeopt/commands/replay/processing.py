@@ -9,10 +9,8 @@ import msgspec
 from edgeopt.bundle.deployment import Part, Processing
 from edgeopt.bundle.processing.schema import FOLDER
 from edgeopt.bundle.read import Bundle
-from edgeopt.commands.replay.embedding import LARGEST_BYTES, packed, unpacked
+from edgeopt.commands.replay.embedding import HINT, LARGEST_BYTES, packed, read_beside, unpacked
 from edgeopt.errors import BundleError
-
-_HINT = "Copy the bundle or the exported profile again from its source."
 
 
 def files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -> dict[str, bytes]:
@@ -26,26 +24,16 @@ def files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -
         if hashlib.sha256(content).hexdigest() != part.sha256:
             raise BundleError(
                 f"The {name}processing in '{path}' was changed: its digest differs.",
-                _HINT,
+                HINT,
             )
         found[_place(name)] = content
     return found
 
 
 def _beside(path: Path, part: Part, name: str) -> bytes:
-    """Of a profile that lies alone, but with its files as in a bundle."""
-    file = path.parent / _place(name)
-    try:
-        if part.file != _place(name):
-            raise BundleError(f"'{path}' names '{part.file}', and only {_place(name)} is read.", _HINT)
-        if file.stat().st_size > LARGEST_BYTES:
-            raise BundleError(f"{file} is too large for processing.", _HINT)
-        return file.read_bytes()
-    except OSError:
-        raise BundleError(
-            f"'{path}' needs the file {_place(name)} next to it, which is missing.",
-            "Give the whole bundle, or export it to one file: edgeopt profile export BUNDLE -o NAME.toml",
-        ) from None
+    if part.file != _place(name):
+        raise BundleError(f"'{path}' names '{part.file}', and only {_place(name)} is read.", HINT)
+    return read_beside(path.parent, part.file, path, LARGEST_BYTES, "processing")
 
 
 def embedded(processing: Processing, files: dict[str, bytes]) -> Processing:

@@ -9,13 +9,12 @@ from edgeopt.bundle.deployment import FILE, Deployment, Record, read_deployment
 from edgeopt.bundle.places import place_named
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.write import MODEL_FOLDER, RECORD
-from edgeopt.commands.replay.embedding import unpacked
+from edgeopt.commands.replay.embedding import HINT, read_beside, unpacked
 from edgeopt.commands.replay.processing import files_of
 from edgeopt.errors import BundleError
 
 _LARGEST_BYTES = 2 << 30
 _WHAT = "The calibration result"
-_HINT = "Copy the bundle or the exported profile again from its source."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def model_place(deployment: Deployment) -> Path:
     ):
         raise BundleError(
             f"The deployment profile has its model at '{deployment.run.model}', which is not in {MODEL_FOLDER}/.",
-            _HINT,
+            HINT,
         )
     return Path(*parts)
 
@@ -81,22 +80,11 @@ def _checked(told: Record | None, folder: Path, path: Path) -> bytes | None:
     if told is None:
         return None
     if not told.embedded and told.file != RECORD:
-        raise BundleError(
-            f"The deployment profile '{path}' names '{told.file}', and only {RECORD} is read.", _HINT
-        )
-    content = unpacked(told.embedded, _WHAT, path) if told.embedded else _beside(folder / RECORD, path)
+        raise BundleError(f"The deployment profile '{path}' names '{told.file}', and only {RECORD} is read.", HINT)
+    if told.embedded:
+        content = unpacked(told.embedded, _WHAT, path)
+    else:
+        content = read_beside(folder, RECORD, path, _LARGEST_BYTES, "a record of a quantization")
     if hashlib.sha256(content).hexdigest() != told.sha256:
-        raise BundleError(f"{_WHAT} in '{path}' was changed: its digest differs.", _HINT)
+        raise BundleError(f"{_WHAT} in '{path}' was changed: its digest differs.", HINT)
     return content
-
-
-def _beside(file: Path, path: Path) -> bytes:
-    try:
-        if file.stat().st_size > _LARGEST_BYTES:
-            raise BundleError(f"{file} is too large for a record of a quantization.", _HINT)
-        return file.read_bytes()
-    except OSError:
-        raise BundleError(
-            f"'{path}' needs the file {RECORD} next to it, which is missing.",
-            "Give the whole bundle, or export it to one file: edgeopt profile export BUNDLE -o NAME.toml",
-        ) from None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeopt.commands.cost.records import Measured, Span
+from edgeopt.commands.cost.figures import Measured, Span
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
-from edgeopt.commands.ops import lane as ops_lane
-from edgeopt.commands.ops.lane import Lane
+from edgeopt.commands.ops import run as ops_run
 from edgeopt.commands.ops.messages import Opened, Refused, Timed
+from edgeopt.commands.ops.run import Lane
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.processes.failed import Failed
 
@@ -31,14 +31,14 @@ serve(answer)
 
 @pytest.fixture
 def few_starts(monkeypatch):
-    monkeypatch.setattr(ops_lane, "_MOST_STARTS", 2)
+    monkeypatch.setattr(ops_run, "_MOST_STARTS", 2)
 
 
 @pytest.fixture
 def lane(tmp_path, monkeypatch):
     (tmp_path / "planted_ops_child.py").write_text(CHILD)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(ops_lane, "CHILD_MODULE", "planted_ops_child")
+    monkeypatch.setattr(ops_run, "CHILD_MODULE", "planted_ops_child")
     made = Lane("x", LocalHost(), tmp_path)
     yield made
     made.close()

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.commands.ops import lane as ops_lane
+from edgeopt.commands.ops import run as ops_run
 from edgeopt.commands.ops.cases import CASES
 from edgeopt.commands.ops.run import measure, options_for
 from edgeopt.events import ignore
@@ -76,7 +76,7 @@ serve(child.ANSWERING.lines())
 def test_a_crash_is_the_result_of_its_case_alone(tmp_path, monkeypatch, device):
     (tmp_path / "planted_ops_crash.py").write_text(CRASHES_AT_PAD)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(ops_lane, "CHILD_MODULE", "planted_ops_crash")
+    monkeypatch.setattr(ops_run, "CHILD_MODULE", "planted_ops_crash")
     names = ("Relu fp32 small", "Pad edge fp32 small", "Abs fp32 small")
     results = {}
     measure(

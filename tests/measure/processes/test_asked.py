@@ -11,8 +11,8 @@ import pytest
 
 from edgeopt.commands.analyze import lane as analyzing_lane
 from edgeopt.commands.analyze import messages as analyzing
-from edgeopt.commands.ops import lane as ops_lane
 from edgeopt.commands.ops import messages as ops
+from edgeopt.commands.ops import run as ops_run
 from edgeopt.errors import TrialError
 from edgeopt.measure import messages as bench
 from edgeopt.measure.apart import backend as apart_backend
@@ -32,7 +32,7 @@ ASKED = {
     TRIAL_MODULE: (bench.Load("null", "m.null.json", {}, "samples"), bench.decode_answer),
     apart_backend.CHILD_MODULE: (apart.Open("null", "m.null.json"), apart.decode_answer.decode),
     peaks_lane.CHILD_MODULE: (peaks.Repeat(peaks.Dispatch("null"), 1.0), peaks.decode_answer),
-    ops_lane.CHILD_MODULE: (ops.Open("null", {}, "m", "f", "o"), ops.decode_answer.decode),
+    ops_run.CHILD_MODULE: (ops.Open("null", {}, "m", "f", "o"), ops.decode_answer.decode),
     analyzing_lane.CHILD_MODULE: (analyzing.Cover("null", "m.null.json"), analyzing.decode_answer.decode),
     op_times.CHILD_MODULE: (op_times_child.Wanted("null", "m", "s"), op_times_child.decode_answer),
     variants.MAKER_MODULE: (making.Inspect("m.onnx", "samples", 1), making.decode_answer),
@@ -166,7 +166,7 @@ def test_whose_answers_hang_on_having_a_process_says_so_by_an_error(tmp_path, mo
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr("subprocess.Popen", refused)
-    lane = ops_lane.Lane("null", LocalHost(tmp_path), tmp_path)
+    lane = ops_run.Lane("null", LocalHost(tmp_path), tmp_path)
     lane.open(tmp_path / "m", tmp_path / "f", {})
     peaks_one = peaks_lane.Lane("null", LocalHost(tmp_path), [peaks.Dispatch("null")])
     peaks_one.ask(peaks.Dispatch("null"), 1.0)

@@ -1,30 +1,19 @@
-"""All cases, one file a family; a new operator is a row here and a formula in `references`."""
+"""All cases by family; a new operator is a row here."""
 
 from edgeopt.commands.ops.case import Case
-from edgeopt.commands.ops.cases import (
-    attention,
-    convolution,
-    elementwise,
-    matrix,
-    normalization,
-    pooling,
-    quantized,
-    recurrent,
-    reduction,
-    shape,
-)
+from edgeopt.commands.ops.cases import elementwise, layers
 
 FAMILIES: tuple[tuple[str, tuple[Case, ...]], ...] = (
-    ("element-wise", elementwise.CASES),
-    ("matrix", matrix.CASES),
-    ("convolution", convolution.CASES),
-    ("pooling", pooling.CASES),
-    ("normalization", normalization.CASES),
-    ("reduction", reduction.CASES),
-    ("shape", shape.CASES),
-    ("recurrent", recurrent.CASES),
-    ("attention", attention.CASES),
-    ("quantized", quantized.CASES),
+    ("element-wise", elementwise.ELEMENTWISE),
+    ("matrix", layers.MATRIX),
+    ("convolution", layers.CONVOLUTION),
+    ("pooling", layers.POOLING),
+    ("normalization", layers.NORMALIZATION),
+    ("reduction", elementwise.REDUCTION),
+    ("shape", elementwise.SHAPE),
+    ("recurrent", layers.RECURRENT),
+    ("attention", layers.ATTENTION),
+    ("quantized", layers.QUANTIZED),
 )
 CASES: tuple[Case, ...] = tuple(case for _, cases in FAMILIES for case in cases)
 

@@ -1,5 +1,7 @@
 """What was done to the model, and what was not done and why."""
 
+from collections.abc import Sequence
+
 from edgeopt.commands.documents.blocks import Block, Folded, Row, Section, Table, Words, columns
 from edgeopt.commands.report import words
 from edgeopt.commands.report.facts import Facts, LayerChoice
@@ -55,20 +57,18 @@ def _row(each: LedgerEntry) -> Row:
 
 
 def _changes(each: LedgerEntry) -> str:
-    if len(each.applied) > _FEW:
-        return f"{words.several(len(each.applied), 'change')}, listed below."
-    return " ".join(
-        f"{_sentence(c.what)} ({words.named(c.nodes)})." if c.nodes else f"{_sentence(c.what)}."
-        for c in each.applied
-    )
+    return _listed([(c.what, c.nodes) for c in each.applied], "change")
 
 
 def _refusals(each: LedgerEntry) -> str:
-    if len(each.refused) > _FEW:
-        return f"{words.several(len(each.refused), 'place')}, listed below."
+    return _listed([(r.reason, r.nodes) for r in each.refused], "place")
+
+
+def _listed(said: Sequence[tuple[str, Sequence[str]]], what: str) -> str:
+    if len(said) > _FEW:
+        return f"{words.several(len(said), what)}, listed below."
     return " ".join(
-        f"{_sentence(r.reason)} ({words.named(r.nodes)})." if r.nodes else f"{_sentence(r.reason)}."
-        for r in each.refused
+        f"{_sentence(one)} ({words.named(nodes)})." if nodes else f"{_sentence(one)}." for one, nodes in said
     )
 
 

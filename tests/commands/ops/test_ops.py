@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from edgeopt.commands.ops import assess as ops_assess
-from edgeopt.commands.ops import lane as ops_lane
-from edgeopt.commands.ops.assess import Choice, assess
+from edgeopt.commands.ops import ops as ops_module
+from edgeopt.commands.ops import run as ops_run
+from edgeopt.commands.ops.ops import Choice, assess, cache_file, load_cache, store_cache
 from edgeopt.commands.ops.result import Measured
 from edgeopt.events import ignore
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks, State
@@ -45,7 +45,7 @@ def test_a_failure_of_the_moment_is_tried_again_the_next_time(device, tmp_path, 
     (tmp_path / "planted_short.py").write_text(SHORT_OF_MEMORY.format(error=error))
     with monkeypatch.context() as planted:
         planted.syspath_prepend(str(tmp_path))
-        planted.setattr(ops_lane, "CHILD_MODULE", "planted_short")
+        planted.setattr(ops_run, "CHILD_MODULE", "planted_short")
         first = only(assess(device, RELU, ignore)).measured
     assert first.status == "failed"
     assert first.message
@@ -79,10 +79,44 @@ def test_only_backends_on_the_processor_have_a_share_of_its_roofline(device):
         memory=(MemoryPeak("memory", threads, 1000, copy_bytes_per_s=1e10),),
     )
     known = msgspec.structs.replace(device, peaks=peaks)
-    (case,) = (case for _, case in ops_assess._chosen(RELU))
+    (case,) = (case for _, case in ops_module._chosen(RELU))
     measured = Measured("conforms", 1000, 10_000, time_us=10.0)
-    assert ops_assess._figures(known, "openvino-cpu", case, measured).roofline_share == pytest.approx(0.1)
+    assert ops_module._figures(known, "openvino-cpu", case, measured).roofline_share == pytest.approx(0.1)
     for name in ("onnxruntime-cuda", "openvino-gpu", "openvino-npu"):
-        figures = ops_assess._figures(known, name, case, measured)
+        figures = ops_module._figures(known, name, case, measured)
         assert figures.roofline_share is None
         assert name in figures.roofline_reason
+
+
+def test_what_was_stored_is_found_again(tmp_path):
+    file = tmp_path / "new" / "ops.json"
+    kept = {"a": Measured("conforms", 1, 2, time_us=3.5), "b": Measured("failed", 1, 2, "It crashed.")}
+    assert store_cache(file, kept) is None
+    assert load_cache(file) == kept
+    assert [path.name for path in file.parent.iterdir()] == ["ops.json"]
+
+
+def test_a_missing_or_damaged_file_holds_nothing(tmp_path):
+    file = tmp_path / "ops.json"
+    assert load_cache(None) == load_cache(file) == {}
+    for content in (b"", b"{}}", b"\xff\xfe", b'{"a": {"status": "fine"}}', b"[" * 100_000):
+        file.write_bytes(content)
+        assert load_cache(file) == {}
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot write to" in store_cache(tmp_path / "file" / "ops.json", {})
+
+
+def test_another_runtime_or_device_has_another_file(tmp_path):
+    device = probe()
+    fewer = msgspec.structs.replace(device, limits=msgspec.structs.replace(device.limits, usable_cores=99))
+    paths = [
+        cache_file(tmp_path, device, "onnxruntime-cpu", "1.0"),
+        cache_file(tmp_path, device, "onnxruntime-cpu", "1.1"),
+        cache_file(tmp_path, device, "openvino-cpu", "1.0"),
+        cache_file(tmp_path, fewer, "onnxruntime-cpu", "1.0"),
+    ]
+    assert len(set(paths)) == len(paths)
+    assert cache_file(tmp_path, probe(), "onnxruntime-cpu", "1.0") == paths[0]

@@ -1,7 +1,7 @@
 import pytest
 
-from edgeopt.commands.cost.records import Terms
-from edgeopt.commands.cost.terms import check_terms, read_load, read_prices
+from edgeopt.commands.cost.cost import check_terms, read_load, read_prices
+from edgeopt.commands.cost.figures import Terms
 from edgeopt.errors import UsageError
 
 
