@@ -27,7 +27,7 @@ BUDGETS = {
     "edgeopt/cli": 6450,
     "agent": 14_500,
     "gui": 20_300,
-    "tests": 92_850,
+    "tests": 93_100,
 }
 
 
