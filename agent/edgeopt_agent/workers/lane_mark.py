@@ -10,12 +10,18 @@ NONE, SMALL, LARGE = range(3)
 class LaneMark:
     def __init__(self, descriptor: int) -> None:
         self._memory = mmap.mmap(descriptor, 1)
+        self._last = NONE
 
     def set(self, lane: int) -> None:
         self._memory[0] = lane
 
     def lane(self) -> int:
-        return self._memory[0]
+        return self._last if self._memory.closed else self._memory[0]
+
+    def close(self) -> None:
+        """Gives the memory and its descriptor back; the last mark stays readable."""
+        self._last = self.lane()
+        self._memory.close()
 
 
 def new_descriptor() -> int:

@@ -64,6 +64,10 @@ class Lanes:
         for each in self._both:
             await each.lost.wait()
 
+    def close_mark(self) -> None:
+        """To be called once the process has ended; what it worked on stays known."""
+        self._mark.close()
+
     def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
         """Sends a frame; the future gets the answer, or ChannelClosedError."""
         encoding = message.encoding if isinstance(message, Infer) else ""

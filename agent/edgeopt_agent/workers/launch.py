@@ -73,6 +73,7 @@ async def _started(log_file: Path, confinement: Confinement) -> Launched:
             mark = new_descriptor()
             after_start.callback(os.close, mark)
             lane_mark = LaneMark(mark)
+            on_failure.callback(lane_mark.close)
             passed = (their_small.fileno(), their_large.fileno(), mark, lifeline_end, their_heartbeat.fileno())
             asked = msgspec.json.encode(confinement).decode()
             process = await asyncio.create_subprocess_exec(

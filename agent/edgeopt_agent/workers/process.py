@@ -312,6 +312,7 @@ class Worker:
             await asyncio.wait_for(self._lanes.lost(), _LAST_WORDS_S)
         self._lanes.close()
         await self._lanes.lost()
+        self._lanes.close_mark()
         self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
         self._heartbeat.close()
         if self._guarding is not None:

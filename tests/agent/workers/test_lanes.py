@@ -1,5 +1,8 @@
 import asyncio
+import gc
+import os
 from itertools import repeat
+from pathlib import Path
 
 import pytest
 
@@ -56,8 +59,25 @@ def test_a_worker_ended_with_the_request_of_the_lane_it_worked_on(lane, first_to
         mark.set(lane)
         for channel in channels[:: 1 if first_to_close else -1]:
             channel.connection_lost(None)
+        lanes.close_mark()
         assert [each.body for each in lanes.in_work] == {NONE: [], SMALL: [SMALL_BODY], LARGE: [LARGE_BODY]}[lane]
         assert lanes.closed
         assert all(future.exception() for future in futures)
 
     asyncio.run(run())
+
+
+def test_a_closed_mark_holds_no_descriptor():
+    gc.collect()  # or what earlier tests left may close its own meanwhile
+    before = open_descriptors()
+    descriptor = new_descriptor()
+    mark = LaneMark(descriptor)
+    os.close(descriptor)
+    mark.set(LARGE)
+    mark.close()
+    assert mark.lane() == LARGE
+    assert open_descriptors() == before
+
+
+def open_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
