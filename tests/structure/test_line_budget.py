@@ -25,7 +25,7 @@ BUDGETS = {
     "edgeopt/search": 7750,
     "edgeopt/commands": 18_450,
     "edgeopt/cli": 6450,
-    "agent": 14_500,
+    "agent": 14_600,
     "gui": 20_300,
     "tests": 93_100,
 }

@@ -158,7 +158,7 @@ def test_a_step_that_hangs_loses_the_state_of_its_worker_and_says_so(serving, nu
     server.do(worker.golden(20.0))
     client = triton.InferenceServerClient(server.place)
     ask(client, steps(1)[0], 7, sequence_start=True)
-    with pytest.raises(InferenceServerException, match="hung: no answer within 1 s"):
+    with pytest.raises(InferenceServerException, match="hung: no answer within"):
         ask(client, np.full((1, 4), -1, np.float32), 7)
     server.deploy(bundle)
     with pytest.raises(InferenceServerException, match="sequence"):
