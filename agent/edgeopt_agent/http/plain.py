@@ -52,7 +52,8 @@ class Room:
     def _return_to_system(self) -> None:
         """Bodies come in pieces so small that the C library keeps their memory."""
         self._trim, self._least_left_bytes = None, self._left_bytes
-        give_back()
+        # Tens of milliseconds, for which other requests would wait.
+        asyncio.get_running_loop().run_in_executor(None, give_back)
 
 
 class BodyDeadline:
