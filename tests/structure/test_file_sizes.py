@@ -4,7 +4,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("edgeopt", "agent", "gui", "tests", "benchmarks")
-MOST_LINES = 400
+MOST_LINES = 500
 
 
 def too_long(root):
@@ -14,11 +14,11 @@ def too_long(root):
     return [f"{path.relative_to(root)} has {lines} lines" for path, lines in counts.items() if lines > MOST_LINES]
 
 
-def test_no_file_is_longer_than_400_lines():
+def test_no_file_is_longer_than_500_lines():
     assert too_long(ROOT) == []
 
 
-@pytest.mark.parametrize(("lines", "found"), [(400, []), (401, ["edgeopt/hw/big.py has 401 lines"])])
+@pytest.mark.parametrize(("lines", "found"), [(500, []), (501, ["edgeopt/hw/big.py has 501 lines"])])
 def test_a_planted_long_file_is_found(tmp_path, lines, found):
     (tmp_path / "edgeopt" / "hw").mkdir(parents=True)
     (tmp_path / "edgeopt" / "hw" / "big.py").write_text("x = 1\n" * lines)
