@@ -12,6 +12,8 @@ from edgeopt.graph.nodes import constant, is_op, nodes_of
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+# The largest weight of which two, times the largest activations, add up to less than 2^15.
+_SEVEN_BITS = 64
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 _INTEGER = ("MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear")
 _OF_MICROSOFT = (
@@ -39,6 +41,8 @@ class Inventory:
     integer_operators: tuple[str, ...]
     """Operators that compute with integers, each once; with pairs around floats there are none."""
     quantized_products: int
+    wide_products: tuple[str, ...]
+    """Those whose weights may need more than seven bits, by node."""
     quantized_matrices: int
     """Of these, the matrix products."""
     open_inputs: dict[str, str]
@@ -76,6 +80,7 @@ def inventory_of(model: "ir.Model") -> Inventory:
             )
         ),
         quantized_products=len(products),
+        wide_products=tuple(node.name or node.op_type for node in products if _is_wide(node)),
         quantized_matrices=sum("Conv" not in node.op_type for node in products),
         open_inputs={
             str(value.name): _shape(value)
@@ -151,3 +156,19 @@ def _is_up(value: "ir.Value | None") -> bool:
         assert node is not None and node.inputs[0] is not None  # noqa: PT018, S101 - is_op says so
         node = node.inputs[0].producer()
     return node is not None and node.op_type == "DequantizeLinear"
+
+
+def _is_wide(node: "ir.Node") -> bool:
+    """Whether a pair of its weights may overflow 16 bits; True also where its weights cannot be read."""
+    value = node.inputs[3 if is_op(node, "QLinearConv", "QLinearMatMul") else 1]
+    zero = 0
+    while value is not None and (before := value.producer()) is not None and constant(value) is None:
+        if is_op(before, "DequantizeLinear") and len(before.inputs) > 2:
+            points = constant(before.inputs[2])
+            zero = int(points.reshape(-1)[0]) if points is not None and points.size else 0
+        value = before.inputs[0]
+    weights = constant(value)
+    if weights is None or weights.dtype.kind not in "iu" or weights.size == 0:
+        return True
+    wide = weights.astype(np.int32) - zero
+    return bool(max(wide.max(), -wide.min()) > _SEVEN_BITS)

@@ -8,15 +8,18 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.errors import BundleError
+from edgeopt.errors import BundleError, UsageError
+from edgeopt.graph.nodes import constant, is_op
 from edgeopt.quant.forms import FormContext, form_named
 from edgeopt.quant.forms.base import Smoothing
+from edgeopt.quant.layers import nodes_by_key
 from edgeopt.quant.records import Range
 from edgeopt.quant.settings import QuantSettings
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from edgeopt.quant.forms.writer import Writer
     from edgeopt.quant.write import Trace, Written
 
 SCHEMA = 1
@@ -50,9 +53,9 @@ class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     equalization: dict[str, Numbers] = {}
     """By node: what its results were divided by, and the weights behind it multiplied with."""
     biases: dict[str, Numbers] = {}
-    """By node: the mean error of rounding that was taken off its bias."""
+    """By node: the mean error of rounding that was taken off its bias. Only earlier versions write it."""
     weights: dict[str, Numbers] = {}
-    """By name: weights whose rounding was chosen on data."""
+    """By name: weights whose rounding was chosen on data. Only earlier versions write it."""
     schema: int = SCHEMA
 
 
@@ -70,8 +73,6 @@ def record_of(choices: Mapping[str, str], trace: "Trace", equalization: Mapping[
         ranges={name: (kept.low, kept.high) for name, kept in context.ranges.items()},
         smoothing={name: Smoothed(tuple(layers), _numbers(factors[name])) for name, layers in smoothed.items()},
         equalization={name: _numbers(array) for name, array in equalization.items()},
-        biases={name: _numbers(array) for name, array in trace.biases.items()},
-        weights={name: _numbers(array) for name, array in context.weights.items()},
     )
 
 
@@ -113,7 +114,6 @@ def write_again(
     Raises UsageError for layers and forms that do not fit this model.
     """
     from edgeopt.quant.layers import find_layers
-    from edgeopt.quant.preparing.bias_correction import corrected
     from edgeopt.quant.preparing.equalization import evened_out
     from edgeopt.quant.write import write
 
@@ -122,7 +122,7 @@ def write_again(
     if recorded.equalization:
         model = evened_out(model, layers, _arrays(recorded.equalization))
     if recorded.biases:
-        model = corrected(model, _arrays(recorded.biases)).model
+        model = _with_biases(model, _arrays(recorded.biases))
     smoothing = {
         layer: Smoothing(name, _array(one.factors))
         for name, one in recorded.smoothing.items()
@@ -141,6 +141,35 @@ def raised(model: "ir.Model") -> "ir.Model":
     if model.opset_imports.get("", _OPSET) >= _OPSET:
         return model
     return raise_opset.PASS.apply(model, PassContext(target_opset=_OPSET)).model
+
+
+def _with_biases(model: "ir.Model", means: Mapping[str, Array]) -> "ir.Model":
+    """The float model without these mean errors; UsageError for nodes that it does not have."""
+    from edgeopt.quant.forms.writer import Writer
+
+    copy = model.clone()
+    nodes, writer = nodes_by_key(copy.graph), Writer(copy.graph)
+    for key, mean in means.items():
+        if key not in nodes:
+            raise UsageError(
+                f"There is no node '{key}' in this model.", "It is another model, or another edgeopt."
+            )
+        _correct(writer, nodes[key], mean)
+    return copy
+
+
+def _correct(writer: "Writer", node: "ir.Node", mean: Array) -> None:
+    """Changes the bias, or the constant that is added to a matrix product."""
+    place = 2
+    if is_op(node, "MatMul"):
+        use = next(iter(node.outputs[0].uses()))
+        node, place = use.node, 1 - use.idx
+    bias = node.inputs[place] if len(node.inputs) > place else None
+    known = constant(bias)
+    shape = mean.shape if known is None or known.size == 1 else known.shape
+    flat = (np.zeros(1, np.float32) if known is None else known.astype(np.float32).reshape(-1)) - mean
+    node.resize_inputs(max(place + 1, len(node.inputs)))
+    node.replace_input_with(place, writer.constant(f"{node.outputs[0].name}_corrected", flat.reshape(shape)))
 
 
 def _numbers(array: Array) -> Numbers:

@@ -112,3 +112,13 @@ class Plan(msgspec.Struct, frozen=True):
     base_db: float | None = None
     """What the float model itself reaches on this backend with these options (bf16 is not exact)."""
     warnings: tuple[str, ...] = ()
+
+
+class TargetSaid(msgspec.Struct, frozen=True):
+    """What another target's device would do with the file."""
+
+    target: str
+    verdict: str
+    """`fine`, `saturates`, `falls back`, `no gain`, `slower`, `fails`."""
+    reason: str
+    remedy: str = ""

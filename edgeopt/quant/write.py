@@ -1,10 +1,9 @@
 """From a plan's choices to a model: each layer in its form, everything else as it was."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.backends.base import Array
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.forms import FORMS, Form, FormContext, form_named
@@ -23,8 +22,6 @@ class Trace:
     """What a model was written with, besides the choices."""
 
     context: FormContext
-    biases: Mapping[str, Array] = field(default_factory=dict)
-    """By node, the mean error that was taken off its bias before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,6 @@ WRONG_WORDS = (
     (("-o", "o.onnx", "--calibration", "guess"), "no method of calibration", "minmax"),
     (("-o", "o.onnx", "--backend", "onnx"), "no backend", "onnxruntime-cpu"),
     (("-o", "o.onnx", "--backend", "onnxruntime-cpu", "--option", "thread=1"), "no option 'thread'", "threads"),
-    (("-o", "o.onnx", "--augment", "blur=1"), "no augmentation 'blur'", "noise=0.01"),
     (("-o", "o.onnx", "--check-targets", "cpu-avx2,abacus"), "no target 'abacus'", ""),
     (("-o", "no/folder/o.onnx"), "does not exist", "Create it first"),
     (("-o", "."), "", ""),

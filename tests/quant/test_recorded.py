@@ -1,4 +1,7 @@
+import zlib
+
 import numpy as np
+import onnxruntime as ort
 import pytest
 
 from edgeopt.errors import BundleError, UsageError
@@ -9,6 +12,7 @@ from edgeopt.quant.recorded import Numbers, Recorded, decoded, encoded, record_o
 from edgeopt.quant.records import Range
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quant.write import Trace
+from tests.conftest import seeded
 
 FLOATS = np.array([[1.5, -0.1], [3e-38, 7.0]], np.float32)
 
@@ -18,10 +22,10 @@ def trace():
         "onnxruntime-cpu",
         QuantSettings(),
         {"x": Range(-0.1, 2 / 3)},
-        {"first": FLOATS},
+        {},
         {"MatMul_0": Smoothing("x/smoothed", FLOATS[0]), "MatMul_3": Smoothing("x/smoothed", FLOATS[0])},
     )
-    return Trace(context, {"MatMul_3": FLOATS[1]})
+    return Trace(context)
 
 
 def test_what_is_recorded_comes_back_to_the_last_bit():
@@ -29,7 +33,6 @@ def test_what_is_recorded_comes_back_to_the_last_bit():
     assert found == record_of({"MatMul_0": "int8"}, trace(), {"MatMul_0": FLOATS[0]})
     assert found.ranges == {"x": (-0.1, 2 / 3)}
     assert found.smoothing["x/smoothed"].layers == ("MatMul_0", "MatMul_3")
-    assert set(found.biases) == {"MatMul_3"}
     assert encoded(found).count(b"\n") < 30, "a line for each tensor"
 
 
@@ -64,7 +67,7 @@ def test_arrays_that_are_none(matmul_model, numbers):
 
 
 def test_factors_of_another_model_are_refused(matmul_model):
-    record = decoded(encoded(record_of({}, Trace(trace().context), {"Conv_0": FLOATS[0]})))
+    record = decoded(encoded(record_of({}, trace(), {"Conv_0": FLOATS[0]})))
     with pytest.raises(UsageError, match="'Conv_0' cannot be equalized"):
         write_again(load(matmul_model).ir, {}, "onnxruntime-cpu", QuantSettings(), record)
 
@@ -83,3 +86,15 @@ def test_the_same_choices_give_the_same_bytes(matmul_model, tmp_path):
         save(found.model, tmp_path / f"{number}.onnx")
         files.append((tmp_path / f"{number}.onnx").read_bytes())
     assert len(set(files)) == 1
+
+
+def test_biases_recorded_by_earlier_versions_are_written(matmul_model, tmp_path):
+    mean = np.linspace(-1, 1, 64, dtype=np.float32)
+    record = Recorded(biases={"MatMul_0": Numbers(mean.shape, zlib.compress(mean.tobytes()))})
+    model = load(matmul_model).ir
+    found = write_again(model, {}, "onnxruntime-cpu", QuantSettings(), decoded(encoded(record)))
+    save(found.model, tmp_path / "corrected.onnx")
+    session = ort.InferenceSession(tmp_path / "corrected.onnx", providers=["CPUExecutionProvider"])
+    (output,) = session.run(None, {"x": np.zeros((1, 32), np.float32)})
+    wanted = np.maximum(seeded(64, seed=1) - mean, 0) @ seeded(64, 8, seed=2)
+    assert np.allclose(output, wanted, atol=1e-5)

@@ -21,13 +21,13 @@ BUDGETS = {
     "edgeopt/bundle": 7950,
     "edgeopt/fleet": 1800,
     "edgeopt/measure": 10_250,
-    "edgeopt/quant": 10_300,
+    "edgeopt/quant": 8900,
     "edgeopt/search": 7750,
     "edgeopt/commands": 18_450,
     "edgeopt/cli": 6450,
     "agent": 14_600,
     "gui": 20_300,
-    "tests": 93_100,
+    "tests": 92_600,
 }
 
 

@@ -55,7 +55,7 @@ def compared(work: Work) -> tuple[CalibrationTried, ...]:
 
     def judge(ranges: Mapping[str, Range]) -> tuple[float, float]:
         settings = study.known.settings
-        context = FormContext(course.backend, settings, ranges, study.weights)
+        context = FormContext(course.backend, settings, ranges)
         choices = {
             layer.name: INT8.name for layer in study.layers if not layer.reason and not INT8.fits(layer, context)
         }

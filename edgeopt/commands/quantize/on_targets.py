@@ -2,18 +2,10 @@
 
 import time
 
-import msgspec
-
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.files.sniff import check_file
-from edgeopt.hw.probe import probe
-from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.measured.given import read_given
-from edgeopt.quant.measured.records import Quantized, QuantizeRequest, TargetSaid
-from edgeopt.quant.measured.runs import Runs
-from edgeopt.workspace import WORK, workspace
-
-FINE = "fine"
+from edgeopt.quant.measured.records import Quantized, QuantizeRequest
+from edgeopt.quant.records import TargetSaid
 
 
 def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
@@ -22,14 +14,8 @@ def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
 
     begin = time.monotonic()
     check_file(request.model)
-    profile = profile_for(probe(), named=request.profile or None)
-    with workspace(WORK), Runs() as runs:
-        emit(Progress("reading the model", request.model.name))
-        inputs = runs.inputs(request.model)
-        given = read_given(request, inputs, profile.data, calibrates=False)
-        emit(Progress("checking targets", ", ".join(request.check_targets)))
-        rows = check_targets(request.model, request.check_targets, given.samples[given.prove])
-    said = tuple(msgspec.convert(msgspec.to_builtins(row), TargetSaid) for row in rows)
+    emit(Progress("checking targets", ", ".join(request.check_targets)))
+    said = check_targets(request.model, request.check_targets)
     return Quantized(
         "reported",
         _summary(said),
@@ -39,7 +25,6 @@ def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
         {},
         request.shown_goal,
         targets=said,
-        warnings=_of_samples(given.use.generated),
         seconds=time.monotonic() - begin,
     )
 
@@ -52,7 +37,3 @@ def _summary(said: tuple[TargetSaid, ...]) -> str:
         if row.target not in targets[row.verdict]:
             targets[row.verdict].append(row.target)
     return "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in targets.items()) + "."
-
-
-def _of_samples(generated: bool) -> tuple[str, ...]:
-    return ("No data: saturation is checked on generated inputs.",) if generated else ()

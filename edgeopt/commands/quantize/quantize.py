@@ -9,9 +9,10 @@ from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.events import Emit, ignore
 from edgeopt.quant.measured.planning.planned import planned
 from edgeopt.quant.measured.planning.single import single
-from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest, TargetSaid
+from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.work import Work, check_request, prepare
+from edgeopt.quant.records import TargetSaid
 from edgeopt.workspace import WORK, workspace
 
 
@@ -43,9 +44,4 @@ def _targets(work: Work, found: Quantized) -> tuple[TargetSaid, ...]:
     written = Path(found.files[0].path)
     bundle = read_bundle(written) if is_bundle(written) else None
     with work.study.phase("checking targets", ", ".join(work.request.check_targets)):
-        rows = check_targets(
-            bundle.model if bundle is not None else written,
-            work.request.check_targets,
-            work.given.samples[work.given.prove],
-        )
-    return tuple(msgspec.convert(msgspec.to_builtins(row), TargetSaid) for row in rows)
+        return check_targets(bundle.model if bundle is not None else written, work.request.check_targets)

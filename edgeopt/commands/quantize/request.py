@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgeopt.backends.options import Value
     from edgeopt.data.given import Data
     from edgeopt.data.judging.goals import Goal
-    from edgeopt.quant.measured.records import Augment, QuantizeRequest
+    from edgeopt.quant.measured.records import QuantizeRequest
 
 _PLAN = "plan"
 
@@ -27,10 +27,6 @@ ProfileName = Annotated[
 Samples = Annotated[
     int | None,
     option("Maximum number of samples used for calibration (default: half of them, up to 100).", metavar="N"),
-]
-Augmenting = Annotated[
-    str,
-    option("Also calibrate with altered samples: noise=0.01, scaling=0.1, or both with a comma.", metavar="WHAT"),
 ]
 
 
@@ -98,9 +94,6 @@ class Asked(msgspec.Struct, frozen=True):
         str, option("Calibration method; `edgeopt compare-calibrations` tries all of them.", metavar="METHOD")
     ] = ""
     samples: Samples = None
-    augment: Augmenting = ""
-    bias_correction: Annotated[bool, option("Subtract the mean error of each layer from its bias.")] = False
-    rounding: Annotated[bool, option("Use the data to decide which weights to round up and which down.")] = False
     shape: Annotated[
         tuple[str, ...], option("Shape to fix for an input; repeatable.", metavar="NAME=1x3x224x224")
     ] = ()
@@ -131,7 +124,6 @@ class AskedCalibrations(msgspec.Struct, frozen=True):
     ] = ""
     profile: ProfileName = ""
     samples: Samples = None
-    augment: Augmenting = ""
 
 
 class Wishes(TypedDict, total=False):
@@ -151,9 +143,6 @@ class Wishes(TypedDict, total=False):
     keep_float: Iterable[str]
     calibration: str
     samples: int | None
-    augment: str | None
-    bias_correction: bool
-    rounding: bool
     shape: Iterable[str]
     sensitivity: bool
     check_targets: Iterable[str]
@@ -166,7 +155,6 @@ def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
 
     known = QuantizeRequest.__struct_fields__
     same = {name: value for name, value in msgspec.structs.asdict(asked).items() if name in known}
-    same["augment"] = read_augment(asked.augment) if asked.augment else None
     if isinstance(asked, AskedCalibrations):
         request = QuantizeRequest(**same, compare_calibrations=True)
     else:
@@ -205,25 +193,6 @@ def _goal(asked: Asked) -> "Goal":
             [none, method],
         )
     return NO_FLOOR
-
-
-def read_augment(text: str) -> "Augment":
-    """`noise=0.01`, `scaling=0.1`, or both with a comma between."""
-    from edgeopt.quant.measured.records import Augment
-
-    how = "Write noise=0.01 or scaling=0.1, or both with a comma between."
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, number = (each.strip() for each in part.partition("="))
-        if name not in Augment.__struct_fields__:
-            raise UsageError(f"There is no augmentation '{name}'.", how)
-        try:
-            found[name] = float(number)
-        except ValueError:
-            found[name] = -1.0
-        if not 0 <= found[name] < 1:
-            raise UsageError(f"'{part.strip()}' is not an augmentation: the number must be from 0 to 1.", how)
-    return Augment(**found)
 
 
 def _plain(options: Mapping[str, object]) -> "dict[str, Value]":

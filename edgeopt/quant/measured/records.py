@@ -16,7 +16,7 @@ from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.taken import Taken
-from edgeopt.quant.records import Plan
+from edgeopt.quant.records import Plan, TargetSaid
 
 PLAN = "plan"
 METHODS = (PLAN, "int8", "int8-dynamic", "int8-groups", "a16w8", "w8", "w4", "fp16", "bf16")
@@ -24,15 +24,6 @@ METHODS = (PLAN, "int8", "int8-dynamic", "int8-groups", "a16w8", "w8", "w4", "fp
 
 Outcome = Literal["written", "keep float", "reported"]
 """`reported`: nothing was to be written."""
-
-
-class Augment(msgspec.Struct, frozen=True):
-    """Samples made from the user's own, for calibration alone."""
-
-    noise: float = 0.0
-    """The deviation of the noise added, as a share of the input's own."""
-    scaling: float = 0.0
-    """Each sample is multiplied by a factor that differs from 1 by up to this."""
 
 
 class QuantizeRequest(msgspec.Struct, frozen=True):
@@ -58,13 +49,10 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     """A name of `edgeopt.quant.ranges.METHODS`; empty: the profile's."""
     samples: int | None = None
     """The most samples that calibrate; None: half of them, up to 100."""
-    augment: Augment | None = None
     sensitivity: bool = False
     """Report what each layer costs and saves."""
     keep_float: tuple[str, ...] = ()
     """Nodes, or patterns of names with `*`, that stay float."""
-    bias_correction: bool = False
-    rounding: bool = False
     time_limit_s: float | None = None
     compare_calibrations: bool = False
     """Try every method of calibration, and report how exact each is."""
@@ -104,18 +92,6 @@ class CalibrationTried(msgspec.Struct, frozen=True):
     worst_db: float | None = None
     cut_off_share: float = 0.0
     """Of all values, those outside the ranges."""
-
-
-class TargetSaid(msgspec.Struct, frozen=True):
-    """What another target's device would do with the file."""
-
-    target: str
-    verdict: str
-    """`fine`, `saturates`, `falls back`, ..."""
-    reason: str
-    remedy: str = ""
-    snr_db: float | None = None
-    """With that device's arithmetic simulated, where it was."""
 
 
 class SampleUse(msgspec.Struct, frozen=True):

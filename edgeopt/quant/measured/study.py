@@ -7,7 +7,7 @@ lies in a folder, for runtimes to load.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +21,7 @@ from edgeopt.graph.ledger import Change
 from edgeopt.quant.forms import FORMS, Form, FormContext
 from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.measured.given import Given
-from edgeopt.quant.measured.planning.corrections import Corrections
-from edgeopt.quant.measured.records import Augment, Found
+from edgeopt.quant.measured.records import Found
 from edgeopt.quant.measured.runs import Outputs
 from edgeopt.quant.ranges import Seen
 from edgeopt.quant.records import Layer, Range, Sensitivity
@@ -67,9 +66,6 @@ class Study:
     known: Known
     emit: Emit = ignore
     phases_s: dict[str, float] = field(default_factory=dict)
-    weights: dict[str, Array] = field(default_factory=dict)
-    """What preparation has made of weights, for the forms that it is meant for."""
-    corrections: Corrections = field(default_factory=Corrections)
     smoothing: dict[str, Smoothing] = field(default_factory=dict)
     """By layer, how activations are evened out before eight bits."""
     equalization: Mapping[str, Array] = field(default_factory=dict)
@@ -99,7 +95,7 @@ class Study:
     def context(self, backend: str, **changes: int) -> FormContext:
         """What forms need to know; `changes` are of the settings."""
         settings = msgspec.structs.replace(self.known.settings, **changes)
-        return FormContext(backend, settings, self.known.ranges, self.weights, self.smoothing)
+        return FormContext(backend, settings, self.known.ranges, smoothing=self.smoothing)
 
     def forms(self, backend: str, wanted: Sequence[Form], **changes: int) -> dict[str, tuple[str, ...]]:
         """By layer, which of these forms fit it."""
@@ -110,9 +106,8 @@ class Study:
         }
         return {name: forms for name, forms in fitting.items() if forms}
 
-    def calibrated(self, augment: Augment | None = None, backend: str = "") -> None:
+    def calibrated(self, backend: str = "") -> None:
         """Finds the ranges, where they are not known yet; `backend`: one that wants more of them than most."""
-        from edgeopt.quant.augment import augmented
         from edgeopt.quant.calibrate import calibrate
         from edgeopt.quant.preparing.smoothing import smoothing
         from edgeopt.quant.write import tensors_wanted
@@ -124,14 +119,10 @@ class Study:
             return
         with self.phase("calibrating", f"{len(tensors)} tensors on {len(self.given.calibrate)} samples"):
             samples = self.given.samples[self.given.calibrate]
-            if augment is not None:
-                samples = augmented(samples, augment.noise, augment.scaling)
             found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
             if self._equalized(found.seen):
                 found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
-        more: dict[str, Range] = {}
-        if not self.corrections.rounding:  # which is learned for the weights as they are
-            self.smoothing, more = smoothing(self.model, self.layers, found.seen)
+        self.smoothing, more = smoothing(self.model, self.layers, found.seen)
         findings = tuple(msgspec.convert(msgspec.to_builtins(each), Found) for each in found.findings)
         self._learn(ranges={**found.ranges, **more}, findings=findings)
 
@@ -188,12 +179,7 @@ class Study:
         """The model with these forms, as the backend wants them."""
         from edgeopt.quant.write import write
 
-        calibrating = self.given.samples[self.given.calibrate]
-        context = self.context(backend, **changes)
-        made = self.corrections.applied(self.model, self.layers, choices, context, calibrating, self.emit)
-        found = write(made.model, self.layers, choices, made.context)
-        trace = replace(found.trace, biases=made.biases)
-        return replace(found, changes=(*made.changes, *found.changes), trace=trace)
+        return write(self.model, self.layers, choices, self.context(backend, **changes))
 
     def recorded(self, choices: Mapping[str, str], trace: "Trace") -> "Recorded":
         """What it takes to write a model with these forms again without data."""

@@ -23,7 +23,6 @@ from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import Form, form_named
 from edgeopt.quant.measured.given import Given, read_given
-from edgeopt.quant.measured.planning.corrections import Corrections
 from edgeopt.quant.measured.proving.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
 from edgeopt.quant.measured.runs import Runs
@@ -143,7 +142,6 @@ def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> W
     emit(Progress("preparing the model", request.model.name))
     ready = prepared(model, request)
     study = begin(ready, given, reference, _settings(profile, request), folder / "study", request.keep_float, emit)
-    study.corrections = Corrections(bool(request.rounding), bool(request.bias_correction))
     judge = Judge(study, runs, request.goal)
     size = request.model.stat().st_size + sum(file.stat().st_size for file in model.external)
     limit_s = request.time_limit_s or USUAL_LIMIT_S + _S_A_BYTE * max(0, size - _LARGE_BYTES)

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.commands.quantize.request import Asked, AskedCalibrations, read_augment, request_from
+from edgeopt.commands.quantize.request import Asked, AskedCalibrations, request_from
 from edgeopt.errors import UsageError
-from edgeopt.quant.measured.records import Augment
 
 MODEL = Path("model.onnx")
 
@@ -19,25 +18,6 @@ def test_no_floor_leaves_no_goal():
     assert request.goal.is_open
     assert request.shown_goal is None
     assert request_from(Asked(MODEL, method="int8")).shown_goal == request_from(Asked(MODEL)).goal
-
-
-@pytest.mark.parametrize(
-    ("text", "augment"),
-    [
-        ("noise=0.01", Augment(noise=0.01)),
-        ("noise=0.01, scaling=0.1", Augment(0.01, 0.1)),
-        ("scaling=0", Augment()),
-    ],
-)
-def test_augmentations(text, augment):
-    assert read_augment(text) == augment
-
-
-@pytest.mark.parametrize("text", ["blur=1", "noise", "noise=much", "noise=-1", "noise=1", "noise=nan", ""])
-def test_what_is_no_augmentation(text):
-    with pytest.raises(UsageError, match="augmentation") as raised:
-        read_augment(text)
-    assert "noise=0.01" in raised.value.hint
 
 
 WRONG = (
@@ -67,15 +47,13 @@ def test_what_was_written_is_read():
         backend="null",
         shape=("x=1x3",),
         check_targets="cpu-avx2, generic-cpu",
-        rounding=True,
     )
     request = request_from(asked)
     assert (request.options, request.shapes) == ({"threads": 2}, {"x": (1, 3)})
     assert request.check_targets == ("cpu-avx2", "generic-cpu")
-    assert request.rounding
 
 
 def test_comparing_calibrations_is_a_request_of_its_own_kind():
-    request = request_from(AskedCalibrations(MODEL, Path("d.npz"), samples=20, augment="noise=0.01"))
+    request = request_from(AskedCalibrations(MODEL, Path("d.npz"), samples=20))
     assert request.compare_calibrations
-    assert (request.data, request.samples, request.augment) == (Path("d.npz"), 20, Augment(noise=0.01))
+    assert (request.data, request.samples) == (Path("d.npz"), 20)

@@ -25,15 +25,10 @@ def test_ranges_and_sensitivities_are_found_once_and_kept(study):
     assert study.phases_s == phases, "it was measured again"
 
 
-def test_large_channels_are_evened_out_unless_rounding_is_learned(study):
+def test_large_channels_are_evened_out(study):
     rows = study.given.samples.arrays["x"].copy()
     rows[..., 3] *= 100
     study.given = dataclasses.replace(study.given, samples=Samples({"x": rows}, study.given.samples.ranks))
-    study.corrections.rounding = True
-    study.calibrated()
-    assert study.smoothing == {}
-    study.known = msgspec.structs.replace(study.known, ranges={})
-    study.corrections.rounding = False
     study.calibrated()
     assert study.smoothing["MatMul_0"].tensor in study.context("openvino-cpu").ranges
 

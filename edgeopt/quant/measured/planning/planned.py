@@ -24,7 +24,7 @@ def planned(work: Work) -> Quantized:
     floats = [Entry(course, {}, study.path) for course in work.courses]
     if all(layer.reason for layer in study.layers):
         return finish(work, floats[0], why=f"Keep float: {unfit(study.layers)}.")
-    study.calibrated(work.request.augment)
+    study.calibrated()
     tracks = tracks_of(work)
     able = hopeful(work, tracks)
     entries: list[Entry] = []

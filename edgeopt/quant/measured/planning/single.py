@@ -36,7 +36,7 @@ def single(work: Work) -> Quantized:
 def proved_entries(work: Work, form: Form) -> tuple[list[Entry], list[str]]:
     """The form on each course, written and proved; and of courses that have none of it, the reasons."""
     if form.needs_ranges:
-        work.study.calibrated(work.request.augment)
+        work.study.calibrated()
     entries: list[Entry] = []
     reasons: list[str] = []
     for number, course in enumerate(_courses(work, form)):
