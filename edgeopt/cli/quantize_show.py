@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from edgeopt.data.judging.goals import Goal
-    from edgeopt.quant.measured.records import CalibrationTried, Quantized
-    from edgeopt.quant.records import Plan, Point, TargetSaid, Verdict
+    from edgeopt.quant.measured.records import Quantized
+    from edgeopt.quant.records import CalibrationTried, Plan, Point, TargetSaid, Verdict
 
 SHOWN_LAYERS = 12
 SHOWN_FINDINGS = 6

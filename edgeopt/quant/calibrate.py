@@ -7,10 +7,10 @@ from pathlib import Path
 
 from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, ignore
-from edgeopt.quant.findings import Finding, findings_of
+from edgeopt.quant.findings import findings_of
 from edgeopt.quant.observe import Observed, observe
 from edgeopt.quant.ranges import Method, Seen, method_named, range_of
-from edgeopt.quant.records import Range
+from edgeopt.quant.records import Found, Range
 from edgeopt.quant.settings import QuantSettings
 
 
@@ -18,7 +18,7 @@ from edgeopt.quant.settings import QuantSettings
 class Calibrated:
     ranges: dict[str, Range]
     """By tensor, 0 inside; one that held NaN or infinity has none."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Found, ...]
     seconds: float
     seen: Mapping[str, Seen]
     """What the ranges were made of: also the extremes of each channel."""

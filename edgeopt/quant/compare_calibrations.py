@@ -5,38 +5,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quant.observe import PHASE, Observed, observe
 from edgeopt.quant.ranges import METHODS, Method, range_of
 from edgeopt.quant.ranges.histogram import noise_db, outside_share
-from edgeopt.quant.records import Range
+from edgeopt.quant.records import CalibrationTried, Range
 from edgeopt.quant.settings import QuantSettings
 
 Judge = Callable[[Mapping[str, Range]], tuple[float, float]]
 """The whole model's signal-to-noise ratio with these ranges, and what resampling says that it may be elsewhere."""
 _MIB = 1 << 20
 _EXACT_DB = 200.0
-
-
-class CalibrationRow(msgspec.Struct, frozen=True):
-    method: str
-    snr_db: float | None
-    """Of the whole model; None where nobody judged it."""
-    low_db: float | None
-    seconds: float
-    """What it takes alone: the runs of the model that it needs, and its own arithmetic."""
-    peak_mib: float | None
-    """What calibrating took above what was there before."""
-    note: str
-    tensor_db: float = 0.0
-    """Of the middle tensor, on the samples that calibrated: its eight bits alone, without the model around it."""
-    worst_tensor: str = ""
-    worst_db: float = 0.0
-    cut_off_share: float = 0.0
-    """Of all values of all tensors."""
 
 
 def compare_calibrations(
@@ -46,17 +26,17 @@ def compare_calibrations(
     settings: QuantSettings,
     emit: Emit = ignore,
     judge: Judge | None = None,
-) -> tuple[CalibrationRow, ...]:
+) -> tuple[CalibrationTried, ...]:
     """The most exact first, by the whole model where somebody judges that; the model is looked at once for all."""
     observed = observe(model_path, samples, tensors, histograms=True, emit=emit)
     rows = []
     for done, method in enumerate(METHODS):
         emit(Progress(PHASE, f"comparing: {method.name}", done, len(METHODS)))
         rows.append(_row(method, observed, settings, judge))
-    return tuple(sorted(rows, key=lambda row: -(row.tensor_db if row.snr_db is None else row.snr_db)))
+    return tuple(sorted(rows, key=lambda row: -((row.tensor_db or 0.0) if row.snr_db is None else row.snr_db)))
 
 
-def _row(method: Method, observed: Observed, settings: QuantSettings, judge: Judge | None) -> CalibrationRow:
+def _row(method: Method, observed: Observed, settings: QuantSettings, judge: Judge | None) -> CalibrationTried:
     begin = time.perf_counter()
     seen = {name: one for name, one in observed.seen.items() if not one.not_finite}
     ranges = {name: range_of(method, one, settings) for name, one in seen.items()}
@@ -70,7 +50,7 @@ def _row(method: Method, observed: Observed, settings: QuantSettings, judge: Jud
     worst = min(exact, key=exact.__getitem__, default="")
     snr_db, low_db = judge(ranges) if judge is not None else (None, None)
     peak = observed.peak_bytes
-    return CalibrationRow(
+    return CalibrationTried(
         method.name,
         snr_db,
         low_db,

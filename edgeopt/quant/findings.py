@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.quant.ranges.base import Seen
 from edgeopt.quant.ranges.histogram import noise_db
-from edgeopt.quant.records import Range
+from edgeopt.quant.records import Found, Range
 
 # A sample that reaches this many times as far as the middle one, with a gap to the others, is not from the same
 # crowd, unless many do.
@@ -22,15 +21,7 @@ _CUT_OFF_DB = 3.0
 _NAMED = 3
 
 
-class Finding(msgspec.Struct, frozen=True):
-    kind: str
-    """`not finite`, `outlier`, `constant`, `dead channels`, `uneven channels` or `cut off`."""
-    tensor: str
-    sentence: str
-    sample: int | None = None
-
-
-def findings_of(seen: Mapping[str, Seen], ranges: Mapping[str, Range]) -> tuple[Finding, ...]:
+def findings_of(seen: Mapping[str, Seen], ranges: Mapping[str, Range]) -> tuple[Found, ...]:
     """The gravest first; of a sample that is odd in many tensors, the first of them stands for all."""
     finite = [one for one in seen.values() if not one.not_finite]
     odd, outliers = _outliers(finite)
@@ -46,13 +37,13 @@ def findings_of(seen: Mapping[str, Seen], ranges: Mapping[str, Range]) -> tuple[
     )
 
 
-def _not_finite(seen: Seen) -> Finding:
+def _not_finite(seen: Seen) -> Found:
     where = _listed(seen.not_finite)
     sentence = f"'{seen.tensor}' holds NaN or infinity on {where}: it has no range, so its consumers stay float."
-    return Finding("not finite", seen.tensor, sentence, seen.not_finite[0])
+    return Found("not finite", seen.tensor, sentence, seen.not_finite[0])
 
 
-def _outliers(tensors: Sequence[Seen]) -> tuple[set[str], list[Finding]]:
+def _outliers(tensors: Sequence[Seen]) -> tuple[set[str], list[Found]]:
     """The tensors with odd samples, and one finding for each of these samples, where it is odd first."""
     first: dict[int, tuple[Seen, float, float]] = {}
     times: dict[int, int] = {}
@@ -77,29 +68,29 @@ def _far(reaches: Array, middle: float) -> list[int]:
     return [int(k) for k in np.flatnonzero(beyond & (reaches > _GAP * reaches[~beyond].max()))]
 
 
-def _outlier(sample: int, seen: Seen, reach: float, middle: float, times: int) -> Finding:
+def _outlier(sample: int, seen: Seen, reach: float, middle: float, times: int) -> Found:
     also = f", and as odd in {times - 1} more" if times > 1 else ""
     sentence = (
         f"Sample {sample} reaches {reach:.3g} in '{seen.tensor}', where others reach "
         f"{middle:.3g}{also}: this sample makes all steps coarser. Remove it if it is an error, or "
         "try --calibration mse."
     )
-    return Finding("outlier", seen.tensor, sentence, sample)
+    return Found("outlier", seen.tensor, sentence, sample)
 
 
 def _is_constant(seen: Seen) -> bool:
     return seen.elements > 1 and seen.low == seen.high
 
 
-def _constant(seen: Seen) -> Finding:
+def _constant(seen: Seen) -> Found:
     sentence = (
         f"'{seen.tensor}' is {seen.low:.3g} everywhere on all samples: other values would be clipped. "
         "Give samples with other values."
     )
-    return Finding("constant", seen.tensor, sentence)
+    return Found("constant", seen.tensor, sentence)
 
 
-def _cut_off(seen: Seen, kept: Range | None) -> Finding | None:
+def _cut_off(seen: Seen, kept: Range | None) -> Found | None:
     if kept is None or seen.histogram is None:
         return None
     left_db = noise_db(seen.histogram, kept)
@@ -111,10 +102,10 @@ def _cut_off(seen: Seen, kept: Range | None) -> Finding | None:
         f"{seen.low:.3g} to {seen.high:.3g} and leaves it {left_db:.0f} dB, the whole range "
         f"{whole_db:.0f} dB: try another --calibration."
     )
-    return Finding("cut off", seen.tensor, sentence)
+    return Found("cut off", seen.tensor, sentence)
 
 
-def _dead_channels(seen: Seen) -> Finding | None:
+def _dead_channels(seen: Seen) -> Found | None:
     reaches = _channel_reaches(seen)
     if reaches is None:
         return None
@@ -125,10 +116,10 @@ def _dead_channels(seen: Seen) -> Finding | None:
         f"{len(dead)} of {len(reaches)} channels of '{seen.tensor}' are 0 on all samples: either the "
         "samples do not reach them, or the model does not need them."
     )
-    return Finding("dead channels", seen.tensor, sentence)
+    return Found("dead channels", seen.tensor, sentence)
 
 
-def _uneven_channels(seen: Seen) -> Finding | None:
+def _uneven_channels(seen: Seen) -> Found | None:
     reaches = _channel_reaches(seen)
     if reaches is None or not (reaches > 0).any():
         return None
@@ -137,9 +128,9 @@ def _uneven_channels(seen: Seen) -> Finding | None:
         return None
     sentence = (
         f"Channel {top} of '{seen.tensor}' reaches {reaches[top]:.3g}, the middle one of {len(reaches)} "
-        f"{middle:.3g}: one scale leaves most of them few steps. --rounding may help; so may --keep-float."
+        f"{middle:.3g}: one scale leaves most of them few steps. Try --keep-float for its layers."
     )
-    return Finding("uneven channels", seen.tensor, sentence)
+    return Found("uneven channels", seen.tensor, sentence)
 
 
 def _channel_reaches(seen: Seen) -> Array | None:

@@ -12,7 +12,7 @@ from edgeopt.graph.nodes import constant, is_op, nodes_of
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-# The largest weight of which two, times the largest activations, add up to less than 2^15.
+# Two such weights, each times the largest activation, add up to less than 2^15.
 _SEVEN_BITS = 64
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 _INTEGER = ("MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear")

@@ -122,3 +122,30 @@ class TargetSaid(msgspec.Struct, frozen=True):
     """`fine`, `saturates`, `falls back`, `no gain`, `slower`, `fails`."""
     reason: str
     remedy: str = ""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What calibration saw in the data or the model that the user should know."""
+
+    kind: str
+    """`not finite`, `outlier`, `constant`, `dead channels`, `uneven channels` or `cut off`."""
+    tensor: str
+    sentence: str
+    sample: int | None = None
+
+
+class CalibrationTried(msgspec.Struct, frozen=True):
+    """One method of calibration, all layers in the same form."""
+
+    method: str
+    snr_db: float | None
+    low_db: float | None = None
+    seconds: float | None = None
+    peak_mib: float | None = None
+    note: str = ""
+    tensor_db: float | None = None
+    """Of the middle tensor alone, on the samples that calibrated."""
+    worst_tensor: str = ""
+    worst_db: float | None = None
+    cut_off_share: float = 0.0
+    """Of all values, those outside the ranges."""

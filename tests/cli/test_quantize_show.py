@@ -11,16 +11,8 @@ from edgeopt.commands.documents.terminal import write
 from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.judging.judged import Judged
 from edgeopt.measure.stats import Interval
-from edgeopt.quant.measured.records import (
-    CalibrationTried,
-    File,
-    Found,
-    Proof,
-    Quantized,
-    SampleUse,
-    TargetSaid,
-)
-from edgeopt.quant.records import Plan, Point, Verdict
+from edgeopt.quant.measured.records import File, Proof, Quantized, SampleUse
+from edgeopt.quant.records import CalibrationTried, Found, Plan, Point, TargetSaid, Verdict
 
 LAYERS = [f"/encoder/layer.{k}/attention/self/query/MatMul_of_a_long_name" for k in range(20)]
 FLOAT = Point({}, 12.0, 200.0, 200.0, 200.0)

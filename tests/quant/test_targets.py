@@ -110,7 +110,8 @@ def test_weights_beyond_seven_bits_are_reported(tmp_path, largest, verdict, kind
         ("DequantizeLinear", ["w", "s", "m"], ["wd"], {}),
         ("MatMul", ["d", "wd"], ["y"], {}),
     ]
-    constants = {"w": weights, "s": np.array(0.1, np.float32), "z": np.array(0, np.uint8), "m": np.array(middle, kind)}
+    points = {"z": np.array(0, np.uint8), "m": np.array(middle, kind)}
+    constants = {"w": weights, "s": np.array(0.1, np.float32), **points}
     path = write_onnx(tmp_path / "m.onnx", nodes, constants, {"x": [1, 32]}, {"y": [1, 8]})
     (row,) = check_targets(path, ("cpu-avx2",))
     assert row.verdict == verdict

@@ -3,18 +3,16 @@
 import time
 from collections.abc import Mapping
 
-import msgspec
-
 from edgeopt.errors import DataError, ModelError
 from edgeopt.events import Emit, ignore
 from edgeopt.graph.accuracy import agreement
 from edgeopt.quant.forms.base import FormContext
 from edgeopt.quant.forms.int8 import FORM as INT8
-from edgeopt.quant.measured.records import CalibrationTried, Quantized, QuantizeRequest
+from edgeopt.quant.measured.records import Quantized, QuantizeRequest
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.measured.work import Work, prepare, unfit
-from edgeopt.quant.records import Range
+from edgeopt.quant.records import CalibrationTried, Range
 from edgeopt.workspace import WORK, workspace
 
 _CLOSE_DB = 0.5
@@ -69,10 +67,9 @@ def compared(work: Work) -> tuple[CalibrationTried, ...]:
     if not tensors:
         raise ModelError(f"There is nothing to calibrate: {unfit(study.layers)}.", "See: edgeopt analyze MODEL")
     with study.phase("comparing calibrations", f"{len(tensors)} tensors"):
-        rows = compare_calibrations(
+        return compare_calibrations(
             study.path, work.given.samples[work.given.calibrate], tensors, study.known.settings, work.emit, judge
         )
-    return tuple(msgspec.convert(msgspec.to_builtins(row), CalibrationTried) for row in rows)
 
 
 def _course(work: Work) -> Course:

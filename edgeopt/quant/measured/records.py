@@ -16,7 +16,7 @@ from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.taken import Taken
-from edgeopt.quant.records import Plan, TargetSaid
+from edgeopt.quant.records import CalibrationTried, Found, Plan, TargetSaid
 
 PLAN = "plan"
 METHODS = (PLAN, "int8", "int8-dynamic", "int8-groups", "a16w8", "w8", "w4", "fp16", "bf16")
@@ -65,33 +65,6 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     def shown_goal(self) -> Goal | None:
         """The goal, where there is one."""
         return None if self.goal.is_open else self.goal
-
-
-class Found(msgspec.Struct, frozen=True):
-    """What calibration saw in the data or the model that the user should know."""
-
-    kind: str
-    """`outlier`, `dead channels`, `constant`, ..."""
-    tensor: str
-    sentence: str
-    sample: int | None = None
-
-
-class CalibrationTried(msgspec.Struct, frozen=True):
-    """One method of calibration, all layers in the same form."""
-
-    method: str
-    snr_db: float | None
-    low_db: float | None = None
-    seconds: float | None = None
-    peak_mib: float | None = None
-    note: str = ""
-    tensor_db: float | None = None
-    """Of the middle tensor alone, on the samples that calibrated."""
-    worst_tensor: str = ""
-    worst_db: float | None = None
-    cut_off_share: float = 0.0
-    """Of all values, those outside the ranges."""
 
 
 class SampleUse(msgspec.Struct, frozen=True):

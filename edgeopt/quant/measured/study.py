@@ -21,10 +21,9 @@ from edgeopt.graph.ledger import Change
 from edgeopt.quant.forms import FORMS, Form, FormContext
 from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.measured.given import Given
-from edgeopt.quant.measured.records import Found
 from edgeopt.quant.measured.runs import Outputs
 from edgeopt.quant.ranges import Seen
-from edgeopt.quant.records import Layer, Range, Sensitivity
+from edgeopt.quant.records import Found, Layer, Range, Sensitivity
 from edgeopt.quant.rules import rules_of
 from edgeopt.quant.settings import QuantSettings
 
@@ -123,8 +122,7 @@ class Study:
             if self._equalized(found.seen):
                 found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
         self.smoothing, more = smoothing(self.model, self.layers, found.seen)
-        findings = tuple(msgspec.convert(msgspec.to_builtins(each), Found) for each in found.findings)
-        self._learn(ranges={**found.ranges, **more}, findings=findings)
+        self._learn(ranges={**found.ranges, **more}, findings=found.findings)
 
     def _equalized(self, seen: Mapping[str, Seen]) -> bool:
         """Evens out channels between layers, where that gains; the float model answers as before."""
