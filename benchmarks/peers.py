@@ -70,17 +70,17 @@ def made(model: Path, place: Path, seen: Samples) -> Iterator[tuple[str, str]]:
     count = min(len(seen) // 2, MOST_TO_CALIBRATE)
     feeds: list[Feeds] = [seen.feeds(number) for number in range(count)]
     ways: dict[str, tuple[str, str, Callable[[Path], object]]] = {
-        "nncf int8": ("xml", "openvino-cpu", lambda out: by_nncf.quantize(model, out, feeds, transformer=False)),
+        "nncf int8": ("xml", "openvino-cpu", lambda out: by_nncf.quantize_by_nncf(model, out, feeds, transformer=False)),
         "nncf transformer": (
             "xml",
             "openvino-cpu",
-            lambda out: by_nncf.quantize(model, out, feeds, transformer=True),
+            lambda out: by_nncf.quantize_by_nncf(model, out, feeds, transformer=True),
         ),
         "nncf weights": ("xml", "openvino-cpu", lambda out: by_nncf.compress_weights(model, out)),
         "ort static": (
             "onnx",
             "onnxruntime-cpu",
-            lambda out: by_onnxruntime.quantize(model, out, feeds, reduce_range=False),
+            lambda out: by_onnxruntime.quantize_by_onnxruntime(model, out, feeds, reduce_range=False),
         ),
         "ort dynamic": (
             "onnx",

@@ -175,8 +175,8 @@ def _warn_of_the_target(
     notes = place.notes
     if planned_names(asked):
         notes.warn(f"Skipped, not supported yet: {', '.join(planned_names(asked))}.")
-    for name, reason in absent.items():
-        notes.warn(f"Skipped the backend {name}: {reason}.")
+    for name, why in absent.items():
+        notes.warn(f"Skipped the backend {name}: {why}.")
     misfit = fit(place.device, profile)
     if isinstance(misfit, DoesNotFit):
         notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")

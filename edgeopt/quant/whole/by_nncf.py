@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _QUANTIZED, _COMPRESSED = "FakeQuantize", {"i8", "u8", "i4", "u4"}
 
 
-def quantize(base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bool) -> LedgerEntry:
+def quantize_by_nncf(base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bool) -> LedgerEntry:
     """Weights and activations in eight bits; `transformer`: as NNCF does for these, with SmoothQuant."""
     import nncf
 

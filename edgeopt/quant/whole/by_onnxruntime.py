@@ -12,7 +12,7 @@ from edgeopt.errors import ModelError, said_by
 from edgeopt.graph.ledger import Change, LedgerEntry
 
 
-def quantize(base: Path, out: Path, samples: Sequence[Feeds], *, reduce_range: bool) -> LedgerEntry:
+def quantize_by_onnxruntime(base: Path, out: Path, samples: Sequence[Feeds], *, reduce_range: bool) -> LedgerEntry:
     """Weights and activations in eight bits, calibrated, in the form that the runtime fuses (QDQ)."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 

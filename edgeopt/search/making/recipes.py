@@ -82,9 +82,9 @@ def _planned(task: Task) -> Plans:
 
 
 def _whole(name: str, task: Task) -> Ledger | Plans:
-    from edgeopt.search.making import whole
+    from edgeopt.search.making import whole as library_recipes
 
-    make: Callable[[Task], Ledger | Plans] = getattr(whole, name)
+    make: Callable[[Task], Ledger | Plans] = getattr(library_recipes, name)
     return make(task)
 
 

@@ -10,15 +10,15 @@ _MOST_SAMPLES = 100
 
 
 def by_nncf(task: Task) -> Ledger:
-    from edgeopt.quant.whole.by_nncf import quantize
+    from edgeopt.quant.whole.by_nncf import quantize_by_nncf
 
-    return (quantize(task.base, task.out, _samples(task), transformer=False),)
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=False),)
 
 
 def by_nncf_for_transformers(task: Task) -> Ledger:
-    from edgeopt.quant.whole.by_nncf import quantize
+    from edgeopt.quant.whole.by_nncf import quantize_by_nncf
 
-    return (quantize(task.base, task.out, _samples(task), transformer=True),)
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=True),)
 
 
 def weights_by_nncf(task: Task) -> Ledger:
@@ -28,9 +28,9 @@ def weights_by_nncf(task: Task) -> Ledger:
 
 
 def by_onnxruntime(task: Task) -> Ledger:
-    from edgeopt.quant.whole.by_onnxruntime import quantize
+    from edgeopt.quant.whole.by_onnxruntime import quantize_by_onnxruntime
 
-    return (quantize(task.base, task.out, _samples(task), reduce_range=task.settings.reduce_range),)
+    return (quantize_by_onnxruntime(task.base, task.out, _samples(task), reduce_range=task.settings.reduce_range),)
 
 
 def dynamic_by_onnxruntime(task: Task) -> Ledger:

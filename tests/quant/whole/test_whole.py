@@ -37,13 +37,13 @@ def accuracy_db(source, made, backend, samples):
 
 
 MAKERS = {
-    "nncf-int8": ("openvino-cpu", "model.xml", lambda *given: by_nncf.quantize(*given, transformer=False)),
-    "nncf-transformer": ("openvino-cpu", "model.xml", lambda *given: by_nncf.quantize(*given, transformer=True)),
+    "nncf-int8": ("openvino-cpu", "model.xml", lambda *given: by_nncf.quantize_by_nncf(*given, transformer=False)),
+    "nncf-transformer": ("openvino-cpu", "model.xml", lambda *given: by_nncf.quantize_by_nncf(*given, transformer=True)),
     "nncf-weights": ("openvino-cpu", "model.xml", lambda base, out, _: by_nncf.compress_weights(base, out)),
     "ort-int8": (
         "onnxruntime-cpu",
         "model.onnx",
-        lambda *given: by_onnxruntime.quantize(*given, reduce_range=True),
+        lambda *given: by_onnxruntime.quantize_by_onnxruntime(*given, reduce_range=True),
     ),
     "ort-dynamic": (
         "onnxruntime-cpu",
@@ -71,7 +71,7 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
 
 def test_an_open_batch_stays_open(conv_model, samples, tmp_path):
     pytest.importorskip("nncf")
-    by_nncf.quantize(conv_model, tmp_path / "model.xml", samples, transformer=False)
+    by_nncf.quantize_by_nncf(conv_model, tmp_path / "model.xml", samples, transformer=False)
     four = [{"x": np.concatenate([each["x"] for each in samples[:4]])}]
     assert answers(tmp_path / "model.xml", "openvino-cpu", four)[0]["y"].shape == (4, 10)
 
