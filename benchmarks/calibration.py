@@ -25,9 +25,8 @@ from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load
 from edgeopt.measure.memory import peak_bytes, resident_bytes
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.ranges import METHODS
-from edgeopt.quant.ranges.histogram import BINS
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.ranges import BINS, METHODS
+from edgeopt.quant.records import QuantSettings
 
 PEER = "onnxruntime"
 PEER_DEFAULT_BINS = 128

@@ -27,7 +27,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load as load_model
-from edgeopt.quant.whole import by_nncf, by_onnxruntime
+from edgeopt.quant import libraries
 from edgeopt.search.making.inspect import describe
 
 JUDGES = 16
@@ -70,22 +70,26 @@ def made(model: Path, place: Path, seen: Samples) -> Iterator[tuple[str, str]]:
     count = min(len(seen) // 2, MOST_TO_CALIBRATE)
     feeds: list[Feeds] = [seen.feeds(number) for number in range(count)]
     ways: dict[str, tuple[str, str, Callable[[Path], object]]] = {
-        "nncf int8": ("xml", "openvino-cpu", lambda out: by_nncf.quantize_by_nncf(model, out, feeds, transformer=False)),
+        "nncf int8": (
+            "xml",
+            "openvino-cpu",
+            lambda out: libraries.quantize_by_nncf(model, out, feeds, transformer=False),
+        ),
         "nncf transformer": (
             "xml",
             "openvino-cpu",
-            lambda out: by_nncf.quantize_by_nncf(model, out, feeds, transformer=True),
+            lambda out: libraries.quantize_by_nncf(model, out, feeds, transformer=True),
         ),
-        "nncf weights": ("xml", "openvino-cpu", lambda out: by_nncf.compress_weights(model, out)),
+        "nncf weights": ("xml", "openvino-cpu", lambda out: libraries.compress_weights(model, out)),
         "ort static": (
             "onnx",
             "onnxruntime-cpu",
-            lambda out: by_onnxruntime.quantize_by_onnxruntime(model, out, feeds, reduce_range=False),
+            lambda out: libraries.quantize_by_onnxruntime(model, out, feeds, reduce_range=False),
         ),
         "ort dynamic": (
             "onnx",
             "onnxruntime-cpu",
-            lambda out: by_onnxruntime.quantize_dynamic(model, out, reduce_range=False),
+            lambda out: libraries.quantize_dynamic(model, out, reduce_range=False),
         ),
     }
     if shutil.which("onnxslim"):

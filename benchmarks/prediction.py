@@ -24,7 +24,7 @@ from edgeopt.commands.predict.variants import Made
 from edgeopt.commands.predict.work import Plan, Wishes, prepared
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
-from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.given import Runs
 from edgeopt.workspace import WORK, workspace
 
 _VARIANTS = ("source", "cleaned", "int8", "int8-groups")

@@ -23,11 +23,10 @@ from edgeopt.quant.forms import FormContext, form_named
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.work import prepared
-from edgeopt.quant.plan.problem import decibels
-from edgeopt.quant.records import Sensitivity
+from edgeopt.quant.plan.solve import decibels
+from edgeopt.quant.records import QuantSettings, Sensitivity
 from edgeopt.quant.sensitivity.measure import sensitivities
 from edgeopt.quant.sensitivity.switchboard import Switchboard
-from edgeopt.quant.settings import QuantSettings
 from edgeopt.quant.write import tensors_wanted
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.quant.observe import PHASE, Observed, observe
-from edgeopt.quant.ranges import METHODS, Method, range_of
-from edgeopt.quant.ranges.histogram import noise_db, outside_share
-from edgeopt.quant.records import CalibrationTried, Range
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.calibrate import PHASE, Observed, observe
+from edgeopt.quant.ranges import METHODS, Method, noise_db, outside_share, range_of
+from edgeopt.quant.records import CalibrationTried, QuantSettings, Range
 
 Judge = Callable[[Mapping[str, Range]], tuple[float, float]]
 """The whole model's signal-to-noise ratio with these ranges, and what resampling says that it may be elsewhere."""

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.quant.ranges.base import Seen
-from edgeopt.quant.ranges.histogram import noise_db
+from edgeopt.quant.ranges import Seen, noise_db
 from edgeopt.quant.records import Found, Range
 
 # A sample that reaches this many times as far as the middle one, with a gap to the others, is not from the same

@@ -1,20 +1,28 @@
 """From a plan's choices to a model: each layer in its form, everything else as it was."""
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.errors import ModelError
+import msgspec
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.errors import BundleError, ModelError, UsageError
 from edgeopt.graph.ledger import Change
+from edgeopt.graph.nodes import constant, is_op
 from edgeopt.quant.forms import FORMS, Form, FormContext, form_named
+from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.forms.flow import through
 from edgeopt.quant.layers import PRODUCTS, keyed, nodes_by_key
-from edgeopt.quant.records import FLOAT, Layer, Range
+from edgeopt.quant.records import FLOAT, Layer, QuantSettings, Range
 from edgeopt.quant.rules import rules_of
-from edgeopt.quant.settings import QuantSettings
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from edgeopt.quant.forms.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +112,174 @@ def tensors_wanted(
 def _any_range(value: "ir.Value") -> Range | None:
     """A range for all that may have one: what is known to be no float has none."""
     return Range(0.0, 0.0) if value.dtype is None or value.dtype.name == "FLOAT" else None
+
+
+SCHEMA = 1
+_OPSET = 17
+# zlib makes a thousand bytes of one: an array that is larger is no record, but an attack on the memory.
+_LARGEST_BYTES = 1 << 30
+_HINT = "Restore the bundle or the exported profile from where it came."
+
+
+class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A float32 array, compressed."""
+
+    shape: tuple[int, ...]
+    packed: bytes
+
+
+class Smoothed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Factors of what some layers read; see `edgeopt.quant.preparing`."""
+
+    layers: tuple[str, ...]
+    factors: Numbers
+
+
+class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`quantization.json`; the scheme of each layer and the settings are in `deployment.toml`."""
+
+    ranges: dict[str, tuple[float, float]] = {}
+    """By tensor: the lowest and the highest value that it is kept between."""
+    smoothing: dict[str, Smoothed] = {}
+    """By the name of what the divided activations are called."""
+    equalization: dict[str, Numbers] = {}
+    """By node: what its results were divided by, and the weights behind it multiplied with."""
+    biases: dict[str, Numbers] = {}
+    """By node: the mean error of rounding that was taken off its bias. Only earlier versions write it."""
+    weights: dict[str, Numbers] = {}
+    """By name: weights whose rounding was chosen on data. Only earlier versions write it."""
+    schema: int = SCHEMA
+
+
+def record_of(choices: Mapping[str, str], trace: "Trace", equalization: Mapping[str, Array]) -> Recorded:
+    """Without factors where no form smooths."""
+    context = trace.context
+    forms = [form_named(name) for name in dict.fromkeys(choices.values())]
+    smoothed: dict[str, list[str]] = {}
+    factors: dict[str, Array] = {}
+    if any(form.smooths for form in forms):
+        for layer, one in context.smoothing.items():
+            smoothed.setdefault(one.tensor, []).append(layer)
+            factors[one.tensor] = one.factors
+    return Recorded(
+        ranges={name: (kept.low, kept.high) for name, kept in context.ranges.items()},
+        smoothing={name: Smoothed(tuple(layers), _numbers(factors[name])) for name, layers in smoothed.items()},
+        equalization={name: _numbers(array) for name, array in equalization.items()},
+    )
+
+
+def encoded(recorded: Recorded) -> bytes:
+    """As the bundle holds it: a line for each tensor."""
+    lines = [b"{"]
+    parts = {"schema": recorded.schema, **msgspec.to_builtins(recorded)}
+    for place, (name, part) in enumerate(parts.items()):
+        comma = b"," if place + 1 < len(parts) else b""
+        if isinstance(part, dict):
+            rows = [
+                b"  %s: %s" % (msgspec.json.encode(key), msgspec.json.encode(row)) for key, row in part.items()
+            ]
+            lines.append(b' "%s": {\n%s\n }%s' % (name.encode(), b",\n".join(rows), comma))
+        else:
+            lines.append(b' "%s": %s%s' % (name.encode(), msgspec.json.encode(part), comma))
+    return b"\n".join([*lines, b"}\n"])
+
+
+def decoded(content: bytes) -> Recorded:
+    """Raises BundleError for what is no such record."""
+    try:
+        found = msgspec.json.decode(content, type=Recorded)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BundleError(f"The record of the quantization cannot be read: {error}.", _HINT) from None
+    if found.schema != SCHEMA:
+        raise BundleError(
+            f"The record of the quantization has schema {found.schema}; this edgeopt reads schema {SCHEMA}.",
+            "Use the edgeopt that wrote it.",
+        )
+    return found
+
+
+def write_again(
+    model: "ir.Model", choices: Mapping[str, str], backend: str, settings: QuantSettings, recorded: Recorded
+) -> "Written":
+    """The model with these forms, from the float model that they were made of then.
+
+    Raises UsageError for layers and forms that do not fit this model.
+    """
+    from edgeopt.quant.layers import find_layers
+    from edgeopt.quant.preparing import evened_out
+
+    model = raised(model)
+    layers = find_layers(model)
+    if recorded.equalization:
+        model = evened_out(model, layers, _arrays(recorded.equalization))
+    if recorded.biases:
+        model = _with_biases(model, _arrays(recorded.biases))
+    smoothing = {
+        layer: Smoothing(name, _array(one.factors))
+        for name, one in recorded.smoothing.items()
+        for layer in one.layers
+    }
+    ranges = {name: Range(low, high) for name, (low, high) in recorded.ranges.items()}
+    context = FormContext(backend, settings, ranges, _arrays(recorded.weights), smoothing)
+    return write(model, layers, choices, context)
+
+
+def raised(model: "ir.Model") -> "ir.Model":
+    """In an opset that all forms can be simulated in."""
+    from edgeopt.graph.passes import PassContext
+    from edgeopt.graph.passes.cleaning import raise_opset
+
+    if model.opset_imports.get("", _OPSET) >= _OPSET:
+        return model
+    return raise_opset.PASS.apply(model, PassContext(target_opset=_OPSET)).model
+
+
+def _with_biases(model: "ir.Model", means: Mapping[str, Array]) -> "ir.Model":
+    """The float model without these mean errors; UsageError for nodes that it does not have."""
+    from edgeopt.quant.forms.writer import Writer
+
+    copy = model.clone()
+    nodes, writer = nodes_by_key(copy.graph), Writer(copy.graph)
+    for key, mean in means.items():
+        if key not in nodes:
+            raise UsageError(
+                f"There is no node '{key}' in this model.", "It is another model, or another edgeopt."
+            )
+        _correct(writer, nodes[key], mean)
+    return copy
+
+
+def _correct(writer: "Writer", node: "ir.Node", mean: Array) -> None:
+    """Changes the bias, or the constant that is added to a matrix product."""
+    place = 2
+    if is_op(node, "MatMul"):
+        use = next(iter(node.outputs[0].uses()))
+        node, place = use.node, 1 - use.idx
+    bias = node.inputs[place] if len(node.inputs) > place else None
+    known = constant(bias)
+    shape = mean.shape if known is None or known.size == 1 else known.shape
+    flat = (np.zeros(1, np.float32) if known is None else known.astype(np.float32).reshape(-1)) - mean
+    node.resize_inputs(max(place + 1, len(node.inputs)))
+    node.replace_input_with(place, writer.constant(f"{node.outputs[0].name}_corrected", flat.reshape(shape)))
+
+
+def _numbers(array: Array) -> Numbers:
+    return Numbers(tuple(array.shape), zlib.compress(np.ascontiguousarray(array, "<f4").tobytes(), 6))
+
+
+def _arrays(numbers: Mapping[str, Numbers]) -> dict[str, Array]:
+    return {name: _array(one) for name, one in numbers.items()}
+
+
+def _array(numbers: Numbers) -> Array:
+    size = 4 * int(np.prod(numbers.shape, dtype=np.int64))
+    if not 0 <= size <= _LARGEST_BYTES:
+        raise BundleError("The record of the quantization holds an array that is too large.", _HINT)
+    try:
+        unpacker = zlib.decompressobj()
+        content = unpacker.decompress(numbers.packed, size + 1)
+    except zlib.error as error:
+        raise BundleError(f"The record of the quantization is damaged: {error}.", _HINT) from None
+    if len(content) != size:
+        raise BundleError("The record of the quantization is damaged: an array is not as long as it says.", _HINT)
+    return np.frombuffer(content, "<f4").reshape(numbers.shape).astype(np.float32)

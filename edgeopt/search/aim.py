@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from edgeopt.search.limits import Limits
-from edgeopt.search.objectives import OBJECTIVES, Objective
+from edgeopt.search.objectives import OBJECTIVES, Limits, Objective
 from edgeopt.search.settings import Settings
 
 

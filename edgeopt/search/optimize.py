@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,28 +15,85 @@ from edgeopt.bundle.write import check_target
 from edgeopt.data.given import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.graph.files.sniff import check_file
+from edgeopt.hw.device import Device
 from edgeopt.keywords import read, takes
-from edgeopt.search.aim import aim_of
-from edgeopt.search.delivering.deliver import deliver
-from edgeopt.search.delivering.delivery import Raced
+from edgeopt.search.aim import Aim, aim_of
+from edgeopt.search.delivering.deliver import Delivery, Raced, deliver
 from edgeopt.search.delivering.pick import pick as deliver_picked
 from edgeopt.search.delivering.pick import wanted
-from edgeopt.search.delivering.proving import Means
-from edgeopt.search.making.gathering import Gathering
-from edgeopt.search.making.made import Variants
-from edgeopt.search.outcome import Outcome
-from edgeopt.search.place import placed
-from edgeopt.search.prepare import prepare
-from edgeopt.search.racing.aims import Races
-from edgeopt.search.racing.best import raced
-from edgeopt.search.racing.energy import open_meter
+from edgeopt.search.delivering.proving import Golden, Means, Proving, Rivals
+from edgeopt.search.delivering.report import Case
+from edgeopt.search.making.gathering import Gathering, PlanTerms
+from edgeopt.search.making.recipes import Material
+from edgeopt.search.making.variants import Variants
+from edgeopt.search.objectives import Objective
+from edgeopt.search.outcome import Candidate, Outcome
+from edgeopt.search.padding import graph_passes, kept_by
+from edgeopt.search.place import Place, placed
+from edgeopt.search.prepare import Prepared, prepare
 from edgeopt.search.racing.entrants import Entering, Entrants
 from edgeopt.search.racing.loads import Plain, settle
+from edgeopt.search.racing.race import Races, open_meter
+from edgeopt.search.racing.space import courses_on
+from edgeopt.search.racing.tuning import raced
 from edgeopt.search.remembered import Remembered
 from edgeopt.search.settings import Settings, Wishes, check, inputs_of
-from edgeopt.search.stages import delivery_of, material_of, plan_terms_of
 from edgeopt.search.stopping import Ending, clock_for, nothing_yet
 from edgeopt.workspace import WORK, workspace
+
+
+def material_of(model: Path, prepared: Prepared, place: Place) -> Material:
+    given, profile, facts, ground = prepared.given, prepared.profile, prepared.facts, place.ground
+    # With a mask in buckets, what is left out is cut off before the run, down to a size with a program of its own.
+    is_cut = given.shaped is not None and bool(given.shaped.mask)
+    kept = kept_by(facts.inputs, given.samples) if given.of_user and not is_cut else 1.0
+    return Material(
+        model=model,
+        size_bytes=facts.size_bytes,
+        samples_path=given.shaped.usual_path if given.shaped is not None else ground.samples_path,
+        split=given.split,
+        of_user=given.of_user,
+        profile=profile,
+        kept=kept,
+        passes=graph_passes(profile, kept),
+        floor_db=prepared.standard.goal.target_db,
+        limit_s=prepared.limit_s,
+        operators=facts.operators,
+        folder=ground.folder / "variants",
+    )
+
+
+def plan_terms_of(
+    objective: Objective, prepared: Prepared, floats_ms: Callable[[Candidate], float]
+) -> PlanTerms | None:
+    """None where a plan, which saves time, is of no use."""
+    if not objective.of_time:
+        return None
+    standard, profile, starts = prepared.standard, prepared.profile, prepared.starts
+    labels = None if standard.labels is None else standard.labels[: standard.split.prove_first]
+    return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, floats_ms))
+
+
+def delivery_of(settings: Settings, aim: Aim, prepared: Prepared, device: Device, baseline: Candidate) -> Delivery:
+    given, facts, attached = prepared.given, prepared.facts, prepared.attached
+    rivals = Rivals(settings.model, facts.size_bytes, baseline, prepared.today)
+    case = Case(
+        model=settings.model,
+        out=settings.out,
+        goal=settings.goal,
+        objective=aim.objective,
+        today=settings.baseline.name if settings.baseline is not None else None,
+        facts=facts,
+        device=device,
+        profile=prepared.profile,
+        baseline=baseline,
+        limit_s=prepared.limit_s,
+        calibration_count=given.split.calibration_count,
+        processing=attached.processing if attached is not None else None,
+    )
+    proving = Proving(prepared.standard, aim.objective, rivals, given.samples, given.shaped)
+    golden = Golden(given.split, given.samples, given.raw, attached)
+    return Delivery(aim, case, proving, golden, attached, settings.single_file)
 
 
 @takes(Settings, Wishes)

@@ -14,7 +14,7 @@ from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.taken import Taken
-from edgeopt.search.shapes.by_size import SizeTimes
+from edgeopt.search.shapes.sized import SizeTimes
 
 SCHEMA = 2
 Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]

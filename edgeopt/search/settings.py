@@ -13,7 +13,7 @@ from edgeopt.options import DAY_S, argument, option
 if TYPE_CHECKING:
     from edgeopt.data.given import Data
     from edgeopt.data.judging.goals import Goal
-    from edgeopt.search.limits import Limits
+    from edgeopt.search.objectives import Limits
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def limits(self) -> "Limits":
         """UsageError for what nothing can keep to."""
-        from edgeopt.search.limits import limits_from
+        from edgeopt.search.objectives import limits_from
 
         return limits_from(self.max_memory_mib, self.max_size_mib, self.max_latency_ms)
 

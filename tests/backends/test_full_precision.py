@@ -12,7 +12,7 @@ from edgeopt.backends.full_precision import full_precision, in_full_precision
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.exactness.runtimes import first_answer, first_opened
-from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.given import Runs
 from edgeopt.search.place import placed
 from edgeopt.search.prepare import prepare
 from edgeopt.search.settings import Settings

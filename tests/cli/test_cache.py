@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgeopt.search.cache.record import FILE, Record
+from edgeopt.search.cache.store import FILE, Record
 from edgeopt.search.cache.user import user_store
 
 OLD, NEW = "a" * 64, "b" * 64

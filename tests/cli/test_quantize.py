@@ -239,7 +239,7 @@ def test_to_compare_calibrations_there_must_be_something_to_calibrate(edgeopt_he
 
 
 def test_a_model_is_seen_from_the_sides_of_other_targets(edgeopt_here, conv_model, conv_data, tmp_path):
-    pytest.importorskip("edgeopt.quant.targets")
+    pytest.importorskip("edgeopt.quant.provider_rules")
     words = ("--data", conv_data, "--check-targets", "cpu-avx2,arm-dotprod")
     code, output, errors = edgeopt_here("quantize", conv_model, *words)
     assert code == 0, errors

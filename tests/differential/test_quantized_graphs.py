@@ -24,8 +24,8 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.forms import form_named
-from edgeopt.quant.measured.planning.single import proved_entries
-from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.planning.planned import proved_entries
 from edgeopt.quant.measured.work import prepare
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from

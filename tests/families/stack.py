@@ -5,11 +5,10 @@ import pytest
 
 from edgeopt.graph.model import load
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.measured.given import read_given
+from edgeopt.quant.measured.given import Runs, read_given
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.study import begin
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
 from tests.conftest import seeded, write_onnx
 
 ROWS, WIDTH = 64, 512

@@ -9,7 +9,7 @@ from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import write_onnx
 

@@ -13,8 +13,7 @@ from edgeopt.graph.nodes import constant
 from edgeopt.quant.forms import FormContext, form_named
 from edgeopt.quant.forms.writer import Writer, give_as_output
 from edgeopt.quant.layers import computed_inputs, find_layers, nodes_by_key
-from edgeopt.quant.records import Layer, Range
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import Layer, QuantSettings, Range
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import narrow, seeded, write_onnx
 

@@ -7,8 +7,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import UsageError
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.ranges import METHODS
-from edgeopt.quant.records import Range
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings, Range
 from tests.conftest import seeded, write_onnx
 
 TENSORS = ["x", "c", "p", "y"]

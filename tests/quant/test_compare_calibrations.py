@@ -4,7 +4,7 @@ import pytest
 from edgeopt.data.samples import Samples
 from edgeopt.quant.compare_calibrations import compare_calibrations
 from edgeopt.quant.ranges import METHODS
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.quant.findings import findings_of
-from edgeopt.quant.ranges.base import Seen
-from edgeopt.quant.ranges.histogram import count, empty
+from edgeopt.quant.ranges import Seen, count, empty
 from edgeopt.quant.records import Range
 
 

@@ -4,9 +4,9 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.data.samples import Samples
 from edgeopt.events import Progress
-from edgeopt.quant import observe as module
-from edgeopt.quant import watched
-from edgeopt.quant.observe import observe
+from edgeopt.quant import calibrate
+from edgeopt.quant import calibrate as module
+from edgeopt.quant.calibrate import observe
 from tests.conftest import seeded, write_onnx
 
 
@@ -48,7 +48,7 @@ def test_extremes_counts_and_channels_are_those_of_the_values(conv_model, conv_s
 
 def test_in_chunks_it_sees_the_same(conv_model, conv_samples, monkeypatch):
     whole = observe(conv_model, conv_samples, TENSORS, histograms=True).seen
-    monkeypatch.setattr(watched, "CHUNK_BYTES", 20_000)
+    monkeypatch.setattr(calibrate, "CHUNK_BYTES", 20_000)
     sessions = []
     plain = module.watched
     monkeypatch.setattr(
@@ -65,9 +65,9 @@ def test_in_chunks_it_sees_the_same(conv_model, conv_samples, monkeypatch):
 def test_no_chunk_is_larger_than_its_limit_unless_it_is_one_tensor(monkeypatch):
     shapes = {"c": (1, 16, 16, 16), "r": (1, 16, 16, 16), "p": (16,), "unknown": None, "y": (10,)}
     for limit in (1, 200, 17_000, 40_000):
-        monkeypatch.setattr(watched, "CHUNK_BYTES", limit)
+        monkeypatch.setattr(calibrate, "CHUNK_BYTES", limit)
         sizes = {name: 4 * int(np.prod(shape)) if shape else limit // 8 for name, shape in shapes.items()}
-        chunks = watched.chunks_of(shapes)
+        chunks = calibrate.chunks_of(shapes)
         assert [name for chunk in chunks for name in chunk] == list(shapes)
         assert all(len(chunk) == 1 or sum(sizes[name] for name in chunk) <= limit for chunk in chunks)
 

@@ -8,10 +8,8 @@ from edgeopt.errors import BundleError, UsageError
 from edgeopt.graph.model import load, save
 from edgeopt.quant.forms import FormContext
 from edgeopt.quant.forms.base import Smoothing
-from edgeopt.quant.recorded import Numbers, Recorded, decoded, encoded, record_of, write_again
-from edgeopt.quant.records import Range
-from edgeopt.quant.settings import QuantSettings
-from edgeopt.quant.write import Trace
+from edgeopt.quant.records import QuantSettings, Range
+from edgeopt.quant.write import Numbers, Recorded, Trace, decoded, encoded, record_of, write_again
 from tests.conftest import seeded
 
 FLOATS = np.array([[1.5, -0.1], [3e-38, 7.0]], np.float32)

@@ -6,7 +6,7 @@ import pytest
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.model import save
 from edgeopt.profiles import shipped_profiles
-from edgeopt.quant.targets import check_targets
+from edgeopt.quant.provider_rules import check_targets
 from tests.conftest import seeded, write_onnx
 from tests.quant.planted import planted, quantized, settings_of
 

@@ -10,8 +10,7 @@ from edgeopt.errors import ModelError, UsageError
 from edgeopt.graph.model import load, save
 from edgeopt.quant.forms import FORMS, form_named
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.records import FLOAT
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import FLOAT, QuantSettings
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import seeded, write_onnx
 from tests.quant.small_models import case, odd_net, picture_net, ranges, run, snr_db, token_net

@@ -18,26 +18,21 @@ from edgeopt.data.split import split
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.search.aim import Aim
-from edgeopt.search.clock import Clock
-from edgeopt.search.delivering.delivery import Delivery
-from edgeopt.search.delivering.golden import Golden
-from edgeopt.search.delivering.proving import Proving, Rivals
+from edgeopt.search.delivering.deliver import Delivery
+from edgeopt.search.delivering.proving import Golden, Proving, Rivals
 from edgeopt.search.delivering.report import Case
-from edgeopt.search.limits import Limits
-from edgeopt.search.making.made import Variants
 from edgeopt.search.making.messages import Inspected
+from edgeopt.search.making.variants import Variants
 from edgeopt.search.notes import Notes
-from edgeopt.search.objectives import objective_named
+from edgeopt.search.objectives import Limits, objective_named
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate, VariantReport
 from edgeopt.search.place import Place
 from edgeopt.search.racing.baseline import Baseline
-from edgeopt.search.racing.entrants import Entering, Entrants
-from edgeopt.search.racing.ground import Ground
-from edgeopt.search.racing.screen import Entry, screen
+from edgeopt.search.racing.entrants import Entering, Entrants, Entry, screen
+from edgeopt.search.racing.ground import Ground, Standard
 from edgeopt.search.racing.space import Starts
-from edgeopt.search.racing.standard import Standard
-from edgeopt.search.stopping import Ending, Stop
+from edgeopt.search.stopping import Clock, Ending, Stop
 from tests.conftest import still, write_onnx
 
 

@@ -7,10 +7,9 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.hw.probe import probe
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.measured.timing.courses import Course
-from edgeopt.quant.settings import QuantSettings
-from edgeopt.search.keys import Keys, differences
-from edgeopt.search.making.messages import Make
-from edgeopt.search.making.plans import Planning
+from edgeopt.quant.records import QuantSettings
+from edgeopt.search.making.messages import Make, Planning
+from edgeopt.search.remembered import Keys, differences
 from edgeopt.search.settings import Settings
 
 
@@ -62,10 +61,10 @@ def test_so_are_other_settings_devices_and_versions(asked, device, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     found.append(Keys(device).of_outcome(asked))
     monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr("edgeopt.search.keys.code_digest", lambda: "of tomorrow")
+    monkeypatch.setattr("edgeopt.search.remembered.code_digest", lambda: "of tomorrow")
     found.append(Keys(device).of_outcome(asked))
     monkeypatch.undo()
-    monkeypatch.setattr("edgeopt.search.keys.versions", lambda _: {"onnx": "9"})
+    monkeypatch.setattr("edgeopt.search.remembered.versions", lambda _: {"onnx": "9"})
     found.append(Keys(device).of_outcome(asked))
     assert len({before, *found}) == len(found) + 1
 

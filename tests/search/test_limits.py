@@ -2,7 +2,7 @@ import pytest
 
 from edgeopt.errors import UsageError
 from edgeopt.measure.messages import Memory
-from edgeopt.search.limits import Limits, excess, limits_from
+from edgeopt.search.objectives import Limits, excess, limits_from
 
 MIB = 2**20
 

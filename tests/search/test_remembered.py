@@ -11,8 +11,7 @@ from edgeopt.errors import UsageError
 from edgeopt.events import Log, Standing, ignore
 from edgeopt.measure.host import LocalHost
 from edgeopt.search.cache.user import listing
-from edgeopt.search.making.messages import Made
-from edgeopt.search.making.plans import Planned, Plans
+from edgeopt.search.making.messages import Made, Planned, Plans
 from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
 from edgeopt.search.remembered import Remembered
@@ -113,7 +112,7 @@ def job(tmp_path, conv_model, conv_data):
     import numpy as np
 
     from edgeopt.data.samples import Samples, save_samples
-    from edgeopt.quant.settings import QuantSettings
+    from edgeopt.quant.records import QuantSettings
     from edgeopt.search.making.messages import Make
 
     with np.load(conv_data) as archive:

@@ -5,8 +5,8 @@ import pytest
 from edgeopt.errors import EdgeoptError
 from edgeopt.measure.host import LocalHost
 from edgeopt.search.making.variants import Maker, inspect
+from edgeopt.search.prepare import running_today
 from edgeopt.search.racing.ground import Ground
-from edgeopt.search.today import running_today
 from tests.conftest import write_onnx
 
 

@@ -15,7 +15,7 @@ from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.split import split
 from edgeopt.events import Progress, Standing, decode, encode, ignore
 from edgeopt.measure.exactness.proof import FLOOR_DB
-from edgeopt.search.delivering.golden import golden_places
+from edgeopt.search.delivering.proving import golden_places
 from edgeopt.search.outcome import Outcome
 from tests.search.conftest import search
 

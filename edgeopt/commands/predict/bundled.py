@@ -103,7 +103,7 @@ def _steps(plan: Plan, made: Made) -> list[Step]:
 
 def _record(plan: Plan, made: Made) -> bytes | None:
     """What calibration found, so that a replay needs no data."""
-    from edgeopt.quant.recorded import encoded
+    from edgeopt.quant.write import encoded
 
     if made.trace is None:
         return None

@@ -20,7 +20,7 @@ from edgeopt.graph.analysis.given import Given as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
 from edgeopt.quant.forms import FORMS
-from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.timing.courses import GROUPS
 from edgeopt.quant.rules import rules_of
 from edgeopt.search.outcome import Candidate

@@ -19,8 +19,8 @@ from edgeopt.hw.device import Device
 from edgeopt.profiles import TargetProfile
 from edgeopt.quant.forms import Form
 from edgeopt.quant.inventory import inventory_of
+from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.study import Study
 from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, findings

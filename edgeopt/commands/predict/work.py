@@ -18,12 +18,11 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import Model, load
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for, without_planned
-from edgeopt.quant.measured.given import Given, read_given
+from edgeopt.quant.measured.given import Given, Runs, read_given
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.study import begin
-from edgeopt.quant.recorded import raised
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.write import raised
 
 if TYPE_CHECKING:
     import onnx_ir as ir

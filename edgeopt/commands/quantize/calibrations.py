@@ -7,9 +7,9 @@ from edgeopt.errors import DataError, ModelError
 from edgeopt.events import Emit, ignore
 from edgeopt.graph.accuracy import agreement
 from edgeopt.quant.forms.base import FormContext
-from edgeopt.quant.forms.int8 import FORM as INT8
+from edgeopt.quant.forms.qdq import INT8
+from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.records import Quantized, QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.measured.work import Work, prepare, unfit
 from edgeopt.quant.records import CalibrationTried, Range

@@ -10,7 +10,7 @@ from edgeopt.quant.records import TargetSaid
 
 def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     """What `edgeopt quantize MODEL --check-targets` does without -o: the model is taken as it is."""
-    from edgeopt.quant.targets import check_targets
+    from edgeopt.quant.provider_rules import check_targets
 
     begin = time.monotonic()
     check_file(request.model)

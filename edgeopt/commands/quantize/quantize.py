@@ -7,10 +7,9 @@ import msgspec
 
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.events import Emit, ignore
-from edgeopt.quant.measured.planning.planned import planned
-from edgeopt.quant.measured.planning.single import single
+from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.planning.planned import planned, single
 from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.work import Work, check_request, prepare
 from edgeopt.quant.records import TargetSaid
 from edgeopt.workspace import WORK, workspace
@@ -39,7 +38,7 @@ def _targets(work: Work, found: Quantized) -> tuple[TargetSaid, ...]:
     """What other targets' devices would do with the file."""
     if not work.request.check_targets or not found.files:
         return ()
-    from edgeopt.quant.targets import check_targets
+    from edgeopt.quant.provider_rules import check_targets
 
     written = Path(found.files[0].path)
     bundle = read_bundle(written) if is_bundle(written) else None

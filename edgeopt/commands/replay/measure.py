@@ -9,7 +9,7 @@ from edgeopt.data.regimes.levels import levels_in
 from edgeopt.data.samples import save_samples
 from edgeopt.errors import VerificationError
 from edgeopt.graph.accuracy import accuracy_text, decibels
-from edgeopt.quant.measured.proving.speed import RESULT, SOURCE, Runner, compared
+from edgeopt.quant.measured.proving.proof import RESULT, SOURCE, Runner, compared
 
 FASTER, NOT_FASTER = "faster", "not proved faster"
 _LIMIT_S = 20.0

@@ -29,7 +29,7 @@ from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.sides.timed import fill_timed
-from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.given import Runs
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
 

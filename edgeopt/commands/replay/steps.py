@@ -20,8 +20,8 @@ from edgeopt.quant.forms import form_named
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model
-    from edgeopt.quant.recorded import Recorded
-    from edgeopt.quant.settings import QuantSettings
+    from edgeopt.quant.records import QuantSettings
+    from edgeopt.quant.write import Recorded
 
 _AGAIN = "Run `edgeopt optimize` to make a new bundle with this version."
 
@@ -128,7 +128,7 @@ def _cleaned(bench: _Bench) -> Ledger:
 
 
 def _lowered(bench: _Bench) -> Ledger:
-    from edgeopt.search.making.lowering import lowerings_of
+    from edgeopt.search.making.cleaning import lowerings_of
 
     names = bench.names("lowerings")
     known = {one.name: one for one in lowerings_of(bench.profile.deployment.run.backend)}
@@ -151,7 +151,7 @@ def _passed(
 def _quantized(bench: _Bench) -> Ledger:
     from edgeopt.graph.ledger import LedgerEntry
     from edgeopt.graph.model import save
-    from edgeopt.quant.recorded import write_again
+    from edgeopt.quant.write import write_again
 
     settings, recorded = _settings_of(bench.step), _checked_record(bench.profile)
     choices = {layer: form for form, layers in bench.step.forms.items() for layer in layers}
@@ -162,7 +162,7 @@ def _quantized(bench: _Bench) -> Ledger:
 
 
 def _settings_of(step: Step) -> "QuantSettings":
-    from edgeopt.quant.settings import QuantSettings
+    from edgeopt.quant.records import QuantSettings
 
     known = {name: value for name, value in step.parameters.items() if name in QuantSettings.__struct_fields__}
     try:
@@ -172,7 +172,7 @@ def _settings_of(step: Step) -> "QuantSettings":
 
 
 def _checked_record(profile: Profile) -> "Recorded":
-    from edgeopt.quant.recorded import decoded
+    from edgeopt.quant.write import decoded
 
     if profile.record is None:
         raise BundleError(

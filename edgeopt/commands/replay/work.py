@@ -9,7 +9,7 @@ from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.events import Emit, Log
-from edgeopt.quant.measured.runs import Outputs, Runs
+from edgeopt.quant.measured.given import Outputs, Runs
 
 GOLDEN_SAMPLES = 4
 _FLOOR_DB = 30.0

@@ -1,11 +1,11 @@
-"""Marks the points that are on the front; who is, `edgeopt.search.delivering.front` says."""
+"""Marks the points that are on the front; who is, `edgeopt.search.delivering.report` says."""
 
 from collections.abc import Sequence
 
 import msgspec
 
 from edgeopt.commands.report.facts import Point
-from edgeopt.search.delivering.front import Figures, front
+from edgeopt.search.delivering.report import Figures, front
 
 
 def with_front(points: Sequence[Point]) -> tuple[Point, ...]:

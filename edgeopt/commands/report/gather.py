@@ -20,7 +20,7 @@ from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.calls import Calls
 from edgeopt.measure.stats import IDENTICAL, Interval
-from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
+from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Outcome, Proof, rival

@@ -4,7 +4,7 @@ from edgeopt.bundle.deployment import Deployment
 from edgeopt.commands.report.facts import LayerChoice, Point, Stage
 from edgeopt.commands.report.front import with_front
 from edgeopt.commands.report.words import several
-from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
+from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import FLOAT, Plan
 from edgeopt.quant.records import Point as PlanPoint

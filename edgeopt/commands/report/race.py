@@ -6,7 +6,7 @@ import msgspec
 
 from edgeopt.commands.report.facts import NotMade, Point, Stage
 from edgeopt.commands.report.front import with_front
-from edgeopt.search.delivering.front import IN_THE_RACE
+from edgeopt.search.delivering.report import IN_THE_RACE
 from edgeopt.search.objectives import THROUGHPUT
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, VariantReport
 

@@ -2,12 +2,11 @@
 
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
-from edgeopt.quant.forms.a16w8 import FORM as A16W8
 from edgeopt.quant.forms.base import Form, FormContext
 from edgeopt.quant.forms.halves import BF16, FP16
-from edgeopt.quant.forms.int8 import FORM as INT8
 from edgeopt.quant.forms.int8_dynamic import FORM as INT8_DYNAMIC
 from edgeopt.quant.forms.int8_groups import FORM as INT8_GROUPS
+from edgeopt.quant.forms.qdq import A16W8, INT8
 from edgeopt.quant.forms.weights_only import W4, W8
 
 __all__ = ["FORMS", "Form", "FormContext", "form_named"]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
-from edgeopt.quant.records import Layer, Range
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import Layer, QuantSettings, Range
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,9 +9,8 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.forms import qdq
 from edgeopt.quant.forms.base import Form, FormContext
-from edgeopt.quant.forms.block_writing import weights_of
-from edgeopt.quant.forms.steps import rounded_weight
-from edgeopt.quant.forms.writer import Writer
+from edgeopt.quant.forms.blocks import weights_of
+from edgeopt.quant.forms.writer import Writer, rounded_weight
 from edgeopt.quant.layers import nodes_by_key
 from edgeopt.quant.records import Layer
 

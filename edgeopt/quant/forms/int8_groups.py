@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
-from edgeopt.quant.forms import block_writing as blocks
+from edgeopt.quant.forms import blocks
 from edgeopt.quant.forms.base import Form, FormContext
 from edgeopt.quant.forms.blocks import grouped, inputs_count
 from edgeopt.quant.forms.writer import Writer

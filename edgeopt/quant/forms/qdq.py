@@ -5,6 +5,7 @@ Weights have eight bits, activations eight or sixteen.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,22 +15,41 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.forms import flow as flows
-from edgeopt.quant.forms.base import FormContext, Smoothing
-from edgeopt.quant.forms.smooth import division, multiplied
-from edgeopt.quant.forms.steps import (
+from edgeopt.quant.forms.base import Form, FormContext, Smoothing
+from edgeopt.quant.forms.writer import (
     Steps,
+    Writer,
     activation_steps,
     along,
+    give_as_output,
+    read_by,
     rounded_weight,
+    uses,
     weight_scales,
 )
-from edgeopt.quant.forms.writer import Writer, give_as_output, read_by, uses
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
 from edgeopt.quant.records import Layer, Range
 from edgeopt.quant.rules import rules_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+
+def multiplied(weight: Array, layer: Layer, smoothing: Smoothing) -> Array:
+    """The weights with what the activations were divided by."""
+    along = smoothing.factors[:, None] if layer.channel_axis == 1 else smoothing.factors[None, :]
+    return np.asarray(weight * along, np.float32)
+
+
+def division(writer: Writer, value: "ir.Value", smoothing: Smoothing) -> "ir.Node":
+    """A node that stands nowhere yet, and gives the activations evened out."""
+    import onnx_ir as ir
+
+    inverse = writer.constant(f"{smoothing.tensor}_factors", (1.0 / smoothing.factors).astype(np.float32))
+    node = writer.node("Mul", (value, inverse), smoothing.tensor, like=value, kind=ir.DataType.FLOAT)
+    node.outputs[0].name = smoothing.tensor  # by which its range is known
+    return node
+
 
 EIGHT_BITS, SEVEN_BITS = 127, 64  # 255 * 64 + 255 * 64 still fits into 16 bits
 _SMOOTHED_BITS = 8  # sixteen have steps for channels of all sizes
@@ -342,3 +362,38 @@ def _write_bias(writer: Writer, node: "ir.Node", bias: Array, scales: Array, ste
     )
     writer.graph.insert_before(node, up)
     node.replace_input_with(2, up.outputs[0])
+
+
+INT8 = Form(
+    name="int8",
+    title="eight bits for weights and activations, with calibrated ranges",
+    operators=PRODUCTS,
+    backends=(
+        *("onnxruntime-cpu", "onnxruntime-xnnpack", "onnxruntime-directml", "onnxruntime-qnn"),
+        *("onnxruntime-tensorrt", "onnxruntime-openvino"),
+        *("openvino-cpu", "openvino-gpu", "openvino-npu", "openvino-auto"),
+    ),
+    lowest_opset=13,
+    needs_ranges=True,
+    fits=partial(fits, 8),
+    write=partial(write, 8),
+    fake_weights=fake_weights,
+    fake_input=partial(fake_input, 8),
+    fake_output=partial(fake_output, 8),
+    smooths=True,
+)
+
+
+A16W8 = Form(
+    name="a16w8",
+    title="eight bits for weights, sixteen for activations, with calibrated ranges",
+    operators=PRODUCTS,
+    backends=("onnxruntime-qnn",),
+    lowest_opset=21,
+    needs_ranges=True,
+    fits=partial(fits, 16),
+    write=partial(write, 16),
+    fake_weights=fake_weights,
+    fake_input=partial(fake_input, 16),
+    fake_output=partial(fake_output, 16),
+)

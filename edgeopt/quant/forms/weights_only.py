@@ -8,11 +8,10 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
-from edgeopt.quant.forms import block_writing as blocks
+from edgeopt.quant.forms import blocks
 from edgeopt.quant.forms.base import Form, FormContext
 from edgeopt.quant.forms.blocks import grouped, inputs_count
-from edgeopt.quant.forms.steps import along, rounded_weight, weight_scales
-from edgeopt.quant.forms.writer import Writer
+from edgeopt.quant.forms.writer import Writer, along, rounded_weight, weight_scales
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
 from edgeopt.quant.records import Layer
 

@@ -20,19 +20,16 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.forms import FORMS, Form, FormContext
 from edgeopt.quant.forms.base import Smoothing
-from edgeopt.quant.measured.given import Given
-from edgeopt.quant.measured.runs import Outputs
+from edgeopt.quant.measured.given import Given, Outputs
 from edgeopt.quant.ranges import Seen
-from edgeopt.quant.records import Found, Layer, Range, Sensitivity
+from edgeopt.quant.records import Found, Layer, QuantSettings, Range, Sensitivity
 from edgeopt.quant.rules import rules_of
-from edgeopt.quant.settings import QuantSettings
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from edgeopt.quant.recorded import Recorded
     from edgeopt.quant.sensitivity.switchboard import Switchboard
-    from edgeopt.quant.write import Trace, Written
+    from edgeopt.quant.write import Recorded, Trace, Written
 
 MODEL = "float.onnx"
 KEPT = "requested with --keep-float"
@@ -108,7 +105,7 @@ class Study:
     def calibrated(self, backend: str = "") -> None:
         """Finds the ranges, where they are not known yet; `backend`: one that wants more of them than most."""
         from edgeopt.quant.calibrate import calibrate
-        from edgeopt.quant.preparing.smoothing import smoothing
+        from edgeopt.quant.preparing import smoothing
         from edgeopt.quant.write import tensors_wanted
 
         if self.known.ranges or not len(self.given.calibrate):
@@ -127,7 +124,7 @@ class Study:
     def _equalized(self, seen: Mapping[str, Seen]) -> bool:
         """Evens out channels between layers, where that gains; the float model answers as before."""
         from edgeopt.graph.model import save
-        from edgeopt.quant.preparing.equalization import equalized
+        from edgeopt.quant.preparing import equalized
 
         prepared = equalized(self.model, self.layers, seen)
         if not prepared.changes:
@@ -181,7 +178,7 @@ class Study:
 
     def recorded(self, choices: Mapping[str, str], trace: "Trace") -> "Recorded":
         """What it takes to write a model with these forms again without data."""
-        from edgeopt.quant.recorded import record_of
+        from edgeopt.quant.write import record_of
 
         return record_of(choices, trace, self.equalization)
 

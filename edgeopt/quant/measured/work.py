@@ -22,15 +22,13 @@ from edgeopt.hw.probe import probe
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import Form, form_named
-from edgeopt.quant.measured.given import Given, read_given
+from edgeopt.quant.measured.given import Given, Runs, read_given
 from edgeopt.quant.measured.proving.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.study import Study, begin
 from edgeopt.quant.measured.timing.clock import Sources
 from edgeopt.quant.measured.timing.courses import Course, backends_for, courses_for, with_shapes
-from edgeopt.quant.records import Layer
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import Layer, QuantSettings
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -171,7 +169,7 @@ def prepared(model: "Model", request: QuantizeRequest) -> "ir.Model":
     """The float model from which everything is made."""
     from edgeopt.graph.passes import PassContext
     from edgeopt.graph.pipeline import run_pipeline
-    from edgeopt.quant.recorded import raised
+    from edgeopt.quant.write import raised
 
     context = PassContext(shapes=request.shapes)
     return raised(run_pipeline(model, only=passes_of(request), context=context).model_ir)

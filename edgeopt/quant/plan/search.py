@@ -1,12 +1,24 @@
 """Finds, with few runs of the whole model, the choices that save the most and still reach the floor."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.quant.plan.problem import Choices, Problem, noise_at
-from edgeopt.quant.plan.solve import solve
+from edgeopt.graph.accuracy import EQUAL_DB
+from edgeopt.quant.plan.solve import (
+    Border,
+    Choices,
+    Option,
+    Problem,
+    decibels,
+    noise_at,
+    nominal_gains,
+    problem_from,
+    solve,
+)
+from edgeopt.quant.records import FLOAT, Gain, Layer, Point, Sensitivity, Verdict
 
 Check = Callable[[Mapping[str, str]], tuple[float, float]]
 """Runs the whole model with these choices: the value of the metric, and what it may be on other samples (the bound
@@ -158,3 +170,237 @@ class Search:
                 if noise.max() <= room and (found is None or worth > found[0]):
                     found = worth, changed
         return found[1] if found else None
+
+
+# Close together just above the floor: a plan that fails its proof goes to the next of them.
+_STEPS_DB = (30, 24, 18, 14, 11, 8, 6, 4.5, 3, 2, 1, 0, -1.5, -3, -5, -8, -12, -16, -20)
+_SAME_MS = 1e-9
+
+
+def frontier(search: Search, best: Choices, float_ms: float) -> tuple[Point, ...]:
+    """From the float model to all that saves time, each faster and less exact than the one before.
+
+    Some of the points next to the chosen one are run, as long as runs are left.
+    """
+    points = _pareto(_candidates(search, best), search, best, float_ms)
+    place = next((k for k, point in enumerate(points) if point.choices == dict(best)), 0)
+    around = [place - 1, place + 1, len(points) - 1, place - 2]
+    near = dict.fromkeys(k for k in around if 0 < k < len(points) and k != place)
+    for each in list(near)[: max(search.neighbours, 1)]:
+        search.low(points[each].choices)
+    return _pareto([point.choices for point in points], search, best, float_ms)
+
+
+def point_of(search: Search, choices: Choices, float_ms: float) -> Point:
+    """`snr_db` and `low_db` of those that were run and judged in decibels."""
+    known = search.result(choices) if search.in_decibels else None
+    return Point(
+        dict(choices),
+        float_ms - search.problem.saved_ms(choices),
+        decibels(search.problem.worst(choices)),
+        known[0] if known and math.isfinite(known[0]) else None,
+        known[1] if known and math.isfinite(known[1]) else None,
+    )
+
+
+def _candidates(search: Search, best: Choices) -> list[Choices]:
+    middle = search.floor if search.in_decibels else decibels(search.problem.worst(best))
+    budgets = [noise_at(middle + step) / search.scale for step in _STEPS_DB]
+    return [
+        {},
+        best,
+        search.within(math.inf),
+        *(search.within(budget) for budget in budgets),
+        *(dict(run) for run in search.results),
+    ]
+
+
+def _pareto(candidates: Sequence[Choices], search: Search, best: Choices, float_ms: float) -> tuple[Point, ...]:
+    """Those that nothing else beats in both; the chosen one stays, whatever others are believed to be."""
+    at = {
+        frozenset(c.items()): (float_ms - search.problem.saved_ms(c), -_exactness(search, c)) for c in candidates
+    }
+    chosen = frozenset(best.items())
+    ms, noise = at[chosen]
+    apart = [
+        (each, key)
+        for key, each in at.items()
+        if key == chosen or (each[0] < ms - _SAME_MS and each[1] > noise) or (each[0] > ms and each[1] < noise)
+    ]
+    kept: list[Choices] = []
+    least = math.inf
+    for (_, each_noise), key in sorted(apart, key=lambda one: (one[0], sorted(one[1]))):
+        if each_noise < least:
+            kept.append(dict(key))
+            least = each_noise
+    return tuple(point_of(search, choices, float_ms) for choices in reversed(kept))
+
+
+def _exactness(search: Search, choices: Choices) -> float:
+    """In dB, by the run where there was one, else from the sum as far as the runs have borne it out."""
+    if not choices:
+        return math.inf
+    known = search.result(choices) if search.in_decibels else None
+    return known[1] if known else decibels(search.problem.worst(choices) * search.scale)
+
+
+# Times below this are reported as negligible.
+_SMALLEST_MS = 0.0005
+_SHORT_MS = 0.01
+
+
+def verdicts(
+    layers: Sequence[Layer],
+    search: Search,
+    best: Choices,
+    sensitivities: Sequence[Sensitivity],
+    reasons: Mapping[str, str],
+    *,
+    timed: bool,
+) -> tuple[Verdict, ...]:
+    """One for every layer, in their order; `timed`: whether what they save was found on a backend."""
+    costs = {(each.layer, each.form): each for each in sensitivities}
+    places = {name: place for place, name in enumerate(search.problem.layers)}
+    found = []
+    for layer in layers:
+        options = search.problem.options[places[layer.name]] if layer.name in places else ()
+        known = [each for each in sensitivities if each.layer == layer.name]
+        if layer.reason or not (options or known):
+            why = layer.reason or reasons.get(layer.name) or "no scheme fits it on this backend"
+            found.append(Verdict(layer.name, FLOAT, f"kept float: {why}"))
+        elif not options:
+            forms = _listed([each.form for each in known])
+            found.append(Verdict(layer.name, FLOAT, f"kept float: its time in {forms} is unknown"))
+        elif layer.name in best:
+            option = next(each for each in options if each.form == best[layer.name])
+            found.append(_changed(layer.name, option, costs[layer.name, option.form], timed=timed))
+        else:
+            found.append(_kept(layer.name, options, search, best, costs, timed=timed))
+    return tuple(found)
+
+
+def _changed(layer: str, option: Option, cost: Sensitivity, *, timed: bool) -> Verdict:
+    alone = _alone(cost.snr_db)
+    if not timed:
+        text = f"{option.form}: {alone}"
+    elif option.saves_ms > 0:
+        text = f"{option.form}: saves {_ms(option.saves_ms)}, {alone}"
+    else:
+        slower = f"{_ms(-option.saves_ms)} slower itself, but it saves conversions next to it"
+        text = f"{option.form}: {slower}, {alone}"
+    return Verdict(layer, option.form, text, option.saves_ms if timed else None, cost.snr_db)
+
+
+def _kept(
+    layer: str,
+    options: Sequence[Option],
+    search: Search,
+    best: Choices,
+    costs: Mapping[tuple[str, str], Sensitivity],
+    *,
+    timed: bool,
+) -> Verdict:
+    """About the form that would save the most."""
+    option = max(options, key=lambda each: (each.saves_ms, -float(each.noise.max(initial=0.0))))
+    cost = costs[layer, option.form]
+    why = _why(layer, option, search, best, timed=timed)
+    return Verdict(layer, FLOAT, f"kept float: {why}", option.saves_ms if timed else None, cost.snr_db)
+
+
+def _why(layer: str, option: Option, search: Search, best: Choices, *, timed: bool) -> str:
+    form, problem = option.form, search.problem
+    if timed and option.saves_ms <= 0:
+        return (
+            f"{form} is {_ms(-option.saves_ms)} slower here"
+            if option.saves_ms < 0
+            else f"{form} saves nothing here"
+        )
+    changed = {**best, layer: form}
+    gained = problem.saved_ms(changed) - problem.saved_ms(best)
+    if timed and gained <= 0:
+        lost = _ms(option.saves_ms - gained)
+        return f"{form} saves {_ms(option.saves_ms)}, but {lost} go into conversions next to float layers"
+    alone = decibels(float((problem.base + option.noise).max(initial=0.0)))
+    start = f"{form} saves {_ms(option.saves_ms)}, but" if timed else form
+    run = search.result(changed)
+    if not search.in_decibels:
+        if run is not None:
+            return f"{start} brings the metric to {run[1]:.4g}; the floor is {search.floor:.4g}"
+        return f"{start} leaves {alone:.1f} dB alone; others save more time for their error"
+    if alone < search.floor:
+        return f"{start} leaves {alone:.1f} dB alone; the floor is {search.floor:g} dB"
+    if run is not None:
+        return f"{start} brings the outputs to {run[1]:.1f} dB; the floor is {search.floor:g} dB"
+    now, then = (decibels(problem.worst(each) * search.scale) for each in (best, changed))
+    if then < search.floor:
+        return f"{start} costs {now - then:.1f} dB, with {max(now - search.floor, 0.0):.1f} dB left"
+    return f"{start} costs {now - then:.1f} dB, and saves too little time for another run"
+
+
+def _alone(snr_db: float) -> str:
+    return "no loss" if snr_db >= EQUAL_DB else f"{snr_db:.1f} dB alone"
+
+
+def _ms(time_ms: float) -> str:
+    """To the microsecond, which is what layers differ by."""
+    if time_ms < _SMALLEST_MS:
+        return f"less than {_SMALLEST_MS * 1e3:g} µs"
+    if time_ms < _SHORT_MS:
+        return f"{time_ms * 1e3:.1f} µs"
+    return f"{time_ms:.3f} ms" if time_ms < 1 else f"{time_ms:.2f} ms"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+MOST_CHECKS = 20
+
+
+class Chosen(NamedTuple):
+    frontier: tuple[Point, ...]
+    """From the float model on: each faster and less exact than the one before."""
+    point: Point
+    """The fastest whose lower bound reached the floor; without any form where none did."""
+    verdicts: tuple[Verdict, ...]
+    """For every layer, in their order."""
+    checks: int = 0
+    """How often the whole model was run."""
+
+
+def choose(  # noqa: PLR0913 - optional parameters are keywords
+    layers: Sequence[Layer],
+    sensitivities: Sequence[Sensitivity],
+    gains: Sequence[Gain],
+    floor: float,
+    check: Check,
+    *,
+    base: Sequence[float] = (),
+    borders: Sequence[Border] = (),
+    float_ms: float | None = None,
+    in_decibels: bool = True,
+    reasons: Mapping[str, str] | None = None,
+    most_checks: int = MOST_CHECKS,
+    emit: Emit = ignore,
+) -> Chosen:
+    """What each layer becomes.
+
+    `floor`: what the second value of `check` must reach, in decibels unless told otherwise. `gains`: where there
+    are none, what is multiplied counts as time. `base`: noise over signal at each output that the backend adds by
+    itself (bf16 does). `borders`: what conversions cost; `boundary_ms` of the gains counts only through them.
+    `float_ms`: the whole model's time in float. `reasons`: by layer, why no form fits it, as the end
+    of a sentence.
+    """
+    timed = gains or nominal_gains(layers, sensitivities)
+    problem = problem_from(layers, sensitivities, timed, borders, base)
+    search = Search(problem, floor, check, in_decibels, most_checks, emit)
+    best = search.best()
+    total_ms = _products_ms(timed) if float_ms is None else float_ms
+    points = frontier(search, best, total_ms)
+    told = verdicts(layers, search, best, sensitivities, reasons or {}, timed=bool(gains))
+    return Chosen(points, point_of(search, best, total_ms), told, len(search.results))
+
+
+def _products_ms(gains: Sequence[Gain]) -> float:
+    """The time of the layers alone."""
+    return sum({gain.layer: gain.float_ms for gain in gains}.values())

@@ -2,19 +2,160 @@
 
 import contextlib
 import errno
+import functools
+import hashlib
+import importlib.metadata
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from edgeopt.search.cache import limit, record
-from edgeopt.search.cache.digests import file_digest
-from edgeopt.search.cache.record import FILE, FILES, DamagedError, Piece, Record
+from edgeopt.errors import UsageError
+from edgeopt.version import __version__
+
+# Settings of the libraries that run models, which decide how fast one is as their versions do.
+_SETTINGS = (
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "TBB_", "DNNL_", "ONEDNN_", "MALLOC_", "LD_PRELOAD"),
+    *("ORT_", "ONNXRUNTIME_", "OV_", "OPENVINO_", "CUDA_", "NVIDIA_", "TRT_"),
+)
+
+
+def key_of(parts: Mapping[str, object]) -> str:
+    """One digest of all parts; their order does not matter."""
+    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def tree_digest(path: Path) -> str:
+    """The content of a file; of a folder, the names and contents of all files in it."""
+    if path.is_file():
+        return file_digest(path)
+    files = [file for file in path.rglob("*") if file.is_file()]
+    return key_of({file.relative_to(path).as_posix(): file_digest(file) for file in files})
+
+
+@functools.cache
+def code_digest() -> str:
+    """This version of edgeopt as it lies here: in a checkout the number stays while the code changes."""
+    package = Path(__file__).parents[2]
+    files = {file.relative_to(package).as_posix(): file_digest(file) for file in package.rglob("*.py")}
+    return key_of({"version": __version__, "files": files})
+
+
+def versions(distributions: Iterable[str]) -> dict[str, str]:
+    """Of those that are installed."""
+    found = {}
+    for name in distributions:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def settings_of_libraries() -> dict[str, str]:
+    """What the environment tells the libraries that run models."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
+
+
+FILE = "record.json"
+FILES = "files"
+"""The folder of an entry with its files."""
+SCHEMA = 2
+
+
+class DamagedError(Exception):
+    """An entry is not what was written; the message says what of it."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    sha256: str
+    size_bytes: int
+
+
+class Record(msgspec.Struct, frozen=True):
+    kind: str
+    title: str
+    """What it is, in a few words for people."""
+    made_at: datetime
+    files: dict[str, Piece]
+    document: bytes = b""
+    """What its owner needs to use it again."""
+    parts: dict[str, str] = {}
+    """What its key is made of, in words, to say what is different."""
+    schema: int = SCHEMA
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.files.values()) + len(self.document)
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    sha256: str
+    record: msgspec.Raw
+
+
+def write_record(folder: Path, record: Record) -> None:
+    inner = msgspec.json.encode(record)
+    sealed = _Sealed(hashlib.sha256(inner).hexdigest(), msgspec.Raw(inner))
+    (folder / FILE).write_bytes(msgspec.json.encode(sealed))
+
+
+def read_record(folder: Path) -> Record:
+    """Raises DamagedError, or FileNotFoundError if there is no record."""
+    content = (folder / FILE).read_bytes()
+    try:
+        sealed = msgspec.json.decode(content, type=_Sealed)
+        inner = bytes(sealed.record)
+        if hashlib.sha256(inner).hexdigest() != sealed.sha256:
+            raise DamagedError(f"{FILE} is not what was written")
+        record = msgspec.json.decode(inner, type=Record)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedError(f"{FILE} cannot be read: {error}") from None
+    if record.schema != SCHEMA or not all(_is_plain(name) for name in record.files):
+        raise DamagedError(f"{FILE} is of another version")
+    return record
+
+
+def _is_plain(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+
+
+VARIABLE = "EDGEOPT_CACHE_LIMIT"
+USUAL_BYTES = 2_000_000_000
+# Of what is free: a small device keeps its disk for what it is there for.
+_SHARE = 0.1
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def limit_bytes(folder: Path) -> int:
+    """What `$EDGEOPT_CACHE_LIMIT` says (0: nothing is kept), or 2 GB, but a tenth of what is free at most."""
+    told = os.environ.get(VARIABLE, "").strip()
+    if told:
+        return _bytes(told)
+    place = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    return min(USUAL_BYTES, int(_SHARE * shutil.disk_usage(place).free))
+
+
+def _bytes(told: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", told.lower())
+    if found is None:
+        raise UsageError(
+            f"{VARIABLE} is '{told}', which is not a size.",
+            "Give a size such as 500MB, or 0 to turn the cache off.",
+        )
+    return int(float(found[1]) * _UNITS[found[2] or ""])
+
 
 _NAME = re.compile(r"[a-z]+-[0-9a-f]{64}")
 _NOWHERE = Path(os.devnull)
@@ -51,7 +192,7 @@ class Store:
         self.limit_bytes = 0
         self.on = False
         try:
-            self.limit_bytes = limit.limit_bytes(folder) if folder else 0
+            self.limit_bytes = limit_bytes(folder) if folder else 0
             if self.limit_bytes:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 _sweep(self.folder)
@@ -88,7 +229,7 @@ class Store:
         complete = False
         found: Record | None = None
         try:
-            found = record.read(place)
+            found = read_record(place)
             for name, piece in found.files.items():
                 target = into / name
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +273,7 @@ class Store:
                 shutil.copyfile(file, target)
                 pieces[name] = Piece(file_digest(target), target.stat().st_size)
             whole = msgspec.structs.replace(kept, files=pieces)
-            record.write(part, whole)
+            write_record(part, whole)
             _drop(place)
             try:
                 part.rename(place)
@@ -150,7 +291,7 @@ class Store:
         found = []
         for place in self._places():
             with contextlib.suppress(OSError, DamagedError):
-                told, used = record.read(place), (place / FILE).stat().st_mtime
+                told, used = read_record(place), (place / FILE).stat().st_mtime
                 at = datetime.fromtimestamp(used, UTC)
                 found.append(Stored(told.kind, told.title, told.size_bytes, told.made_at, at, place.name))
         return sorted(found, key=lambda entry: entry.used_at, reverse=True)
@@ -161,7 +302,7 @@ class Store:
         for place in self._places():
             with contextlib.suppress(OSError, DamagedError):
                 if place.name.startswith(f"{kind}-"):
-                    found.append(record.read(place))
+                    found.append(read_record(place))
         return sorted(found, key=lambda one: one.made_at, reverse=True)
 
     def drop(self, kind: str, key: str) -> None:
@@ -221,7 +362,7 @@ def _drop(place: Path) -> None:
 def _is_another(place: Path, than: Record | None) -> bool:
     """Whether it was replaced while it was read."""
     try:
-        return than is not None and record.read(place) != than
+        return than is not None and read_record(place) != than
     except (OSError, DamagedError):
         return False
 

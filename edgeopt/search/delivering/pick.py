@@ -7,12 +7,11 @@ from edgeopt.errors import UsageError, VerificationError
 from edgeopt.graph.accuracy import accuracy_text, decibels
 from edgeopt.measure.terms import PROOF
 from edgeopt.nearest import near
-from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove
-from edgeopt.search.delivering.front import EXACT_DB, IN_THE_RACE
+from edgeopt.search.delivering.deliver import Delivery, Raced, hand_out, outcome_for, prove, written
 from edgeopt.search.delivering.proving import Means
-from edgeopt.search.delivering.written import hand_out, written
+from edgeopt.search.delivering.report import EXACT_DB, IN_THE_RACE
 from edgeopt.search.making.gathering import Gathering
-from edgeopt.search.making.made import Variants
+from edgeopt.search.making.variants import Variants
 from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
 

@@ -11,9 +11,13 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.strictness import fallback
+from edgeopt.bundle import write
+from edgeopt.bundle.processing.attach import Attached
+from edgeopt.bundle.processing.golden import put_processing_golden
 from edgeopt.bundle.read import Bundle
 from edgeopt.data.judging.judged import Judged
 from edgeopt.data.samples import Samples
+from edgeopt.data.split import Split
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.weak_samples import weak_samples
@@ -30,17 +34,58 @@ from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_rati
 from edgeopt.measure.taken import taken_by
 from edgeopt.measure.terms import ALONE, METERED_PROOF, PROOF
 from edgeopt.measure.trial import rotated
-from edgeopt.search.delivering.legs import terms_of
 from edgeopt.search.notes import Notes
 from edgeopt.search.objectives import Objective
 from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.racing.baseline import judge_for
-from edgeopt.search.racing.energy import meter_all
-from edgeopt.search.racing.ground import Ground
-from edgeopt.search.racing.standard import Answers, Standard
-from edgeopt.search.shapes.by_size import times_by_size
-from edgeopt.search.shapes.sized import Shaped
+from edgeopt.search.racing.ground import Answers, Ground, Standard
+from edgeopt.search.racing.race import meter_all
+from edgeopt.search.shapes.sized import Shaped, times_by_size
 from edgeopt.search.stopping import Ending
+
+
+def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today: int) -> Terms:
+    """The terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
+
+    def is_stopped() -> bool:
+        if ending.is_asked:
+            ending.announce()
+        return ending.is_asked
+
+    alone = bool(today) and objective.figure is None
+    wanted = range(rivals if alone else 0, rivals + today)
+    return Terms(PROOF, most, ending.proofs_end_s, wanted, is_stopped)
+
+
+_GOLDEN_SAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    split: Split
+    samples: Samples
+    raw: Samples | None
+    """What they were made of by the preprocessing."""
+    attached: Attached | None
+
+    def put(self, folder: Path, outputs: Answers, reference: Answers, notes: Notes) -> None:
+        """What the bundle answered to the samples that prove, one at a time, and what the source did."""
+        first, places = self.split.prove_first, golden_places(self.split.prove_count)
+        answered = [outputs[k] for k in places]
+        write.write_golden(folder, "inputs", [self.samples.feeds(first + k) for k in places])
+        write.write_golden(folder, "outputs", answered)
+        write.write_golden(folder, "reference", [reference[k] for k in places])
+        if self.attached is not None:
+            raw = [self.raw.feeds(first + k) for k in places] if self.raw is not None else []
+            unchecked = put_processing_golden(folder, self.attached.processing, raw, answered)
+            notes.warn_once(unchecked)
+
+
+def golden_places(count: int) -> list[int]:
+    """A few of the samples that proved, from first to last: made-up ones begin with the ordinary."""
+    golden = min(count, _GOLDEN_SAMPLES)
+    return [round(k * (count - 1) / max(golden - 1, 1)) for k in range(golden)]
+
 
 # The confidence of reported meter readings.
 _CONFIDENCE = 1 - 0.05 / 18

@@ -9,19 +9,19 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Processing, Run, Source, UnderLoad
+from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Processing, Run, Source, Step, UnderLoad
 from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.accuracy import accuracy_text
+from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import Device, device_for_evidence, fingerprint
 from edgeopt.measure.stats import EQUAL_PERCENT, IDENTICAL, TOO_FEW, TOO_NOISY, UNITY
 from edgeopt.profiles import TargetProfile
-from edgeopt.search.delivering.front import front_of
-from edgeopt.search.delivering.steps import steps_of
-from edgeopt.search.making.made import Variants
+from edgeopt.search.making.cleaning import NAME as LOWERED
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.making.recipes import recipe_named
+from edgeopt.search.making.variants import Variants
 from edgeopt.search.objectives import THROUGHPUT, Objective
 from edgeopt.search.outcome import (
     CURRENT,
@@ -33,8 +33,130 @@ from edgeopt.search.outcome import (
     Verdict,
     rival,
 )
-from edgeopt.search.racing.screen import Entry
+from edgeopt.search.racing.entrants import Entry
 from edgeopt.version import __version__
+
+EXACT_DB = 80.0
+"""All that is as exact as this only rounds, and is alike."""
+IN_THE_RACE = ("winner", "lost")
+"""Those below the floor and those that failed may not be delivered."""
+_WINNER = "winner"
+# Smaller differences are chance or not worth a choice. Accuracy in decibels, the others as a share.
+_TIME, _ACCURACY_DB, _MEMORY, _SIZE = 0.02, 1.0, 0.03, 0.01
+_UNKNOWN = float("inf")
+
+
+class Figures(NamedTuple):
+    """Of one candidate; times may be in any unit, as long as it is the same for all."""
+
+    status: str
+    time: float | None
+    accuracy_db: float | None
+    memory_bytes: int | None = None
+    size_bytes: int | None = None
+
+
+def front_of(candidates: Sequence[CandidateReport]) -> tuple[str, ...]:
+    """The names of those on the front, by their speed against the baseline."""
+    places = front([_figures(each) for each in candidates])
+    return tuple(candidates[place].candidate.name for place in places)
+
+
+def front(field: Sequence[Figures]) -> list[int]:
+    """Their places, the fastest first; the winner is always among them, as it alone was proved."""
+    able = [
+        place
+        for place, each in enumerate(field)
+        if each.status in IN_THE_RACE and each.time is not None and each.accuracy_db is not None
+    ]
+    able.sort(key=lambda place: _losses(field[place]))
+    found: list[int] = []
+    for place in able:
+        if field[place].status == _WINNER or not any(_covers(field[one], field[place]) for one in found):
+            found.append(place)
+    # Those that are faster by less than counts, and behind in what does.
+    for place in list(found):
+        others = [field[one] for one in found if one != place]
+        mine = field[place]
+        if mine.status != _WINNER and any(_covers(one, mine) and not _covers(mine, one) for one in others):
+            found.remove(place)
+    return found
+
+
+def _covers(one: Figures, other: Figures) -> bool:
+    """Whether the one is no worse than the other in any objective, within the tolerances."""
+    alike = (1 + _TIME, 0.0), (1.0, _ACCURACY_DB), (1 + _MEMORY, 0.0), (1 + _SIZE, 0.0)
+    return all(
+        mine <= its * factor + more
+        for mine, its, (factor, more) in zip(_losses(one), _losses(other), alike, strict=True)
+    )
+
+
+def _losses(each: Figures) -> tuple[float, float, float, float]:
+    """Less is better in each; what is not known is no reason to choose it."""
+    return (
+        _UNKNOWN if each.time is None else each.time,
+        -min(EXACT_DB, each.accuracy_db or 0.0),
+        _UNKNOWN if each.memory_bytes is None else float(each.memory_bytes),
+        _UNKNOWN if each.size_bytes is None else float(each.size_bytes),
+    )
+
+
+def _figures(each: CandidateReport) -> Figures:
+    time = 1 / each.speedup.median if each.speedup else None
+    peak = each.memory.peak_bytes if each.memory else None
+    return Figures(each.status, time, each.accuracy_db, peak, each.size_bytes)
+
+
+CLEANED = "cleaned"
+
+
+def steps_of(
+    variants: Variants, candidate: Candidate, profile: TargetProfile, calibration_count: int
+) -> list[Step]:
+    if candidate.variant == "source":
+        return []
+    cleaning = _cleaning(variants, candidate.backend)
+    if candidate.variant == CLEANED:
+        return cleaning
+    if candidate.variant == LOWERED:
+        names = [*dict.fromkeys(profile.lowerings[candidate.backend])]
+        return [*cleaning, Step(LOWERED, {"lowerings": _kept(names, variants, LOWERED, candidate.backend)})]
+    made = variants.planned(candidate)
+    if made is None:
+        return [*cleaning, Step(candidate.variant)]
+    settings = {"calibration_samples": calibration_count, **msgspec.structs.asdict(made.settings)}
+    return [*cleaning, Step(candidate.variant, settings, made.forms)]
+
+
+def record_of(variants: Variants, candidate: Candidate) -> bytes | None:
+    """What calibration found for it; None where nothing was quantized."""
+    from edgeopt.quant.write import encoded
+
+    made = variants.planned(candidate)
+    return encoded(made.recorded) if made is not None and made.recorded is not None else None
+
+
+def ledger_of(variants: Variants, candidate: Candidate) -> Ledger:
+    """The passes behind a candidate: those of its variant, after those of the cleaned model it started from."""
+    return tuple(entry for one in variants.reports if one.is_of(candidate) for entry in one.ledger)
+
+
+def _cleaning(variants: Variants, backend: str) -> list[Step]:
+    """Nothing where no exact rewrite applied: then all starts from the source itself."""
+    if not variants.has(CLEANED, backend):
+        return []
+    return [Step(CLEANED, {"passes": _kept(list(variants.passes), variants, CLEANED, backend)})]
+
+
+def _kept(names: list[str], variants: Variants, variant: str, backend: str) -> list[str]:
+    """Without those that were rolled back: they changed the numbers of this model."""
+    reports = [one for one in variants.reports if one.name == variant and backend in (one.backends or (backend,))]
+    entries = [entry for one in reports for entry in one.ledger]
+    undone = {entry.pass_name for entry in entries if entry.rolled_back}
+    # One that was taken back in one round may have done its work in another.
+    stayed = {entry.pass_name for entry in entries if not entry.rolled_back}
+    return [name for name in names if name not in undone - stayed]
 
 
 @dataclass(frozen=True, slots=True)

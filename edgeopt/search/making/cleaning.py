@@ -3,10 +3,12 @@
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
@@ -18,7 +20,8 @@ from edgeopt.measure.exactness.given import source_file, taken_inputs
 from edgeopt.measure.exactness.padded_cases import padded_cases
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import also_loading, first_opened
-from edgeopt.search.making.task import Task
+from edgeopt.profiles import TargetProfile
+from edgeopt.search.making.messages import Planned, Plans, Task
 
 NOTHING = "No exact rewrite applies to this graph."
 _MOST_CHECKED = 4
@@ -95,3 +98,116 @@ def wrong_elsewhere(ledger: Ledger) -> set[str]:
 def changed(ledger: Ledger) -> bool:
     """Something was applied and stayed."""
     return any(entry.applied and not entry.rolled_back for entry in ledger)
+
+
+NAME = "lowered"
+NONE_LISTED = "the profile lists no lowerings for its backends"
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """One variant: the backends of one runtime for which the profile lists the same."""
+
+    backends: tuple[str, ...]
+    lowerings: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"operators specific to {_runtime(self.backends[0])}"
+
+
+def lowered_variants(profile: TargetProfile) -> tuple[Lowered, ...]:
+    """What there is to make, in the order of the backends."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for backend in profile.backends.order:
+        if names := profile.lowerings.get(backend, ()):
+            found.setdefault((_runtime(backend), names), []).append(backend)
+    return tuple(Lowered(tuple(backends), names) for (_, names), backends in found.items())
+
+
+def lowerings_of(backend: str) -> tuple[Pass, ...]:
+    """The rewrites into what the runtime behind a backend knows."""
+    from edgeopt.backends.onnxruntime import lowering as onnxruntime
+    from edgeopt.backends.openvino import lowering as openvino
+
+    if backend.startswith("openvino-"):
+        return openvino.lowerings()
+    return onnxruntime.lowerings() if backend.startswith("onnxruntime-") else ()
+
+
+def lower(task: Task) -> Ledger:
+    """Writes the lowered model; raises ModelError with the reasons when nothing applied."""
+    known = {one.name: one for one in lowerings_of(task.backends[0])}
+    passes = tuple(known[name] for name in dict.fromkeys(task.lowerings))
+    # Once, in the order of the profile: a second round would find what the first left, at the same price.
+    ledger = proved(task, task.base, passes=passes, only=task.lowerings, rounds=1)
+    if not changed(ledger):
+        raise ModelError(f"No lowering applied: {_reasons(ledger)}.")
+    return ledger
+
+
+def _runtime(backend: str) -> str:
+    return "OpenVINO" if backend.startswith("openvino-") else "ONNX Runtime"
+
+
+def _reasons(ledger: Ledger) -> str:
+    """Why not, each pass with what it said; those that found nothing of their kind last."""
+    said = {
+        entry.pass_name: "; ".join(
+            [*([entry.rolled_back] if entry.rolled_back else []), *(one.reason for one in entry.refused)]
+        )
+        for entry in ledger
+    }
+    silent = [name for name, text in said.items() if not text]
+    told = [f"{name}: {text}" for name, text in said.items() if text]
+    return ". ".join([*told, *([f"No match for {', '.join(silent)}"] if silent else [])])
+
+
+_MOST_SAMPLES = 100
+
+
+def by_nncf(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_nncf
+
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=False),)
+
+
+def by_nncf_for_transformers(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_nncf
+
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=True),)
+
+
+def weights_by_nncf(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import compress_weights
+
+    return (compress_weights(task.base, task.out),)
+
+
+def by_onnxruntime(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_onnxruntime
+
+    return (quantize_by_onnxruntime(task.base, task.out, _samples(task), reduce_range=task.settings.reduce_range),)
+
+
+def dynamic_by_onnxruntime(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import quantize_dynamic
+
+    return (quantize_dynamic(task.base, task.out, reduce_range=task.settings.reduce_range),)
+
+
+def mixed_floats(task: Task) -> Plans:
+    from edgeopt.quant.libraries import MOST_SAMPLES, mix
+
+    if task.floor_db is None:
+        raise ModelError("A floor in dB is needed to find the parts that need float32.")
+    # Chosen on the samples that calibrate: those that check and prove must tell whether it holds elsewhere.
+    entry = mix(task.base, task.out, _samples(task)[:MOST_SAMPLES], task.floor_db, task.limit_s)
+    return Plans((Planned("openvino-cpu", {"precision": "bf16"}, str(task.out), (entry,), {}),), ())
+
+
+def _samples(task: Task) -> list[Feeds]:
+    samples = task.calibration
+    if samples is None:
+        raise ModelError("Quantizing needs data.", "Give some.")
+    return [samples.feeds(number) for number in range(min(len(samples), _MOST_SAMPLES))]

@@ -13,13 +13,19 @@ from edgeopt.data.judging.metric import Labels
 from edgeopt.measure.processes.failed import Failed
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.search.making.cleaning import NOTHING, runs_in, wrong_elsewhere
-from edgeopt.search.making.ladder import Material, backends_of, by_base, job, jobs, title_of, why_not
-from edgeopt.search.making.made import Variants
-from edgeopt.search.making.messages import Made, Make
-from edgeopt.search.making.plans import PLANNED, Planned, Planning, Plans
-from edgeopt.search.making.recipes import recipe_named
-from edgeopt.search.making.studying import packed
-from edgeopt.search.making.variants import LATE, KnownVariants, Maker, make_all
+from edgeopt.search.making.messages import PLANNED, Made, Make, Planned, Planning, Plans
+from edgeopt.search.making.planning import packed
+from edgeopt.search.making.recipes import (
+    Material,
+    backends_of,
+    by_base,
+    job,
+    jobs,
+    recipe_named,
+    title_of,
+    why_not,
+)
+from edgeopt.search.making.variants import LATE, KnownVariants, Maker, Variants, make_all
 from edgeopt.search.outcome import VariantReport
 from edgeopt.search.padding import said_of, skips_padding
 from edgeopt.search.place import Place

@@ -11,10 +11,18 @@ import msgspec
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples, check_samples, from_feeds, open_samples, save_samples
 from edgeopt.measure.processes.serve import Answering, serve
-from edgeopt.search.making.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
-from edgeopt.search.making.plans import Plans
+from edgeopt.search.making.messages import (
+    Answer,
+    Inspect,
+    Inspected,
+    Made,
+    Make,
+    Plans,
+    Request,
+    Task,
+    decode_request,
+)
 from edgeopt.search.making.recipes import recipe_named
-from edgeopt.search.making.task import Task
 
 
 def answer(request: Request) -> Answer:

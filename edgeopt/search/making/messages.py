@@ -1,12 +1,88 @@
 """What the maker is asked and what it answers: one JSON line each."""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.measure.processes.failed import Failed
-from edgeopt.quant.settings import QuantSettings
-from edgeopt.search.making.plans import Planning, Plans
+from edgeopt.profiles import TargetProfile
+from edgeopt.quant.measured.timing.courses import Course, OptionValue
+from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.write import Recorded
+
+PLANNED = "planned"
+"""The recipe of these."""
+
+
+class Planning(msgspec.Struct, frozen=True):
+    """What a plan must hold to."""
+
+    courses: tuple[Course, ...]
+    """The backends with the options that each candidate has there, and every precision that the profile allows."""
+    goal: Goal
+    limit_s: float
+    """The time after which unplanned backends are left out."""
+    profile: TargetProfile
+    labels: bytes = b""
+    """Of all samples that calibrate or check, as an .npy file holds them."""
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """One variant: a model for one backend, which holds with these options."""
+
+    backend: str
+    options: dict[str, OptionValue]
+    path: str
+    ledger: tuple[LedgerEntry, ...]
+    forms: dict[str, list[str]]
+    """Form, the layers that have it; all others are float."""
+    settings: QuantSettings = QuantSettings()
+    """With which the forms were written."""
+    recorded: Recorded | None = None
+    """What it takes to write the same model again without data."""
+
+
+class Plans(msgspec.Struct, frozen=True):
+    variants: tuple[Planned, ...]
+    covered: tuple[str, ...]
+    """The backends on which every layer was timed in every form: one form for all layers has no chance there."""
+    reason: str = ""
+    """Why there is none, as a sentence."""
+    ledger: tuple[LedgerEntry, ...] = ()
+    """The layers, if there is no plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One variant to be made."""
+
+    source: Path
+    base: Path
+    """The cleaned model, or the source where cleaning failed."""
+    out: Path
+    check_samples: Samples
+    calibration: Samples | None
+    """Samples that may be used to calibrate; None where the user gave no data."""
+    settings: QuantSettings
+    passes: tuple[str, ...] | None = None
+    """The graph passes to run; None for all."""
+    backends: tuple[str, ...] = ()
+    """Those that the variant is made for; empty: all that read it."""
+    lowerings: tuple[str, ...] = ()
+    """What the profile lists for these."""
+    samples: Samples | None = None
+    """All that calibrate or check, those that calibrate first; the ones that prove are not among them."""
+    planning: Planning | None = None
+    """What a plan of precisions must hold to."""
+    floor_db: float | None = None
+    """Of a variant that is made to hold it."""
+    limit_s: float = 0.0
+    """How long making that may take."""
 
 
 class Inspect(msgspec.Struct, frozen=True, tag="inspect"):

@@ -4,29 +4,108 @@ One study serves all backends. It sees the samples that calibrate and those that
 these is kept from the plan and tells whether it holds elsewhere. Those that prove the winner are not even read.
 """
 
+import io
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
+from edgeopt.backends.base import Array
+from edgeopt.data.judging.metric import Labels
+from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.samples import Samples
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
+from edgeopt.quant.forms import Form, form_named
+from edgeopt.quant.measured.given import Given, Runs
 from edgeopt.quant.measured.planning.choosing import Chooser
-from edgeopt.quant.measured.planning.entry import Entry
+from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
 from edgeopt.quant.measured.planning.planned import hopeful, proven, shared_forms
 from edgeopt.quant.measured.proving.finish import fastest
 from edgeopt.quant.measured.proving.proof import Judge
-from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
+from edgeopt.quant.measured.study import Study, begin
 from edgeopt.quant.measured.timing.clock import Sources
-from edgeopt.quant.measured.timing.courses import Course
-from edgeopt.quant.measured.timing.tracks import Track, tracks_of
-from edgeopt.quant.measured.work import Work, unfit
-from edgeopt.quant.records import FLOAT
-from edgeopt.search.making.plans import PLANNED, Planned, Plans
-from edgeopt.search.making.studying import folder_of, given_by, put, samples_of, studied
-from edgeopt.search.making.task import Task
+from edgeopt.quant.measured.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, Course, OptionValue
+from edgeopt.quant.measured.timing.gains import Track, tracks_of
+from edgeopt.quant.measured.work import Work, unfit, why_none
+from edgeopt.quant.records import FLOAT, QuantSettings
+from edgeopt.quant.write import raised
+from edgeopt.search.making.inspect import describe
+from edgeopt.search.making.messages import PLANNED, Planned, Plans, Task
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+# With fewer to check, the plan and its proof share them.
+_FEWEST_TO_PART = 6
+
+
+def studied(task: Task, reference: Mapping[int, Mapping[str, Array]]) -> Study:
+    """`reference`: what the source answers to those samples on which something is judged."""
+    from edgeopt.graph.model import load
+
+    model = raised(load(task.base).ir)
+    folder = folder_of(task) / "study"
+    return begin(model, given_by(task), reference, task.settings, folder)
+
+
+def given_by(task: Task) -> Given:
+    """Of the samples that check, the first two thirds plan, and the rest tries the plan."""
+    from edgeopt.graph.model import load
+
+    samples = samples_of(task)
+    count, first, check = len(samples), len(samples) - len(task.check_samples), len(task.check_samples)
+    held = check // 3 if check >= _FEWEST_TO_PART else 0
+    plan_on = range(first, count - held)
+    prove = range(count - held, count) if held else plan_on
+    calibrate = range(len(task.calibration) if task.calibration is not None else 0)
+    use = SampleUse(count, len(calibrate), len(plan_on), len(prove), shared=not held)
+    inputs = describe(load(task.source)).inputs
+    return Given(inputs, samples, _labels(task), calibrate, plan_on, prove, use, Levels(samples))
+
+
+def packed(labels: Labels | None) -> bytes:
+    """Labels, or whatever rows the user has instead, on the way to another process."""
+    file = io.BytesIO()
+    if labels is not None:
+        np.save(file, labels, allow_pickle=False)
+    return file.getvalue()
+
+
+def _labels(task: Task) -> Labels | None:
+    found = task.planning.labels if task.planning is not None else b""
+    return np.load(io.BytesIO(found), allow_pickle=False) if found else None
+
+
+def samples_of(task: Task) -> Samples:
+    """Those that calibrate and those that check; the ones that prove are not among them."""
+    if task.samples is None:
+        raise ModelError("Quantizing needs data.", "Give some.")
+    return task.samples
+
+
+def folder_of(task: Task) -> Path:
+    """Where it works; beside what it makes, as that is deleted with it."""
+    folder = task.out.parent / "work"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def put(task: Task, model: "ir.Model", backend: str) -> Path:
+    """Writes a model into a folder of its own, as a bundle takes all that lies beside it."""
+    from edgeopt.graph.model import save
+
+    out = task.out.parent / backend / task.out.name
+    out.parent.mkdir(parents=True)
+    save(model, out)
+    return out
+
 
 # Share of the time after which no further backend is planned; plans are written after that.
 _PLANNING_ENDS = 0.6
@@ -172,3 +251,66 @@ def _backends(courses: Sequence[Course]) -> tuple[str, ...]:
 
 def _with_warnings(said: str, work: Work) -> str:
     return " ".join([said, *work.warnings])
+
+
+def form_all(task: Task, name: str) -> Plans:
+    """Writes a model for each backend; raises ModelError where no layer takes the form on any."""
+    begun = time.monotonic()
+    form = form_named(name)
+    study = studied(task, {})
+    if form.needs_ranges:
+        study.calibrated()
+    found: list[Planned] = []
+    reasons: dict[str, None] = {}
+    for backend in task.backends:
+        fitting = study.forms(backend, (form,), **_changes(form))
+        if not fitting:
+            reasons[why_none(study, form, backend, **_changes(form))] = None
+            continue
+        try:
+            found.append(_written_in_form(task, study, form, backend, tuple(fitting), begun))
+        except EdgeoptError as error:
+            reasons[f"{backend}: {error.message.rstrip('.')}"] = None
+    if not found:
+        raise ModelError(f"No layer supports this scheme: {'; '.join(reasons)}.")
+    return Plans(tuple(found), ())
+
+
+def _written_in_form(
+    task: Task, study: Study, form: Form, backend: str, layers: tuple[str, ...], begun: float
+) -> Planned:
+    choices = dict.fromkeys(layers, form.name)
+    written = study.written(choices, backend, **_changes(form))
+    out = put(task, written.model, backend)
+    context = study.context(backend)
+    ledger = LedgerEntry(
+        form.name,
+        applied=(*study.known.changes, *written.changes),
+        refused=tuple(
+            Refusal(layer.reason or form.fits(layer, context), layer.nodes)
+            for layer in study.layers
+            if layer.name not in layers
+        ),
+        nodes_before=len(list(study.model.graph)),
+        nodes_after=len(list(written.model.graph)),
+        seconds=time.monotonic() - begun,
+    )
+    return Planned(
+        backend,
+        _options(form, backend),
+        str(out),
+        (ledger,),
+        {form.name: list(layers)},
+        written.trace.context.settings,
+        study.recorded(choices, written.trace),
+    )
+
+
+def _changes(form: Form) -> dict[str, int]:
+    """Blocks into which the groups of every size fit, so that one file serves all of them."""
+    return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if form.name == GROUPED else {}
+
+
+def _options(form: Form, backend: str) -> dict[str, OptionValue]:
+    """For compressed weights, OpenVINO also quantizes activations unless an option forbids it."""
+    return {GROUPS: 0} if form.name in WEIGHTS_ALONE and backend == OPENVINO else {}

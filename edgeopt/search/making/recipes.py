@@ -1,16 +1,23 @@
 """How each variant of a model is made; the target profile's precision ladder names them."""
 
-from collections.abc import Callable, Mapping
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+
+import msgspec
 
 from edgeopt.backends import NAMES
+from edgeopt.data.split import Split
 from edgeopt.graph.ledger import Ledger
+from edgeopt.profiles import TargetProfile
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.planning.entry import GROUPED
 from edgeopt.quant.measured.timing.courses import GROUPS
-from edgeopt.search.making.plans import PLANNED, Plans
-from edgeopt.search.making.task import Task
+from edgeopt.quant.records import QuantSettings
+from edgeopt.search.making.cleaning import NONE_LISTED, Lowered, lowered_variants
+from edgeopt.search.making.messages import PLANNED, Make, Planning, Plans, Task
 
 # Which of them are tried is said by the profile, and by what is installed.
 ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
@@ -70,7 +77,7 @@ def _cleaned(task: Task) -> Ledger:
 
 
 def _lowered(task: Task) -> Ledger:
-    from edgeopt.search.making.lowering import lower
+    from edgeopt.search.making.cleaning import lower
 
     return lower(task)
 
@@ -82,7 +89,7 @@ def _planned(task: Task) -> Plans:
 
 
 def _whole(name: str, task: Task) -> Ledger | Plans:
-    from edgeopt.search.making import whole as library_recipes
+    from edgeopt.search.making import cleaning as library_recipes
 
     make: Callable[[Task], Ledger | Plans] = getattr(library_recipes, name)
     return make(task)
@@ -113,7 +120,7 @@ def _by_onnxruntime(name: str, title: str, make: str, unsuited: Unsuited = _suit
 
 
 def _in_one_form(form: str, task: Task) -> Plans:
-    from edgeopt.search.making.forming import form_all
+    from edgeopt.search.making.planning import form_all
 
     return form_all(task, form)
 
@@ -191,3 +198,112 @@ def place_of(name: str) -> int:
 
 def recipe_named(name: str) -> Recipe:
     return next(r for r in RECIPES if r.name == name)
+
+
+# Of the time limit, what one variant that is made to hold the floor may take.
+_FLOOR_SHARE = 0.28
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What all variants of one search are made of."""
+
+    model: Path
+    size_bytes: int
+    samples_path: Path
+    """Of one size, while those of the trials may be of several."""
+    split: Split
+    of_user: bool
+    """The samples are the user's, not generated."""
+    profile: TargetProfile
+    kept: float
+    """Of the places in the data, the share that is no padding."""
+    passes: tuple[str, ...]
+    floor_db: float | None
+    """The accuracy floor, if it is in dB."""
+    limit_s: float
+    """Of the whole search."""
+    operators: Mapping[str, int]
+    """How many of each the model has."""
+    folder: Path
+    """Where they are made, each in a folder of its own."""
+
+
+def why_not(recipe: Recipe, material: Material) -> str:
+    """Why this one cannot be made here; empty where it can."""
+    if recipe.needs_data and not material.of_user:
+        return "needs data to calibrate or to check it"
+    if recipe.needs_data and not material.split.calibration_count:
+        return "too few samples to calibrate and check on different ones"
+    if unsuited := recipe.unsuited(material.operators):
+        return unsuited
+    if material.split.is_shared and recipe.name == PLANNED and material.of_user:
+        return "too few samples to plan and prove on different ones; give 12 or more"
+    if recipe.by_backend and not lowered_variants(material.profile):
+        return NONE_LISTED
+    if not backends_of(recipe, material.profile):
+        return "no backend of the profile computes it faster than float"
+    missing = [package for package in recipe.needs if importlib.util.find_spec(package) is None]
+    return f"the Python package '{missing[0]}' is not installed" if missing else ""
+
+
+def backends_of(recipe: Recipe, profile: TargetProfile) -> tuple[str, ...]:
+    """Those that the recipe is for and the profile knows."""
+    return tuple(name for name in profile.backends.order if name in recipe.backends)
+
+
+def jobs(material: Material, name: str, base_of: Callable[[str], Path]) -> list[Make]:
+    """One, but where a recipe is made for each backend apart; `base_of`: what each backend's starts from."""
+    recipe = recipe_named(name)
+    if recipe.by_backend:
+        return [job(material, name, base_of(one.backends[0]), one) for one in lowered_variants(material.profile)]
+    groups = by_base(backends_of(recipe, material.profile), base_of)
+    if len(groups) == 1:
+        return [job(material, name, base) for base in groups]
+    return [job(material, name, base, backends=backends) for base, backends in groups.items()]
+
+
+def by_base(backends: Iterable[str], base_of: Callable[[str], Path]) -> dict[Path, tuple[str, ...]]:
+    """The backends that start from the same file; most often all of them."""
+    groups: dict[Path, tuple[str, ...]] = {}
+    for backend in dict.fromkeys(backends):
+        groups[base_of(backend)] = (*groups.get(base_of(backend), ()), backend)
+    return groups
+
+
+def job(
+    material: Material,
+    name: str,
+    base: Path,
+    lowered: Lowered | None = None,
+    planning: Planning | None = None,
+    backends: tuple[str, ...] = (),
+) -> Make:
+    """`backends`: those that it is made for, where others have one of the same name."""
+    folder = material.folder / (f"{name}-{backends[0]}" if backends else name)
+    split, recipe = material.split, recipe_named(name)
+    out = (folder / lowered.backends[0] if lowered else folder) / recipe.file
+    out.parent.mkdir(parents=True)
+    quantization = msgspec.convert(msgspec.to_builtins(material.profile.quantization), QuantSettings)
+    uniform = backends_of(recipe, material.profile) if recipe.uniform else ()
+    return Make(
+        recipe=name,
+        source_path=str(material.model.absolute()),
+        base_path=str(base.absolute()),
+        out_path=str(out),
+        samples_path=str(material.samples_path),
+        check_first=split.check_first,
+        check_count=split.check_count,
+        calibration_count=split.calibration_count,
+        settings=quantization,
+        passes=material.passes if name == "cleaned" else None,
+        backends=lowered.backends if lowered else backends or uniform,
+        lowerings=lowered.lowerings if lowered else (),
+        planning=planning,
+        floor_db=material.floor_db if recipe.to_floor else None,
+        limit_s=material.limit_s * _FLOOR_SHARE if recipe.to_floor else 0.0,
+    )
+
+
+def title_of(job: Make) -> str:
+    return Lowered(job.backends, job.lowerings).title if job.lowerings else recipe_named(job.recipe).title

@@ -3,32 +3,281 @@
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
+from edgeopt import units
+from edgeopt.backends import option_kinds
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import TrialError
-from edgeopt.events import Progress
-from edgeopt.measure.rounds import latency_ms
-from edgeopt.search.limits import OVER, Limits, excess
+from edgeopt.events import Emit, Progress, Standing
+from edgeopt.measure.calls import ONE, Calls
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.messages import Loaded, Memory
+from edgeopt.measure.rounds import latency_ms, speedup
+from edgeopt.measure.stats import Interval
 from edgeopt.search.making.gathering import Ready
-from edgeopt.search.making.made import Variants
-from edgeopt.search.making.plans import PLANNED
+from edgeopt.search.making.messages import PLANNED
 from edgeopt.search.making.recipes import recipe_named
-from edgeopt.search.outcome import Candidate
+from edgeopt.search.making.variants import Variants
+from edgeopt.search.objectives import OVER, Limits, excess
+from edgeopt.search.outcome import Candidate, CandidateReport, Status
 from edgeopt.search.place import Place
 from edgeopt.search.racing.baseline import Baseline
-from edgeopt.search.racing.callers import Room, at_first
-from edgeopt.search.racing.screen import Entry, screen
+from edgeopt.search.racing.ground import Answers, Ground, Standard
 from edgeopt.search.racing.space import Starts, first_candidates, other_threads
-from edgeopt.search.racing.standard import Standard
-from edgeopt.search.racing.standings import final, racing
-from edgeopt.search.shapes.bucketing import NO_BUCKETS, with_buckets
-from edgeopt.search.shapes.fill_from import LATEST, may_be_settled, said_of, settle_filling
+from edgeopt.search.shapes.filling import LATEST, NO_BUCKETS, may_be_settled, said_of, settle_filling, with_buckets
 from edgeopt.search.shapes.sized import Shaped
 from edgeopt.search.stopping import Ending, takes_part
+
+
+class Pace(NamedTuple):
+    """Of a candidate, as far as it was measured."""
+
+    speedup: Interval | None = None
+    latency_ms: float | None = None
+    throughput_per_s: float | None = None
+
+
+NOT_MEASURED = Pace()
+
+
+class Lead(NamedTuple):
+    """That of the best of those that a candidate ran with last."""
+
+    best: Candidate
+    share: float
+    """Its own speed, of that of the best."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A candidate in the race: alive while it has a contender, afterwards a status with a reason."""
+
+    candidate: Candidate
+    contender: Contender | None = None
+    status: Status = "lost"
+    reason: str = ""
+    accuracy_db: float | None = None
+    accuracy_low_db: float | None = None
+    pace: Pace = NOT_MEASURED
+    lead: Lead | None = None
+    of_best: float | None = None
+    """The share of the lead, where it is why it is out."""
+    proof: Interval | None = None
+    """From a written bundle, with what it says in the next one."""
+    proof_verdict: str = ""
+    loaded: Loaded | None = None
+    memory: Memory | None = None
+    size_bytes: int | None = None
+    """Of all files of its model."""
+
+    @property
+    def speedup(self) -> Interval | None:
+        return self.pace.speedup
+
+    @property
+    def latency_ms(self) -> float | None:
+        return self.pace.latency_ms
+
+    def measured(self, baseline: Contender) -> None:
+        """Keeps what the latest rounds say of it."""
+        if self.contender is not None and self.contender.slices_ms:
+            middle_ms, by_sample = float(np.median(self.contender.slices_ms)), self.contender.by_sample
+            self.pace = Pace(
+                speedup(baseline, self.contender),
+                self.contender.run_ms if by_sample else middle_ms,
+                1e3 / middle_ms if by_sample else None,
+            )
+
+    def fall_behind(self, best: Candidate, share: float) -> None:
+        """Out of the race, because another one is that much faster in the rounds that both ran."""
+        self.lead = Lead(best, share)
+        self.leave("lost", units.behind(share, best.name))
+        self.of_best = share
+
+    def leave(self, status: Status, reason: str) -> None:
+        """Out of the race, for this reason."""
+        self.status, self.reason, self.of_best = status, reason, None
+        if self.contender is not None:
+            self.memory = self.contender.memory
+            self.contender.close()
+            self.contender = None
+
+
+def screen(ground: Ground, standard: Standard, candidate: Candidate, path: Path, timeout_s: float) -> Entry:
+    """Loads a candidate, compares its outputs with the baseline's, and leaves it loaded when it is good enough."""
+    entry, backend, options, calls = Entry(candidate), candidate.backend, candidate.options, candidate.calls
+    try:
+        contender = ground.enter(candidate.name, backend, path, options, calls=calls, timeout_s=timeout_s)
+        entry.contender, entry.loaded = contender, contender.loaded
+        judge(standard, entry, ground.outputs(contender, standard.split.check))
+    except TrialError as error:
+        entry.leave("failed", error.message)
+    except BaseException:
+        entry.leave("failed", "interrupted")
+        raise
+    return entry
+
+
+def judge(standard: Standard, entry: Entry, outputs: Answers) -> None:
+    """Holds the outputs against the accuracy budget; below it, the candidate is out."""
+    goal = standard.goal
+    judged = standard.judge(standard.split.check, outputs, standard.reference)
+    entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
+    if judged.problem:
+        entry.leave("failed", judged.problem)
+    elif not goal.met(judged):
+        entry.leave("below the floor", f"{_reached(goal, judged, len(outputs))}; the floor is {_floor(goal)}")
+
+
+def _reached(goal: Goal, judged: Judged, count: int) -> str:
+    where = f"on {count} samples not used for calibration"
+    if goal.is_ratio:
+        weakest = f": {judged.weakest.where}" if judged.weakest is not None else ""
+        tail = goal.tail_words(judged.tail)
+        return f"{judged.value:.1f} dB {where} (perhaps {judged.low:.1f} on others){weakest}{tail}"
+    beside = f", {judged.snr_db:.1f} dB" if judged.snr_db is not None else ""
+    return f"{goal.title} {goal.shown(judged.value)}{beside} {where}"
+
+
+def _floor(goal: Goal) -> str:
+    return f"{goal.floor:g} dB" if goal.is_ratio else str(goal)
+
+
+# Each interval takes a millisecond: often enough to watch, seldom enough not to lengthen the race.
+_EVERY_S = 0.3
+# An interval of fewer rounds would look surer than it is.
+_FEWEST_ROUNDS = 3
+
+
+class Ticker:
+    """Tells how those in the race stand, not more often than every 0.3 s."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._told_s = time.monotonic()
+
+    def tell(self, baseline: Contender, alive: Iterable[Entry]) -> None:
+        if time.monotonic() - self._told_s < _EVERY_S:
+            return
+        for entry in alive:
+            self._emit(racing(entry, baseline))
+        self._told_s = time.monotonic()
+
+
+def racing(entry: Entry, baseline: Contender | None = None) -> Standing:
+    """A candidate that is in the race; with the baseline, what the rounds so far say of its speed."""
+    ratio, latency_ms = entry.speedup, entry.latency_ms
+    contender = entry.contender
+    if baseline is not None and contender is not None and contender.slices_ms and baseline.slices_ms:
+        ratio, latency_ms = speedup(baseline, contender), float(np.median(contender.slices_ms))
+    sure = ratio is not None and ratio.rounds >= _FEWEST_ROUNDS
+    return Standing(
+        entry.candidate.name,
+        "racing",
+        latency_ms=latency_ms,
+        speedup=ratio.median if ratio else None,
+        speedup_low=ratio.low if ratio and sure else None,
+        speedup_high=ratio.high if ratio and sure else None,
+        accuracy_db=entry.accuracy_db,
+    )
+
+
+def final(entry: Entry | CandidateReport) -> Standing:
+    """A candidate that is out, or has won, as the outcome will say it."""
+    ratio = entry.speedup if isinstance(entry, CandidateReport) else entry.proof or entry.speedup
+    return Standing(
+        entry.candidate.name,
+        entry.status,
+        entry.reason,
+        latency_ms=entry.latency_ms,
+        speedup=ratio.median if ratio else None,
+        speedup_low=ratio.low if ratio else None,
+        speedup_high=ratio.high if ratio else None,
+        accuracy_db=entry.accuracy_db,
+        of_best=entry.of_best if entry.status == "lost" else None,
+    )
+
+
+LARGEST_BATCH = 32
+# Of the baseline: what batches gain shows by then, and runs of a second would take up the time of the search.
+_TRIED_BATCH, _TRIED_MS = 8, 100.0
+_OF_STREAMS = ("performance_hint", "streams")
+
+
+class Room(msgspec.Struct, frozen=True):
+    """How many there may be of each, in rising order; both begin with 1."""
+
+    callers: tuple[int, ...]
+    batches: tuple[int, ...] = (1,)
+
+    @property
+    def cores(self) -> int:
+        return self.callers[-1]
+
+
+def room_for(cores: int, batches: bool) -> Room:
+    """Powers of two; of callers as many as there are cores, as more would only queue up."""
+    callers = {1, cores, *_powers(cores)}
+    return Room(tuple(sorted(callers)), tuple(_powers(LARGEST_BATCH)) if batches else (1,))
+
+
+def _powers(most: int) -> Iterable[int]:
+    return (2**k for k in range(most.bit_length()) if 2**k <= most)
+
+
+def called(candidate: Candidate, calls: Calls, room: Room) -> Candidate:
+    """The same candidate with this number of callers, and the threads and streams they leave to each."""
+    known = option_kinds(candidate.backend)
+    options = dict(candidate.options)
+    if "streams" in known:
+        options = {name: value for name, value in options.items() if name not in _OF_STREAMS}
+        if calls.callers > 1:
+            options |= {"performance_hint": "throughput", "streams": calls.callers}
+    elif "threads" in known and calls.callers > 1:
+        # Each caller works itself, beside the threads that all of them share.
+        options["threads"] = room.cores - calls.callers + 1
+    elif "threads" in known and candidate.calls.callers > 1:
+        options.pop("threads", None)
+    shapes = options.get("shapes")
+    if isinstance(shapes, dict):
+        options["shapes"] = {name: [calls.batch, *sizes[1:]] for name, sizes in shapes.items()}
+    return msgspec.structs.replace(candidate, options=options, calls=calls)
+
+
+def at_first(candidate: Candidate, room: Room | None) -> Candidate:
+    """A caller for each core, which gives most in most cases; as it is where nothing is asked of throughput."""
+    return candidate if room is None else called(candidate, Calls(room.cores), room)
+
+
+def other_callers(candidate: Candidate, room: Room) -> list[Candidate]:
+    batch = candidate.calls.batch
+    others = [count for count in reversed(room.callers) if count != candidate.calls.callers]
+    return [called(candidate, Calls(count, batch), room) for count in others]
+
+
+def next_batches(candidate: Candidate, room: Room) -> list[Candidate]:
+    """Twice as many samples a run, and half as many."""
+    place = room.batches.index(candidate.calls.batch)
+    sizes = (*room.batches[place + 1 : place + 2], *room.batches[max(0, place - 1) : place])
+    return [called(candidate, Calls(candidate.calls.callers, size), room) for size in sizes]
+
+
+def to_try_on(room: Room, run_ms: float) -> list[Calls]:
+    """The ways to call plain ONNX Runtime; the best is the baseline. `run_ms` is the time of one sample alone."""
+    several = room.batches[1:]
+    quick = [size for size in several if size <= _TRIED_BATCH and size * run_ms <= _TRIED_MS]
+    batches = (1, *(quick or several[:1])[-1:])
+    return [Calls(callers, batch) for callers in dict.fromkeys((1, room.cores)) for batch in batches] or [ONE]
+
 
 _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0

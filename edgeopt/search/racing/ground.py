@@ -1,15 +1,44 @@
 """Where the trials of a search run, and on which samples."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgeopt.backends.base import Array
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Labels
+from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.split import Split
+from edgeopt.graph.weak_samples import Usual
 from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, enter, save_outputs
 from edgeopt.measure.host import TrialHost
 from edgeopt.measure.messages import Load
 from edgeopt.measure.trial import read_outputs
 from edgeopt.search.outcome import RuntimeOptions
-from edgeopt.search.racing.standard import Answers
+
+Answers = Sequence[dict[str, Array]]
+"""One dict a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    split: Split
+    goal: Goal
+    reference: Answers
+    """What the source answers to the samples that check."""
+    levels: Levels
+    """How loud the inputs are, of all samples."""
+    labels: Labels | None = None
+    """Of all samples."""
+    usual: Usual = field(default_factory=dict)
+    """The power of the source's outputs on the samples that check."""
+
+    def judge(self, which: range, answers: Answers, reference: Answers) -> Judged:
+        """`which`: the samples that were answered."""
+        labels = None if self.labels is None else self.labels[which.start : which.stop]
+        return self.goal.judge(answers, reference, labels, self.levels.of(which), self.usual)
 
 
 @dataclass(frozen=True, slots=True)

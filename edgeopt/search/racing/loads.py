@@ -18,19 +18,25 @@ from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.measure.terms import FINAL, LOADS, OPENING, TUNING, Turns
-from edgeopt.search.clock import Clock
-from edgeopt.search.limits import OVER, Limits, excess
+from edgeopt.search.objectives import OVER, Limits, excess
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.place import Place
 from edgeopt.search.racing import race
-from edgeopt.search.racing.aims import Races
 from edgeopt.search.racing.baseline import Baseline
-from edgeopt.search.racing.callers import Room, called, next_batches, other_callers, room_for, to_try_on
-from edgeopt.search.racing.entrants import Entrants
-from edgeopt.search.racing.ground import Ground
-from edgeopt.search.racing.screen import Entry
-from edgeopt.search.racing.standard import Standard
-from edgeopt.search.racing.standings import final
+from edgeopt.search.racing.entrants import (
+    Entrants,
+    Entry,
+    Room,
+    called,
+    final,
+    next_batches,
+    other_callers,
+    room_for,
+    to_try_on,
+)
+from edgeopt.search.racing.ground import Ground, Standard
+from edgeopt.search.racing.race import Races
+from edgeopt.search.stopping import Clock
 
 ALIKE_DB = 100.0
 """Rows of a batch that agree with single runs this well are independent: the rest is rounding."""

@@ -1,21 +1,104 @@
 """The race: interleaved contests of the candidates that passed screening; slow ones leave early."""
 
+import math
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.errors import TrialError
+from edgeopt.errors import MissingError, TrialError
 from edgeopt.events import Emit, Progress
-from edgeopt.measure.contender import Contender
-from edgeopt.measure.rounds import run_slices, slice_ms, speedup
-from edgeopt.measure.terms import Turns
+from edgeopt.hw.device import Unavailable
+from edgeopt.measure.contender import Contender, take_slice
+from edgeopt.measure.instruments.energy import EnergyMeter, energy
+from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms, speedup, take_turns
+from edgeopt.measure.terms import FIGURES, METERED, METERED_FINAL, Turns
+from edgeopt.search.aim import Aim
 from edgeopt.search.making.recipes import place_of
+from edgeopt.search.objectives import ENERGY, Objective
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.screen import Entry
-from edgeopt.search.racing.standings import Ticker, final
+from edgeopt.search.racing.entrants import Entrants, Entry, Ticker, final
+from edgeopt.search.stopping import Ending
+
+# Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
+_LONGEST_S = 2.0
+_HINT = (
+    "Search for latency instead, which usually saves energy too. Energy needs readable RAPL "
+    "counters, a power meter on the board, or an NVIDIA GPU."
+)
+_FINALISTS = 6
+_ON_NVIDIA = ("-cuda", "-tensorrt")
+
+
+def open_meter(objective: Objective, backends: Sequence[str], stack: ExitStack) -> EnergyMeter | None:
+    """Before the long work; MissingError where the device does not tell its energy, or not quickly enough."""
+    if objective.name != ENERGY:
+        return None
+    nvidia = any(name.endswith(_ON_NVIDIA) for name in backends)
+    meter = EnergyMeter.open(gpus=[0] if nvidia else [])
+    if isinstance(meter, Unavailable):
+        raise MissingError(f"The energy of a run cannot be measured here: {meter.reason}.", _HINT)
+    stack.callback(meter.close)
+    if _span_s(meter) > _LONGEST_S:
+        raise MissingError(
+            f"The meter here ({meter.source}) is too slow for a search: it needs {meter.resolution_s:g} s "
+            "of one candidate without interruption.",
+            "Search for latency, and compare the energy of two models with: edgeopt bench A --against B "
+            "--duty sustained",
+        )
+    return meter
+
+
+def meter_all(
+    meter: EnergyMeter,
+    contenders: Sequence[Contender],
+    emit: Emit,
+    turns: Turns = METERED,
+    until: float = math.inf,
+) -> None:
+    """What a run of each takes, in stretches by turns; the first round is run however late it is."""
+
+    def tell(number: int, _count: int) -> None:
+        emit(Progress("metering", f"{len(contenders)} interleaved", number, turns.most))
+
+    def stretch(contender: Contender) -> float | None:
+        return _joules(meter, contender)
+
+    watch = DeviceWatch(before=tell)
+    for each in take_turns(contenders, turns, stretch, watch, is_late=lambda: time.monotonic() >= until):
+        for contender, joules in each.taken:
+            contender.joules.append(joules)
+
+
+def meter_field(meter: EnergyMeter, contenders: Sequence[Contender], emit: Emit, until: float) -> frozenset[int]:
+    """A few stretches of each, then more of those with the least; these (by `id`) compare with each other."""
+    meter_all(meter, contenders, emit, until=until)
+    known = sorted((c for c in contenders if c.joules), key=lambda c: float(np.median(c.joules)))[:_FINALISTS]
+    if time.monotonic() < until:
+        for contender in known:
+            contender.joules.clear()
+        meter_all(meter, known, emit, METERED_FINAL, until)
+    return frozenset(map(id, known))
+
+
+def _joules(meter: EnergyMeter, contender: Contender) -> float | None:
+    """Of a run; None where the meter or the contender gave nothing."""
+    span_ms = max(1e3 * _span_s(meter), slice_ms(contender.run_ms or contender.loaded.first_run_ms))
+    before, begin_s = meter.joules(), time.monotonic()
+    answer = take_slice(contender, span_ms)
+    after, wall_s = meter.joules(), time.monotonic() - begin_s
+    if answer is None or before is None or after is None or not answer.seconds:
+        return None
+    return energy(meter, after - before, wall_s, len(answer.latencies_ms) / answer.seconds).joules_per_run
+
+
+def _span_s(meter: EnergyMeter) -> float:
+    return 2 * meter.resolution_s
+
 
 # Shares of the time before the proof at which each phase ends.
 OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.79, 0.88, 1.0
@@ -168,3 +251,63 @@ def _tell(
     )
     left = max(0.0, deadline - time.monotonic())
     emit(Progress(phase, f"{len(alive)} candidates left", done, total, told, left))
+
+
+BUCKETED = 2
+"""The number of best candidates for which a program per size is tried."""
+# Slower than the baseline by less than this may be chance.
+AS_FAST = 0.97
+
+
+@dataclass(frozen=True, slots=True)
+class Races:
+    """What all races of a search go by."""
+
+    baseline: Contender
+    ending: Ending
+    emit: Emit
+    meter: EnergyMeter | None = None
+    """Of a search for the least energy."""
+
+
+def fast_enough(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
+    """All candidates, best first, if one is reliably as fast as asked for; otherwise nothing."""
+    wanted = aim.target_speedup
+    if wanted is None or aim.objective.figure is not None:
+        return []
+    best = ranked_by_speed(races, entrants)
+    contender = best[0].contender if best else None
+    enough = contender is not None and speedup(races.baseline, contender).low >= wanted
+    return best if enough else []
+
+
+def ranked_by_speed(races: Races, entrants: Entrants) -> list[Entry]:
+    """Everybody who is in, after some rounds; nobody leaves."""
+    until_s = races.ending.clock.until(OPENING_ENDS)
+    return race(races.baseline, entrants.entries, FIGURES, races.emit, "racing", until_s)
+
+
+def least(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
+    """Those that are not slower than the baseline, the one with the least of the objective first."""
+    objective, any_speed = aim.objective, aim.limits.latency_ms is not None
+    ranked = ranked_by_speed(races, entrants)
+    if objective.of_time and entrants.add_bucketed(ranked, BUCKETED):
+        ranked = ranked_by_speed(races, entrants)
+    finalists: frozenset[int] = frozenset()
+    if races.meter is not None:
+        racing = [e.contender for e in ranked if e.contender is not None]
+        finalists = meter_field(races.meter, racing, races.emit, races.ending.clock.until(FINAL_ENDS))
+    figures: dict[int, float] = {}
+    kept = []
+    for entry in ranked:
+        figure = objective.figure_of(entry.contender, entry.size_bytes)
+        entry.measured(races.baseline)
+        slow = not any_speed and entry.speedup is not None and entry.speedup.high < AS_FAST
+        if figure is None or slow:
+            why = "slower than the baseline, which only a latency limit would allow"
+            entry.leave("lost", why if slow else f"{objective.title} unknown")
+            races.emit(final(entry))
+            continue
+        figures[id(entry)] = figure
+        kept.append(entry)
+    return sorted(kept, key=lambda entry: (id(entry.contender) not in finalists, figures[id(entry)]))

@@ -1,20 +1,129 @@
 """Which candidates there are: variants by backends by runtime options, from the target profile."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from edgeopt.backends import option_kinds
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples
+from edgeopt.hw.cores import cores_for
 from edgeopt.hw.device import Device
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import runtime_space, settled_options
 from edgeopt.quant.measured.timing.courses import Course, backends_for
-from edgeopt.search.making.plans import PLANNED
+from edgeopt.search.making.messages import PLANNED
 from edgeopt.search.making.recipes import RECIPES, recipe_named
 from edgeopt.search.outcome import Candidate, RuntimeOptions
+
+Value = str | int | float | bool
+
+# Priors, in logarithms: the time itself may be anything; this is how much a choice changes it.
+_ANY_TIME = 2.0
+_ONE_CHOICE = 0.15
+# A sum is not the whole truth.
+_MISFIT = 0.01
+
+
+class Point(NamedTuple):
+    """What is run (a variant with all that is not tuned), on which backend, and the choices that differ from where
+    options start."""
+
+    subject: str
+    backend: str
+    choices: Mapping[str, Value]
+
+    def parts(self) -> list[tuple[str, ...]]:
+        chosen = [(self.backend, option, repr(value)) for option, value in sorted(self.choices.items())]
+        return [(self.subject, self.backend), *chosen]
+
+
+class Gain(NamedTuple):
+    """Of a point against another, in logarithms of the time: what is expected, and how sure."""
+
+    expected: float
+    spread: float
+
+    @property
+    def hoped(self) -> float:
+        """What trying it is worth: the gain as it may turn out, where it is one, by its chance."""
+        z = self.expected / self.spread
+        density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        return self.expected * 0.5 * (1 + math.erf(z / math.sqrt(2))) + self.spread * density
+
+
+class Effects:
+    """Each contest that is learned says how much longer one point takes than another."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, ...], int] = {}
+        self._rows: list[tuple[list[tuple[str, ...]], list[tuple[str, ...]], float, float]] = []
+        self._mean: NDArray[np.float64] = np.zeros(0)
+        self._covariance: NDArray[np.float64] = np.zeros((0, 0))
+
+    def learn(self, one: Point, other: Point, longer: float, spread: float) -> None:
+        """`longer`: the logarithm of the one's time over the other's; `spread`: how far that may be off."""
+        self._rows.append((one.parts(), other.parts(), longer, spread))
+        self._fit()
+
+    def unknown(self, point: Point) -> int:
+        """How many of its choices were never part of a contest."""
+        return sum(part not in self._columns for part in point.parts()[1:])
+
+    def gain(self, point: Point, over: Point) -> Gain:
+        """Of the one over the other, more than 0 where it takes less time."""
+        difference = np.zeros(len(self._columns))
+        fresh: dict[tuple[str, ...], float] = {}
+        for parts, sign in ((over.parts(), 1.0), (point.parts(), -1.0)):
+            for part in parts:
+                if part in self._columns:
+                    difference[self._columns[part]] += sign
+                else:
+                    fresh[part] = fresh.get(part, 0.0) + sign
+        variance = float(difference @ self._covariance @ difference) + _MISFIT**2
+        variance += sum((sign * _before(part)) ** 2 for part, sign in fresh.items())
+        return Gain(float(difference @ self._mean), math.sqrt(variance))
+
+    def _fit(self) -> None:
+        for one, other, _, _ in self._rows[-1:]:
+            for part in (*one, *other):
+                self._columns.setdefault(part, len(self._columns))
+        matrix = np.zeros((len(self._rows), len(self._columns)))
+        longer, spreads = np.zeros(len(self._rows)), np.zeros(len(self._rows))
+        for place, (one, other, found, spread) in enumerate(self._rows):
+            for part in one:
+                matrix[place, self._columns[part]] += 1
+            for part in other:
+                matrix[place, self._columns[part]] -= 1
+            longer[place], spreads[place] = found, math.hypot(spread, _MISFIT)
+        weighted = matrix / spreads[:, None] ** 2
+        precision = matrix.T @ weighted + np.diag([_before(part) ** -2 for part in self._columns])
+        self._covariance = np.asarray(np.linalg.inv(precision), np.float64)
+        self._mean = self._covariance @ (weighted.T @ longer)
+
+
+def best_point(points: Sequence[Point], effects: Effects, over: Point) -> tuple[Point, Gain] | None:
+    """The most promising point, among those with at most one untried choice.
+
+    If a point with two new choices is slow, neither of them is known to be the cause.
+    """
+    able = [point for point in points if effects.unknown(point) <= 1]
+    if not able:
+        return None
+    gains = [effects.gain(point, over) for point in able]
+    place = max(range(len(able)), key=lambda k: gains[k].hoped)
+    return able[place], gains[place]
+
+
+def _before(part: tuple[str, ...]) -> float:
+    return _ANY_TIME if len(part) == 2 else _ONE_CHOICE
+
 
 # They are screened for accuracy from the start, each where its recipe says, and not tuned late.
 NUMERIC = frozenset(r.numeric for r in RECIPES)
@@ -89,3 +198,81 @@ def other_threads(candidate: Candidate, space: Space) -> list[Candidate]:
         for count in others
         if candidate.options.get("threads") != count
     ]
+
+
+Choices = Mapping[str, Sequence[Value]]
+"""Option, values; the first value is where a candidate starts, and is left to the runtime."""
+
+_THREADS, _CORES = "threads", "cores"
+# What is of no use, and only costs turns, where one thread does all.
+_OF_SEVERAL = frozenset(
+    {_CORES, "spinning", "spin_duration_us", "dynamic_block_base", "execution_mode", "inter_threads"}
+    | {"pinning", "hyper_threading", "core_type", "partitioner"}
+)
+
+
+def choices_on(backend: str, space: Space, device: Device) -> dict[str, tuple[Value, ...]]:
+    """The options of a backend that may be chosen late: all but those that change the numbers."""
+    found: dict[str, tuple[Value, ...]] = {
+        option: tuple(values)
+        for option, values in space.get(backend, {}).items()
+        if option not in NUMERIC and len(values) > 1
+    }
+    if _THREADS in found:
+        found = _with_cores(found, backend, device)
+    return found
+
+
+def _with_cores(found: dict[str, tuple[Value, ...]], backend: str, device: Device) -> dict[str, tuple[Value, ...]]:
+    """One thread for each core that is whole, or fast, where these are fewer than the threads that may run."""
+    known = option_kinds(backend)
+    physical, fast = cores_for("physical", device), cores_for("performance", device)
+    first, *others = found[_THREADS]
+    found[_THREADS] = tuple(dict.fromkeys((first, physical.threads, fast.threads, *others)))
+    if len(fast.cores) > 1 and backend.startswith("onnxruntime"):
+        found[_CORES] = ("", ",".join(map(str, fast.cores)))
+    if fast.cores and "core_type" in known:
+        found.setdefault("core_type", ("", "performance"))
+    return found
+
+
+def subject_of(candidate: Candidate, choices: Choices) -> Candidate:
+    """The candidate without what was chosen: where all that differ from it in choices alone start."""
+    kept: RuntimeOptions = {
+        option: value
+        for option, value in candidate.options.items()
+        if option not in choices or value == choices[option][0]
+    }
+    return msgspec.structs.replace(candidate, options=kept)
+
+
+def point_of(candidate: Candidate, choices: Choices) -> Point:
+    subject = subject_of(candidate, choices)
+    # The threads that a container allows are where it starts, as all usable ones are elsewhere.
+    fixed = {k: v for k, v in subject.options.items() if k not in choices}
+    name = repr((candidate.variant, sorted(map(str, fixed.items())), str(candidate.calls)))
+    chosen = {
+        option: candidate.options[option]
+        for option, values in choices.items()
+        if option in candidate.options and candidate.options[option] != values[0]
+    }
+    return Point(name, candidate.backend, {k: v for k, v in chosen.items() if not isinstance(v, dict)})
+
+
+def candidates_of(subject: Candidate, choices: Choices) -> Iterator[Candidate]:
+    """Every combination of choices that makes sense, the subject itself first."""
+    names = list(choices)
+    seen: list[dict[str, Value]] = []
+    for values in itertools.product(*choices.values()):
+        chosen = {name: value for name, value in zip(names, values, strict=True) if value != choices[name][0]}
+        if chosen.get(_THREADS) == 1:
+            chosen = {name: value for name, value in chosen.items() if name not in _OF_SEVERAL}
+        if _CORES in chosen:  # as many threads as cores
+            chosen.pop(_THREADS, None)
+        if chosen in seen:
+            continue
+        seen.append(chosen)
+        kept = {k: v for k, v in subject.options.items() if k not in chosen}
+        if _CORES in chosen:
+            kept.pop(_THREADS, None)
+        yield msgspec.structs.replace(subject, options={**kept, **chosen})

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 import pytest
+from edgeopt.quant.measured.planning.corrections import Corrections
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
@@ -20,11 +21,10 @@ from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.quant.measured.given import Given
-from edgeopt.quant.measured.planning.corrections import Corrections
 from edgeopt.quant.measured.records import SampleUse
 from edgeopt.quant.measured.study import begin
-from edgeopt.quant.recorded import encoded, raised
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.write import encoded, raised
 from tests.conftest import narrow, seeded, write_onnx
 
 BACKEND = "onnxruntime-cpu"

@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 from edgeopt.backends import backend_named
 from edgeopt.quant.forms import FORMS, FormContext, form_named
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import tensors_wanted
 from tests.conftest import seeded, write_onnx
 from tests.quant.small_models import case, context_for, ranges, snr_db

@@ -4,7 +4,7 @@ import pytest
 from onnx import helper
 
 from edgeopt.errors import ModelError, VerificationError
-from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.given import Runs
 
 X = {"x": np.ones((1, 4), np.float32)}
 

@@ -7,7 +7,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import UsageError
 from edgeopt.graph.model import load
 from edgeopt.quant.measured.study import KEPT, begin, forms_for
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
 
 
 def test_ranges_and_sensitivities_are_found_once_and_kept(study):

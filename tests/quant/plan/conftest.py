@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeopt.quant.plan.problem import Border, decibels, problem_from
+from edgeopt.quant.plan.solve import Border, decibels, problem_from
 from edgeopt.quant.records import Gain, Layer, Sensitivity
 
 

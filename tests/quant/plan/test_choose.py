@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from edgeopt.events import Progress
-from edgeopt.quant.plan.choose import choose
-from edgeopt.quant.plan.problem import decibels
-from edgeopt.quant.plan.solve import solve
+from edgeopt.quant.plan.search import choose
+from edgeopt.quant.plan.solve import decibels, solve
 from edgeopt.quant.records import FLOAT, Plan, Point, Sensitivity, Verdict
 
 

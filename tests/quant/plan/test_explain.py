@@ -1,7 +1,7 @@
 import pytest
 
-from edgeopt.quant.plan.choose import choose
-from edgeopt.quant.plan.problem import Border, decibels, problem_from
+from edgeopt.quant.plan.search import choose
+from edgeopt.quant.plan.solve import Border, decibels, problem_from
 from edgeopt.quant.records import FLOAT, Gain, Layer, Sensitivity
 
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import MissingExtraError
-from edgeopt.quant.plan.problem import Border, problem_from
-from edgeopt.quant.plan.solve import solve
+from edgeopt.quant.plan.solve import Border, problem_from, solve
 from edgeopt.quant.records import Gain, Layer, Sensitivity
 
 KINDS = {

@@ -10,8 +10,8 @@ from edgeopt.graph.model import load, save
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.preparing.equalization import equalized
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.preparing import equalized
+from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import seeded, write_onnx
 

@@ -12,9 +12,9 @@ from edgeopt.graph.model import load, save
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.preparing.smoothing import factors_for, smoothing
+from edgeopt.quant.preparing import factors_for, smoothing
+from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.sensitivity.switchboard import Switchboard
-from edgeopt.quant.settings import QuantSettings
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import narrow, seeded, write_onnx
 

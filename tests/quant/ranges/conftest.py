@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.quant.ranges.base import Seen
-from edgeopt.quant.ranges.histogram import count, empty
+from edgeopt.quant.ranges import Seen, count, empty
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from edgeopt.quant.ranges import range_of
-from edgeopt.quant.ranges.entropy import ENTROPY
-from edgeopt.quant.ranges.histogram import Histogram
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.ranges import ENTROPY, Histogram, range_of
+from edgeopt.quant.records import QuantSettings
 
 BINS = 512
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from edgeopt.quant.ranges.histogram import Histogram, count, empty, noise_db, outside_share, squared_errors
+from edgeopt.quant.ranges import Histogram, count, empty, noise_db, outside_share, squared_errors
 from edgeopt.quant.records import Range
 
 

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import UsageError
-from edgeopt.quant.ranges import METHODS, method_named, range_of
-from edgeopt.quant.ranges.histogram import noise_db
-from edgeopt.quant.records import Range
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.ranges import METHODS, method_named, noise_db, range_of
+from edgeopt.quant.records import QuantSettings, Range
 
 SYMMETRIC = QuantSettings(symmetric_activations=True)
 each = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)

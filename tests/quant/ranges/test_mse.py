@@ -1,8 +1,7 @@
 import numpy as np
 
-from edgeopt.quant.ranges import METHODS, range_of
-from edgeopt.quant.ranges.mse import MSE
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.ranges import METHODS, MSE, range_of
+from edgeopt.quant.records import QuantSettings
 
 
 def error_of(values, kept):

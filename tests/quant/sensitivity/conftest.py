@@ -8,7 +8,7 @@ from edgeopt.graph.model import load
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import tensors_wanted
 from tests.conftest import seeded, write_onnx
 

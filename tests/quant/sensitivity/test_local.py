@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.quant.forms import form_named
-from edgeopt.quant.sensitivity.local import local_noise
+from edgeopt.quant.sensitivity.measure import local_noise
 from edgeopt.quant.sensitivity.switchboard import Switchboard
 
 

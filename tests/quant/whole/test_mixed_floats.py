@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgeopt.backends import backend_named
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.quant.whole.mixed_floats import mix
+from edgeopt.quant.libraries import mix
 
 pytestmark = pytest.mark.processes
 OPTIONS = {"precision": "bf16", "threads": 1}

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgeopt.backends import backend_named
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.quant.whole import by_nncf, by_onnxruntime
+from edgeopt.quant import libraries
 
 pytestmark = pytest.mark.processes
 
@@ -37,18 +37,26 @@ def accuracy_db(source, made, backend, samples):
 
 
 MAKERS = {
-    "nncf-int8": ("openvino-cpu", "model.xml", lambda *given: by_nncf.quantize_by_nncf(*given, transformer=False)),
-    "nncf-transformer": ("openvino-cpu", "model.xml", lambda *given: by_nncf.quantize_by_nncf(*given, transformer=True)),
-    "nncf-weights": ("openvino-cpu", "model.xml", lambda base, out, _: by_nncf.compress_weights(base, out)),
+    "nncf-int8": (
+        "openvino-cpu",
+        "model.xml",
+        lambda *given: libraries.quantize_by_nncf(*given, transformer=False),
+    ),
+    "nncf-transformer": (
+        "openvino-cpu",
+        "model.xml",
+        lambda *given: libraries.quantize_by_nncf(*given, transformer=True),
+    ),
+    "nncf-weights": ("openvino-cpu", "model.xml", lambda base, out, _: libraries.compress_weights(base, out)),
     "ort-int8": (
         "onnxruntime-cpu",
         "model.onnx",
-        lambda *given: by_onnxruntime.quantize_by_onnxruntime(*given, reduce_range=True),
+        lambda *given: libraries.quantize_by_onnxruntime(*given, reduce_range=True),
     ),
     "ort-dynamic": (
         "onnxruntime-cpu",
         "model.onnx",
-        lambda base, out, _: by_onnxruntime.quantize_dynamic(base, out, reduce_range=True),
+        lambda base, out, _: libraries.quantize_dynamic(base, out, reduce_range=True),
     ),
 }
 
@@ -71,7 +79,7 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
 
 def test_an_open_batch_stays_open(conv_model, samples, tmp_path):
     pytest.importorskip("nncf")
-    by_nncf.quantize_by_nncf(conv_model, tmp_path / "model.xml", samples, transformer=False)
+    libraries.quantize_by_nncf(conv_model, tmp_path / "model.xml", samples, transformer=False)
     four = [{"x": np.concatenate([each["x"] for each in samples[:4]])}]
     assert answers(tmp_path / "model.xml", "openvino-cpu", four)[0]["y"].shape == (4, 10)
 
@@ -104,7 +112,7 @@ def branched_lstm(tmp_path):
 
 def test_a_recurrent_layer_in_a_branch_gets_eight_bits(branched_lstm, tmp_path):
     made = tmp_path / "dynamic.onnx"
-    entry = by_onnxruntime.quantize_dynamic(branched_lstm, made, reduce_range=False)
+    entry = libraries.quantize_dynamic(branched_lstm, made, reduce_range=False)
     assert len(entry.applied[0].nodes) == 1
     rng = np.random.default_rng(1)
     samples = [{"x": rng.normal(size=(5, 1, 16)).astype(np.float32), "on": np.array(True)} for _ in range(4)]
@@ -118,9 +126,9 @@ def test_a_model_without_weights_is_refused_in_a_sentence(samples, tmp_path):
     path = tmp_path / "relu.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     with pytest.raises(ModelError, match="NNCF found nothing to quantize"):
-        by_nncf.compress_weights(path, tmp_path / "model.xml")
+        libraries.compress_weights(path, tmp_path / "model.xml")
     with pytest.raises(ModelError, match="found nothing to quantize"):
-        by_onnxruntime.quantize_dynamic(path, tmp_path / "dynamic.onnx", reduce_range=False)
+        libraries.quantize_dynamic(path, tmp_path / "dynamic.onnx", reduce_range=False)
 
 
 def test_nothing_of_it_is_loaded_before_it_is_needed():

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from edgeopt.errors import UsageError
-from edgeopt.search.cache.record import FILE, FILES, Record
-from edgeopt.search.cache.store import Store
+from edgeopt.search.cache.store import FILE, FILES, Record, Store
 
 KEY, OTHER = "a" * 64, "b" * 64
 

@@ -4,9 +4,8 @@ import pytest
 
 from edgeopt.measure.stats import Interval
 from edgeopt.search.aim import Aim
-from edgeopt.search.delivering.conditions import told, wins
-from edgeopt.search.limits import Limits
-from edgeopt.search.objectives import objective_named
+from edgeopt.search.delivering.deliver import told, wins
+from edgeopt.search.objectives import Limits, objective_named
 from edgeopt.search.outcome import Candidate
 
 TWO = Candidate("source", "onnxruntime-cpu")

@@ -11,14 +11,12 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.terms import PROOF
 from edgeopt.profiles.targets import profile_for
-from edgeopt.search.clock import Clock
-from edgeopt.search.delivering.deliver import _holds, deliver, in_turn
-from edgeopt.search.delivering.delivery import Raced
+from edgeopt.search.delivering.deliver import Raced, _holds, deliver, in_turn
 from edgeopt.search.delivering.proving import Means
 from edgeopt.search.notes import Notes
 from edgeopt.search.outcome import Candidate, Proof
-from edgeopt.search.racing.screen import Entry, Pace
-from edgeopt.search.stopping import Ending
+from edgeopt.search.racing.entrants import Entry, Pace
+from edgeopt.search.stopping import Clock, Ending
 
 KEPT = ("keep what you have", "undecided")
 """What is said of a kept model depends on how busy the machine is."""

@@ -1,4 +1,4 @@
-from edgeopt.search.delivering.front import Figures, front
+from edgeopt.search.delivering.report import Figures, front
 
 MIB = 2**20
 

@@ -8,10 +8,9 @@ from edgeopt.measure.legs import FEWEST, is_settled
 from edgeopt.measure.pairs import Pairs
 from edgeopt.measure.sequential import leg_of, rules_of
 from edgeopt.measure.terms import PROOF
-from edgeopt.search.clock import Clock
-from edgeopt.search.delivering.legs import terms_of
+from edgeopt.search.delivering.proving import terms_of
 from edgeopt.search.objectives import objective_named
-from edgeopt.search.stopping import Ending
+from edgeopt.search.stopping import Clock, Ending
 
 SEARCHES = 400
 

@@ -10,7 +10,7 @@ from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.profiles.targets import profile_for
 from edgeopt.search.delivering.proving import Means, Written, measured, unchanged
 from edgeopt.search.delivering.report import deployment_of
-from edgeopt.search.making.made import Variants
+from edgeopt.search.making.variants import Variants
 from edgeopt.search.outcome import Candidate
 
 

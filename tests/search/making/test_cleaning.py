@@ -16,7 +16,7 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import Pass, PassResult
 from edgeopt.graph.passes.knowledge.forms import take_place
 from edgeopt.measure.exactness.proof import FLOOR_DB
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
 from edgeopt.search.making.cleaning import clean, proved
 from edgeopt.search.making.recipes import Task
 

@@ -12,16 +12,15 @@ from edgeopt.data.split import split
 from edgeopt.graph.passes.algebra import operator_forms
 from edgeopt.hw.probe import probe
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.settings import QuantSettings
-from edgeopt.search.clock import Clock
-from edgeopt.search.delivering.steps import ledger_of, steps_of
+from edgeopt.quant.records import QuantSettings
+from edgeopt.search.delivering.report import ledger_of, steps_of
 from edgeopt.search.making.gathering import Gathering, PlanTerms, within
-from edgeopt.search.making.ladder import Material
-from edgeopt.search.making.made import Variants
 from edgeopt.search.making.messages import Make
+from edgeopt.search.making.recipes import Material
+from edgeopt.search.making.variants import Variants
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.place import placed
-from edgeopt.search.stopping import Ending, Stop
+from edgeopt.search.stopping import Clock, Ending, Stop
 
 PASSES = ("fold-constants", "identities")
 

@@ -7,9 +7,9 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.profiles import load_profile, profiles_folder
-from edgeopt.quant.settings import QuantSettings
-from edgeopt.search.making.lowering import lower, lowered_variants, lowerings_of
-from edgeopt.search.making.task import Task
+from edgeopt.quant.records import QuantSettings
+from edgeopt.search.making.cleaning import lower, lowered_variants, lowerings_of
+from edgeopt.search.making.messages import Task
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
 from tests.families import transformers

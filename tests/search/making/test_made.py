@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.search.making.made import Variants
-from edgeopt.search.making.plans import Planned
+from edgeopt.search.making.messages import Planned
+from edgeopt.search.making.variants import Variants
 from edgeopt.search.outcome import Candidate, VariantReport
 
 

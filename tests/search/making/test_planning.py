@@ -15,9 +15,8 @@ from edgeopt.measure.host import LocalHost
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.timing.courses import Course
-from edgeopt.quant.settings import QuantSettings
-from edgeopt.search.making.messages import Made, Make
-from edgeopt.search.making.plans import Planning
+from edgeopt.quant.records import QuantSettings
+from edgeopt.search.making.messages import Made, Make, Planning
 from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
 from tests.conftest import write_onnx

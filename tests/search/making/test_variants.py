@@ -11,7 +11,7 @@ from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.errors import ModelError
 from edgeopt.measure.host import LocalHost
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import QuantSettings
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.making.variants import Maker, inspect, make_all
 

@@ -4,11 +4,10 @@ import pytest
 
 from edgeopt.events import Progress
 from edgeopt.search.aim import Aim
-from edgeopt.search.limits import Limits
-from edgeopt.search.objectives import objective_named
+from edgeopt.search.objectives import Limits, objective_named
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.aims import Races
-from edgeopt.search.racing.best import raced
+from edgeopt.search.racing.race import Races
+from edgeopt.search.racing.tuning import raced
 
 SLOW, QUICK = ({"latency_ms": ms} for ms in (60.0, 0.5))
 

@@ -2,7 +2,7 @@ import pytest
 
 from edgeopt.measure.calls import ONE, Calls
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.callers import Room, at_first, called, next_batches, other_callers, room_for, to_try_on
+from edgeopt.search.racing.entrants import Room, at_first, called, next_batches, other_callers, room_for, to_try_on
 
 FOUR = room_for(4, batches=True)
 OPENVINO = Candidate("cleaned", "openvino-cpu", {"precision": "bf16", "shapes": {"x": [1, 3, 8]}})

@@ -5,7 +5,7 @@ import pytest
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.choices import candidates_of, choices_on, point_of, subject_of
+from edgeopt.search.racing.space import candidates_of, choices_on, point_of, subject_of
 
 FAKEROOTS = Path(__file__).parents[2] / "fakeroots"
 ORT, OPENVINO = "onnxruntime-cpu", "openvino-cpu"

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from edgeopt.search.racing.effects import Effects, Point, best_point
+from edgeopt.search.racing.space import Effects, Point, best_point
 
 SIZES = {"a": 5, "b": 4, "c": 3}
 

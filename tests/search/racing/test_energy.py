@@ -12,11 +12,10 @@ from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.stats import sign_interval
 from edgeopt.measure.terms import Turns
 from edgeopt.search.aim import Aim
-from edgeopt.search.delivering.conditions import wins
-from edgeopt.search.limits import Limits
-from edgeopt.search.objectives import objective_named
+from edgeopt.search.delivering.deliver import wins
+from edgeopt.search.objectives import Limits, objective_named
 from edgeopt.search.outcome import Candidate, Proof
-from edgeopt.search.racing.energy import meter_all, open_meter
+from edgeopt.search.racing.race import meter_all, open_meter
 from tests.conftest import still
 from tests.search.conftest import search
 
@@ -50,7 +49,7 @@ def machine(tmp_path, monkeypatch):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{text}\n")
         seen = EnergyMeter.open(RecordedHost(tmp_path))
-        monkeypatch.setattr("edgeopt.search.racing.energy.EnergyMeter.open", lambda **_: seen)
+        monkeypatch.setattr("edgeopt.search.racing.race.EnergyMeter.open", lambda **_: seen)
 
     return record
 
@@ -113,7 +112,7 @@ def test_less_must_be_clear_round_by_round(figure, ratios, won):
 
 @pytest.mark.slow
 def test_a_search_says_what_a_run_takes(tmp_path, relu_model, short_profile, monkeypatch):
-    monkeypatch.setattr("edgeopt.search.racing.energy.EnergyMeter.open", lambda **_: EnergyMeter((Rail(),)))
+    monkeypatch.setattr("edgeopt.search.racing.race.EnergyMeter.open", lambda **_: EnergyMeter((Rail(),)))
     profile = tmp_path / "still.toml"
     profile.write_text(still(short_profile.read_text()))
     outcome = search(relu_model, tmp_path, profile=profile, objective="energy").outcome

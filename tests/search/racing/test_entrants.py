@@ -3,9 +3,9 @@ import math
 import pytest
 
 from edgeopt.events import Standing
-from edgeopt.search.limits import OVER, Limits
 from edgeopt.search.making.gathering import Ready
-from edgeopt.search.making.plans import PLANNED, Planned
+from edgeopt.search.making.messages import PLANNED, Planned
+from edgeopt.search.objectives import OVER, Limits
 from edgeopt.search.outcome import Candidate, VariantReport
 
 

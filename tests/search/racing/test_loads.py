@@ -18,9 +18,8 @@ from edgeopt.measure.contender import enter
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Load
 from edgeopt.measure.rounds import run_rounds, speedup
-from edgeopt.search.racing.ground import Ground
+from edgeopt.search.racing.ground import Ground, Standard
 from edgeopt.search.racing.loads import Plain, no_batches
-from edgeopt.search.racing.standard import Standard
 from tests.conftest import write_onnx
 from tests.search.conftest import search
 

@@ -6,7 +6,7 @@ import pytest
 
 from edgeopt.data.samples import open_samples
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.screen import Entry, judge
+from edgeopt.search.racing.entrants import Entry, judge
 from tests.search.conftest import Track
 
 

@@ -1,4 +1,4 @@
-from edgeopt.search.racing.standings import Ticker, final, racing
+from edgeopt.search.racing.entrants import Ticker, final, racing
 
 
 def test_an_interval_of_few_rounds_is_not_told(track):

@@ -7,14 +7,12 @@ import pytest
 from edgeopt.events import Log, Progress
 from edgeopt.hw.probe import probe
 from edgeopt.measure.terms import Turns
-from edgeopt.search.clock import Clock
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.aims import Races
-from edgeopt.search.racing.race import race
-from edgeopt.search.racing.screen import screen
+from edgeopt.search.racing.entrants import screen
+from edgeopt.search.racing.race import Races, race
 from edgeopt.search.racing.space import Starts
 from edgeopt.search.racing.tuning import tune
-from edgeopt.search.stopping import Ending, Stop
+from edgeopt.search.stopping import Clock, Ending, Stop
 
 # How many times as long a run takes by each choice, None: it fails; the first of each is where candidates start.
 LONGER = {"spinning": {True: 1.0, False: 0.6}, "level": {"all": 1.0, "layout": None, "basic": 0.7}}

@@ -15,9 +15,9 @@ from edgeopt.errors import ModelError, UsageError
 from edgeopt.events import ignore
 from edgeopt.measure.stats import Interval
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.shapes.bucketing import with_buckets
-from edgeopt.search.shapes.by_size import SizeTimes, slower_sizes, times_by_size
+from edgeopt.search.shapes.filling import with_buckets
 from edgeopt.search.shapes.shape_words import shape_lines
+from edgeopt.search.shapes.sized import SizeTimes, slower_sizes, times_by_size
 from tests.conftest import seeded, write_onnx
 from tests.search.conftest import search
 
@@ -131,9 +131,8 @@ def test_times_are_told_apart_by_the_size_of_the_sample():
 
 def test_a_bundle_that_is_slower_at_one_size_does_not_win():
     from edgeopt.search.aim import Aim
-    from edgeopt.search.delivering.conditions import told, wins
-    from edgeopt.search.limits import Limits
-    from edgeopt.search.objectives import objective_named
+    from edgeopt.search.delivering.deliver import told, wins
+    from edgeopt.search.objectives import Limits, objective_named
 
     ratio = Interval(2.0, 1.8, 2.2, 11)
     proof = SimpleNamespace(by_size=(), verdict="faster", speedup=ratio, current=None, figure=None)

@@ -7,9 +7,8 @@ from edgeopt.data.samples import Samples
 from edgeopt.measure.host import LocalHost
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
-from edgeopt.search.shapes.fill_from import gaps_of, least_filled, may_be_settled, said_of, settle_filling
-from edgeopt.search.shapes.shaping import Dimension
-from edgeopt.search.shapes.sized import Shaped
+from edgeopt.search.shapes.filling import gaps_of, least_filled, may_be_settled, said_of, settle_filling
+from edgeopt.search.shapes.sized import Dimension, Shaped
 from tests.conftest import seeded, write_onnx
 
 SEQ = Dimension("seq", (1, 8, 9, 32), 8, {"x": (1,)})

@@ -7,7 +7,7 @@ from edgeopt.measure.host import LocalHost
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.filling import prove_filling
-from edgeopt.search.shapes.shaping import Dimension
+from edgeopt.search.shapes.sized import Dimension
 from tests.conftest import seeded, write_onnx
 
 X, MASK = {"x": ["batch", "seq", 4]}, {"mask": ["batch", "seq"]}

@@ -2,7 +2,7 @@ import pytest
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.errors import UsageError
-from edgeopt.search.shapes.shaping import MOST_PROGRAMS, MOST_SIZES, read_dimensions
+from edgeopt.search.shapes.sized import MOST_PROGRAMS, MOST_SIZES, read_dimensions
 
 INPUTS = (
     TensorInfo("ids", "int64", ("batch", "seq")),

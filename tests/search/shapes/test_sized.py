@@ -6,8 +6,7 @@ import pytest
 from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.errors import UsageError
-from edgeopt.search.shapes.shaping import Dimension
-from edgeopt.search.shapes.sized import in_turn, part_of, resized, shape_samples
+from edgeopt.search.shapes.sized import Dimension, in_turn, part_of, resized, shape_samples
 
 SEQ = Dimension("seq", (2, 4, 8), 4, {"ids": (1,), "pairs": (1, 2)})
 BATCH = Dimension("batch", (1, 3), 1, {"ids": (0,), "pairs": (0,)})

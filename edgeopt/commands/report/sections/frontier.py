@@ -8,7 +8,7 @@ from edgeopt.commands.report.charts import scatter
 from edgeopt.commands.report.charts.axes import scale_for
 from edgeopt.commands.report.charts.scatter import Axes, Dot, Path
 from edgeopt.commands.report.facts import Facts, Point
-from edgeopt.search.delivering.front import EXACT_DB
+from edgeopt.search.delivering.report import EXACT_DB
 
 _WORTH_DRAWING = 1.05
 _EXPECTED = (

@@ -12,9 +12,9 @@ from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
 from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry
-from edgeopt.quant.measured.timing.tracks import Track, unfit_reasons
+from edgeopt.quant.measured.timing.gains import Track, unfit_reasons
 from edgeopt.quant.measured.work import Work
-from edgeopt.quant.plan.choose import Chosen, choose
+from edgeopt.quant.plan.search import Chosen, choose
 from edgeopt.quant.records import FLOAT, Gain, Plan, Point, Sensitivity, Verdict
 
 _MOST_CHECKS = 14

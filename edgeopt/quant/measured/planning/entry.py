@@ -9,8 +9,7 @@ from edgeopt.graph.ledger import Change
 from edgeopt.quant.measured.records import Proof
 from edgeopt.quant.measured.study import Study
 from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course, OptionValue, is_inexact
-from edgeopt.quant.records import FLOAT, Layer, Plan, Point
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.records import FLOAT, Layer, Plan, Point, QuantSettings
 
 if TYPE_CHECKING:
     from edgeopt.quant.write import Trace

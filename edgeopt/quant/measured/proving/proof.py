@@ -1,17 +1,35 @@
 """What a written file reaches on its backend: in real runs, on samples that plan or that were set aside."""
 
 import math
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
 
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged
+from edgeopt.errors import TrialError
+from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs, lower_bound_db
 from edgeopt.graph.weak_samples import usual_power, weak_samples
+from edgeopt.measure.contender import Contender, Side, enter
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.legs import FallenError, Starter, Terms, run_legs
+from edgeopt.measure.messages import Load, Memory
+from edgeopt.measure.report import Verdict
+from edgeopt.measure.rounds import run_rounds, slice_ms
+from edgeopt.measure.stats import Interval
+from edgeopt.measure.taken import Taken, taken_by
+from edgeopt.measure.terms import PLANS, QUANTIZED
+from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.records import Proof
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.study import Study
-from edgeopt.quant.measured.timing.courses import Course
+from edgeopt.quant.measured.timing.courses import Course, OptionValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +86,152 @@ class Judge:
             return self.goal.score(proof.judged)[1]
         lacks = self.goal.tail_lacks(proof.tail)
         return min(proof.low_db, self.goal.needed) - lacks if lacks else proof.low_db
+
+
+PHASE = "measuring the speed"
+SOURCE, FLOAT, RESULT = "source", "float", "result"
+"""The sides: the source in plain ONNX Runtime, the fastest float model, and the result."""
+# Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
+_UNDISTURBED = 0.25
+_A_PAIR = 2
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The sides of a contest."""
+
+    name: str
+    path: Path
+    backend: str
+    options: Mapping[str, OptionValue]
+
+
+class Speed(msgspec.Struct, frozen=True):
+    """How many times faster the first of a contest is than another."""
+
+    speedup: Interval
+    verdict: Verdict
+    first_ms: float
+    """One run of the first, of the same slices as the speed-up; and of the other."""
+    other_ms: float
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """Sorts the hardest to beat first."""
+        return self.verdict == "faster", self.speedup.median
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a contest of files found, by their names."""
+
+    speeds: Mapping[str, Speed] = field(default_factory=dict)
+    """Of the first against each other one."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    taken: Mapping[str, Taken] = field(default_factory=dict)
+    memory: Mapping[str, Memory] = field(default_factory=dict)
+    processes: int = 0
+    """The number of processes of each side, one after the other, over which their luck averages out."""
+    warning: str = ""
+
+
+def compared(
+    runners: Sequence[Runner], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
+) -> Measured:
+    """The first against each other one, interleaved; continues until it is clear whether it beats them all."""
+    begin_s = time.monotonic()
+    if len(runners) < _A_PAIR:
+        return Measured()
+    host = LocalHost(folder)
+    emit(Progress(PHASE, f"{len(runners)} interleaved", time_left_s=limit_s))
+    with ExitStack() as stack:
+        try:
+            starter = Starter(host, [_side(host, each, samples) for each in runners], stack)
+            pack = starter.first()
+            run_rounds(list(pack.every), 1, _span_ms(pack.every))
+            span_ms = _span_ms(pack.every)
+            pack.forget()
+            found = run_legs(
+                *(pack, starter),
+                Terms(QUANTIZED, max(QUANTIZED.legs), begin_s + limit_s, range(len(pack.others))),
+                span_ms,
+            )
+        except FallenError as fallen:
+            stack.close()
+            # The others can still be compared.
+            rest = [each for each in runners if each.name != fallen.name and fallen.name != runners[0].name]
+            known = compared(rest, samples, folder, limit_s - (time.monotonic() - begin_s), emit)
+            return replace(known, failures={**known.failures, fallen.name: fallen.message})
+    return Measured(
+        {
+            each.name: Speed(decision.speedup, decision.verdict, decision.first_ms, decision.second_ms)
+            for each, decision in zip(pack.others, found.decisions, strict=True)
+            if decision is not None
+        },
+        {},
+        {each.name: taken_by(each) for each in pack.every},
+        {each.name: each.memory for each in pack.every if each.memory is not None},
+        found.legs,
+        found.warning,
+    )
+
+
+def with_one_float(found: Measured, names: Sequence[str]) -> tuple[Measured, str]:
+    """Of several float models the one that is hardest to beat, as FLOAT, with the name that it had."""
+    best = min((name for name in names if name in found.speeds), key=lambda k: found.speeds[k].order, default="")
+    out = set(names) - {best}
+    renamed = replace(
+        found,
+        speeds=_renamed(found.speeds, out, best),
+        taken=_renamed(found.taken, out, best),
+        memory=_renamed(found.memory, out, best),
+    )
+    return renamed, best
+
+
+def _renamed(known: Mapping[str, T], out: set[str], best: str) -> dict[str, T]:
+    return {FLOAT if name == best else name: each for name, each in known.items() if name not in out}
+
+
+def _side(host: LocalHost, runner: Runner, samples: Path) -> Side:
+    load = Load(runner.backend, host.put(runner.path), dict(runner.options), host.put(samples))
+    return Side(runner.name, load)
+
+
+def ranked(runners: Sequence[Runner], samples: Path, folder: Path) -> dict[int, float]:
+    """By place, the undisturbed time of each that runs, from some rounds in which all take a turn."""
+    with _loaded(runners, samples, folder) as (loaded, _):
+        if not loaded:
+            return {}
+        run_rounds(list(loaded.values()), PLANS.most, _span_ms(loaded.values()))
+        return {
+            place: float(np.quantile(loaded[each.name].slices_ms, _UNDISTURBED))
+            for place, each in enumerate(runners)
+            if each.name in loaded and loaded[each.name].failure is None
+        }
+
+
+@contextmanager
+def _loaded(
+    runners: Sequence[Runner], samples: Path, folder: Path
+) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
+    """A process for each, and why some have none."""
+    host = LocalHost(folder)
+    with ExitStack() as stack:
+        loaded: dict[str, Contender] = {}
+        failures: dict[str, str] = {}
+        for each in runners:
+            load = Load(each.backend, host.put(each.path), dict(each.options), host.put(samples))
+            try:
+                loaded[each.name] = enter(host, each.name, load)
+            except TrialError as error:
+                failures[each.name] = error.message
+            else:
+                stack.callback(loaded[each.name].close)
+        yield loaded, failures
+
+
+def _span_ms(contenders: Iterable[Contender]) -> float:
+    """Slices of one length for all, long enough for the slowest."""
+    return slice_ms(max(each.slices_ms[-1] if each.slices_ms else each.loaded.first_run_ms for each in contenders))

@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from edgeopt.data.judging.goals import goal_from
+from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.planning.choosing import Chooser
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
-from edgeopt.quant.measured.timing.gains import Timed
-from edgeopt.quant.measured.timing.tracks import Track, worth
+from edgeopt.quant.measured.timing.gains import Timed, Track, worth
 from edgeopt.quant.measured.work import prepare
 from edgeopt.quant.records import FLOAT, Gain
 from tests.conftest import seeded, write_onnx

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from edgeopt.data.judging.goals import goal_from
+from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.planning.entry import write_entry
 from edgeopt.quant.measured.planning.planned import proven
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.work import prepare
 from edgeopt.quant.records import Plan, Point
 from tests.families.stack import ROWS, WIDTH

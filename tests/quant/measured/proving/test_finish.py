@@ -6,13 +6,13 @@ import pytest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.measure.stats import Interval
+from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.planning.entry import Entry, write_entry
 from edgeopt.quant.measured.planning.planned import proven
 from edgeopt.quant.measured.proving import finish as module
 from edgeopt.quant.measured.proving.finish import finish
-from edgeopt.quant.measured.proving.speed import FLOAT, SOURCE, Measured, Speed, with_one_float
+from edgeopt.quant.measured.proving.proof import FLOAT, SOURCE, Measured, Speed, with_one_float
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.measured.work import prepare
 

@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.events import Progress
-from edgeopt.quant.measured.proving.speed import Runner, compared, ranked
+from edgeopt.quant.measured.proving.proof import Runner, compared, ranked
 
 LIMIT_S = 30.0
 

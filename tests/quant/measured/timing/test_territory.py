@@ -3,9 +3,8 @@ from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.model import load, save
 from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.measured.timing.territory import territory_of
-from edgeopt.quant.records import Range
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quant.measured.timing.courses import territory_of
+from edgeopt.quant.records import QuantSettings, Range
 from edgeopt.quant.write import tensors_wanted, write
 
 

@@ -4,8 +4,7 @@ import pytest
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.measured.planning.entry import options_for, quantized, settings_for, share_of
 from edgeopt.quant.measured.timing.courses import GROUPS, Course
-from edgeopt.quant.measured.timing.gains import Timed
-from edgeopt.quant.measured.timing.tracks import Track, noise_of, worth
+from edgeopt.quant.measured.timing.gains import Timed, Track, noise_of, worth
 from edgeopt.quant.records import Gain
 
 

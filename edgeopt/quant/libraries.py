@@ -1,8 +1,12 @@
-"""Floats of 16 bits in OpenVINO, and of 32 where those are too coarse."""
+"""NNCF's own quantization of a whole model, for OpenVINO."""
 
+import contextlib
+import logging
 import math
+import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +14,177 @@ from typing import TYPE_CHECKING
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.openvino.model import core, port_name, read_model, write_model
 from edgeopt.data.judging.goals import TAIL_DB
-from edgeopt.errors import ModelError
+from edgeopt.errors import ModelError, said_by
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.graph.weak_samples import tail_of
 
 if TYPE_CHECKING:
     from openvino import CompiledModel, Model, Node
+
+
+_QUANTIZED, _COMPRESSED = "FakeQuantize", {"i8", "u8", "i4", "u4"}
+
+
+def quantize_by_nncf(base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bool) -> LedgerEntry:
+    """Weights and activations in eight bits; `transformer`: as NNCF does for these, with SmoothQuant."""
+    import nncf
+
+    model = read_model(base)
+    _check_float(model)
+    count = len(model.get_ops())
+    with _quiet():
+        made = nncf.quantize(
+            model,
+            nncf.Dataset([dict(each) for each in samples]),
+            subset_size=len(samples),
+            preset=nncf.QuantizationPreset.MIXED,
+            model_type=nncf.ModelType.TRANSFORMER if transformer else None,
+        )
+    return _written(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
+
+
+def compress_weights(base: Path, out: Path) -> LedgerEntry:
+    """Weights of matrix products in eight bits, symmetric; activations stay as they are."""
+    import nncf
+
+    model = read_model(base)
+    _check_float(model)
+    count = len(model.get_ops())
+    with _quiet():
+        made = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
+    return _written(made, out, "nncf-weights", count)
+
+
+def _check_float(model: "Model") -> None:
+    if any(op.get_type_name() == _QUANTIZED for op in model.get_ops()):
+        raise ModelError("The model is already quantized.", "Give the float model.")
+
+
+def _written(model: "Model", out: Path, name: str, nodes_before: int) -> LedgerEntry:
+    ops = model.get_ordered_ops()
+    readers = [
+        reader.get_node().get_friendly_name()
+        for op in ops
+        if op.get_type_name() == _QUANTIZED
+        or (op.get_type_name() == "Constant" and op.get_output_element_type(0).get_type_name() in _COMPRESSED)
+        for reader in op.output(0).get_target_inputs()
+    ]
+    if not readers:
+        raise ModelError("NNCF found nothing to quantize in this model.")
+    write_model(model, out)
+    what = "read weights in eight bits" if name == "nncf-weights" else "computed in eight bits"
+    nodes = tuple(dict.fromkeys(readers))
+    return LedgerEntry(name, applied=(Change(what, nodes),), nodes_before=nodes_before, nodes_after=len(ops))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """NNCF draws its progress on stdout, where answers go, and says how it fails in its own classes."""
+    import logging
+
+    import nncf
+
+    nncf.set_log_level(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (nncf.InternalError, nncf.ValidationError, nncf.UnsupportedModelError, RuntimeError) as error:
+        raise ModelError(f"NNCF cannot quantize the model: {said_by(error)}") from error
+
+
+def quantize_by_onnxruntime(base: Path, out: Path, samples: Sequence[Feeds], *, reduce_range: bool) -> LedgerEntry:
+    """Weights and activations in eight bits, calibrated, in the form that the runtime fuses (QDQ)."""
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+
+    with _prepared(base) as prepared:
+        quantize_static(
+            str(prepared),
+            str(out),
+            _Reader(samples),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            reduce_range=reduce_range,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
+    return _entry("ort-int8", base, out)
+
+
+def quantize_dynamic(base: Path, out: Path, *, reduce_range: bool) -> LedgerEntry:
+    """Weights in eight bits, activations as they come: matrix products and recurrent layers, in branches too."""
+    from onnxruntime.quantization import QuantType
+    from onnxruntime.quantization import quantize_dynamic as quantize
+
+    with _prepared(base) as prepared:
+        quantize(
+            str(prepared),
+            str(out),
+            per_channel=True,
+            reduce_range=reduce_range,
+            weight_type=QuantType.QInt8,
+            # Its convolutions of this kind are slower than floats.
+            op_types_to_quantize=["MatMul", "Attention", "LSTM"],
+            extra_options={"EnableSubgraph": True},
+        )
+    return _entry("ort-dynamic", base, out)
+
+
+class _Reader:
+    """The samples as `onnxruntime.quantization` takes them."""
+
+    def __init__(self, samples: Sequence[Feeds]) -> None:
+        self._samples = samples
+        self.rewind()
+
+    def get_next(self) -> Feeds | None:
+        return next(self._left, None)
+
+    def rewind(self) -> None:
+        self._left = iter([dict(each) for each in self._samples])
+
+
+@contextlib.contextmanager
+def _prepared(base: Path) -> Iterator[Path]:
+    """The model of an opset that the library quantizes by channel, with its shapes inferred."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    from edgeopt.graph.model import load, save
+    from edgeopt.quant.write import raised
+
+    with tempfile.TemporaryDirectory(prefix="edgeopt-whole-") as folder:
+        place = Path(folder)
+        save(raised(load(base).ir), place / "raised.onnx")
+        root = logging.getLogger()
+        level = root.level
+        root.setLevel(logging.ERROR)  # its tools advise by warnings of the root logger
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                quant_pre_process(
+                    str(place / "raised.onnx"), str(place / "prepared.onnx"), skip_symbolic_shape=True
+                )
+                yield place / "prepared.onnx"
+        except Exception as error:  # it raises whatever its parts raise
+            raise ModelError(f"ONNX Runtime's tools cannot quantize the model: {said_by(error)}") from error
+        finally:
+            root.setLevel(level)
+
+
+def _entry(name: str, base: Path, out: Path) -> LedgerEntry:
+    from edgeopt.graph.model import load
+
+    before, after = list(load(base).ir.graph), list(load(out).ir.graph.all_nodes())
+    known = {"DynamicQuantizeLSTM", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QuantizeLinear"}
+    changed = tuple(node.name or "" for node in after if node.op_type in known)
+    if not changed:
+        raise ModelError("ONNX Runtime's tools found nothing to quantize in this model.")
+    return LedgerEntry(
+        name,
+        applied=(Change("computed in eight bits", changed),),
+        nodes_before=len(before),
+        nodes_after=len(after),
+    )
+
 
 NAME = "bf16-mixed"
 # OpenVINO keeps a node with this mark in float32 whatever the precision option. It is undocumented, and counts

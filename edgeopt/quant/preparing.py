@@ -1,28 +1,120 @@
-"""Evens out the channels between two layers, at no cost when the model runs (cross-layer equalization).
-
-What lies between passes factors of channels on (a Relu, a pool): so the weights before are divided by factors that
-the weights behind are multiplied with, and the floats stay what they are. As in `smoothing`, the factors are those
-with which rounding makes the least noise; the weights before have a scale for each channel, so they do not mind.
-"""
+"""What a preparation gives back."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.errors import UsageError
-from edgeopt.graph.ledger import Change
+from edgeopt.graph.ledger import Change, Refusal
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
+from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.layers import nodes_by_key
-from edgeopt.quant.preparing.base import Prepared
-from edgeopt.quant.preparing.smoothing import factors_for
 from edgeopt.quant.ranges import Seen
-from edgeopt.quant.records import Layer
+from edgeopt.quant.records import Layer, Range
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    model: "ir.Model"
+    """A copy; what was given stays as it is."""
+    changes: tuple[Change, ...]
+    refused: tuple[Refusal, ...]
+    numbers: Mapping[str, Array] = field(default_factory=dict)
+    """By node, with what the model was changed: enough to do it again without data."""
+
+
+OPERATORS = ("MatMul", "Gemm")
+_STRENGTHS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_LEAST_GAIN = 0.8
+"""Of the noise, what may be left at most; a factor is a node more where a runtime does not fuse it."""
+_LARGEST_FACTOR = (
+    256.0  # channels that are smaller still hardly count, and weights must stay what half precision holds
+)
+_PEAK_OVER_DEVIATION = 4.0  # of normal numbers, as many as are looked at
+_STEPS_OF_ACTIVATIONS, _STEPS_OF_WEIGHTS = 255.0, 127.0
+
+
+def smoothing(
+    model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Seen]
+) -> tuple[dict[str, Smoothing], dict[str, Range]]:
+    """By layer, the factors of its activations; and the ranges of what these are divided into, by its name.
+
+    Layers that read one tensor share their factors, so that it is divided once.
+    """
+    nodes = nodes_by_key(model.graph)
+    found: dict[str, Smoothing] = {}
+    ranges: dict[str, Range] = {}
+    for tensor, some in _readers(layers).items():
+        told = seen.get(tensor)
+        if told is None or told.channel_axis != -1 or told.channel_lows is None or told.channel_highs is None:
+            continue
+        weights = [_by_input(constant(nodes[layer.nodes[0]].inputs[1]), layer) for layer in some]
+        if any(weight is None or len(weight) != len(told.channel_lows) for weight in weights):
+            continue
+        joined = np.concatenate([weight for weight in weights if weight is not None], axis=1)
+        factors = factors_for(told.channel_lows, told.channel_highs, joined)
+        if factors is None:
+            continue
+        name = f"{tensor}/smoothed"
+        lows, highs = told.channel_lows / factors, told.channel_highs / factors
+        ranges[name] = Range(min(float(lows.min()), 0.0), max(float(highs.max()), 0.0))
+        found |= {layer.name: Smoothing(name, factors) for layer in some}
+    return found, ranges
+
+
+def factors_for(lows: Array, highs: Array, weights: Array) -> Array | None:
+    """With the least noise for weights in rows of input channels; None where evening out gains too little."""
+    peaks = np.maximum(np.abs(lows), np.abs(highs)).astype(np.float64)
+    rows = np.abs(weights).max(axis=1).astype(np.float64)
+    used = (peaks > 0) & (rows > 0)
+    if not used.any():
+        return None
+    peaks, rows = np.where(used, peaks, 1.0), np.where(used, rows, 1.0)
+    plain = np.ones_like(peaks)
+    tried = {0.0: plain, **{share: _factors(peaks, rows, used, share) for share in _STRENGTHS}}
+    noises = {share: _noise(lows / each, highs / each, weights * each[:, None]) for share, each in tried.items()}
+    best = min(noises, key=lambda share: noises[share])
+    if noises[best] > _LEAST_GAIN * noises[0.0]:
+        return None
+    return tried[best].astype(np.float32)
+
+
+def _factors(peaks: Array, rows: Array, used: Array, share: float) -> Array:
+    factors = peaks**share / rows ** (1.0 - share)
+    middle = np.exp(np.log(factors[used]).mean())
+    return np.where(used, np.clip(factors / middle, 1.0 / _LARGEST_FACTOR, _LARGEST_FACTOR), 1.0)
+
+
+def _noise(lows: Array, highs: Array, weights: Array) -> float:
+    """Of the results, where activations have one scale, and weights one for each channel of the result."""
+    step = (max(float(highs.max()), 0.0) - min(float(lows.min()), 0.0)) / _STEPS_OF_ACTIVATIONS
+    steps = np.abs(weights).max(axis=0) / _STEPS_OF_WEIGHTS
+    power = float(((np.maximum(np.abs(lows), np.abs(highs)) / _PEAK_OVER_DEVIATION) ** 2).sum())
+    return float(step**2 * (weights.astype(np.float64) ** 2).sum() + power * (steps**2).sum())
+
+
+def _readers(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
+    """By tensor, the layers that read it and can share factors."""
+    found: dict[str, list[Layer]] = {}
+    for layer in layers:
+        if layer.operator in OPERATORS and layer.weight and not layer.reason and len(layer.inputs) == 1:
+            found.setdefault(layer.inputs[0], []).append(layer)
+    return found
+
+
+def _by_input(weight: Array | None, layer: Layer) -> Array | None:
+    """With the input's channels first."""
+    if weight is None or weight.ndim != 2 or weight.dtype != np.float32 or layer.channel_axis is None:
+        return None
+    return weight if layer.channel_axis == 1 else weight.T
+
 
 _PASSED_ON = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool")
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
@@ -44,7 +136,7 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, See
         told = seen.get(str(end.name))
         if not behind or told is None or told.channel_lows is None or told.channel_highs is None:
             continue
-        weights = np.concatenate([_by_input(each) for each in behind], axis=1)
+        weights = np.concatenate([_sizes_by_input(each) for each in behind], axis=1)
         axis = 1 if is_op(node, "Conv") else -1
         if told.channel_axis != axis or len(told.channel_lows) != len(weights):
             continue
@@ -67,7 +159,7 @@ def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str,
     for key, found in factors.items():
         node = nodes.get(key)
         behind = _behind(node, _end_of(node), own) if node in own and is_op(node, *_PRODUCTS) else ()
-        if node is None or not behind or any(len(_by_input(each)) != len(found) for each in behind):
+        if node is None or not behind or any(len(_sizes_by_input(each)) != len(found) for each in behind):
             raise UsageError(
                 f"The channels of '{key}' cannot be equalized as recorded.",
                 "The model or the edgeopt version differs; `edgeopt optimize` makes a new bundle.",
@@ -122,7 +214,7 @@ def _is_own(value: "ir.Value") -> bool:
     return alone and array is not None and array.dtype == np.float32
 
 
-def _by_input(node: "ir.Node") -> Array:
+def _sizes_by_input(node: "ir.Node") -> Array:
     """How large the weights are, as a matrix from input channels to results."""
     weight = constant(node.inputs[1])
     assert weight is not None  # noqa: S101 - tells mypy; `_is_own` has seen it

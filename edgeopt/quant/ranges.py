@@ -1,0 +1,408 @@
+"""Counts of a tensor's values in bins of equal width, and what quantizing them would lose."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.errors import UsageError
+from edgeopt.quant.records import QuantSettings, Range
+
+BINS = 2048
+"""From the negative to the positive reach: for values of one sign, four bins for each step of eight bits."""
+LEVELS = 256
+# Values at a time: they stay in a core's cache from the multiplication to the count.
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """From `-reach` to `reach`, which no value lies beyond; zero is the border between the two middle bins."""
+
+    counts: Array
+    reach: float
+
+    @property
+    def edges(self) -> Array:
+        return np.linspace(-self.reach, self.reach, len(self.counts) + 1)
+
+    @property
+    def centres(self) -> Array:
+        return (np.arange(len(self.counts)) + 0.5) * self.width - self.reach
+
+    @property
+    def width(self) -> float:
+        return 2 * self.reach / len(self.counts)
+
+
+def empty(reach: float, bins: int = BINS) -> Histogram:
+    return Histogram(np.zeros(bins, np.int64), reach)
+
+
+def count(histogram: Histogram, values: Array) -> None:
+    """Adds values to the counts; what lies beyond the reach counts in the outermost bin."""
+    bins = len(histogram.counts)
+    scale, middle = np.float32(bins / (2 * histogram.reach)), np.float32(bins / 2)
+    flat = values.reshape(-1)
+    if flat.dtype != np.float32:
+        flat = flat.astype(np.float32)
+    buffer = np.empty(min(_BLOCK, flat.size), np.float32)
+    found = np.zeros(bins + 1, np.int64)
+    for first in range(0, flat.size, _BLOCK):
+        block = flat[first : first + _BLOCK]
+        place = buffer[: block.size]
+        np.multiply(block, scale, out=place)
+        place += middle
+        np.clip(place, 0, bins, out=place)
+        found += np.bincount(place.astype(np.int64), minlength=bins + 1)
+    found[bins - 1] += found[bins]  # the last bin has both its ends
+    histogram.counts[:] += found[:bins]
+
+
+def outside_share(histogram: Histogram, kept: Range) -> float:
+    """The share of the values that a range cuts off."""
+    centres, total = histogram.centres, histogram.counts.sum()
+    beyond = (centres < kept.low - histogram.width / 2) | (centres > kept.high + histogram.width / 2)
+    return float(histogram.counts[beyond].sum() / total) if total else 0.0
+
+
+def noise_db(histogram: Histogram, kept: Range, levels: int = LEVELS) -> float:
+    """The signal-to-noise ratio that quantizing to a range would leave, from the middles of the bins."""
+    noise = squared_errors(histogram, np.array([kept.low]), np.array([kept.high]), levels)[0]
+    return _decibels((histogram.counts * histogram.centres**2).sum(), noise)
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if signal <= 0 or noise <= 0:
+        return math.inf
+    return 10 * math.log10(signal / noise)
+
+
+def squared_errors(histogram: Histogram, lows: Array, highs: Array, levels: int = LEVELS) -> Array:
+    """For each of several ranges, the sum of squared errors of the values quantized to it; each contains 0."""
+    used = np.flatnonzero(histogram.counts)
+    centres, counts = histogram.centres[used], histogram.counts[used].astype(np.float64)
+    step = (highs - lows)[:, None] / (levels - 1)
+    zero = np.rint(-lows[:, None] / step)
+    quantized = np.clip(np.rint(centres / step) + zero, 0, levels - 1)
+    error = (quantized - zero) * step - centres
+    # The values of a bin differ from its middle, by which they are judged here.
+    within = np.minimum(histogram.width, step) ** 2 / 12
+    return np.asarray((error**2 * counts).sum(axis=1) + (within * counts).sum(axis=1))
+
+
+# Below this, float32 cannot represent a scale of 255 steps, or its inverse, in full precision.
+_SMALLEST_SPAN = 1e-30
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A tensor's values on the samples, without the values themselves."""
+
+    tensor: str
+    lows: Array
+    """The lowest finite value of each sample, as float64."""
+    highs: Array
+    histogram: Histogram | None = None
+    """Of all samples; None where no method asked for it, or all values are 0."""
+    channel_axis: int | None = None
+    channel_lows: Array | None = None
+    """Of each channel over all samples; None where the channels of two samples differ in number."""
+    channel_highs: Array | None = None
+    not_finite: tuple[int, ...] = ()
+    """The samples on which it held NaN or infinity."""
+    elements: int = 0
+    """Of one sample, the first."""
+
+    @property
+    def low(self) -> float:
+        return float(self.lows.min()) if len(self.lows) else 0.0
+
+    @property
+    def high(self) -> float:
+        return float(self.highs.max()) if len(self.highs) else 0.0
+
+    @property
+    def reach(self) -> float:
+        """The largest absolute value."""
+        return max(-self.low, self.high, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way to find ranges; `find` need not see to it that 0 is inside, `range_of` does."""
+
+    name: str
+    title: str
+    needs_histogram: bool
+    find: Callable[[Seen, QuantSettings], Range]
+
+
+def counted(seen: Seen) -> Histogram:
+    if seen.histogram is None:
+        raise ValueError(f"'{seen.tensor}' was seen without a histogram")
+    return seen.histogram
+
+
+def range_of(method: Method, seen: Seen, settings: QuantSettings) -> Range:
+    """The range of a tensor by a method: 0 is inside, both ends are numbers, and it is never empty."""
+    if method.needs_histogram and seen.histogram is None:
+        return usable(Range(seen.low, seen.high), settings)
+    return usable(method.find(seen, settings), settings)
+
+
+def usable(found: Range, settings: QuantSettings) -> Range:
+    """The range with 0 in it, symmetric where that is asked for; one without extent becomes that from 0 to 1."""
+    low, high = min(found.low, 0.0) + 0.0, max(found.high, 0.0)  # -0.0 + 0.0 is 0.0
+    if not (math.isfinite(low) and math.isfinite(high)) or high - low < _SMALLEST_SPAN:
+        low, high = 0.0, 1.0
+    if settings.symmetric_activations:
+        return Range(-max(-low, high), max(-low, high))
+    return Range(low, high)
+
+
+def minmax_range(seen: Seen, _settings: QuantSettings) -> Range:
+    return Range(seen.low, seen.high)
+
+
+MINMAX = Method("minmax", "from the lowest to the highest value", needs_histogram=False, find=minmax_range)
+
+
+def moving_average_range(seen: Seen, _settings: QuantSettings) -> Range:
+    """As onnxruntime's `CalibMovingAverage` does for data read at once."""
+    return Range(float(seen.lows.mean()), float(seen.highs.mean()))
+
+
+MOVING_AVERAGE = Method(
+    "moving-average",
+    "the average of the samples' lowest and highest values",
+    needs_histogram=False,
+    find=moving_average_range,
+)
+
+
+def percentile_range(seen: Seen, settings: QuantSettings) -> Range:
+    histogram = counted(seen)
+    cut = (100 - settings.percentile) / 100
+    if settings.symmetric_activations:
+        folded = _folded(histogram)
+        edge = int(np.searchsorted(np.cumsum(folded), (1 - cut) * folded.sum())) + 1
+        reach = min(edge * histogram.width, seen.reach)
+        return Range(-reach, reach)
+    shares = np.cumsum(histogram.counts) / histogram.counts.sum()
+    edges = histogram.edges
+    low = edges[np.searchsorted(shares, cut / 2, side="right")]
+    high = edges[min(int(np.searchsorted(shares, 1 - cut / 2)) + 1, len(edges) - 1)]
+    return Range(max(float(low), seen.low), min(float(high), seen.high))
+
+
+def _folded(histogram: Histogram) -> Array:
+    """Counts of absolute values, from zero outwards."""
+    half = len(histogram.counts) // 2
+    return np.asarray(histogram.counts[half:] + histogram.counts[:half][::-1])
+
+
+PERCENTILE = Method(
+    "percentile", "all but a small share of the values", needs_histogram=True, find=percentile_range
+)
+
+
+# Each candidate cuts off 4 % more than the one before, down to a thirtieth; the error is flat around its lowest.
+_SHARES = 0.96 ** np.arange(84)
+_TURNS = 2
+
+
+def mse_range(seen: Seen, settings: QuantSettings) -> Range:
+    histogram = counted(seen)
+    low, high = min(seen.low, 0.0), max(seen.high, 0.0)
+    if settings.symmetric_activations:
+        reach = max(-low, high) * _SHARES
+        best = reach[np.argmin(squared_errors(histogram, -reach, reach))]
+        return Range(-float(best), float(best))
+    if low == 0 or high == 0:
+        return _shrunk(histogram, low, high, sides=(low == 0,))
+    return _shrunk(histogram, low, high, sides=(True, False) * _TURNS)
+
+
+def _shrunk(histogram: Histogram, low: float, high: float, sides: tuple[bool, ...]) -> Range:
+    """One side after the other is drawn in to where the error is least; True stands for the upper one."""
+    whole_low, whole_high = low, high
+    for upper in sides:
+        lows = np.full(len(_SHARES), low) if upper else whole_low * _SHARES
+        highs = whole_high * _SHARES if upper else np.full(len(_SHARES), high)
+        best = int(np.argmin(squared_errors(histogram, lows, highs)))
+        low, high = float(lows[best]), float(highs[best])
+    return Range(low, high)
+
+
+MSE = Method("mse", "least squared error of what is rounded and cut off", needs_histogram=True, find=mse_range)
+
+
+# The mean absolute deviation over the standard deviation: 0.80 for a bell curve, 0.71 for Laplace's.
+_BETWEEN = (math.sqrt(2 / math.pi) + math.sqrt(0.5)) / 2
+
+
+def distribution_range(seen: Seen, settings: QuantSettings) -> Range:
+    """Each side of 0 is half a curve, and has as many steps as its share of the range."""
+    histogram = counted(seen)
+    below, above = (_deviation(histogram, side) for side in (-1, 1))
+    low, high = _extent(below, LEVELS), _extent(above, LEVELS)
+    if settings.symmetric_activations or low + high == 0:
+        return Range(-max(low, high), max(low, high))
+    shares = low / (low + high), high / (low + high)
+    low, high = (_extent(b, 2 * LEVELS * s) for b, s in zip((below, above), shares, strict=True))
+    return Range(max(-low, seen.low), min(high, seen.high))
+
+
+def _deviation(histogram: Histogram, side: int) -> tuple[float, float]:
+    """The mean and the root mean square of one side; the two bins at 0 hold what an activation cut off."""
+    values = histogram.centres * side
+    counts = histogram.counts * (values > histogram.width)
+    total = max(float(counts.sum()), 1.0)
+    return float((values * counts).sum()) / total, math.sqrt(float((values**2 * counts).sum()) / total)
+
+
+def _extent(deviation: tuple[float, float], levels: float) -> float:
+    """How far the best range goes."""
+    mean, root = deviation
+    if root == 0:
+        return 0.0
+    steps = max(round(levels), 2)
+    return root * _bell_multiple(steps) if mean / root > _BETWEEN else mean * _laplace_multiple(steps)
+
+
+@cache
+def _laplace_multiple(levels: int) -> float:
+    """Where the derivative of 2 e^-a + a^2 / (3 levels^2) is 0."""
+    multiple = 10.0
+    for _ in range(50):
+        multiple = math.log(3 * levels**2 / multiple)
+    return multiple
+
+
+@cache
+def _bell_multiple(levels: int) -> float:
+    """Where (a^2 + 1) erfc(a / sqrt 2) - a sqrt(2 / pi) e^(-a^2 / 2) + a^2 / (3 levels^2) is least."""
+
+    def error(a: float) -> float:
+        cut_off = (a * a + 1) * math.erfc(a / math.sqrt(2)) - a * math.sqrt(2 / math.pi) * math.exp(-a * a / 2)
+        return cut_off + a * a / (3 * levels**2)
+
+    return min((k / 100 for k in range(100, 800)), key=error)
+
+
+DISTRIBUTION = Method(
+    "distribution",
+    "the best range of the curve that fits the values",
+    needs_histogram=True,
+    find=distribution_range,
+)
+
+
+STEPS = 128
+_SMOOTHED = 1e-4
+# Candidates at a time: some megabytes of running sums.
+_AT_ONCE = 512
+
+
+def entropy_range(seen: Seen, _settings: QuantSettings) -> Range:
+    histogram = counted(seen)
+    counts, edges = histogram.counts, histogram.edges
+    middle = len(counts) // 2
+    if middle < STEPS // 2:
+        return Range(seen.low, seen.high)
+    halves = np.arange(STEPS // 2, middle + 1)
+    parts = np.array_split(halves, -(-len(halves) // _AT_ONCE))
+    divergences = np.concatenate([divergence(counts, part) for part in parts])
+    if divergences.min() == np.inf:  # so few values that no candidate can be told from another
+        return Range(seen.low, seen.high)
+    best = int(halves[int(np.argmin(divergences))])
+    low, high = edges[middle - best], edges[min(middle + best + 1, len(counts))]
+    return Range(max(float(low), seen.low), min(float(high), seen.high))
+
+
+def divergence(counts: Array, halves: Array) -> Array:
+    """The divergence between the distribution clipped at these bins (the rest in its outermost bins) and the
+    same in STEPS steps; infinite where one of them holds nothing."""
+    bins, middle = len(counts), len(counts) // 2
+    first = middle - halves
+    last = np.minimum(middle + halves + 1, bins)
+    size = last - first
+    merged = size // STEPS
+    sums, filled = _running(counts), _running(counts != 0)
+    left, right, total = sums[first], sums[-1] - sums[last], sums[-1]
+    leftover = size - merged * STEPS
+
+    # What is beyond fills the outermost bins where they were empty.
+    fills_first = ((counts[first] == 0) & (left > 0)).astype(np.float64)
+    fills_last = ((counts[last - 1] == 0) & (right > 0)).astype(np.float64)
+    borders = first[:, None] + merged[:, None] * np.arange(STEPS + 1)
+    held = np.diff(sums[borders], axis=1)
+    used = np.diff(filled[borders], axis=1)
+    used[:, 0] += fills_first
+    used[:, -1] += np.where(leftover == 0, fills_last, 0)
+    stepped = held.copy()
+    stepped[:, -1] += sums[last] - sums[borders[:, -1]]
+    level = np.floor(np.divide(stepped, used, out=np.zeros_like(stepped), where=used > 0))
+
+    filled_bins = filled[last] - filled[first] + fills_first + fills_last
+    level_bins = (merged[:, None] * (level > 0)).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = _SMOOTHED * (size - filled_bins) / filled_bins
+        off_level = _SMOOTHED * (size - level_bins) / level_bins
+        # Of the cut distribution: what each step holds, smoothed, and what is left over.
+        held[:, 0] += left
+        held[:, -1] += np.where(leftover == 0, right, 0)
+        in_step = held - off[:, None] * used + _SMOOTHED * (merged[:, None] - used)
+        logarithm = np.log(np.where(level > 0, level - off_level[:, None], _SMOOTHED))
+        cross = (in_step * logarithm).sum(axis=1) + (total - in_step.sum(axis=1)) * np.log(_SMOOTHED)
+        own = _own(counts, first, last, left, right, off) + (size - filled_bins) * _SMOOTHED * np.log(_SMOOTHED)
+        found = (own - cross) / total - np.log(total) + np.log((level * merged[:, None]).sum(axis=1))
+    return np.where(np.isfinite(found) & (filled_bins > 0) & (level_bins > 0), found, np.inf)
+
+
+def _own(counts: Array, first: Array, last: Array, left: Array, right: Array, off: Array) -> Array:
+    """The sum of p log p over the filled bins, each lowered a little: to second order, exact at the ends."""
+    with np.errstate(divide="ignore"):
+        logarithm = np.where(counts > 0, np.log(np.maximum(counts, 1)), 0.0)
+        inverse = np.where(counts > 0, 1.0 / np.maximum(counts, 1), 0.0)
+    plain, slope, bend = _running(counts * logarithm), _running((logarithm + 1) * (counts > 0)), _running(inverse)
+    inner, outer = first + 1, last - 1
+    within = (
+        (plain[outer] - plain[inner])
+        - off * (slope[outer] - slope[inner])
+        + off**2 / 2 * (bend[outer] - bend[inner])
+    )
+    ends = [counts[first] + left, counts[last - 1] + right]
+    return np.asarray(within + sum(_lowered(end, off) for end in ends))
+
+
+def _lowered(held: Array, off: Array) -> Array:
+    lowered = np.where(held > 0, held - off, 1.0)
+    return np.asarray(lowered * np.log(lowered))
+
+
+def _running(values: Array) -> Array:
+    return np.concatenate(([0.0], np.cumsum(values, dtype=np.float64)))
+
+
+ENTROPY = Method(
+    "entropy", "least divergence between the values and their steps", needs_histogram=True, find=entropy_range
+)
+
+
+METHODS: tuple[Method, ...] = (MINMAX, MOVING_AVERAGE, PERCENTILE, ENTROPY, MSE, DISTRIBUTION)
+
+__all__ = ["METHODS", "Method", "Seen", "method_named", "range_of", "usable"]
+
+
+def method_named(name: str) -> Method:
+    for method in METHODS:
+        if method.name == name:
+            return method
+    raise UsageError(
+        f"There is no calibration named '{name}'.", f"Available: {', '.join(m.name for m in METHODS)}."
+    )
