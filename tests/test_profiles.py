@@ -52,8 +52,6 @@ def test_the_shipped_profiles():
             whole = ("nncf-int8", "nncf-transformer", "ort-dynamic", "nncf-weights", "ort-int8")
             if profile.name == "riscv-rvv":  # the libraries behind these have no builds for it
                 whole = ()
-            if "cpu-avx512-vnni" in {profile.name, profile.extends} or profile.name == "cpu-amx":
-                whole = ("bf16-mixed", *whole)
             place = ladder.index("planned")
             assert ladder[:place] == ("source", "cleaned", "lowered", *whole)
             assert set(ladder[place + 1 :]) == {"int8", "int8-groups", "int8-dynamic"}

@@ -19,7 +19,6 @@ VARIANTS = (
     "source",
     "cleaned",
     "lowered",
-    "bf16-mixed",
     "nncf-int8",
     "nncf-transformer",
     "nncf-weights",

@@ -56,8 +56,6 @@ def material_of(model: Path, prepared: Prepared, place: Place) -> Material:
         profile=profile,
         kept=kept,
         passes=graph_passes(profile, kept),
-        floor_db=prepared.standard.goal.target_db,
-        limit_s=prepared.limit_s,
         operators=facts.operators,
         folder=ground.folder / "variants",
     )

@@ -118,8 +118,6 @@ class Keys:
         if job.planning is not None and is_own(job.planning.goal.metric):
             return None
         asked = {name: value for name, value in msgspec.to_builtins(job).items() if name not in _PATHS}
-        if job.limit_s:
-            asked["limit_s"] = limit_s  # what is left just now differs from run to run
         if job.planning is not None:
             # What is left of the time just now differs from run to run.
             courses = sorted(asked["planning"]["courses"], key=repr)  # in the order of their speed just now

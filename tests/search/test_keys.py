@@ -149,11 +149,3 @@ def test_a_variant_is_known_by_what_it_is_made_of(asked, device, tmp_path):
     assert len({before, *others}) == 5
     change(tmp_path / "weights.bin")
     assert key() != before
-
-
-def test_what_time_was_left_for_a_recipe_does_not_change_its_variant(device, tmp_path, relu_model):
-    paths = (str(relu_model), str(relu_model), str(tmp_path / "out/model.xml"), str(relu_model))
-    job = Make("bf16-mixed", *paths, 0, 8, 8, QuantSettings(), floor_db=30.0, limit_s=9.0)
-    shorter = msgspec.structs.replace(job, limit_s=4.0)
-    assert Keys(device).of_variant(job, 60.0) == Keys(device).of_variant(shorter, 60.0)
-    assert Keys(device).of_variant(job, 60.0) != Keys(device).of_variant(job, 30.0)

@@ -21,7 +21,7 @@ from edgeopt.measure.exactness.padded_cases import padded_cases
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import also_loading, first_opened
 from edgeopt.profiles import TargetProfile
-from edgeopt.search.making.messages import Planned, Plans, Task
+from edgeopt.search.making.messages import Task
 
 NOTHING = "No exact rewrite applies to this graph."
 _MOST_CHECKED = 4
@@ -194,16 +194,6 @@ def dynamic_by_onnxruntime(task: Task) -> Ledger:
     from edgeopt.quant.libraries import quantize_dynamic
 
     return (quantize_dynamic(task.base, task.out, reduce_range=task.settings.reduce_range),)
-
-
-def mixed_floats(task: Task) -> Plans:
-    from edgeopt.quant.libraries import MOST_SAMPLES, mix
-
-    if task.floor_db is None:
-        raise ModelError("A floor in dB is needed to find the parts that need float32.")
-    # Chosen on the samples that calibrate: those that check and prove must tell whether it holds elsewhere.
-    entry = mix(task.base, task.out, _samples(task)[:MOST_SAMPLES], task.floor_db, task.limit_s)
-    return Plans((Planned("openvino-cpu", {"precision": "bf16"}, str(task.out), (entry,), {}),), ())
 
 
 def _samples(task: Task) -> list[Feeds]:

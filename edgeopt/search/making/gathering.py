@@ -39,9 +39,6 @@ _WHOLE_SHARE = 0.44
 _PLANNING_SHARE = 0.62
 # Share of the remaining time for planning: its last check and its files come after.
 _PLAN_IS_READY = 0.8
-# Share of the remaining time for a recipe that is made to hold the floor.
-_FLOOR_IS_READY = 0.85
-_LEAST_FOR_FLOOR_S = 2.0
 _COVERED = "not made: the plan already timed this precision for every layer"
 _SAVES_TIME = "not made: a plan minimizes time, and this search has another objective"
 _MAKERS = 2
@@ -189,8 +186,7 @@ class Gathering:
         return True
 
     def _all_of(self, names: list[str], share: float = _MAKING_SHARE) -> Iterator[Ready]:
-        left_s = self._ending.clock.until(share) - time.monotonic()
-        asked = [within(each, left_s) for name in names for each in jobs(self._material, name, self._base)]
+        asked = [each for name in names for each in jobs(self._material, name, self._base)]
         second = [self._another() for _ in range(min(_MAKERS, len(asked)) - 1)]
         try:
             for one, made in self._made(asked, share, [self._place.maker, *second]):
@@ -244,14 +240,6 @@ class Gathering:
             report = VariantReport(name, title, size, seconds, ledger=one.ledger, backends=backends)
             self.variants.enter(report, path, one)
             yield Ready(name, backends, one)
-
-
-def within(job: Make, left_s: float) -> Make:
-    """The job with no more time than is left."""
-    if not job.limit_s:
-        return job
-    able_s = max(_LEAST_FOR_FLOOR_S, _FLOOR_IS_READY * left_s)
-    return msgspec.structs.replace(job, limit_s=min(job.limit_s, able_s))
 
 
 def _size_bytes(path: Path) -> int:

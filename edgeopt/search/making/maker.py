@@ -65,8 +65,6 @@ def _make(request: Make) -> Made:
         lowerings=request.lowerings,
         samples=samples[range(request.check_first + request.check_count)],
         planning=request.planning,
-        floor_db=request.floor_db,
-        limit_s=request.limit_s,
     )
     made = recipe_named(request.recipe).make(task)
     seconds = time.perf_counter() - begin

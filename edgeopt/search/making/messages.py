@@ -79,10 +79,6 @@ class Task:
     """All that calibrate or check, those that calibrate first; the ones that prove are not among them."""
     planning: Planning | None = None
     """What a plan of precisions must hold to."""
-    floor_db: float | None = None
-    """Of a variant that is made to hold it."""
-    limit_s: float = 0.0
-    """How long making that may take."""
 
 
 class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
@@ -111,10 +107,6 @@ class Make(msgspec.Struct, frozen=True, tag="make"):
     """Those that the variant is made for; empty: all that read it."""
     lowerings: tuple[str, ...] = ()
     planning: Planning | None = None
-    floor_db: float | None = None
-    """Of recipes that are made to hold it."""
-    limit_s: float = 0.0
-    """How long those may take."""
 
 
 class Inspected(msgspec.Struct, frozen=True, tag="inspected"):

@@ -57,8 +57,6 @@ class Recipe:
     whole: bool = False
     """A library's own way with the whole model: made soon, as it takes seconds."""
     unsuited: Unsuited = _suits_all
-    to_floor: bool = False
-    """It is made to hold the accuracy floor, and made again for another floor."""
     uniform: bool = False
     """One form for all layers, which a plan looks at too: made only where there is no plan."""
     numeric: str = "precision"
@@ -139,17 +137,6 @@ RECIPES = (
         exact=True,
         by_backend=True,
     ),
-    Recipe(
-        "bf16-mixed",
-        "bf16, with float32 where bf16 is too inaccurate",
-        "model.xml",
-        ("openvino-cpu",),
-        partial(_whole, "mixed_floats"),
-        ("openvino",),
-        needs_data=True,
-        whole=True,
-        to_floor=True,
-    ),
     _by_nncf("nncf-int8", "all layers in int8, by NNCF", "by_nncf"),
     _by_nncf(
         "nncf-transformer",
@@ -200,10 +187,6 @@ def recipe_named(name: str) -> Recipe:
     return next(r for r in RECIPES if r.name == name)
 
 
-# Of the time limit, what one variant that is made to hold the floor may take.
-_FLOOR_SHARE = 0.28
-
-
 @dataclass(frozen=True, slots=True)
 class Material:
     """What all variants of one search are made of."""
@@ -219,10 +202,6 @@ class Material:
     kept: float
     """Of the places in the data, the share that is no padding."""
     passes: tuple[str, ...]
-    floor_db: float | None
-    """The accuracy floor, if it is in dB."""
-    limit_s: float
-    """Of the whole search."""
     operators: Mapping[str, int]
     """How many of each the model has."""
     folder: Path
@@ -300,8 +279,6 @@ def job(
         backends=lowered.backends if lowered else backends or uniform,
         lowerings=lowered.lowerings if lowered else (),
         planning=planning,
-        floor_db=material.floor_db if recipe.to_floor else None,
-        limit_s=material.limit_s * _FLOOR_SHARE if recipe.to_floor else 0.0,
     )
 
 

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 import pytest
-from edgeopt.quant.measured.planning.corrections import Corrections
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
@@ -65,13 +64,11 @@ def chain(chain_model, tmp_path_factory):
     samples = Samples({"x": arrays}, {"x": 4})
     given = Given((), samples, None, range(6), range(6, 8), range(8, 12), SampleUse(12, 6, 2, 4), Levels(samples))
     study = begin(raised(cleaned), given, {}, SETTINGS, folder / "study")
-    study.corrections = Corrections(bias=True)
     study.calibrated()
     assert study.equalization, "nothing was evened out, so a replay would not show that it can do that"
     assert study.smoothing, "likewise"
     choices = {layer.name: "int8" for layer in study.layers}
     written = study.written(choices, BACKEND)
-    assert written.trace.biases, "likewise"
     out = folder / "chain.edgeopt"
     run = Run(BACKEND, "model/chain.onnx", {"threads": 1})
     device = probe()

@@ -26,7 +26,7 @@ def again(chain, tmp_path_factory):
 
 
 def test_the_same_model_without_data(chain, again):
-    """With channels evened out, activations smoothed and biases corrected, as they were on data then."""
+    """With channels evened out and activations smoothed, as they were on data then."""
     found, bundle = again
     assert found.same_files
     assert bundle.model.read_bytes() == (chain.bundle / "model/chain.onnx").read_bytes()

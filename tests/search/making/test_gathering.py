@@ -12,10 +12,8 @@ from edgeopt.data.split import split
 from edgeopt.graph.passes.algebra import operator_forms
 from edgeopt.hw.probe import probe
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.records import QuantSettings
 from edgeopt.search.delivering.report import ledger_of, steps_of
-from edgeopt.search.making.gathering import Gathering, PlanTerms, within
-from edgeopt.search.making.messages import Make
+from edgeopt.search.making.gathering import Gathering, PlanTerms
 from edgeopt.search.making.recipes import Material
 from edgeopt.search.making.variants import Variants
 from edgeopt.search.outcome import Candidate
@@ -130,13 +128,6 @@ def test_what_is_not_ready_in_time_says_so(begin, how, said):
     assert [names(part) for part in gathering.parts()] == [["source"], []]
     assert all(said in reason for reason in failures(gathering).values())
     assert len(failures(gathering)) == 2
-
-
-@pytest.mark.parametrize(("left_s", "takes_s"), [(100.0, 9.0), (10.0, 8.5), (-3.0, 2.0)])
-def test_a_recipe_for_the_floor_ends_before_it_must_be_there(left_s, takes_s):
-    job = Make("bf16-mixed", "m", "m", "out", "data", 0, 8, 8, QuantSettings(), limit_s=9.0)
-    assert within(job, left_s).limit_s == pytest.approx(takes_s)
-    assert within(msgspec.structs.replace(job, limit_s=0.0), left_s).limit_s == 0.0
 
 
 @pytest.mark.parametrize("more", [(), ("deduplicate-weights",)])
