@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.analysis.cost.traffic import ALIASES
+from edgeopt.graph.analysis.cost.call import ALIASES
 from edgeopt.graph.nodes import subgraphs
 
 if TYPE_CHECKING:

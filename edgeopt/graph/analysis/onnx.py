@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.concrete import Open, claims, concrete, open_dimensions
-from edgeopt.graph.analysis.cost.traffic import ONLY_SHAPES
+from edgeopt.graph.analysis.cost.call import ONLY_SHAPES
 from edgeopt.graph.analysis.dimensions import dimensions
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.liveness import peak_bytes

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.graph.analysis.cost.traffic import ALIASES
+from edgeopt.graph.analysis.cost.call import ALIASES
 from edgeopt.graph.analysis.foreign import STANDS_FOR, infer_foreign, is_foreign
 from edgeopt.graph.analysis.tensors import OWN_DOMAINS
 from edgeopt.graph.nodes import subgraphs

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from edgeopt.graph.analysis.categories import MICROSOFT_DOMAINS, STANDARD_DOMAINS
 from edgeopt.graph.analysis.cost import (
     attention,
+    call,
     classic,
     convolutions,
     numbers,
     products,
     recurrent,
     signal,
-    traffic,
     windows,
 )
 from edgeopt.graph.analysis.cost.call import Arithmetic, Attribute, Call, Operand, Unknown
@@ -80,8 +80,8 @@ def cost_of(call: Call) -> Cost:
     return Cost(
         None if operations is None else operations.macs,
         None if operations is None else operations.operations,
-        told(lambda: traffic.read_bytes(call)),
-        told(lambda: traffic.written_bytes(call)),
+        told(lambda: call.read_bytes(call)),
+        told(lambda: call.written_bytes(call)),
         str(reasons[0]) if reasons else "",
         reasons[0].kind if reasons else "",
     )
