@@ -7,17 +7,7 @@ A multiplication with the addition of its product is one MAC and two operations;
 from collections.abc import Callable
 
 from edgeopt.graph.analysis.categories import MICROSOFT_DOMAINS, STANDARD_DOMAINS
-from edgeopt.graph.analysis.cost import (
-    attention,
-    call,
-    classic,
-    convolutions,
-    numbers,
-    products,
-    recurrent,
-    signal,
-    windows,
-)
+from edgeopt.graph.analysis.cost import call, classic, layers, numbers, signal, windows
 from edgeopt.graph.analysis.cost.call import Arithmetic, Attribute, Call, Operand, Unknown
 from edgeopt.graph.analysis.records import Cost
 
@@ -25,11 +15,11 @@ __all__ = ["RULES", "Arithmetic", "Attribute", "Call", "Operand", "Unknown", "ar
 
 RULES: dict[str, Callable[[Call], Arithmetic]] = {
     **numbers.RULES,
-    **products.RULES,
-    **convolutions.RULES,
+    **layers.PRODUCTS,
+    **layers.CONVOLUTIONS,
     **windows.RULES,
-    **attention.RULES,
-    **recurrent.RULES,
+    **layers.ATTENTION,
+    **layers.RECURRENT,
     **signal.RULES,
     **classic.RULES,
 }
@@ -48,7 +38,7 @@ def arithmetic(call: Call) -> Arithmetic:
     """Products and other operations of one run; raises Unknown where they cannot be told."""
     rule = None
     if call.domain in MICROSOFT_DOMAINS:
-        rule = attention.OF_MICROSOFT.get(call.operator) or RULES.get(call.operator)
+        rule = layers.OF_MICROSOFT.get(call.operator) or RULES.get(call.operator)
     elif call.domain in STANDARD_DOMAINS:
         rule = RULES.get(call.operator)
     if rule is None:
