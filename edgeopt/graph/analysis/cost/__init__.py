@@ -7,21 +7,21 @@ A multiplication with the addition of its product is one MAC and two operations;
 from collections.abc import Callable
 
 from edgeopt.graph.analysis.categories import MICROSOFT_DOMAINS, STANDARD_DOMAINS
-from edgeopt.graph.analysis.cost import call, classic, layers, numbers, signal, windows
+from edgeopt.graph.analysis.cost import call, elements, layers
 from edgeopt.graph.analysis.cost.call import Arithmetic, Attribute, Call, Operand, Unknown
 from edgeopt.graph.analysis.records import Cost
 
 __all__ = ["RULES", "Arithmetic", "Attribute", "Call", "Operand", "Unknown", "arithmetic", "cost_of"]
 
 RULES: dict[str, Callable[[Call], Arithmetic]] = {
-    **numbers.RULES,
+    **elements.ELEMENT_WISE,
     **layers.PRODUCTS,
     **layers.CONVOLUTIONS,
-    **windows.RULES,
+    **elements.WINDOWS,
     **layers.ATTENTION,
     **layers.RECURRENT,
-    **signal.RULES,
-    **classic.RULES,
+    **elements.SIGNAL,
+    **elements.CLASSIC,
 }
 DEPENDS_ON_DATA = {
     "ImageDecoder": "the size of a picture depends on the data",

@@ -4,7 +4,7 @@ import onnx
 import pytest
 
 from edgeopt.graph.analysis.cost import RULES, Call, Operand, cost_of
-from edgeopt.graph.analysis.cost.classic import forest
+from edgeopt.graph.analysis.cost.elements import forest
 
 CONTROL = {"If", "Loop", "Scan", "SequenceMap"}
 
