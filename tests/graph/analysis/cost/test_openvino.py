@@ -1,7 +1,7 @@
 import pytest
 
 from edgeopt.graph.analysis.cost import Operand, cost_of
-from edgeopt.graph.analysis.cost.openvino import layer_call, layer_type
+from edgeopt.graph.analysis.openvino_ir import layer_call, layer_type
 
 
 def operands(*shapes):
