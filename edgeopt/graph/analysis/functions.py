@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-    from edgeopt.graph.analysis.operands import Operands
+    from edgeopt.graph.analysis.tensors import Operands
 
 
 def called(

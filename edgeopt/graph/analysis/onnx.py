@@ -12,7 +12,6 @@ from edgeopt.graph.analysis.cost.call import ONLY_SHAPES
 from edgeopt.graph.analysis.dimensions import dimensions
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.liveness import peak_bytes
-from edgeopt.graph.analysis.operands import Operands
 from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.analysis.records import (
     Analysis,
@@ -25,6 +24,7 @@ from edgeopt.graph.analysis.records import (
 from edgeopt.graph.analysis.sums import category_rows, operator_rows, work
 from edgeopt.graph.analysis.tensors import (
     OWN_DOMAINS,
+    Operands,
     attribute_text,
     constant_tensor,
     dtype_name,

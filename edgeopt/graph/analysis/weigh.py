@@ -9,8 +9,8 @@ import msgspec
 from edgeopt.graph.analysis.categories import OperatorType, operator_type
 from edgeopt.graph.analysis.cost import Call, Unknown, cost_of
 from edgeopt.graph.analysis.functions import called
-from edgeopt.graph.analysis.operands import Operands
 from edgeopt.graph.analysis.records import Cost
+from edgeopt.graph.analysis.tensors import Operands
 from edgeopt.graph.nodes import subgraphs
 
 if TYPE_CHECKING:
