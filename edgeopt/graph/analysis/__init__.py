@@ -1,7 +1,6 @@
 """What a model is made of, what it costs to run, and what could be done about it; nothing here runs it."""
 
 from edgeopt.graph.analysis.categories import OperatorType, operator_type
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.records import (
     LARGEST,
     Analysis,
@@ -11,6 +10,7 @@ from edgeopt.graph.analysis.records import (
     DeploymentRow,
     Dimension,
     FileRow,
+    Given,
     NodeRow,
     OperatorRow,
     Opportunity,

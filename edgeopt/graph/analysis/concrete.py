@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.analysis.given import Given
+from edgeopt.graph.analysis.records import Given
 from edgeopt.graph.feeds import input_shape
 from edgeopt.graph.shapes import infer_shapes
 

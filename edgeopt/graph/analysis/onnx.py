@@ -10,17 +10,9 @@ from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.concrete import Open, claims, concrete, open_dimensions
 from edgeopt.graph.analysis.cost.call import ONLY_SHAPES
 from edgeopt.graph.analysis.dimensions import dimensions
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.liveness import peak_bytes
 from edgeopt.graph.analysis.propagate import propagate
-from edgeopt.graph.analysis.records import (
-    Analysis,
-    FileRow,
-    NodeRow,
-    WeightRow,
-    largest,
-    unknown_shapes,
-)
+from edgeopt.graph.analysis.records import Analysis, FileRow, Given, NodeRow, WeightRow, largest, unknown_shapes
 from edgeopt.graph.analysis.sums import category_rows, operator_rows, work
 from edgeopt.graph.analysis.tensors import (
     OWN_DOMAINS,

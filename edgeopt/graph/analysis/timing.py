@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from edgeopt.graph.analysis.given import Given
-from edgeopt.graph.analysis.records import NodeRow
+from edgeopt.graph.analysis.records import Given, NodeRow
 from edgeopt.graph.analysis.roofline import HINT, Least, least
 from edgeopt.graph.analysis.sums import HOLDERS
 

@@ -3,9 +3,9 @@ import pytest
 
 from edgeopt.errors import ModelError
 from edgeopt.graph.analysis import Tensor
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.openvino_ir import analyze_ir
+from edgeopt.graph.analysis.records import Given
 
 
 @pytest.fixture(scope="module")

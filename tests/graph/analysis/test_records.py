@@ -1,11 +1,4 @@
-from edgeopt.graph.analysis.records import (
-    LARGEST,
-    NodeRow,
-    Tensor,
-    WeightRow,
-    largest,
-    unknown_shapes,
-)
+from edgeopt.graph.analysis.records import LARGEST, NodeRow, Tensor, WeightRow, largest, unknown_shapes
 
 
 def node(operator, domain="", weights_bytes=0, shape=(1,)):

@@ -2,8 +2,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
+from edgeopt.graph.analysis.records import Given
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
 from edgeopt.hw.probe import probe
 

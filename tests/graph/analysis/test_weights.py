@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.graph.analysis import weights as module
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
+from edgeopt.graph.analysis.records import Given
 from edgeopt.graph.analysis.weights import content
 
 TEXT = "g (float[64, 64] x) => (float[64, 64] y) { m = MatMul(x, a)  n = MatMul(m, b)  y = MatMul(n, c) }"
