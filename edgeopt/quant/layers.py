@@ -161,7 +161,7 @@ def _article(word: str) -> str:
 
 
 def _multiply_adds(model: "ir.Model", shapes: dict[str, tuple[int, ...]]) -> "dict[ir.Node, int | None]":
-    from edgeopt.graph.analysis.concrete import open_dimensions
+    from edgeopt.graph.analysis.dimensions import open_dimensions
     from edgeopt.graph.analysis.onnx import sizes_of, walk
     from edgeopt.graph.analysis.records import Given
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.analysis.categories import HEAVY
-from edgeopt.graph.analysis.concrete import Open, claims, concrete, open_dimensions
 from edgeopt.graph.analysis.cost.call import ONLY_SHAPES
-from edgeopt.graph.analysis.dimensions import dimensions
+from edgeopt.graph.analysis.dimensions import Open, claims, concrete, dimensions, open_dimensions
 from edgeopt.graph.analysis.liveness import peak_bytes
 from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.analysis.records import Analysis, FileRow, Given, NodeRow, WeightRow, largest, unknown_shapes

@@ -9,7 +9,7 @@ import pytest
 
 from edgeopt.backends.onnxruntime.real_shapes import real_shapes
 from edgeopt.data.demo import DATA, MODEL
-from edgeopt.graph.analysis.concrete import open_dimensions
+from edgeopt.graph.analysis.dimensions import open_dimensions
 from edgeopt.graph.analysis.onnx import analyze_onnx, sizes_of
 from edgeopt.graph.analysis.records import Given
 from edgeopt.graph.model import load
