@@ -12,6 +12,7 @@ from edgeopt.graph.analysis.dimensions import Open, claims, concrete, dimensions
 from edgeopt.graph.analysis.liveness import peak_bytes
 from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.analysis.records import Analysis, FileRow, Given, NodeRow, WeightRow, largest, unknown_shapes
+from edgeopt.graph.analysis.roofline import timed
 from edgeopt.graph.analysis.sums import category_rows, operator_rows, work
 from edgeopt.graph.analysis.tensors import (
     OWN_DOMAINS,
@@ -22,7 +23,6 @@ from edgeopt.graph.analysis.tensors import (
     size_bytes,
     tensor_row,
 )
-from edgeopt.graph.analysis.timing import timed
 from edgeopt.graph.analysis.weigh import Weight, weigh
 from edgeopt.graph.analysis.weights import Content, Looked, look
 from edgeopt.graph.model import Model, load

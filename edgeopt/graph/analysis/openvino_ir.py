@@ -20,8 +20,8 @@ from edgeopt.graph.analysis.records import (
     largest,
     unknown_shapes,
 )
+from edgeopt.graph.analysis.roofline import timed
 from edgeopt.graph.analysis.sums import HOLDERS, category_rows, operator_rows, work
-from edgeopt.graph.analysis.timing import timed
 from edgeopt.graph.model import digest_of
 
 _SAME = (
