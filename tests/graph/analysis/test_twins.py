@@ -2,7 +2,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.graph.analysis.twins import twins
+from edgeopt.graph.analysis.weights import twins
 from edgeopt.graph.model import load
 
 TEXT = "g (float[64, 64] x) => (float[64, 64] y) { m = MatMul(x, a)  n = MatMul(m, b)  y = MatMul(n, c) }"
