@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgeopt.graph.analysis.liveness import peak_bytes
+from edgeopt.graph.analysis.onnx import peak_bytes
 
 
 def sizes(graph):
