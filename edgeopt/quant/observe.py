@@ -190,8 +190,8 @@ def _seen(name: str, tally: _Gathered) -> Seen:
 
 def _wanted(model: "ir.Model", samples: Samples, tensors: Sequence[str]) -> "dict[str, ir.Value]":
     """The tensors in the model's order, with the shapes that they have for these samples."""
+    from edgeopt.graph.copies import values_by_name
     from edgeopt.graph.shapes import infer_shapes
-    from edgeopt.graph.watching import values_by_name
 
     told = model.clone()
     infer_shapes(told, {name: tuple(shape) for name, shape in samples.shapes().items()})

@@ -29,8 +29,8 @@ def watched(model: "ir.Model", names: Sequence[str]) -> Iterator[Run | None]:
         yield None
         return
     from edgeopt.backends import backend_named
+    from edgeopt.graph.copies import with_outputs
     from edgeopt.graph.files.saving import save
-    from edgeopt.graph.watching import with_outputs
 
     with tempfile.TemporaryDirectory(prefix="edgeopt-") as folder:
         path = Path(folder) / "watched.onnx"

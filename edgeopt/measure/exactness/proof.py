@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgeopt.backends.full_precision import in_full_precision
 from edgeopt.data.regimes import Case, cases
 from edgeopt.errors import DiskFullError, EdgeoptError, ModelError, VerificationError
-from edgeopt.graph.watching import with_float_outputs
+from edgeopt.graph.copies import with_float_outputs
 from edgeopt.measure.exactness.cases import (
     Answered,
     LeftOut,
