@@ -267,7 +267,7 @@ class SourceCheck:
     def _seen(self, model_ir: "ir.Model") -> Seen:
         """Saves the model, runs it, compares; the same bytes run once."""
         from edgeopt.graph.accuracy import compare_outputs
-        from edgeopt.graph.turned import as_model_takes, as_source_gives
+        from edgeopt.graph.structure import as_model_takes, as_source_gives
 
         path = saved(Path(self.folder.name), model_ir, plain=self.plain)
         if not self.seen or self.seen[0].path != path:

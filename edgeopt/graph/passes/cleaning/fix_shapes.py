@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult
 from edgeopt.graph.shapes import infer_shapes
-from edgeopt.graph.turned import turned
+from edgeopt.graph.structure import turned
 from edgeopt.nearest import near
 
 if TYPE_CHECKING:
