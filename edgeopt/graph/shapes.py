@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files.stripped import inferable, skeleton
+from edgeopt.graph.inference import correct_a_pool, leave_out_empty_axes, put_in_numbers, rounds_up
 from edgeopt.graph.nodes import inner_graphs, is_op
-from edgeopt.graph.numbers import put_in_numbers
-from edgeopt.graph.pool_sizes import correct_a_pool, rounds_up
-from edgeopt.graph.squeezed import leave_out_empty_axes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

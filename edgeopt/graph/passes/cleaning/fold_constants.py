@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgeopt import units
+from edgeopt.graph.inference import squeezes_by_no_axes
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
@@ -22,7 +23,6 @@ from edgeopt.graph.passes.base import (
 )
 from edgeopt.graph.passes.knowledge.linear import spreads_weights
 from edgeopt.graph.passes.knowledge.names import name_apart
-from edgeopt.graph.squeezed import squeezes_by_no_axes
 
 if TYPE_CHECKING:
     import numpy as np

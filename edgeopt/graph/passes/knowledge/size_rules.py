@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from edgeopt.graph.inference import squeezes_by_no_axes
 from edgeopt.graph.passes.base import constant, is_op
 from edgeopt.graph.passes.knowledge import sizes
 from edgeopt.graph.passes.knowledge.sizes import Elements, Size, shape_of
-from edgeopt.graph.squeezed import squeezes_by_no_axes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -1,15 +1,23 @@
-"""Small whole numbers that follow from shapes and constants: what exporters compute shapes with.
+"""Sizes that onnx's own shape inference misses or gets wrong: computed numbers, rounded-up pools, empty axes.
 
-onnx's own data propagation stops at many of these operators, and all that is shaped by them stays open then.
+- Exporters compute shapes with small whole numbers; onnx's data propagation stops at many of these operators, and all
+  that is shaped by them stays open then.
+- No window of a pool that rounds up may begin behind the input. Where onnx counts such a window, the copy for
+  inference has a pool that rounds down, with the padding that gives the runtimes' size. See docs/upstream.md.
+- A Squeeze whose list of axes is empty drops every dimension of 1 in runtimes, and none in onnx's own tools.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from edgeopt.graph.nodes import constant, is_op
 
 if TYPE_CHECKING:
     import numpy as np
+    import onnx_ir as ir
     from numpy.typing import NDArray
+
 
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and ValueInfoProto.
 Proto = Any
@@ -149,3 +157,114 @@ def _is_whole_and_small(info: Proto) -> bool:
     """Numbers that may become a shape; results of unknown size are not tried, they could be huge."""
     kind = info.type.tensor_type
     return kind.elem_type in WHOLE and _is_static(info) and _is_small(d.dim_value for d in kind.shape.dim)
+
+
+POOLS = ("MaxPool", "AveragePool", "LpPool")
+
+
+def correct_a_pool(proto: Proto, found: Proto) -> bool:
+    """Changes the first pool that has a wrong size in `found`, `proto` with shapes; whether there is one.
+
+    The shapes after it have to be inferred again.
+    """
+    return any(_correct(node, sizes) for node, sizes in _pools(proto.graph, found.graph, {}))
+
+
+def rounds_up(proto: Proto) -> bool:
+    """Whether there is a pool that does; most models have none."""
+    return any(True for _ in _pools(proto.graph, proto.graph, {}))
+
+
+def _pools(graph: Proto, found: Proto, outer: Mapping[str, Proto]) -> Iterator[tuple[Proto, Mapping[str, Proto]]]:
+    """The pools that round up, in subgraphs too, with what is known of values there."""
+    sizes = {**outer, **{info.name: info for info in (*found.value_info, *found.input, *found.output)}}
+    for node, twin in zip(graph.node, found.node, strict=False):
+        if node.op_type in POOLS and not node.domain and _integer(node, "ceil_mode"):
+            yield node, sizes
+        inner = {attribute.name: attribute.g for attribute in twin.attribute if attribute.HasField("g")}
+        for attribute in node.attribute:
+            if attribute.HasField("g") and attribute.name in inner:
+                yield from _pools(attribute.g, inner[attribute.name], sizes)
+
+
+def _correct(node: Proto, infos: Mapping[str, Proto]) -> bool:
+    """Lets the pool round down to the size that it has, where inference gives it another."""
+    source, result = (_sides(infos.get(name)) for name in (node.input[0], node.output[0]))
+    kernel = _integers(node, "kernel_shape")
+    axes = len(kernel)
+    if len(source) != axes or len(result) != axes or _text(node, "auto_pad") not in {"", "NOTSET"}:
+        return False
+    pads = _integers(node, "pads") or [0] * (2 * axes)
+    strides, dilations = _integers(node, "strides") or [1] * axes, _integers(node, "dilations") or [1] * axes
+    right = [
+        None if size is None else size_of(size, (pads[k], pads[axes + k]), kernel[k], strides[k], dilations[k])
+        for k, size in enumerate(source)
+    ]
+    if all(a is None or b is None or a == b for a, b in zip(right, result, strict=True)):
+        return False
+    for k, (size, wanted) in enumerate(zip(source, right, strict=True)):
+        if size is not None and wanted is not None:
+            reach = dilations[k] * (kernel[k] - 1) + 1
+            pads[axes + k] = max(0, (wanted - 1) * strides[k] + reach - size - pads[k])
+    kept = [one for one in node.attribute if one.name not in {"ceil_mode", "pads"}]
+    import onnx
+
+    del node.attribute[:]
+    node.attribute.extend([*kept, onnx.helper.make_attribute("pads", pads)])
+    return True
+
+
+def size_of(size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int) -> int:
+    """What a pool that rounds up makes of a side; each window begins within the input or the padding before."""
+    reach = dilation * (kernel - 1) + 1
+    windows = -(-(size + sum(pads) - reach) // stride) + 1
+    return windows - 1 if (windows - 1) * stride >= size + pads[0] else windows
+
+
+def _sides(info: Proto | None) -> list[int | None]:
+    """The sizes behind batch and channels; nothing where not even their number is known."""
+    if info is None or not info.type.tensor_type.HasField("shape"):
+        return []
+    return [d.dim_value if d.HasField("dim_value") else None for d in info.type.tensor_type.shape.dim[2:]]
+
+
+def _integer(node: Proto, name: str) -> int:
+    return next((int(one.i) for one in node.attribute if one.name == name), 0)
+
+
+def _integers(node: Proto, name: str) -> list[int]:
+    return next((list(one.ints) for one in node.attribute if one.name == name), [])
+
+
+def _text(node: Proto, name: str) -> str:
+    return next((one.s.decode() for one in node.attribute if one.name == name), "")
+
+
+def squeezes_by_no_axes(node: "ir.Node") -> bool:
+    """Whether a Squeeze names no axes, in a list that is there, or that is known only at run time."""
+    if not is_op(node, "Squeeze"):
+        return False
+    if "axes" in node.attributes:
+        return not node.attributes["axes"].as_ints()
+    if len(node.inputs) < 2 or node.inputs[1] is None:
+        return False
+    axes = constant(node.inputs[1])
+    return axes is not None and not axes.size
+
+
+def leave_out_empty_axes(graph: Proto) -> None:
+    """Lets shape inference see such a Squeeze as runtimes compute it, in subgraphs too."""
+    empty = {weight.name for weight in graph.initializer if 0 in weight.dims}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            values = [a for a in node.attribute if a.name == "value" and 0 in a.t.dims]
+            lists = [a for a in node.attribute if a.name == "value_ints" and not a.ints]
+            empty.update(node.output if values or lists else ())
+        if node.op_type == "Squeeze" and not node.domain:
+            if len(node.input) > 1 and node.input[1] in empty:
+                del node.input[1:]
+            for attribute in [a for a in node.attribute if a.name == "axes" and not a.ints]:
+                node.attribute.remove(attribute)
+        for attribute in node.attribute:
+            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                leave_out_empty_axes(inner)
