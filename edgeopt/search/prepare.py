@@ -19,7 +19,7 @@ from edgeopt.data.split import Split, split
 from edgeopt.errors import MissingError, ModelError, Named
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.graph.weak_samples import Usual, usual_power
+from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.hw.device import Unavailable
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned

@@ -1,7 +1,7 @@
 import numpy as np
 
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.graph.weak_samples import tail_of, usual_power, weak_samples
+from edgeopt.graph.levels import tail_of, usual_power, weak_samples
 
 NOISE = np.random.default_rng(0).normal(size=(4, 100))
 

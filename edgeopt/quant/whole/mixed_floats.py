@@ -13,7 +13,7 @@ from edgeopt.data.judging.goals import TAIL_DB
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.ledger import Change, LedgerEntry
-from edgeopt.graph.weak_samples import tail_of
+from edgeopt.graph.levels import tail_of
 
 if TYPE_CHECKING:
     from openvino import CompiledModel, Model, Node

@@ -16,7 +16,7 @@ from edgeopt.data.judging.judged import Judged
 from edgeopt.data.samples import Samples
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
-from edgeopt.graph.weak_samples import weak_samples
+from edgeopt.graph.levels import weak_samples
 from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.instruments.energy import EnergyMeter

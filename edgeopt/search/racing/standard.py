@@ -9,7 +9,7 @@ from edgeopt.data.judging.judged import Judged
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import Split
-from edgeopt.graph.weak_samples import Usual
+from edgeopt.graph.levels import Usual
 
 Answers = Sequence[dict[str, Array]]
 """One dict a sample."""
