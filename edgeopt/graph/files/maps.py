@@ -4,12 +4,9 @@ They go through onnx-ir as optional types with a mark, and become maps again whe
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edgeopt.graph.files.external import subgraphs
-
-if TYPE_CHECKING:
-    pass
+from edgeopt.graph.files.tensors import subgraphs
 
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto and TypeProto.
 Proto = Any

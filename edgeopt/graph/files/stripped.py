@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files import maps
-from edgeopt.graph.files.external import EXTERNAL, subgraphs, tensors
+from edgeopt.graph.files.tensors import EXTERNAL, subgraphs, tensors
 
 if TYPE_CHECKING:
     import onnx_ir as ir

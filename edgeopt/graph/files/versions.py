@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from edgeopt.errors import ModelError
-from edgeopt.graph.files.external import subgraphs
+from edgeopt.graph.files.tensors import subgraphs
 
 # protobuf classes carry no types; these are onnx's ModelProto and NodeProto.
 Proto = Any
