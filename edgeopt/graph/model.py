@@ -12,9 +12,9 @@ from edgeopt.graph.files import maps, sniff
 from edgeopt.graph.files.onnx_ir import import_onnx_ir
 from edgeopt.graph.files.order import disorder, function_cycle, function_disorder, sort
 from edgeopt.graph.files.saving import save
+from edgeopt.graph.files.sniff import check_versions, import_domains
 from edgeopt.graph.files.stripped import checkable, skeleton, without_big_tensors
 from edgeopt.graph.files.tensors import Proto, external_files, make_dense, tensor_fault
-from edgeopt.graph.files.versions import check_versions, import_domains
 from edgeopt.graph.shapes import fill_outputs
 from edgeopt.graph.structure import unsound
 
