@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import MissingExtraError, ModelError, no_outputs, said_by
-from edgeopt.graph.files import maps, sniff
+from edgeopt.graph.files import sniff, stripped
 from edgeopt.graph.files.order import disorder, function_cycle, function_disorder, sort
 from edgeopt.graph.files.saving import save
 from edgeopt.graph.files.sniff import check_versions, import_domains
@@ -106,7 +106,7 @@ def _load(path: Path, onnx: ModuleType) -> Model:
     repairs = _repair(proto, path)
     if said := unsound(checkable(without_big_tensors(proto))):
         raise _invalid(path, said)
-    maps.hide(proto)
+    stripped.hide_maps(proto)
     graph = ir.from_proto(proto)
     ir.external_data.set_base_dir(graph.graph, str(path.parent.resolve()))
     _read_small_tensors(graph)

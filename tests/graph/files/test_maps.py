@@ -1,6 +1,6 @@
 import onnx
 
-from edgeopt.graph.files.maps import MARK
+from edgeopt.graph.files.stripped import MARK
 from edgeopt.graph.model import load, save
 from edgeopt.graph.structure import fault, signature
 
