@@ -12,8 +12,7 @@
 
 from functools import cache
 
-from edgeopt.graph.passes.base import Pass, PassContext, PassResult
-from edgeopt.graph.passes.places import passes_at
+from edgeopt.graph.passes.base import Pass, PassContext, PassResult, passes_at
 
 # The folder of each, and its name, which is that of its file.
 ORDER = (

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from edgeopt.graph import passes
-from edgeopt.graph.passes.places import passes_at
+from edgeopt.graph.passes.base import passes_at
 
 
 def test_passes_come_in_the_order_of_their_places():

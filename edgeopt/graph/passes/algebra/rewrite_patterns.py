@@ -10,16 +10,7 @@ Left out because other passes do the same with reasons: batch normalization, ide
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.graph.passes.base import (
-    Notes,
-    Pass,
-    PassContext,
-    PassResult,
-    adopt_orphans,
-    label,
-    nodes_of,
-    quiet,
-)
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, adopt_orphans, label, nodes_of, quiet
 from edgeopt.graph.passes.knowledge import guarded_rules as guarded
 from edgeopt.graph.passes.knowledge.limit_rules import limit_rules
 from edgeopt.graph.passes.knowledge.listening import SAYS_NOTHING, WhyNot
