@@ -10,11 +10,17 @@ is 0 for x = 1e-12. Integers are left alone: their arithmetic wraps around, and 
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.knowledge.affine import Chain, ScaleAndShift, chained, step_of, widens
+from edgeopt.graph.passes.knowledge.arithmetic import (
+    SIGN,
+    Chain,
+    ScaleAndShift,
+    chained,
+    step_of,
+    tells_zeros_apart,
+    widens,
+)
 from edgeopt.graph.passes.knowledge.linear import fits, new_weight, rounds_away
 from edgeopt.graph.passes.knowledge.names import separate_names
-from edgeopt.graph.passes.knowledge.neutral import SIGN
-from edgeopt.graph.passes.knowledge.zero_signs import tells_zeros_apart
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op, label
+from edgeopt.graph.passes.knowledge.arithmetic import never_negative_zero
 from edgeopt.graph.passes.knowledge.forms import Form, inner, maker, rewrite, take_place
 from edgeopt.graph.passes.knowledge.linear import EPSILON, FLOATS, integer, new_weight, pads
 from edgeopt.graph.passes.knowledge.matching import operands, rank, scalar
-from edgeopt.graph.passes.knowledge.zero_signs import never_negative_zero
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -22,7 +22,7 @@ from edgeopt.graph.passes.base import (
     plural,
     replace_value,
 )
-from edgeopt.graph.passes.knowledge.affine import ScaleAndShift, lost, step_of
+from edgeopt.graph.passes.knowledge.arithmetic import ScaleAndShift, lost, step_of
 from edgeopt.graph.passes.knowledge.linear import (
     LINEAR,
     Affine,

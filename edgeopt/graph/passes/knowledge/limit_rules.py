@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.graph.passes.base import constant, is_op
-from edgeopt.graph.passes.knowledge.affine import widens
+from edgeopt.graph.passes.knowledge.arithmetic import widens
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import constant, is_op
-from edgeopt.graph.passes.knowledge.neutral import arithmetic
+from edgeopt.graph.passes.knowledge.arithmetic import arithmetic
 from edgeopt.graph.passes.knowledge.sizes import dimension, shape_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from edgeopt.graph.passes.cleaning.identities import PASS
-from edgeopt.graph.passes.knowledge.neutral import SIGN
+from edgeopt.graph.passes.knowledge.arithmetic import SIGN
 
 QUIET = np.float32([[0, -0.0, 1e-12], [-1e-12, 1e-40, 3]])
 TINIEST = np.float32(1e-45)
