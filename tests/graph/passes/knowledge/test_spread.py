@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.graph.passes.knowledge.spread import expanded_before, gathered, spread_out
+from edgeopt.graph.passes.knowledge.linear import expanded_before, gathered, spread_out
 
 
 @pytest.fixture
