@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import constant
-from edgeopt.graph.passes.knowledge.constant_nodes import constant_before
+from edgeopt.graph.passes.knowledge.names import constant_before
 
 if TYPE_CHECKING:
     import onnx_ir as ir
