@@ -21,11 +21,11 @@ from edgeopt.graph.passes.knowledge.heads import (
     Packed,
     keeps_rows,
     permutation,
+    repeated_heads,
     split_heads,
     target_shape,
 )
 from edgeopt.graph.passes.knowledge.matching import Found, fuse, operands, producer, rank, scalar, tensor_like
-from edgeopt.graph.passes.knowledge.repeated_heads import repeated_heads
 
 if TYPE_CHECKING:
     import onnx_ir as ir
