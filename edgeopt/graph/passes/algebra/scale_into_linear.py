@@ -23,6 +23,7 @@ from edgeopt.graph.passes.base import (
     replace_value,
 )
 from edgeopt.graph.passes.knowledge.arithmetic import ScaleAndShift, lost, step_of
+from edgeopt.graph.passes.knowledge.forms import spelled_out
 from edgeopt.graph.passes.knowledge.linear import (
     LINEAR,
     Affine,
@@ -38,7 +39,6 @@ from edgeopt.graph.passes.knowledge.linear import (
     why_not_weights,
 )
 from edgeopt.graph.passes.knowledge.names import separate_names
-from edgeopt.graph.passes.knowledge.whole import spelled_out
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -4,12 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.base import Notes, PassContext, PassResult, is_op, label
+from edgeopt.graph.passes.base import Notes, PassContext, PassResult, is_op, label, nodes_of
+from edgeopt.graph.passes.fusion.gelu import find_gelu
+from edgeopt.graph.passes.fusion.layer_normalization import find_layer_normalization
+from edgeopt.graph.passes.fusion.rms_normalization import find_rms_normalization
 from edgeopt.graph.passes.knowledge.matching import homes
-from edgeopt.graph.passes.knowledge.whole import spelled_out
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
 
 EVERYWHERE = ("onnxruntime", "openvino")
 
@@ -73,3 +76,21 @@ def take_place(graph: "ir.Graph", old: "ir.Node", new: "ir.Node") -> None:
     was.replace_all_uses_with(now, replace_graph_outputs=True)
     graph.remove(old, safe=True)
     was.name, now.name = f"{name}__replaced", name
+
+
+FINDERS = (
+    ("GELU", find_gelu),
+    ("layer normalization", find_layer_normalization),
+    ("RMS normalization", find_rms_normalization),
+)
+
+
+def spelled_out(model: "ir.Model") -> "dict[ir.Node, str]":
+    """The nodes of every operator that is spelled out, with what that is."""
+    found: dict[ir.Node, str] = {}
+    for node in nodes_of(model):
+        for name, find in FINDERS:
+            match = find(node)
+            if match is not None and match.reason is None:
+                found.update(dict.fromkeys(match.nodes, name))
+    return found

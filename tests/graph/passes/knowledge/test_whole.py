@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.graph.passes.algebra import scale_into_linear
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.knowledge.whole import spelled_out
+from edgeopt.graph.passes.knowledge.forms import spelled_out
 from edgeopt.graph.structure import infer_shapes
 from tests.families import transformers
 
