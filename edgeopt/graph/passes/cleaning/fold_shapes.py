@@ -12,8 +12,7 @@ enters is known, so is the result. Where one is open, much of the arithmetic sti
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label, plural
-from edgeopt.graph.passes.knowledge.size_rules import RULES, follow, sizes_of
-from edgeopt.graph.passes.knowledge.sizes import Elements, Size, shape_of
+from edgeopt.graph.passes.knowledge.sizes import RULES, Elements, Size, follow, shape_of, sizes_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
