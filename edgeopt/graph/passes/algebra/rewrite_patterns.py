@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, adopt_orphans, label, nodes_of, quiet
 from edgeopt.graph.passes.knowledge import guarded_rules as guarded
-from edgeopt.graph.passes.knowledge.limit_rules import limit_rules
+from edgeopt.graph.passes.knowledge.guarded_rules import limit_rules
 from edgeopt.graph.passes.knowledge.listening import SAYS_NOTHING, WhyNot
 from edgeopt.graph.passes.knowledge.merge_rules import merge_rules
 
