@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.errors import InputError, MissingExtraError
+from edgeopt.graph.passes.algebra.rewrite_patterns import SAYS_NOTHING, WhyNot
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, adopt_orphans, label, nodes_of, quiet
-from edgeopt.graph.passes.knowledge.listening import SAYS_NOTHING, WhyNot
 
 if TYPE_CHECKING:
     import onnx_ir as ir
