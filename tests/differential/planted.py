@@ -9,9 +9,9 @@ import pytest
 
 from edgeopt.graph.passes.algebra import operator_forms, scale_into_linear
 from edgeopt.graph.passes.base import is_op
-from edgeopt.graph.passes.cleaning import control_flow, deduplicate_weights, equal_subexpressions
+from edgeopt.graph.passes.cleaning import control_flow, deduplicate_weights, equal_subexpressions, identities
 from edgeopt.graph.passes.fusion import layer_normalization, pad_into_pool, rms_normalization, softmax
-from edgeopt.graph.passes.knowledge import agnostic, linear, without_effect
+from edgeopt.graph.passes.knowledge import agnostic, linear
 from edgeopt.graph.passes.layout import transposes
 
 Patch = pytest.MonkeyPatch
@@ -99,7 +99,7 @@ def _other_axis(patch: Patch) -> None:
 
 
 def _fewer_bits(patch: Patch) -> None:
-    patch.setitem(without_effect.HOLDS, "FLOAT", ("DOUBLE", "FLOAT16", "INT64", "INT32"))
+    patch.setitem(identities.HOLDS, "FLOAT", ("DOUBLE", "FLOAT16", "INT64", "INT32"))
 
 
 def _other_branch(patch: Patch) -> None:
@@ -126,7 +126,7 @@ def _any_order(patch: Patch) -> None:
         same = first is not None and is_op(first, "Split") and set(first.outputs) == set(node.inputs)
         return first.inputs[0] if same else None
 
-    patch.setitem(without_effect.PASSES_ON, "Concat", joined)
+    patch.setitem(identities.PASSES_ON, "Concat", joined)
 
 
 def _no_attributes(patch: Patch) -> None:

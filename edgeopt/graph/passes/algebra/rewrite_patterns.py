@@ -24,9 +24,9 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
+from edgeopt.graph.passes.cleaning.identities import HOLDS
 from edgeopt.graph.passes.knowledge import guarded_rules as guarded
 from edgeopt.graph.passes.knowledge.guarded_rules import limit_rules
-from edgeopt.graph.passes.knowledge.without_effect import HOLDS
 
 if TYPE_CHECKING:
     import onnx_ir as ir
