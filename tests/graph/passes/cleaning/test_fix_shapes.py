@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.cleaning.fix_shapes import PASS
+from edgeopt.graph.passes.cleaning.common_form import FIX_SHAPES
 
 TEXT = "g (float[batch,n] x, float[batch,3] z) => (float[batch,m] y) { a = Relu(x)  y = Concat <axis = 1> (a, z) }"
 
 
 def fixed(model, **shapes):
-    return PASS.apply(model.ir, PassContext(shapes=shapes))
+    return FIX_SHAPES.apply(model.ir, PassContext(shapes=shapes))
 
 
 def shapes_of(values):
@@ -61,4 +61,4 @@ def test_shapes_that_do_not_fit_are_refused_and_nothing_is_changed(make_model, r
 
 
 def test_it_runs_only_on_request():
-    assert PASS.on_request
+    assert FIX_SHAPES.on_request

@@ -1,7 +1,7 @@
 import numpy as np
 
 from edgeopt.graph.passes.base import nodes_of
-from edgeopt.graph.passes.cleaning.name_nodes import PASS
+from edgeopt.graph.passes.cleaning.common_form import NAME_NODES
 
 X = np.float32([1, -2])
 TEXT = """g (bool c, float[2] x) => (float[2] y) {
@@ -11,7 +11,7 @@ TEXT = """g (bool c, float[2] x) => (float[2] y) {
 
 
 def test_every_node_gets_a_name_of_its_own(make_model, apply_pass):
-    result = apply_pass(PASS, make_model(TEXT), x=X, c=np.array(True))
+    result = apply_pass(NAME_NODES, make_model(TEXT), x=X, c=np.array(True))
     names = [node.name for node in nodes_of(result.model)]
     assert len(set(names)) == len(names) == 6
     assert {"Relu_r", "Abs_s"} <= set(names)
@@ -22,7 +22,7 @@ def test_the_first_of_a_name_keeps_it(make_model, apply_pass):
     model = make_model("g (float[2] x) => (float[2] y) { r = Relu(x)  y = Neg(r) }")
     for node in model.ir.graph:
         node.name = "same"
-    result = apply_pass(PASS, model, x=X)
+    result = apply_pass(NAME_NODES, model, x=X)
     assert [node.name for node in result.model.graph] == ["same", "Neg_y"]
 
 
@@ -30,4 +30,4 @@ def test_names_that_tell_nodes_apart_stay(make_model, apply_pass):
     model = make_model("g (float[2] x) => (float[2] y) { r = Relu(x)  y = Neg(r) }")
     for number, node in enumerate(model.ir.graph):
         node.name = f"n{number}"
-    assert not apply_pass(PASS, model, x=X).applied
+    assert not apply_pass(NAME_NODES, model, x=X).applied
