@@ -9,7 +9,7 @@ import pytest
 
 from edgeopt.graph.passes.algebra import operator_forms, scale_into_linear
 from edgeopt.graph.passes.base import is_op
-from edgeopt.graph.passes.cleaning import control_flow, deduplicate_weights, equal_subexpressions, identities
+from edgeopt.graph.passes.cleaning import control_flow, equal_subexpressions, identities, unused
 from edgeopt.graph.passes.fusion import layer_normalization, pad_into_pool, rms_normalization, softmax
 from edgeopt.graph.passes.knowledge import agnostic, linear
 from edgeopt.graph.passes.layout import transposes
@@ -116,8 +116,8 @@ def _nearly_equal(patch: Patch) -> None:
     def digest(weight, _digests):
         return np.round(weight.const_value.numpy().astype(np.float64), 4).tobytes()
 
-    patch.setattr(deduplicate_weights, "_sketch", lambda tensor: (tensor.dtype, tuple(tensor.shape), b""))
-    patch.setattr(deduplicate_weights, "_digest", digest)
+    patch.setattr(unused, "_sketch", lambda tensor: (tensor.dtype, tuple(tensor.shape), b""))
+    patch.setattr(unused, "_digest", digest)
 
 
 def _any_order(patch: Patch) -> None:
