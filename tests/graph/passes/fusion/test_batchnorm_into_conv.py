@@ -3,14 +3,14 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.fusion.batchnorm_into_conv import PASS
+from edgeopt.graph.passes.fusion.batchnorm import INTO_CONV
 
 NORM = "y = BatchNormalization <epsilon = 0.01> (c, scale, shift, mean, variance)"
 CONV = f"g (float[1,3,8,8] x) => (float[1,4,6,6] y) {{ c = Conv(x, w) {NORM} }}"
 
 
 def test_a_conv_takes_the_normalization_in(make_model, apply_pass, kinds, image, conv_and_norm):
-    result = apply_pass(PASS, make_model(CONV, **conv_and_norm), 1e-5, x=image)
+    result = apply_pass(INTO_CONV, make_model(CONV, **conv_and_norm), 1e-5, x=image)
     assert kinds(result.model) == ["Conv"]
     assert [o.name for o in result.model.graph.outputs] == ["y"]
     assert "folded 1 batch normalization" in result.applied[0].what
@@ -18,7 +18,7 @@ def test_a_conv_takes_the_normalization_in(make_model, apply_pass, kinds, image,
 
 def test_a_bias_is_taken_in_too(make_model, apply_pass, kinds, image, conv_and_norm):
     model = make_model(CONV.replace("w)", "w, b)"), b=np.float32([1, 2, 3, 4]), **conv_and_norm)
-    assert kinds(apply_pass(PASS, model, 1e-5, x=image).model) == ["Conv"]
+    assert kinds(apply_pass(INTO_CONV, model, 1e-5, x=image).model) == ["Conv"]
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -29,7 +29,7 @@ def test_a_transposed_conv_in_groups(make_model, kinds, conv_and_norm, groups):
     text = f"""g (float[1,6,4,4] x) => (float[1,4,6,6] y) {{
         c = ConvTranspose <group = {groups}> (x, w) {NORM} }}"""
     model = make_model(text, **weights).ir
-    folded = PASS.apply(model, PassContext()).model
+    folded = INTO_CONV.apply(model, PassContext()).model
     assert kinds(folded) == ["ConvTranspose"]
     x = random.standard_normal((1, 6, 4, 4)).astype(np.float32)
     wanted, got = (
@@ -53,14 +53,14 @@ def test_a_gemm_with_its_own_factors(make_model, apply_pass, kinds, conv_and_nor
     text = f"""g (float[2,5] x) => (float[2,4] y) {{
         c = Gemm <transB = {transposed}, alpha = 0.5, beta = 2.0> (x, w, b) {NORM} }}"""
     x = random.standard_normal((2, 5)).astype(np.float32)
-    assert kinds(apply_pass(PASS, make_model(text, **weights), 1e-4, x=x).model) == ["Gemm"]
+    assert kinds(apply_pass(INTO_CONV, make_model(text, **weights), 1e-4, x=x).model) == ["Gemm"]
 
 
 def test_weights_that_a_node_fills_stay_small_in_the_file(make_model, apply_pass, kinds, image, conv_and_norm):
     del conv_and_norm["w"]
     text = CONV.replace("c = Conv", "w = ConstantOfShape <value = float {0.25}> (s) c = Conv")
     model = make_model(text, s=np.int64([4, 3, 3, 3]), **conv_and_norm)
-    result = apply_pass(PASS, model, 1e-5, x=image)
+    result = apply_pass(INTO_CONV, model, 1e-5, x=image)
     assert [kind for kind in kinds(result.model) if kind != "ConstantOfShape"] == ["Expand", "Conv"]
     numbers = {name: weight.const_value.size for name, weight in result.model.graph.initializers.items()}
     assert numbers["y_folded_weight_small"] == 4
@@ -69,7 +69,7 @@ def test_weights_that_a_node_fills_stay_small_in_the_file(make_model, apply_pass
 def test_what_is_spread_out_can_be_scaled_again(make_model, apply_pass, kinds, image, conv_and_norm):
     weights = dict(conv_and_norm, w=conv_and_norm["w"][:, :1, :1, :1], s=np.int64([1, 3, 3, 3]))
     text = CONV.replace("c = Conv(x, w)", "v = Expand(w, s) c = Conv(x, v)")
-    result = apply_pass(PASS, make_model(text, **weights), 1e-5, x=image)
+    result = apply_pass(INTO_CONV, make_model(text, **weights), 1e-5, x=image)
     assert kinds(result.model).count("BatchNormalization") == 0
     assert max(weight.const_value.size for weight in result.model.graph.initializers.values()) == 4
 
@@ -77,7 +77,7 @@ def test_what_is_spread_out_can_be_scaled_again(make_model, apply_pass, kinds, i
 def test_weights_that_two_convs_share_stay_as_they_are(make_model, apply_pass, kinds, image, conv_and_norm):
     text = f"""g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) {{
         c = Conv(x, w) {NORM} z = Conv(x, w) }}"""
-    result = apply_pass(PASS, make_model(text, **conv_and_norm), 1e-5, x=image)
+    result = apply_pass(INTO_CONV, make_model(text, **conv_and_norm), 1e-5, x=image)
     assert kinds(result.model) == ["Conv", "Conv"]
 
 
@@ -85,7 +85,7 @@ def test_inside_a_branch(make_model, apply_pass, kinds, image, conv_and_norm):
     text = f"""g (bool k, float[1,3,8,8] x) => (float[1,4,6,6] o) {{
         o = If (k) <then_branch = t () => (float[1,4,6,6] y) {{ c = Conv(x, w) {NORM} }},
                     else_branch = e () => (float[1,4,6,6] z) {{ z = Conv(x, w) }}> }}"""
-    result = apply_pass(PASS, make_model(text, **conv_and_norm), 1e-5, x=image, k=np.array(True))
+    result = apply_pass(INTO_CONV, make_model(text, **conv_and_norm), 1e-5, x=image, k=np.array(True))
     assert kinds(result.model).count("BatchNormalization") == 0
 
 
@@ -104,7 +104,7 @@ REFUSED = (
 @pytest.mark.parametrize(("text", "reason"), REFUSED)
 def test_says_why_it_does_not_fold(make_model, kinds, reasons, conv_and_norm, text, reason):
     weights = {name: array for name, array in conv_and_norm.items() if name in text}
-    result = PASS.apply(make_model(text, **weights).ir, PassContext())
+    result = INTO_CONV.apply(make_model(text, **weights).ir, PassContext())
     assert reason in reasons(result)
     assert "BatchNormalization 'y'" in result.refused[0].nodes
     assert "BatchNormalization" in kinds(result.model)
@@ -113,13 +113,13 @@ def test_says_why_it_does_not_fold(make_model, kinds, reasons, conv_and_norm, te
 @pytest.mark.parametrize(("epsilon", "variance"), [(0.0, 0.0), (0.01, -1.0)])
 def test_a_variance_that_gives_no_number_stays(make_model, reasons, conv_and_norm, epsilon, variance):
     weights = dict(conv_and_norm, variance=np.full(4, variance, np.float32))
-    result = PASS.apply(make_model(CONV.replace("0.01", str(epsilon)), **weights).ir, PassContext())
+    result = INTO_CONV.apply(make_model(CONV.replace("0.01", str(epsilon)), **weights).ir, PassContext())
     assert not result.applied
     assert "not finite" in reasons(result)
 
 
 def test_old_models_say_by_their_outputs_that_they_train(make_model, reasons, conv_and_norm):
     text = CONV.replace("y = B", "y, m, v, sm, sv = B")
-    result = PASS.apply(make_model(text, opset=9, **conv_and_norm).ir, PassContext())
+    result = INTO_CONV.apply(make_model(text, opset=9, **conv_and_norm).ir, PassContext())
     assert not result.applied
     assert "training mode" in reasons(result)
