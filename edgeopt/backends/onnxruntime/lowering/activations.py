@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op
-from edgeopt.graph.passes.fusion.gelu import find_gelu
+from edgeopt.graph.passes.fusion.activations import find_gelu
 from edgeopt.graph.passes.knowledge.matching import (
     Found,
     downstream,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, PassContext, PassResult, is_op, label, nodes_of
-from edgeopt.graph.passes.fusion.gelu import find_gelu
+from edgeopt.graph.passes.fusion.activations import find_gelu
 from edgeopt.graph.passes.fusion.layer_normalization import find_layer_normalization
 from edgeopt.graph.passes.fusion.rms_normalization import find_rms_normalization
 from edgeopt.graph.passes.knowledge.matching import homes

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.fusion.gelu import PASS
+from edgeopt.graph.passes.fusion.activations import GELU
 
 CONSTANTS = """
     root = Constant <value_float = 1.4142135> () inverse = Constant <value_float = 0.70710677> ()
@@ -32,7 +32,7 @@ def x():
 
 @pytest.mark.parametrize(("kind", "body"), [*(("none", b) for b in ERF), *(("tanh", b) for b in TANH)])
 def test_every_spelling_becomes_gelu(make_model, apply_pass, kinds, x, kind, body):
-    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, body), opset=20), 1e-6, x=x)
+    result = apply_pass(GELU, make_model(GRAPH.format(CONSTANTS, body), opset=20), 1e-6, x=x)
     assert set(kinds(result.model)) - {"Constant"} == {"Gelu"}
     fused = next(node for node in result.model.graph if node.op_type == "Gelu")
     assert fused.attributes["approximate"].as_string() == kind
@@ -42,7 +42,7 @@ def test_every_spelling_becomes_gelu(make_model, apply_pass, kinds, x, kind, bod
 def test_of_a_sum_of_products(make_model, apply_pass, kinds, x):
     body = "m = Mul(z, half) n = Mul(m, z) x = Add(n, z) " + ERF[0]
     text = GRAPH.format(CONSTANTS, body).replace("float[2,5] x", "float[2,5] z")
-    result = apply_pass(PASS, make_model(text, opset=20), 1e-6, z=x)
+    result = apply_pass(GELU, make_model(text, opset=20), 1e-6, z=x)
     assert kinds(result.model).count("Gelu") == 1
 
 
@@ -50,20 +50,20 @@ def test_inside_a_branch(make_model, apply_pass, kinds, x):
     text = f"""g (bool k, float[2,5] x) => (float[2,5] o) {{
         o = If (k) <then_branch = t () => (float[2,5] y) {{ {CONSTANTS} {ERF[0]} }},
                     else_branch = e () => (float[2,5] w) {{ w = Neg(x) }}> }}"""
-    result = apply_pass(PASS, make_model(text, opset=20), 1e-6, x=x, k=np.array(True))
+    result = apply_pass(GELU, make_model(text, opset=20), 1e-6, x=x, k=np.array(True))
     assert kinds(result.model).count("Gelu") == 1
     assert "Erf" not in kinds(result.model)
 
 
 def test_another_function_with_erf_is_no_gelu(make_model, kinds):
     body = ERF[0].replace("Add(e, one)", "Sub(e, one)")
-    result = PASS.apply(make_model(GRAPH.format(CONSTANTS, body), opset=20).ir, PassContext())
+    result = GELU.apply(make_model(GRAPH.format(CONSTANTS, body), opset=20).ir, PassContext())
     assert "Erf" in kinds(result.model)
     assert not result.refused
 
 
 def test_below_opset_20_it_says_what_raises_it(make_model, kinds, reasons):
-    result = PASS.apply(make_model(GRAPH.format(CONSTANTS, ERF[0])).ir, PassContext())
+    result = GELU.apply(make_model(GRAPH.format(CONSTANTS, ERF[0])).ir, PassContext())
     assert "Gelu needs opset 20; `--opset 20` raises it" in reasons(result)
     assert result.refused[0].nodes == ("Erf 'e'",)
     assert "Erf" in kinds(result.model)
@@ -74,7 +74,7 @@ def test_what_others_read_stays(make_model, kinds, reasons, reader, port):
     text = GRAPH.format(CONSTANTS, ERF[0] + " " + reader).replace(
         "float[2,5] y)", f"float[2,5] y, float[2,5] {port})"
     )
-    result = PASS.apply(make_model(text, opset=20).ir, PassContext())
+    result = GELU.apply(make_model(text, opset=20).ir, PassContext())
     assert "is used elsewhere too" in reasons(result)
     assert "Erf" in kinds(result.model)
 
@@ -82,7 +82,7 @@ def test_what_others_read_stays(make_model, kinds, reasons, reader, port):
 def test_a_constant_that_adds_dimensions_is_left_alone(make_model, kinds):
     body = ERF[0].replace("Mul(c, half)", "Mul(c, tall)")
     text = GRAPH.format(CONSTANTS, body).replace("float[2,5] y", "float[1,2,5] y")
-    result = PASS.apply(make_model(text, opset=20, tall=np.full((1, 1, 1), 0.5, np.float32)).ir, PassContext())
+    result = GELU.apply(make_model(text, opset=20, tall=np.full((1, 1, 1), 0.5, np.float32)).ir, PassContext())
     assert "Erf" in kinds(result.model)
 
 
@@ -103,7 +103,7 @@ def test_constants_with_few_digits_are_other_functions(make_model, kinds, body, 
     """1.4142 is not the root of 2: what the model computes with it is 5 digits of a GELU, and stays that."""
     for text, fused in ((other, False), (rounded, True)):
         model = make_model(GRAPH.format(CONSTANTS.replace(number, text), body), opset=20)
-        assert ("Gelu" in kinds(PASS.apply(model.ir, PassContext()).model)) is fused
+        assert ("Gelu" in kinds(GELU.apply(model.ir, PassContext()).model)) is fused
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64"])
@@ -116,4 +116,4 @@ def test_constants_of_other_types_are_rounded_as_those_are(make_model, kinds, ki
     for factor, fused in ((1, True), (1 + 20 * float(ml_dtypes.finfo(dtype).eps), False)):
         weights = {k: np.asarray(v * (factor if k == "root" else 1), dtype) for k, v in numbers.items()}
         model = make_model(text, opset=20, **weights)
-        assert ("Gelu" in kinds(PASS.apply(model.ir, PassContext()).model)) is fused
+        assert ("Gelu" in kinds(GELU.apply(model.ir, PassContext()).model)) is fused

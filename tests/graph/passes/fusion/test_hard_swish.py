@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.fusion.hard_swish import PASS
+from edgeopt.graph.passes.fusion.activations import HARD_SWISH
 
 X = np.linspace(-5, 5, 20, dtype=np.float32).reshape(4, 5)
 CONSTANTS = """
@@ -23,7 +23,7 @@ GRAPH = "g (float[4,5] x) => (float[4,5] y) {{ {} {} }}"
 
 @pytest.mark.parametrize("body", SPELLINGS)
 def test_every_spelling_becomes_hard_swish(make_model, apply_pass, kinds, body):
-    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, body)), 1e-6, x=X)
+    result = apply_pass(HARD_SWISH, make_model(GRAPH.format(CONSTANTS, body)), 1e-6, x=X)
     assert set(kinds(result.model)) - {"Constant"} == {"HardSwish"}
 
 
@@ -31,7 +31,7 @@ def test_inside_a_branch(make_model, apply_pass, kinds):
     text = f"""g (bool k, float[4,5] x) => (float[4,5] o) {{
         o = If (k) <then_branch = t () => (float[4,5] y) {{ {CONSTANTS} {SPELLINGS[0]} }},
                     else_branch = e () => (float[4,5] w) {{ w = Neg(x) }}> }}"""
-    result = apply_pass(PASS, make_model(text), 1e-6, x=X, k=np.array(True))
+    result = apply_pass(HARD_SWISH, make_model(text), 1e-6, x=X, k=np.array(True))
     assert "Clip" not in kinds(result.model)
 
 
@@ -45,13 +45,13 @@ def test_inside_a_branch(make_model, apply_pass, kinds):
     ],
 )
 def test_other_gates_are_left_alone(make_model, kinds, body):
-    result = PASS.apply(make_model(GRAPH.format(CONSTANTS, body)).ir, PassContext())
+    result = HARD_SWISH.apply(make_model(GRAPH.format(CONSTANTS, body)).ir, PassContext())
     assert "HardSwish" not in kinds(result.model)
 
 
 def test_a_gate_that_others_read_is_left_alone(make_model, kinds, reasons):
     text = GRAPH.format(CONSTANTS, SPELLINGS[0]).replace("float[4,5] y)", "float[4,5] y, float[4,5] c)")
-    result = PASS.apply(make_model(text).ir, PassContext())
+    result = HARD_SWISH.apply(make_model(text).ir, PassContext())
     assert "the result of Clip 'c' is used elsewhere too" in reasons(result)
     assert result.refused[0].nodes == ("Clip 'c'",)
 
@@ -62,5 +62,5 @@ def test_a_gate_that_others_read_is_left_alone(make_model, kinds, reasons):
 ])  # fmt: skip
 def test_a_sixth_with_four_digits_is_no_sixth(make_model, kinds, alpha, beta, fused):
     body = f"h = HardSigmoid <alpha = {alpha}, beta = {beta}> (x) y = Mul(x, h)"
-    result = PASS.apply(make_model(GRAPH.format("", body)).ir, PassContext())
+    result = HARD_SWISH.apply(make_model(GRAPH.format("", body)).ir, PassContext())
     assert ("HardSwish" in kinds(result.model)) is fused
