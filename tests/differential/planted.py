@@ -10,7 +10,7 @@ import pytest
 from edgeopt.graph.passes.algebra import operator_forms, scale_into_linear
 from edgeopt.graph.passes.base import is_op
 from edgeopt.graph.passes.cleaning import control_flow, equal_subexpressions, identities, unused
-from edgeopt.graph.passes.fusion import layer_normalization, pad_into_pool, rms_normalization, softmax
+from edgeopt.graph.passes.fusion import normalizations, pad_into_pool, softmax
 from edgeopt.graph.passes.knowledge import agnostic, linear
 from edgeopt.graph.passes.layout import transposes
 
@@ -23,7 +23,7 @@ class Bug(NamedTuple):
 
 
 def _no_epsilon(patch: Patch) -> None:
-    for module in (layer_normalization, rms_normalization):
+    for module in (normalizations, normalizations):
         found = module.normalized
         patch.setattr(module, "normalized", lambda node, found=found: _without_epsilon(found(node)))
 

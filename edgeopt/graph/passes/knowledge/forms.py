@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, PassContext, PassResult, is_op, label, nodes_of
 from edgeopt.graph.passes.fusion.activations import find_gelu
-from edgeopt.graph.passes.fusion.layer_normalization import find_layer_normalization
-from edgeopt.graph.passes.fusion.rms_normalization import find_rms_normalization
+from edgeopt.graph.passes.fusion.normalizations import find_layer_normalization, find_rms_normalization
 from edgeopt.graph.passes.knowledge.matching import homes
 
 if TYPE_CHECKING:

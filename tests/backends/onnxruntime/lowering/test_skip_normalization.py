@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.backends.onnxruntime.lowering.skip_normalization import PASS
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.fusion import layer_normalization
+from edgeopt.graph.passes.fusion import normalizations
 from edgeopt.graph.structure import infer_shapes
 from tests.families import transformers
 
@@ -18,7 +18,7 @@ def normalized():
             proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = batch
         model = ir.from_proto(proto)
         infer_shapes(model)
-        return layer_normalization.PASS.apply(model, PassContext()).model
+        return normalizations.LAYER_NORMALIZATION.apply(model, PassContext()).model
 
     return build
 

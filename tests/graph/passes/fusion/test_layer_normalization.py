@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.fusion.layer_normalization import PASS
+from edgeopt.graph.passes.fusion.normalizations import LAYER_NORMALIZATION
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.standard_normal((2, 3, 8)).astype(np.float32)
@@ -28,7 +28,9 @@ GRAPH = "g (float[2,3,8] x) => (float[2,3,8] y) {{ {} {} }}"
 
 @pytest.mark.parametrize("body", SPELLINGS)
 def test_every_spelling_becomes_one_operator(make_model, shaped, apply_pass, kinds, body):
-    result = apply_pass(PASS, shaped(make_model(GRAPH.format(CONSTANTS, body), **WEIGHTS)), 1e-5, x=X)
+    result = apply_pass(
+        LAYER_NORMALIZATION, shaped(make_model(GRAPH.format(CONSTANTS, body), **WEIGHTS)), 1e-5, x=X
+    )
     assert set(kinds(result.model)) - {"Constant"} == {"LayerNormalization"}
 
 
@@ -36,21 +38,23 @@ def test_every_spelling_becomes_one_operator(make_model, shaped, apply_pass, kin
 def test_without_shift_or_scale(make_model, apply_pass, kinds, end):
     body = SPELLINGS[0].replace(AFFINE, end or "y = Identity(n)")
     weights = {"gamma": WEIGHTS["gamma"]} if end else {}
-    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, body), **weights), 1e-5, x=X)
+    result = apply_pass(LAYER_NORMALIZATION, make_model(GRAPH.format(CONSTANTS, body), **weights), 1e-5, x=X)
     assert set(kinds(result.model)) - {"Constant", "Identity"} == {"LayerNormalization"}
 
 
 def test_over_two_dimensions(make_model, apply_pass, kinds):
     body = SPELLINGS[0].replace("[-1]", "[-2, -1]")
     weights = {name: RANDOM.standard_normal((3, 8)).astype(np.float32) for name in ("gamma", "beta")}
-    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, body), **weights), 1e-5, x=X)
+    result = apply_pass(LAYER_NORMALIZATION, make_model(GRAPH.format(CONSTANTS, body), **weights), 1e-5, x=X)
     fused = next(node for node in result.model.graph if node.op_type == "LayerNormalization")
     assert fused.attributes["axis"].as_int() == -2
 
 
 def test_a_scale_that_does_not_fit_stays_behind_it(make_model, apply_pass, kinds):
     weights = dict(WEIGHTS, gamma=RANDOM.standard_normal((3, 8)).astype(np.float32))
-    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, SPELLINGS[0]), **weights), 1e-5, x=X)
+    result = apply_pass(
+        LAYER_NORMALIZATION, make_model(GRAPH.format(CONSTANTS, SPELLINGS[0]), **weights), 1e-5, x=X
+    )
     assert [kind for kind in kinds(result.model) if kind != "Constant"] == ["LayerNormalization", "Mul", "Add"]
 
 
@@ -58,13 +62,13 @@ def test_inside_a_branch(make_model, apply_pass, kinds):
     text = f"""g (bool k, float[2,3,8] x) => (float[2,3,8] o) {{
         o = If (k) <then_branch = t () => (float[2,3,8] y) {{ {CONSTANTS} {SPELLINGS[0]} }},
                     else_branch = e () => (float[2,3,8] q) {{ q = Neg(x) }}> }}"""
-    result = apply_pass(PASS, make_model(text, **WEIGHTS), 1e-5, x=X, k=np.array(True))
+    result = apply_pass(LAYER_NORMALIZATION, make_model(text, **WEIGHTS), 1e-5, x=X, k=np.array(True))
     assert "ReduceMean" not in kinds(result.model)
 
 
 def test_means_over_other_dimensions_are_left_alone(make_model, kinds):
     body = SPELLINGS[0].replace("[-1]", "[1]")
-    result = PASS.apply(make_model(GRAPH.format(CONSTANTS, body), **WEIGHTS).ir, PassContext())
+    result = LAYER_NORMALIZATION.apply(make_model(GRAPH.format(CONSTANTS, body), **WEIGHTS).ir, PassContext())
     assert "LayerNormalization" not in kinds(result.model)
 
 
@@ -84,7 +88,7 @@ def test_says_why_it_does_not_fuse(make_model, kinds, reasons, graph, body, reas
     double = {"two": np.float64(2.0), "eps": np.float64(1e-5)}
     weights = double if "double" in graph else WEIGHTS if "gamma" in body else {}
     constants = "" if "double" in graph else CONSTANTS
-    result = PASS.apply(make_model(graph.format(constants, body), **weights).ir, PassContext())
+    result = LAYER_NORMALIZATION.apply(make_model(graph.format(constants, body), **weights).ir, PassContext())
     assert reason in reasons(result)
     assert result.refused[0].nodes == ("ReduceMean 'v'",)
     assert "LayerNormalization" not in kinds(result.model)
@@ -95,7 +99,7 @@ def test_epsilon_is_carried_over_to_the_last_bit(make_model, shaped, apply_pass,
     text = GRAPH.format(
         CONSTANTS.replace("0.00001", f"{epsilon:.20f}" if epsilon > 1e-20 else "1e-30"), SPELLINGS[0]
     )
-    result = apply_pass(PASS, shaped(make_model(text, **WEIGHTS)), 1e-5, x=X)
+    result = apply_pass(LAYER_NORMALIZATION, shaped(make_model(text, **WEIGHTS)), 1e-5, x=X)
     fused = next(node for node in result.model.graph if node.op_type == "LayerNormalization")
     assert np.float32(fused.attributes["epsilon"].as_float()) == np.float32(epsilon)
 
@@ -103,7 +107,7 @@ def test_epsilon_is_carried_over_to_the_last_bit(make_model, shaped, apply_pass,
 @pytest.mark.parametrize(("number", "other"), [("2.0>", "2.00001>"), ("0.5>", "0.50001>")])
 def test_another_exponent_is_no_variance(make_model, shaped, kinds, number, other):
     body = SPELLINGS[4]
-    result = PASS.apply(
+    result = LAYER_NORMALIZATION.apply(
         shaped(make_model(GRAPH.format(CONSTANTS.replace(number, other), body), **WEIGHTS)).ir, PassContext()
     )
     assert "LayerNormalization" not in kinds(result.model)

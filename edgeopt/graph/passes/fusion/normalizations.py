@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op
 from edgeopt.graph.passes.knowledge.matching import (
+    Found,
+    fuse,
     integers,
     operands,
     polynomial,
@@ -141,3 +143,89 @@ def ones(x: "ir.Value", axis: int) -> "ir.Tensor":
     import numpy as np
 
     return tensor_like(x, np.ones(sizes(x, axis) or ()))
+
+
+LAYER_OPSET = 17
+
+
+def find_layer_normalization(node: "ir.Node") -> Found | None:
+    """The layer normalization whose variance this ReduceMean is."""
+    normal = normalized(node) if is_op(node, "ReduceMean") else None
+    centred = producer(normal.x, "Sub") if normal is not None else None
+    if normal is None or centred is None or centred.inputs[0] is None:
+        return None
+    x, mean = centred.inputs[0], producer(centred.inputs[1], "ReduceMean")
+    if mean is None or mean.inputs[0] is not x or mean_axis(mean) != normal.axis:
+        return None
+    nodes, result = [*normal.nodes, centred, mean], normal.output
+    scale, shift = affine(result, "Mul", x, normal.axis), None
+    if scale is not None:
+        nodes.append(scale[1])
+        result = scale[1].outputs[0]
+        shift = affine(result, "Add", x, normal.axis)
+        if shift is not None:
+            nodes.append(shift[1])
+            result = shift[1].outputs[0]
+    root = result.producer()
+    assert root is not None, "the results of nodes have producers"  # noqa: S101 - tells mypy
+    reason = None
+    if scale is None and sizes(x, normal.axis) is None:
+        reason = "the size of the normalized dimension is not known"
+    elif x.dtype is not None and x.dtype.itemsize > 4:
+        reason = "the numbers are float64, and LayerNormalization would compute in float32"
+    inputs = (x, scale[0] if scale else ones(x, normal.axis), *((shift[0],) if shift else ()))
+    attributes = {"axis": normal.axis, "epsilon": normal.epsilon}
+    return Found(root, tuple(nodes), "LayerNormalization", inputs, attributes, opset=LAYER_OPSET, reason=reason)
+
+
+def apply_layer_normalization(model: "ir.Model", context: PassContext) -> PassResult:
+    """Fuses every layer normalization, in subgraphs and functions too."""
+    return fuse(model, context, find_layer_normalization, "layer normalization")
+
+
+LAYER_NORMALIZATION = Pass(
+    "layer-normalization",
+    "layer normalizations written as several nodes become one operator",
+    apply_layer_normalization,
+    100.0,
+    lowest_opset=LAYER_OPSET,
+)
+
+
+RMS_OPSET = 23
+
+
+def find_rms_normalization(node: "ir.Node") -> Found | None:
+    """The RMS normalization whose mean square this ReduceMean is, unless it is part of a layer normalization."""
+    normal = normalized(node) if is_op(node, "ReduceMean") else None
+    if normal is None or find_layer_normalization(node) is not None:
+        return None
+    x, nodes, result = normal.x, list(normal.nodes), normal.output
+    scale = affine(result, "Mul", x, normal.axis)
+    if scale is not None:
+        nodes.append(scale[1])
+        result = scale[1].outputs[0]
+    root = result.producer()
+    assert root is not None, "the results of nodes have producers"  # noqa: S101 - tells mypy
+    reason = None
+    if scale is None and sizes(x, normal.axis) is None:
+        reason = "the size of the normalized dimension is not known"
+    elif x.dtype is not None and x.dtype.itemsize > 4:
+        reason = "the numbers are float64, and RMSNormalization would compute in float32"
+    inputs = (x, scale[0] if scale else ones(x, normal.axis))
+    attributes = {"axis": normal.axis, "epsilon": normal.epsilon}
+    return Found(root, tuple(nodes), "RMSNormalization", inputs, attributes, opset=RMS_OPSET, reason=reason)
+
+
+def apply_rms_normalization(model: "ir.Model", context: PassContext) -> PassResult:
+    """Fuses every RMS normalization, in subgraphs and functions too."""
+    return fuse(model, context, find_rms_normalization, "RMS normalization")
+
+
+RMS_NORMALIZATION = Pass(
+    "rms-normalization",
+    "RMS normalizations written as several nodes become one operator",
+    apply_rms_normalization,
+    100.0,
+    lowest_opset=RMS_OPSET,
+)
