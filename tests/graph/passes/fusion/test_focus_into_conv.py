@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.graph.passes.fusion.focus_into_conv import PASS
+from edgeopt.graph.passes.fusion.convolutions import FOCUS_INTO_CONV
 
 RANDOM = np.random.default_rng(12)
 CORNERS = {"s00": [0, 0], "s10": [1, 0], "s01": [0, 1], "s11": [1, 1]}
@@ -26,7 +26,7 @@ CONV = "y = Conv <pads = [1, 1, 1, 1]> (p, w)"
 ])  # fmt: skip
 def test_the_convolution_reads_the_picture_itself(make_model, shaped, apply_pass, text):
     model = shaped(make_model(GRAPH.format(text), w=weight(), **NUMBERS))
-    result = apply_pass(PASS, model, 1e-4, x=PICTURE)
+    result = apply_pass(FOCUS_INTO_CONV, model, 1e-4, x=PICTURE)
     conv = result.model.graph[-1]
     assert conv.op_type == "Conv"
     assert conv.inputs[0].name == "x"
@@ -38,7 +38,9 @@ def test_in_a_subgraph(make_model, shaped, apply_pass):
         then_branch = t () => (float[1,5,4,4] u) {{ p = SpaceToDepth <blocksize = 2> (x) u {CONV[1:]} }},
         else_branch = e () => (float[1,5,4,4] v) {{ z = SpaceToDepth <blocksize = 2> (x) v = Conv(z, o) }} > }}"""
     one = RANDOM.standard_normal((5, 12, 1, 1)).astype(np.float32)
-    result = apply_pass(PASS, shaped(make_model(text, w=weight(), o=one)), 1e-4, x=PICTURE, q=np.array(True))
+    result = apply_pass(
+        FOCUS_INTO_CONV, shaped(make_model(text, w=weight(), o=one)), 1e-4, x=PICTURE, q=np.array(True)
+    )
     assert [len(change.nodes) for change in result.applied] == [2]
 
 
@@ -49,7 +51,7 @@ def test_in_a_subgraph(make_model, shaped, apply_pass):
     ('p = SpaceToDepth <blocksize = 2> (x) y = Conv <auto_pad = "SAME_UPPER"> (p, w)', "auto_pad"),
 ])  # fmt: skip
 def test_what_stays_says_why(make_model, shaped, apply_pass, reasons, text, reason):
-    result = apply_pass(PASS, shaped(make_model(GRAPH.format(text), w=weight())), x=PICTURE)
+    result = apply_pass(FOCUS_INTO_CONV, shaped(make_model(GRAPH.format(text), w=weight())), x=PICTURE)
     assert not result.applied
     assert reason in reasons(result)
     assert result.refused[0].nodes == ("SpaceToDepth 'p'",)
@@ -59,7 +61,7 @@ def test_a_side_that_is_no_multiple_cannot_be_sorted_evenly(make_model, shaped, 
     from edgeopt.graph.passes.base import PassContext
 
     text = "g (float[1,3,h,8] x) => (float[i,j,k,l] y) { p = SpaceToDepth <blocksize = 2> (x) y = Conv(p, w) }"
-    result = PASS.apply(shaped(make_model(text, w=weight())).ir, PassContext())
+    result = FOCUS_INTO_CONV.apply(shaped(make_model(text, w=weight())).ir, PassContext())
     assert "multiples of 2" in reasons(result)
 
 
@@ -67,18 +69,18 @@ def test_other_slices_are_no_news(make_model, shaped, apply_pass):
     text = f"a = Slice(x, s00, far, axes, two) p = Concat <axis = 1> (a, a, a, x2) {CONV}".replace("x2", "a")
     text = text.replace("x, s00, far", "x, s00, ends")
     model = shaped(make_model(GRAPH.format(text), w=weight(), ends=np.int64([4, 4]), **NUMBERS))
-    result = apply_pass(PASS, model, x=PICTURE)
+    result = apply_pass(FOCUS_INTO_CONV, model, x=PICTURE)
     assert (result.applied, result.refused) == ((), ())
 
 
 def test_pixels_that_nobody_reads_are_not_multiplied(make_model, shaped, apply_pass, reasons):
     text = f"a = Slice(x, s00, far, axes, two) p = Concat <axis = 1> (a) {CONV}"
-    result = apply_pass(PASS, shaped(make_model(GRAPH.format(text), w=weight(3), **NUMBERS)), x=PICTURE)
+    result = apply_pass(FOCUS_INTO_CONV, shaped(make_model(GRAPH.format(text), w=weight(3), **NUMBERS)), x=PICTURE)
     assert not result.applied
     assert "not read" in reasons(result)
 
 
 def test_a_convolution_that_says_in_words_that_it_pads_nothing(make_model, shaped, apply_pass):
     text = 'p = SpaceToDepth <blocksize = 2> (x) y = Conv <auto_pad = "VALID"> (p, w)'
-    result = apply_pass(PASS, shaped(make_model(GRAPH.format(text), w=weight())), 1e-4, x=PICTURE)
+    result = apply_pass(FOCUS_INTO_CONV, shaped(make_model(GRAPH.format(text), w=weight())), 1e-4, x=PICTURE)
     assert "auto_pad" not in result.model.graph[-1].attributes
