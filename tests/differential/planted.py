@@ -10,7 +10,7 @@ import pytest
 from edgeopt.graph.passes.algebra import operator_forms, scale_into_linear
 from edgeopt.graph.passes.base import is_op
 from edgeopt.graph.passes.cleaning import control_flow, equal_subexpressions, identities, unused
-from edgeopt.graph.passes.fusion import normalizations, pad_into_pool, softmax
+from edgeopt.graph.passes.fusion import normalizations, pooling, softmax
 from edgeopt.graph.passes.knowledge import agnostic, linear
 from edgeopt.graph.passes.layout import transposes
 
@@ -75,13 +75,13 @@ def _other_default(patch: Patch) -> None:
 
 
 def _pads_mirrored(patch: Patch) -> None:
-    found = pad_into_pool._spatial_pads
+    found = pooling._spatial_pads
 
     def mirrored(pad):
         pads = found(pad)
         return pads if isinstance(pads, str) else [*pads[len(pads) // 2 :], *pads[: len(pads) // 2]]
 
-    patch.setattr(pad_into_pool, "_spatial_pads", mirrored)
+    patch.setattr(pooling, "_spatial_pads", mirrored)
 
 
 def _no_bias(patch: Patch) -> None:
