@@ -7,8 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.hw.device import Accelerator, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Accelerator, Facts, Unavailable
 from edgeopt.hw.host import Host
 
 TABLE = "edgeopt's own table"

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from edgeopt.hw.device import Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes import (
     caches,

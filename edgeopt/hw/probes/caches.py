@@ -4,8 +4,7 @@ from collections import Counter
 from typing import Literal
 
 from edgeopt.hw import kernel_text, sysctl, topology, windows_cpu
-from edgeopt.hw.device import Cache, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Cache, Facts, Unavailable
 from edgeopt.hw.host import Host
 
 _KINDS: dict[str, Literal["data", "instruction", "unified"]] = {

@@ -3,8 +3,7 @@
 import re
 
 from edgeopt.hw import cpu_identity, cpufreq, kernel_text, sysctl, topology, windows_cpu
-from edgeopt.hw.device import Clock, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Clock, Facts, Unavailable
 from edgeopt.hw.host import Host
 
 _NO_TURBO = f"{topology.CPU_FOLDER}/intel_pstate/no_turbo"

@@ -2,8 +2,7 @@
 
 from edgeopt.hw import core_kinds, cpu_identity, cpufreq, kernel_text, sysctl, topology, windows_cpu, x86_models
 from edgeopt.hw.core_kinds import Core
-from edgeopt.hw.device import Cluster, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Cluster, Facts, Unavailable
 from edgeopt.hw.host import Host
 
 # The kernel scales capacities so that the fastest core has this (Documentation/scheduler/sched-capacity.rst).

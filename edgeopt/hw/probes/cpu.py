@@ -14,8 +14,7 @@ from edgeopt.hw import (
     x86_models,
 )
 from edgeopt.hw.cpu_identity import CpuIdentity
-from edgeopt.hw.device import Cpu
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Cpu, Facts
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.host import architecture, cpuinfo_architecture
 

@@ -1,8 +1,7 @@
 """The operating system, its kernel, the architecture, the board, and what this system runs inside of."""
 
 from edgeopt.hw import kernel_text, signs
-from edgeopt.hw.device import HostFacts
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, HostFacts
 from edgeopt.hw.host import Host
 
 UNKNOWN = "unknown"

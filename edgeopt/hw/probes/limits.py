@@ -3,8 +3,7 @@
 import math
 
 from edgeopt.hw import cgroup, kernel_text, topology, windows_cpu
-from edgeopt.hw.device import Limits
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, Limits
 from edgeopt.hw.host import Host
 
 _STATUS = "/proc/self/status"

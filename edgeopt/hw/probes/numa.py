@@ -3,8 +3,7 @@
 import re
 
 from edgeopt.hw import kernel_text, windows_cpu
-from edgeopt.hw.device import NumaNode, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, NumaNode, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.topology import NODE_FOLDER
 

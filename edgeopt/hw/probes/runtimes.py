@@ -6,8 +6,7 @@ import msgspec
 
 from edgeopt.errors import pip_install
 from edgeopt.hw import kernel_text, runtime_cache, runtime_rules
-from edgeopt.hw.device import Runtime, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, Runtime, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.runtime_cache import Answer
 

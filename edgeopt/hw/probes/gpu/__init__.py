@@ -2,8 +2,7 @@
 
 from edgeopt.hw import pci
 from edgeopt.hw.accelerators import Finding, gather
-from edgeopt.hw.device import Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.gpu import apple, drm, jetson, nvidia, vendor_nodes, windows
 

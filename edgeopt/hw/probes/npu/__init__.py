@@ -1,8 +1,7 @@
 """NPUs: by the kernel's class for them, by the device nodes of older drivers, by the bus where no driver is."""
 
 from edgeopt.hw.accelerators import gather
-from edgeopt.hw.device import Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.npu import accel, apple, buses, nodes, windows
 
