@@ -1,7 +1,7 @@
-from edgeopt.hw import device_tree
+from edgeopt.hw import accelerators
 
 
 def test_the_board_and_its_chip(machine):
     host = machine({"/proc/device-tree/compatible": "radxa,rock-5b\0rockchip,rk3588\0"})
-    assert device_tree.compatible(host) == ("radxa,rock-5b", "rockchip,rk3588")
-    assert device_tree.compatible(machine({"/proc/device-tree/compatible": ""})) == ()
+    assert accelerators.compatible(host) == ("radxa,rock-5b", "rockchip,rk3588")
+    assert accelerators.compatible(machine({"/proc/device-tree/compatible": ""})) == ()

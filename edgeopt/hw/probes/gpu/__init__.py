@@ -1,6 +1,6 @@
 """GPUs that a runtime could compute on, found in the way of each operating system."""
 
-from edgeopt.hw import pci
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Finding, gather
 from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
@@ -35,7 +35,7 @@ def _without_driver(host: Host) -> Finding:
     """A GPU that is plugged in, but that nothing drives."""
     idle = [
         device
-        for device in pci.devices(host)
+        for device in accelerators.pci_devices(host)
         if device.kind >> 16 == _DISPLAY_CONTROLLERS and not device.driver and device.vendor in _MAKERS
     ]
     return Finding(

@@ -2,7 +2,7 @@
 
 import re
 
-from edgeopt.hw import sysfs
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Sheet, number
 from edgeopt.hw.host import Host
 
@@ -14,7 +14,7 @@ _INSIDE_A_CPU = {"\x01": False, "\x02": True, "\x03": True}
 
 def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
     _name(host, sheet, folder, lines)
-    sysfs.numa_node(host, sheet, folder)
+    accelerators.numa_node(host, sheet, folder)
     memory = f"{folder}/mem_info_vram_total"
     total, used = number(host.read(memory)), number(host.read(f"{folder}/mem_info_vram_used"))
     sheet.put("memory_total_bytes", total, memory, "amdgpu does not report it (no mem_info_vram_total)")
@@ -30,7 +30,7 @@ def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
         source,
         "no pp_dpm_sclk",
     )
-    if sysfs.asleep(host, sheet, folder):
+    if accelerators.asleep(host, sheet, folder):
         pass  # the files below would wake it, for a second and some watts
     else:
         current = next((int(mhz[:6]) * 10**6 for mhz, star in clocks if star), None)
@@ -39,7 +39,7 @@ def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
         sheet.put(
             "utilization_percent", number(host.read(busy)), busy, "amdgpu does not report it (no gpu_busy_percent)"
         )
-        sysfs.hwmon(host, sheet, folder)
+        accelerators.hwmon(host, sheet, folder)
         header = (host.read(f"{folder}/gpu_metrics") or "")[2:3]
         sheet.put("memory_shared", _INSIDE_A_CPU.get(header), f"{folder}/gpu_metrics")
     _drive(host, sheet)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from edgeopt.hw import pci
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Finding, Sheet, blocked
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.gpu import amd, intel, soc
@@ -27,7 +27,7 @@ def find(host: Host, *, skip_nvidia: bool) -> Finding:
         if not node.startswith("renderD"):
             continue
         folder = f"{FOLDER}/{node}/device"
-        lines = pci.uevent(host, folder)
+        lines = accelerators.uevent(host, folder)
         ids = _ids(host, folder, lines)
         vendor = VENDORS.get(ids[0]) if ids else None
         if ids and not vendor:
@@ -41,7 +41,7 @@ def find(host: Host, *, skip_nvidia: bool) -> Finding:
         if ids and vendor:
             sheet.put("vendor", vendor, f"{folder}/uevent")
             _FILL.get(vendor, _foreign)(host, sheet, folder, lines)
-            known = pci.name(host, *ids)
+            known = accelerators.pci_name(host, *ids)
             if known:
                 sheet.put("name", f"{vendor} {known[0].removeprefix(vendor).strip()}", known[1])
             sheet.put("name", f"{vendor} GPU 0x{ids[1]}", f"{folder}/uevent")
@@ -54,7 +54,7 @@ def find(host: Host, *, skip_nvidia: bool) -> Finding:
 
 
 def _ids(host: Host, folder: str, lines: dict[str, str]) -> tuple[str, str] | None:
-    device = pci.parse("", lines)
+    device = accelerators.parse_pci("", lines)
     if device:
         return device.vendor, device.device
     vendor, model = ((host.read(f"{folder}/{part}") or "").strip() for part in ("vendor", "device"))

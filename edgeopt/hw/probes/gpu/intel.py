@@ -1,6 +1,6 @@
 """Intel GPUs: what the drivers `i915` and `xe` write into sysfs."""
 
-from edgeopt.hw import sysfs
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Sheet, number
 from edgeopt.hw.host import Host
 
@@ -14,14 +14,14 @@ def fill(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
         sheet.put("memory_shared", slot == _INTEGRATED, f"{folder}/uevent: PCI_SLOT_NAME")
     if slot != _INTEGRATED:
         sheet.absent["memory_total_bytes"] = f"{lines.get('DRIVER', 'the driver')} does not report it in sysfs"
-    sysfs.numa_node(host, sheet, folder)
+    accelerators.numa_node(host, sheet, folder)
     largest, current = _clock_files(host, folder)
     sheet.put("clock_max_hz", number(host.read(largest), 1e6), largest, f"no {largest}")
-    if not sysfs.asleep(host, sheet, folder):
+    if not accelerators.asleep(host, sheet, folder):
         # 0 while it idles in RC6, which is no clock.
         sheet.put("clock_hz", number(host.read(current), 1e6) or None, current, "it idles with its clock off")
         if slot != _INTEGRATED:
-            sysfs.hwmon(host, sheet, folder)
+            accelerators.hwmon(host, sheet, folder)
         sheet.absent.setdefault("utilization_percent", "the driver reports it only through perf")
     sheet.driven_by(host, ("openvino",), ("openvino", "onnxruntime-openvino"))
 

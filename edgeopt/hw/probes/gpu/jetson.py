@@ -2,7 +2,7 @@
 
 import re
 
-from edgeopt.hw import device_tree
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Finding, Sheet, blocked, json_of, number
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.gpu import nvidia
@@ -35,15 +35,15 @@ _JETPACKS = (
 
 
 def find(host: Host) -> Finding:
-    chip = next((name for name in device_tree.compatible(host) if name in _CHIPS), None)
+    chip = next((name for name in accelerators.compatible(host) if name in _CHIPS), None)
     if not chip:
         return Finding()
     name, capability = _CHIPS[chip]
     sheet = Sheet("gpu")
-    sheet.put("name", name, device_tree.COMPATIBLE)
-    sheet.put("vendor", "NVIDIA", device_tree.COMPATIBLE)
-    sheet.put("compute_capability", capability, f"{device_tree.COMPATIBLE}: {chip}")
-    sheet.put("memory_shared", True, f"{device_tree.COMPATIBLE}: {chip}")
+    sheet.put("name", name, accelerators.COMPATIBLE)
+    sheet.put("vendor", "NVIDIA", accelerators.COMPATIBLE)
+    sheet.put("compute_capability", capability, f"{accelerators.COMPATIBLE}: {chip}")
+    sheet.put("memory_shared", True, f"{accelerators.COMPATIBLE}: {chip}")
     _versions(host, sheet)
     _clock(host, sheet)
     _temperature(host, sheet)
@@ -55,7 +55,7 @@ def find(host: Host) -> Finding:
         sheet.notes.append("The GPU has no device node in /dev: start the container with --runtime nvidia.")
     elif "nvmap" in gpu_nodes and (why := blocked(host, "/dev/nvmap", "the GPU")):
         sheet.notes.append(why)
-    return Finding((sheet,), {}, (device_tree.COMPATIBLE,))
+    return Finding((sheet,), {}, (accelerators.COMPATIBLE,))
 
 
 def _versions(host: Host, sheet: Sheet) -> None:

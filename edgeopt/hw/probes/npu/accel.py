@@ -2,7 +2,7 @@
 
 import re
 
-from edgeopt.hw import pci, sysfs
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Finding, Sheet, blocked, number
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.npu.makers import DRIVERS, Maker, of_pci
@@ -21,7 +21,7 @@ def find(host: Host) -> Finding:
 
 def _sheet(host: Host, node: str) -> Sheet:
     folder = f"{FOLDER}/{node}/device"
-    lines = pci.uevent(host, folder)
+    lines = accelerators.uevent(host, folder)
     driver = lines.get("DRIVER")
     sheet = Sheet("npu", slot=lines.get("PCI_SLOT_NAME"))
     sheet.put("driver", driver, f"{folder}/uevent", "the kernel does not report it")
@@ -39,7 +39,7 @@ def _sheet(host: Host, node: str) -> Sheet:
         sheet.driven_by(host, (), ())
     if driver == "intel_vpu":
         _intel(host, sheet, folder)
-    sysfs.numa_node(host, sheet, folder)
+    accelerators.numa_node(host, sheet, folder)
     if why := blocked(host, f"/dev/accel/{node}", "the NPU"):
         sheet.notes.append(why)
     return sheet
@@ -64,7 +64,7 @@ def _intel(host: Host, sheet: Sheet, folder: str) -> None:
 
 
 def _ids(host: Host, folder: str, lines: dict[str, str]) -> tuple[str, str]:
-    device = pci.parse("", lines)
+    device = accelerators.parse_pci("", lines)
     if device:
         return device.vendor, device.device
     vendor, model = ((host.read(f"{folder}/{part}") or "").strip() for part in ("vendor", "device"))

@@ -2,7 +2,7 @@
 
 import re
 
-from edgeopt.hw import pci
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Finding, Sheet, blocked, number
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.npu.accel import describe
@@ -15,11 +15,11 @@ def find(host: Host, slots: frozenset[str], vendors: frozenset[str]) -> Finding:
     """Beside those at `slots`, and of makers whose NPU was found without its slot."""
     sheets: list[Sheet] = []
     places: list[str] = []
-    for device in pci.devices(host):
+    for device in accelerators.pci_devices(host):
         known = of_pci(device.vendor, device.device)
         if known and device.slot not in slots and known[0].vendor not in vendors:
             sheets.append(_on_pci(host, device, *known))
-            places.append(f"{pci.FOLDER}/{device.slot}")
+            places.append(f"{accelerators.PCI_FOLDER}/{device.slot}")
     for name in host.list(USB_FOLDER):
         if not re.fullmatch(r"\d+-[\d.]+", name):
             continue  # hubs at the root and the interfaces of devices
@@ -34,8 +34,8 @@ def find(host: Host, slots: frozenset[str], vendors: frozenset[str]) -> Finding:
     return Finding(tuple(sheets), {}, tuple(places))
 
 
-def _on_pci(host: Host, device: pci.PciDevice, maker: Maker, name: str) -> Sheet:
-    source = f"{pci.FOLDER}/{device.slot}/uevent"
+def _on_pci(host: Host, device: accelerators.PciDevice, maker: Maker, name: str) -> Sheet:
+    source = f"{accelerators.PCI_FOLDER}/{device.slot}/uevent"
     sheet = Sheet("npu", slot=device.slot)
     sheet.put("name", name, source)
     sheet.put("driver", device.driver, source, f"no driver is bound to it; {maker.driver} would be")

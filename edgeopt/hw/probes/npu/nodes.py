@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from edgeopt.hw import device_tree
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Finding, Sheet, blocked, number
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.npu.accel import describe
@@ -85,14 +85,14 @@ def _exact_name(host: Host, kind: _Kind, name: str, sheet: Sheet) -> tuple[str |
             if known:
                 return known[1], f"{folder}/uevent"
     if kind.maker is ROCKCHIP and (chip := _chip(host)):
-        return f"Rockchip NPU ({chip.upper()})", device_tree.COMPATIBLE
+        return f"Rockchip NPU ({chip.upper()})", accelerators.COMPATIBLE
     if kind.maker is QUALCOMM and (soc := (host.read(_SOC) or "").strip()):
         return f"Qualcomm Hexagon NPU ({soc})", _SOC
     return None, ""
 
 
 def _chip(host: Host) -> str | None:
-    parts = {part.partition(",")[2] for part in device_tree.compatible(host) if part.startswith("rockchip,")}
+    parts = {part.partition(",")[2] for part in accelerators.compatible(host) if part.startswith("rockchip,")}
     return next((chip for chip in _ROCKCHIPS if chip in parts), None)
 
 
@@ -104,7 +104,7 @@ def _rockchip(host: Host) -> Sheet | None:
     chip = _chip(host)
     sheet = Sheet("npu")
     sheet.put("driver", "rknpu", _RKNPU)
-    sheet.put("name", f"Rockchip NPU ({chip.upper()})" if chip else None, device_tree.COMPATIBLE)
+    sheet.put("name", f"Rockchip NPU ({chip.upper()})" if chip else None, accelerators.COMPATIBLE)
     sheet.put("name", ROCKCHIP.name, _RKNPU)
     describe(host, sheet, ROCKCHIP, _RKNPU)
     _rockchip_clock(host, sheet)
