@@ -1,9 +1,8 @@
 import msgspec
 import pytest
 
-from edgeopt.hw.agreement import agree
 from edgeopt.hw.device import Accelerator, Cpu, Device, HostFacts, Limits, Memory, Runtime
-from edgeopt.hw.probe import probe
+from edgeopt.hw.probe import agree, probe
 
 
 @pytest.fixture

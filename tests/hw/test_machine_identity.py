@@ -1,4 +1,4 @@
-from edgeopt.hw.machine_identity import identity
+from edgeopt.hw.probe import identity
 
 HEX = "0123456789abcdef0123456789abcdef"
 

@@ -44,7 +44,7 @@ def _recorded(folder: Path, emit: Emit) -> Device:
 
 
 def _identified(device: Device) -> Device:
-    from edgeopt.hw.machine_identity import identity
+    from edgeopt.hw.probe import identity
 
     found, sources, unavailable = identity(LocalHost(cache_folder=None))
     return msgspec.structs.replace(
