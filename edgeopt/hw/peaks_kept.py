@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.hw.cache_folder import put
 from edgeopt.hw.device import Device, Peaks, fingerprint
+from edgeopt.hw.user_folders import put
 
 METHOD = 1
 """Goes up when the way of measuring changes: figures of two ways are not comparable."""

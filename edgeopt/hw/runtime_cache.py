@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.hw.cache_folder import put
+from edgeopt.hw.user_folders import put
 
 
 class Answer(msgspec.Struct, frozen=True):

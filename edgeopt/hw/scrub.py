@@ -3,7 +3,7 @@
 import json
 import re
 
-from edgeopt.hw.home import home_folder
+from edgeopt.hw.user_folders import home_folder
 
 _PRIVATE_FILE = re.compile(
     r"serial|uuid|machine-id|boot_id|hostname|asset_tag|(^|/)(cmdline|environ)$", re.IGNORECASE

@@ -56,7 +56,7 @@ LAYERS = (
         "edgeopt.search.cache",
         (
             *("edgeopt.errors", "edgeopt.options", "edgeopt.version"),
-            *("edgeopt.hw.cache_folder", "edgeopt.search.cache"),
+            *("edgeopt.hw.user_folders", "edgeopt.search.cache"),
         ),
     ),
     # The engine of quantization measures nothing and hands nothing out, but for one of its folders.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
-from edgeopt.hw.cache_folder import user_cache_folder
+from edgeopt.hw.user_folders import user_cache_folder
 
 _INITIALIZERS = 5  # in GraphProto
 _EXTERNAL_DATA = 13  # in TensorProto

@@ -59,8 +59,8 @@ def _measured(device: Device, again: bool, emit: Emit) -> Device:
     """The device with its peaks: cached ones, unless there are none or new ones are requested."""
     if device.peaks is not None and not again:
         return device
-    from edgeopt.hw.cache_folder import user_cache_folder
     from edgeopt.hw.peaks_kept import store, with_peaks
+    from edgeopt.hw.user_folders import user_cache_folder
     from edgeopt.measure.peaks.measure import measure
 
     if device.state and not device.state.worth_measuring:

@@ -1,11 +1,28 @@
-"""Where edgeopt keeps what is quick to use and slow to make."""
+"""The user's home folder, and the folder in which edgeopt keeps what is quick to use and slow to make."""
 
 import contextlib
 import os
 import sys
 from pathlib import Path
 
-from edgeopt.hw.home import home_folder
+from edgeopt.errors import UsageError
+
+
+def home_folder() -> Path | None:
+    """None for a user without one, such as a bare user id in a container."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def expanded(path: Path) -> Path:
+    """A path with `~` replaced; raises UsageError where there is no such home folder."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise UsageError(f"There is no home folder for '{path}'.", "Write the path without '~'.") from None
+
 
 VARIABLE = "EDGEOPT_CACHE"
 """Names the folder itself, whatever the system's habits are."""
