@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from edgeopt.hw.child import plain
 from edgeopt.hw.device import Unavailable
-from edgeopt.hw.plain import plain
 from edgeopt.hw.user_folders import user_cache_folder
 
 CALLS = "calls.json"

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path, PurePosixPath
 
 from edgeopt.errors import InputError, UsageError, writing_to
+from edgeopt.hw.child import plain
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import CALLS, Host, RecordedHost, call_key
-from edgeopt.hw.plain import plain
 from edgeopt.hw.scrub import is_private, scrubbed, scrubbed_data, scrubbed_names
 
 _UNAVAILABLE = "unavailable"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.hw.python import python_command
+from edgeopt.hw.child import python_command
 
 ROOT = Path(__file__).parents[2]
 START = ROOT / "packaging" / "desktop" / "start.py"
