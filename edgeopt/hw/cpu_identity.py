@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from edgeopt.hw import arm_parts, core_kinds, kernel_text, riscv, x86_models
+from edgeopt.hw import arm_parts, kernel_text, riscv, topology, x86_models
 from edgeopt.hw.host import Host
 from edgeopt.hw.kernel_text import Block
 
@@ -113,6 +113,6 @@ def _x86_core(host: Host, found: tuple[Block, ...], model_name: str | None) -> s
     if cores := x86_models.hybrid_cores(vendor, family, model):
         guest = "hypervisor" in found[0].get("flags", "").split()
         # A guest cannot see the kinds; on the machine itself no efficiency cores means that it has none.
-        if not guest and not core_kinds.of_hybrid(host):
+        if not guest and not topology.of_hybrid(host):
             return cores.performance
     return x86_models.name_of_all(vendor, family, model, stepping)

@@ -1,7 +1,7 @@
 import pytest
 
-from edgeopt.hw import core_kinds
-from edgeopt.hw.core_kinds import Core
+from edgeopt.hw import topology
+from edgeopt.hw.topology import Core
 
 MHZ = 10**6
 
@@ -15,7 +15,7 @@ def cores(*kinds):
 
 
 def shape(found):
-    names = core_kinds.names(found)
+    names = topology.kind_names(found)
     return [(name, len(group)) for name, group in zip(names, found, strict=True)]
 
 
@@ -45,38 +45,38 @@ def shape(found):
     ],
 )
 def test_arm(kinds, expected):
-    assert shape(core_kinds.groups(cores(*kinds), x86=False)) == expected
+    assert shape(topology.kind_groups(cores(*kinds), x86=False)) == expected
 
 
 def test_the_best_cores_of_an_x86_are_no_kind_of_their_own():
     ranked = cores(*((1, None, clock * MHZ) for clock in (5700, 5650, 5600, 5500, 5300, 5250, 5100, 5000)))
-    assert shape(core_kinds.groups(ranked, x86=True)) == [("all", 8)]
+    assert shape(topology.kind_groups(ranked, x86=True)) == [("all", 8)]
 
 
 def test_compact_cores_of_an_x86_are_efficiency_cores():
     strix = cores((4, None, 5100 * MHZ), (8, None, 3300 * MHZ))
-    assert shape(core_kinds.groups(strix, x86=True)) == [("performance", 4), ("efficiency", 8)]
+    assert shape(topology.kind_groups(strix, x86=True)) == [("performance", 4), ("efficiency", 8)]
 
 
 def test_one_unknown_clock_tells_nothing_about_kinds():
-    assert len(core_kinds.groups(cores((4, None, 5000 * MHZ), (1, None, None)), x86=True)) == 1
+    assert len(topology.kind_groups(cores((4, None, 5000 * MHZ), (1, None, None)), x86=True)) == 1
 
 
 def test_hybrids_by_their_counter_units(machine):
     host = machine({"/sys/devices/cpu_core/cpus": "0-3\n", "/sys/devices/cpu_atom/cpus": "4-5\n"})
-    kinds = core_kinds.of_hybrid(host)
+    kinds = topology.of_hybrid(host)
     assert (kinds[0], kinds[5]) == ("performance", "efficiency")
-    assert core_kinds.of_hybrid(machine({"/sys/devices/cpu_atom/cpus": ""})) == {}
+    assert topology.of_hybrid(machine({"/sys/devices/cpu_atom/cpus": ""})) == {}
 
 
 def test_parts_by_the_register_where_cpuinfo_leaves_cpus_out(machine):
     cpuinfo = "processor : 0\nCPU implementer : 0x41\nCPU part : 0xd05\n"
     register = "/sys/devices/system/cpu/cpu1/regs/identification/midr_el1"
     host = machine({"/proc/cpuinfo": cpuinfo, register: "0x00000000410fd4e0\n"})
-    assert core_kinds.arm_models(host, (0, 1)) == {0: "Cortex-A55", 1: "Cortex-X3"}
+    assert topology.arm_models(host, (0, 1)) == {0: "Cortex-A55", 1: "Cortex-X3"}
 
 
 def test_a_part_that_stands_once_is_that_of_all(machine):
     cpuinfo = "processor : 0\n\nprocessor : 1\n\nCPU implementer : 0x41\nCPU part : 0xc0f\n"
     host = machine({"/proc/cpuinfo": cpuinfo})
-    assert core_kinds.arm_models(host, (0, 1)) == {0: "Cortex-A15", 1: "Cortex-A15"}
+    assert topology.arm_models(host, (0, 1)) == {0: "Cortex-A15", 1: "Cortex-A15"}

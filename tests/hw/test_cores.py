@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from edgeopt.errors import UsageError
-from edgeopt.hw.cores import cores_for
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
+from edgeopt.hw.topology import cores_for
 
 FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
 

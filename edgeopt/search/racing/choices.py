@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from edgeopt.backends import option_kinds
-from edgeopt.hw.cores import cores_for
 from edgeopt.hw.device import Device
+from edgeopt.hw.topology import cores_for
 from edgeopt.search.outcome import Candidate, RuntimeOptions
 from edgeopt.search.racing.effects import Point, Value
 from edgeopt.search.racing.space import NUMERIC, Space
