@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.hw import riscv
+from edgeopt.hw import cpu_identity
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from edgeopt.hw import riscv
     ],
 )
 def test_extensions(isa, expected):
-    assert riscv.extensions(isa) == expected
+    assert cpu_identity.riscv_extensions(isa) == expected
 
 
 @pytest.mark.parametrize(
@@ -31,15 +31,15 @@ def test_extensions(isa, expected):
     ],
 )
 def test_vector_length_where_it_is_told(names, bits):
-    assert riscv.vector_bits(frozenset(names)) == bits
+    assert cpu_identity.vector_bits(frozenset(names)) == bits
 
 
 def test_vendor_and_core():
-    assert riscv.vendor({"mvendorid": "0x710", "uarch": "spacemit,x60"}) == "SpacemiT"
-    assert riscv.vendor({"uarch": "sifive,u74-mc"}) == "SiFive"
-    assert riscv.vendor({"uarch": "newcomer,one"}) == "newcomer"
-    assert riscv.vendor({"mvendorid": "0x0"}) is None
-    assert riscv.microarchitecture({"uarch": "sifive,u74-mc"}) == "SiFive U74"
-    assert riscv.microarchitecture({"uarch": "thead,c910"}) == "T-Head C910"
-    assert riscv.microarchitecture({"uarch": "unknown"}) is None
-    assert riscv.microarchitecture({}) is None
+    assert cpu_identity.riscv_vendor({"mvendorid": "0x710", "uarch": "spacemit,x60"}) == "SpacemiT"
+    assert cpu_identity.riscv_vendor({"uarch": "sifive,u74-mc"}) == "SiFive"
+    assert cpu_identity.riscv_vendor({"uarch": "newcomer,one"}) == "newcomer"
+    assert cpu_identity.riscv_vendor({"mvendorid": "0x0"}) is None
+    assert cpu_identity.riscv_core({"uarch": "sifive,u74-mc"}) == "SiFive U74"
+    assert cpu_identity.riscv_core({"uarch": "thead,c910"}) == "T-Head C910"
+    assert cpu_identity.riscv_core({"uarch": "unknown"}) is None
+    assert cpu_identity.riscv_core({}) is None

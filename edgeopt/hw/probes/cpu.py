@@ -2,17 +2,7 @@
 
 from dataclasses import replace
 
-from edgeopt.hw import (
-    arm_hwcap,
-    cpu_identity,
-    kernel_text,
-    riscv,
-    simd,
-    sysctl,
-    topology,
-    windows_cpu,
-    x86_models,
-)
+from edgeopt.hw import arm_hwcap, cpu_identity, kernel_text, simd, sysctl, topology, windows_cpu, x86_models
 from edgeopt.hw.cpu_identity import CpuIdentity
 from edgeopt.hw.device import Cpu, Facts
 from edgeopt.hw.host import Host
@@ -142,7 +132,7 @@ def _vector_bits(
         unavailable["cpu.vector_bits"] = f"SVE has no fixed length, and {SVE_LENGTH} does not report it"
         return None
     if "rvv" in sets:
-        bits = riscv.vector_bits(flags)
+        bits = cpu_identity.vector_bits(flags)
         if bits is None:
             unavailable["cpu.vector_bits"] = "RVV has no fixed length, and the isa string has no zvl*b"
         else:
