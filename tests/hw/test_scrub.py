@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.hw.scrub import is_private, scrubbed, scrubbed_data, scrubbed_names
+from edgeopt.hw.recording import is_private, scrubbed, scrubbed_data, scrubbed_names
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from edgeopt.errors import InputError
 from edgeopt.events import Result
 from edgeopt.hw.probe import probe
-from edgeopt.hw.stored import read_device
+from edgeopt.hw.recording import read_device
 
 
 @pytest.fixture

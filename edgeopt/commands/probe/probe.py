@@ -21,7 +21,7 @@ def probe(request: Request, emit: Emit) -> Device:
 
 def _found(request: Request, emit: Emit) -> Device:
     if request.device is not None:
-        from edgeopt.hw.stored import read_device
+        from edgeopt.hw.recording import read_device
 
         return read_device(request.device)
     if request.root is not None:
