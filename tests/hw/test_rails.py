@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.hw.rails import board_rails, rail_w
+from edgeopt.hw.sensors import board_rails, rail_w
 
 INA = "/sys/class/hwmon/hwmon1"
 
