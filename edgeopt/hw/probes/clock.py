@@ -2,7 +2,7 @@
 
 import re
 
-from edgeopt.hw import cpu_identity, kernel_text, sysctl, topology, windows_cpu
+from edgeopt.hw import cpu_identity, kernel_text, sysctl, topology, windows_facts
 from edgeopt.hw.device import Clock, Facts, Unavailable
 from edgeopt.hw.host import Host
 
@@ -84,9 +84,9 @@ def _elsewhere(host: Host) -> Facts | Unavailable:
         clock = Clock(min_hz=lowest, max_hz=highest, base_hz=base)
         told = {"min_hz": lowest, "max_hz": highest, "base_hz": base}
         return Facts(clock, {f"clock.{name}": "sysctl hw.cpufrequency*" for name, hz in told.items() if hz})
-    megahertz = windows_cpu.read(host).get("~MHz")
+    megahertz = windows_facts.read(host).get("~MHz")
     if isinstance(megahertz, int) and (hz := topology.hertz(str(megahertz), 1_000_000)):
-        return Facts(Clock(base_hz=hz), {"clock.base_hz": f"{windows_cpu.REGISTRY}, ~MHz"})
+        return Facts(Clock(base_hz=hz), {"clock.base_hz": f"{windows_facts.REGISTRY}, ~MHz"})
     return Unavailable(_why_not(host))
 
 

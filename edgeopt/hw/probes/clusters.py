@@ -1,6 +1,6 @@
 """Clusters: which cores are of one kind, how fast the kernel knows them to be, and what they are called."""
 
-from edgeopt.hw import cpu_identity, kernel_text, sysctl, topology, windows_cpu, x86_models
+from edgeopt.hw import cpu_identity, kernel_text, sysctl, topology, windows_facts, x86_models
 from edgeopt.hw.device import Cluster, Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.topology import Core
@@ -113,8 +113,8 @@ def _what_told(models: dict[int, str], capacities: dict[int, int]) -> str:
 
 def _from_sysctl(host: Host) -> Facts | Unavailable:
     found = sysctl.clusters(sysctl.read(host))
-    if not found and windows_cpu.read(host):
-        return Unavailable(windows_cpu.NOT_ASKED)
+    if not found and windows_facts.read(host):
+        return Unavailable(windows_facts.NOT_ASKED)
     if not found:
         return Unavailable("no source distinguishes kinds of cores")
     return Facts(found, {"clusters": "sysctl hw.perflevel*"})

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from edgeopt.hw import arm_hwcap, cpu_identity, kernel_text, simd, sysctl, topology, windows_cpu, x86_models
+from edgeopt.hw import arm_hwcap, cpu_identity, kernel_text, simd, sysctl, topology, windows_facts, x86_models
 from edgeopt.hw.cpu_identity import CpuIdentity
 from edgeopt.hw.device import Cpu, Facts
 from edgeopt.hw.host import Host
@@ -80,8 +80,8 @@ def _identity(host: Host, architecture_name: str, unavailable: dict[str, str]) -
         return _with_hwcap(host, identity) if architecture_name == "aarch64" else identity
     if values := sysctl.read(host):
         return _from_sysctl(values)
-    if answer := windows_cpu.read(host):
-        return windows_cpu.identity(host, answer)
+    if answer := windows_facts.read(host):
+        return windows_facts.identity(host, answer)
     return _from_py_cpuinfo(host)
 
 
