@@ -1,7 +1,7 @@
 import pytest
 
 from edgeopt.hw.device import Runtime
-from edgeopt.hw.runtime_rules import absences, tensorrt_library
+from edgeopt.hw.probes.runtimes import absences, tensorrt_library
 
 DRIVER = {"/proc/driver/nvidia/version": "NVRM version: 560.35"}
 
