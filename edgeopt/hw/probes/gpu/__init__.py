@@ -4,7 +4,7 @@ from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Finding, gather
 from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
-from edgeopt.hw.probes.gpu import apple, drm, jetson, nvidia, windows
+from edgeopt.hw.probes.gpu import apple, drm, nvidia, windows
 
 _DISPLAY_CONTROLLERS = 0x03
 _MAKERS = {"10de": "an NVIDIA", "1002": "an AMD", "8086": "an Intel"}
@@ -21,7 +21,7 @@ def probe(host: Host) -> Facts | Unavailable:
 
 
 def _linux(host: Host) -> Facts | Unavailable:
-    board = jetson.find(host)
+    board = nvidia.find_jetson(host)
     cards = board if board.sheets else nvidia.find(host)
     nodes = drm.find(host, skip_nvidia=bool(cards.sheets))
     others = drm.find_vendor_nodes(host)
