@@ -1,5 +1,4 @@
-from edgeopt.hw.probes.npu import probe
-from edgeopt.hw.probes.npu.windows import COMMAND
+from edgeopt.hw.probes.npu import COMMAND, probe
 
 CALLS = {"platform.system()": "Windows", "platform.python_version()": "3.12.4"}
 KEY = "HKEY_LOCAL_MACHINE\\SYSTEM\\CurrentControlSet\\Control\\Class\\{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}"
