@@ -34,10 +34,20 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from edgeopt.backends.base import Array, Available, Backend, Coverage, Feeds, Options, Placement, TensorInfo
-from edgeopt.backends.feeds import closed, prepare
+from edgeopt.backends.base import (
+    Array,
+    Available,
+    Backend,
+    Coverage,
+    Feeds,
+    Options,
+    Placement,
+    TensorInfo,
+    closed,
+    prepare,
+    refuse_fallback,
+)
 from edgeopt.backends.options import Threads, about, read_options
-from edgeopt.backends.strictness import refuse_fallback
 from edgeopt.errors import ModelError, UsageError
 
 NAME = "null"

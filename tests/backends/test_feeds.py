@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.backends.base import TensorInfo
-from edgeopt.backends.feeds import prepare
+from edgeopt.backends.base import TensorInfo, prepare
 from edgeopt.errors import DataError, said_by
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 2)), TensorInfo("text", "str", (None,)))

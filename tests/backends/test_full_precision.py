@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.full_precision import full_precision, in_full_precision
+from edgeopt.backends.base import full_precision, in_full_precision
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.exactness.runtimes import first_answer, first_opened

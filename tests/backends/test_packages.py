@@ -1,5 +1,4 @@
-from edgeopt.backends.base import Available
-from edgeopt.backends.packages import installed
+from edgeopt.backends.base import Available, installed
 from edgeopt.hw.device import Unavailable
 
 

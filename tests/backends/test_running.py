@@ -3,7 +3,7 @@ import json
 import pytest
 
 from edgeopt.backends import null
-from edgeopt.backends.running import run_all
+from edgeopt.backends.base import run_all
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.feeds import generate_feeds
 from edgeopt.hw.device import Unavailable

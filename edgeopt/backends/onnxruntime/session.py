@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.backends.base import Array, Feeds, Options, Placement, TensorInfo
-from edgeopt.backends.feeds import closed, prepare
+from edgeopt.backends.base import Array, Feeds, Options, Placement, TensorInfo, closed, prepare, refuse_fallback
 from edgeopt.backends.onnxruntime.bound import BoundRun, Memory
 from edgeopt.backends.onnxruntime.custom_ops import register
 from edgeopt.backends.onnxruntime.opening import (
@@ -18,7 +17,6 @@ from edgeopt.backends.onnxruntime.placement import RECORD, placement
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.onnxruntime.ranks import names_with_shape
 from edgeopt.backends.options import read_options
-from edgeopt.backends.strictness import refuse_fallback
 from edgeopt.errors import MissingError, ModelError, UsageError, said_by
 from edgeopt.hw.freed_memory import give_back
 

@@ -3,9 +3,8 @@
 import sys
 from pathlib import Path
 
-from edgeopt.backends.base import Available
+from edgeopt.backends.base import Available, installed
 from edgeopt.backends.openvino.model import core
-from edgeopt.backends.packages import installed
 from edgeopt.errors import said_by
 from edgeopt.hw.device import Unavailable
 

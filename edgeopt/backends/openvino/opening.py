@@ -3,11 +3,11 @@
 from functools import partial
 from pathlib import Path
 
+from edgeopt.backends.base import refuse_fallback
 from edgeopt.backends.openvino.model import core_with, read_model
 from edgeopt.backends.openvino.options import Aim, SharedOptions
 from edgeopt.backends.openvino.placement import places
 from edgeopt.backends.openvino.session import OpenVinoSession
-from edgeopt.backends.strictness import refuse_fallback
 
 
 def load_session(

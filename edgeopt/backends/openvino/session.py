@@ -4,8 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo
-from edgeopt.backends.feeds import closed, prepare
+from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo, closed, prepare
 from edgeopt.backends.openvino.lane import Lane, Slot
 from edgeopt.backends.openvino.model import (
     Shapes,

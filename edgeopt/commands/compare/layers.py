@@ -56,7 +56,7 @@ class Runner:
     sample: dict[str, Any]
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:
-        from edgeopt.backends.running import run_all
+        from edgeopt.backends.base import run_all
         from edgeopt.graph.copies import with_outputs
         from edgeopt.graph.model import save
 

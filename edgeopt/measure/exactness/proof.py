@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.backends.full_precision import in_full_precision
+from edgeopt.backends.base import in_full_precision
 from edgeopt.data.regimes import Case, cases
 from edgeopt.errors import DiskFullError, EdgeoptError, ModelError, VerificationError
 from edgeopt.graph.copies import with_float_outputs

@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo
-from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo, full_precision
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError, VerificationError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.apart import Apart

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from edgeopt.backends.strictness import fallback
+from edgeopt.backends.base import fallback
 from edgeopt.bundle.read import Bundle
 from edgeopt.data.judging.judged import Judged
 from edgeopt.data.samples import Samples

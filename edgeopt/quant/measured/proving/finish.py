@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.base import full_precision
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.graph.accuracy import agreement, decibels
