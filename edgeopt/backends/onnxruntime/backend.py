@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
-from edgeopt.backends.onnxruntime.availability import available
-from edgeopt.backends.onnxruntime.provider import Provider
+from edgeopt.backends.onnxruntime.provider import Provider, available
 from edgeopt.backends.onnxruntime.session import load_session
 from edgeopt.backends.onnxruntime.times import provider_times
 from edgeopt.errors import MissingError, pip_install

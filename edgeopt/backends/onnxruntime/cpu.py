@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session, installed
-from edgeopt.backends.onnxruntime.availability import RUNTIMES
 from edgeopt.backends.onnxruntime.coverage import cpu_coverage
 from edgeopt.backends.onnxruntime.options import OrtOptions
-from edgeopt.backends.onnxruntime.provider import CPU, Provider
+from edgeopt.backends.onnxruntime.provider import CPU, RUNTIMES, Provider
 from edgeopt.backends.onnxruntime.session import load_session
 from edgeopt.backends.onnxruntime.times import provider_times
 from edgeopt.hw.device import Unavailable

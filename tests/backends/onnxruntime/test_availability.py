@@ -6,7 +6,7 @@ import pytest
 
 from edgeopt.backends.base import Available
 from edgeopt.backends.onnxruntime import coreml, cuda, directml, nvidia, openvino, qnn, tensorrt, xnnpack
-from edgeopt.backends.onnxruntime.availability import available
+from edgeopt.backends.onnxruntime.provider import available
 from edgeopt.hw.device import Unavailable
 
 CUDA = dataclasses.replace(cuda.PROVIDER, missing=lambda: None)
