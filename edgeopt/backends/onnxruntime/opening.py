@@ -5,10 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeopt.backends.onnxruntime.options import OrtOptions, session_options
+from edgeopt.backends.onnxruntime.options import OrtOptions, dimensions, session_options
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.onnxruntime.ranks import dimension_names
-from edgeopt.backends.onnxruntime.texts import dimensions
 from edgeopt.errors import MissingError, MissingExtraError, ModelError, UsageError, said_by
 from edgeopt.nearest import nearest
 

@@ -11,9 +11,8 @@ from edgeopt.backends.onnxruntime.cpu import PROVIDER as CPU
 from edgeopt.backends.onnxruntime.cuda import PROVIDER as CUDA
 from edgeopt.backends.onnxruntime.directml import PROVIDER as DIRECTML
 from edgeopt.backends.onnxruntime.openvino import PROVIDER as OPENVINO
-from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, run_entries
+from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, dimensions, run_entries
 from edgeopt.backends.onnxruntime.provider import Provider
-from edgeopt.backends.onnxruntime.texts import dimensions
 from edgeopt.backends.onnxruntime.xnnpack import PROVIDER as XNNPACK
 from edgeopt.backends.openvino.auto import AutoOptions, auto_aim
 from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim

@@ -7,10 +7,19 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.onnxruntime import cuda, tensorrt
-from edgeopt.backends.onnxruntime.config_keys import ELSEWHERE, KNOWN, OPTIONS, read_entries
-from edgeopt.backends.onnxruntime.options import OrtOptions, run_options, session_options
+from edgeopt.backends.onnxruntime.options import (
+    ELSEWHERE,
+    KNOWN,
+    OPTIONS,
+    OrtOptions,
+    affinities,
+    core_list,
+    dimensions,
+    read_entries,
+    run_options,
+    session_options,
+)
 from edgeopt.backends.onnxruntime.session import _bound_run, load_session
-from edgeopt.backends.onnxruntime.texts import affinities, core_list, dimensions
 from edgeopt.errors import DataError, UsageError
 
 ort = pytest.importorskip("onnxruntime")
