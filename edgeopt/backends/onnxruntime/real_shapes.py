@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds
-from edgeopt.backends.onnxruntime.custom_ops import register
-from edgeopt.backends.onnxruntime.opening import runtime_errors, session_options_for
+from edgeopt.backends.onnxruntime.opening import register_custom_ops, runtime_errors, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.profile import Event, node_events, node_name, profile
 from edgeopt.backends.onnxruntime.provider import CPU
@@ -80,7 +79,7 @@ def _run(
 ) -> tuple[list[Event], dict[str, Array]]:
     made = session_options_for(OrtOptions(graph_level="none"), "ONNX Runtime")
     made.add_session_config_entry(_BESIDE, str(path.absolute().parent))
-    register(custom_ops, made)
+    register_custom_ops(custom_ops, made)
 
     def opened(options: "SessionOptions") -> "InferenceSession":
         import onnxruntime

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Options, Placement, TensorInfo, closed, prepare, refuse_fallback
 from edgeopt.backends.onnxruntime.bound import BoundRun, Memory
-from edgeopt.backends.onnxruntime.custom_ops import register
 from edgeopt.backends.onnxruntime.opening import (
     check_dimensions,
+    names_with_shape,
     open_with,
+    register_custom_ops,
     runtime_errors,
     session_options_for,
 )
 from edgeopt.backends.onnxruntime.options import OrtOptions, run_options
 from edgeopt.backends.onnxruntime.placement import RECORD, placement
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
-from edgeopt.backends.onnxruntime.ranks import names_with_shape
 from edgeopt.backends.options import read_options
 from edgeopt.errors import MissingError, ModelError, UsageError, said_by
 from edgeopt.hw.freed_memory import give_back
@@ -103,7 +103,7 @@ def load_session(
         )
     made = session_options_for(chosen, provider.name)
     check_dimensions(path, chosen, provider.name)
-    register(custom_ops, made)
+    register_custom_ops(custom_ops, made)
     if provider.key != CPU:
         made.add_session_config_entry(RECORD, "1")
     session = open_with(provider, path, chosen, made)

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.backends.base import Feeds, Options
-from edgeopt.backends.onnxruntime.custom_ops import register
-from edgeopt.backends.onnxruntime.opening import check_dimensions, open_with, session_options_for
+from edgeopt.backends.onnxruntime.opening import (
+    check_dimensions,
+    open_with,
+    register_custom_ops,
+    session_options_for,
+)
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.profile import (
     Event,
@@ -52,7 +56,7 @@ def timed_options(
     chosen = msgspec.structs.replace(chosen, **{name: False for name in _GRAPHS if hasattr(chosen, name)})
     made = session_options_for(chosen, provider.name)
     check_dimensions(path, chosen, provider.name)
-    register(custom_ops, made)
+    register_custom_ops(custom_ops, made)
     return chosen, made
 
 

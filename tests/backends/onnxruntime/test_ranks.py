@@ -1,6 +1,6 @@
 import numpy as np
 
-from edgeopt.backends.onnxruntime.ranks import names_with_shape
+from edgeopt.backends.onnxruntime.opening import names_with_shape
 
 
 def test_a_single_number_has_a_shape_and_an_open_tensor_has_none(tmp_path):
