@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from edgeopt.backends.base import Coverage
 from edgeopt.backends.onnxruntime.opening import open_session, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
-from edgeopt.backends.onnxruntime.placement import RECORD
 from edgeopt.backends.onnxruntime.provider import CPU
+from edgeopt.backends.onnxruntime.session import RECORD
 from edgeopt.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def _boundaries(path: Path, unsupported: tuple[str, ...]) -> int | None:
         return 0
     if path.suffix != ".onnx":
         return None
-    from edgeopt.backends.onnxruntime.placement import boundaries, file_nodes
+    from edgeopt.backends.onnxruntime.session import boundaries, file_nodes
 
     elsewhere = set(unsupported)
     nodes = file_nodes(path)

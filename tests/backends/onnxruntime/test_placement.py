@@ -5,9 +5,8 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.onnxruntime.options import OrtOptions
-from edgeopt.backends.onnxruntime.placement import Node, boundaries, file_nodes, placement
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
-from edgeopt.backends.onnxruntime.session import load_session
+from edgeopt.backends.onnxruntime.session import Node, boundaries, file_nodes, load_session, placement
 from edgeopt.errors import ModelError
 
 ort = pytest.importorskip("onnxruntime")
