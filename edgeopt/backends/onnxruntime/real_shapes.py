@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.onnxruntime.opening import register_custom_ops, runtime_errors, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
-from edgeopt.backends.onnxruntime.profile import Event, node_events, node_name, profile
 from edgeopt.backends.onnxruntime.provider import CPU
+from edgeopt.backends.onnxruntime.times import Event, node_events, node_name, profile
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 
 if TYPE_CHECKING:
