@@ -12,7 +12,7 @@ import numpy as np
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Available, Feeds, fallback
-from edgeopt.backends.onnxruntime.kept import external_files
+from edgeopt.backends.onnxruntime.nvidia import external_files
 from edgeopt.bundle.processing.data import taken_by
 from edgeopt.bundle.request import RunRequest
 from edgeopt.bundle.runtime.batching import run_together

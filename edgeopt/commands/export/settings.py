@@ -8,8 +8,8 @@ import msgspec
 
 from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.backends.onnxruntime.cpu import PROVIDER as CPU
-from edgeopt.backends.onnxruntime.cuda import PROVIDER as CUDA
 from edgeopt.backends.onnxruntime.directml import PROVIDER as DIRECTML
+from edgeopt.backends.onnxruntime.nvidia import CUDA_PROVIDER as CUDA
 from edgeopt.backends.onnxruntime.openvino import PROVIDER as OPENVINO
 from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, dimensions, run_entries
 from edgeopt.backends.onnxruntime.provider import Provider

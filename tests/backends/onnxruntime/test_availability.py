@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime import coreml, cuda, directml, nvidia, openvino, qnn, tensorrt, xnnpack
+from edgeopt.backends.onnxruntime import coreml, directml, nvidia, openvino, qnn, xnnpack
 from edgeopt.backends.onnxruntime.provider import available
 from edgeopt.hw.device import Unavailable
 
-CUDA = dataclasses.replace(cuda.PROVIDER, missing=lambda: None)
+CUDA = dataclasses.replace(nvidia.CUDA_PROVIDER, missing=lambda: None)
 
 
 @pytest.fixture(autouse=True)
@@ -120,9 +120,9 @@ def test_no_driver_at_all(monkeypatch):
 
 
 def test_tensorrt_needs_its_own_libraries(monkeypatch):
-    monkeypatch.setattr(tensorrt, "gpu_missing", lambda: None)
-    monkeypatch.setattr(tensorrt, "find_spec", lambda _name: None)
+    monkeypatch.setattr(nvidia, "gpu_missing", lambda: None)
+    monkeypatch.setattr(nvidia, "find_spec", lambda _name: None)
     monkeypatch.setattr(ctypes.util, "find_library", lambda _name: None)
-    assert "libnvinfer" in tensorrt.tensorrt_missing()
+    assert "libnvinfer" in nvidia.tensorrt_missing()
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so.10")
-    assert tensorrt.tensorrt_missing() is None
+    assert nvidia.tensorrt_missing() is None

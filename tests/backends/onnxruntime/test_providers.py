@@ -10,7 +10,7 @@ import pytest
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime import coreml, cuda, directml, nvidia, openvino, qnn, tensorrt, xnnpack
+from edgeopt.backends.onnxruntime import coreml, directml, nvidia, openvino, qnn, xnnpack
 from edgeopt.backends.onnxruntime.opening import open_with, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
@@ -38,17 +38,17 @@ def settings(onnx_file):
 
 
 def test_the_runtimes_own_choice_is_left_to_it(settings):
-    assert settings(cuda) == settings(directml) == settings(coreml) == settings(xnnpack) == {}
+    assert settings(nvidia) == settings(directml) == settings(coreml) == settings(xnnpack) == {}
     assert settings(qnn) == {"backend_type": "htp"}
 
 
 @pytest.mark.parametrize(
     ("module", "options", "given"),
     [
-        (cuda, {"device_id": 1, "use_tf32": False}, {"device_id": "1", "use_tf32": "0"}),
-        (cuda, {"enable_cuda_graph": True, "gpu_mem_limit": 2**30},
+        (nvidia, {"device_id": 1, "use_tf32": False}, {"device_id": "1", "use_tf32": "0"}),
+        (nvidia, {"enable_cuda_graph": True, "gpu_mem_limit": 2**30},
          {"enable_cuda_graph": "1", "gpu_mem_limit": "1073741824"}),
-        (cuda, {"cudnn_conv_algo_search": "HEURISTIC", "threads": 2}, {"cudnn_conv_algo_search": "HEURISTIC"}),
+        (nvidia, {"cudnn_conv_algo_search": "HEURISTIC", "threads": 2}, {"cudnn_conv_algo_search": "HEURISTIC"}),
         (directml, {"disable_metacommands": True}, {"disable_metacommands": "true"}),
         (coreml, {"ModelFormat": "MLProgram", "RequireStaticInputShapes": True},
          {"ModelFormat": "MLProgram", "RequireStaticInputShapes": "1"}),
@@ -65,10 +65,10 @@ def test_options_in_the_words_of_the_runtime(settings, module, options, given):
 @pytest.mark.parametrize(
     ("module", "options", "message", "hint"),
     [
-        (cuda, {"use_tf23": False}, "no option 'use_tf23'", "'use_tf32'"),
-        (cuda, {"cudnn_conv_algo_search": "EXHAUSTIV"}, "must be one of", "'EXHAUSTIVE'"),
-        (cuda, {"gpu_mem_limit": -1}, "must be int >= 0", ""),
-        (tensorrt, {"trt_builder_optimization_level": 9}, "must be int <= 5", ""),
+        (nvidia, {"use_tf23": False}, "no option 'use_tf23'", "'use_tf32'"),
+        (nvidia, {"cudnn_conv_algo_search": "EXHAUSTIV"}, "must be one of", "'EXHAUSTIVE'"),
+        (nvidia, {"gpu_mem_limit": -1}, "must be int >= 0", ""),
+        (nvidia, {"trt_builder_optimization_level": 9}, "must be int <= 5", ""),
         (directml, {"memory_pattern": True}, "must be false", "Leave it out"),
         (directml, {"execution_mode": "parallel"}, "must be one of sequential", ""),
         (coreml, {"MLComputeUnits": "CPUAndGpu"}, "must be one of", "'CPUAndGPU'"),
@@ -132,10 +132,10 @@ def test_auto_without_a_list_is_given_no_properties(settings):
 
 
 def test_where_data_stands():
-    assert cuda.memory(cuda.CudaOptions(device_id=1)) == ("cuda", 1)
-    assert cuda.memory(cuda.CudaOptions(io_binding=False)) is None
-    assert cuda.memory(cuda.CudaOptions(io_binding=False, enable_cuda_graph=True)) == ("cuda", 0)
-    assert tensorrt.memory(tensorrt.TensorrtOptions()) == ("cuda", 0)
+    assert nvidia.cuda_memory(nvidia.CudaOptions(device_id=1)) == ("cuda", 1)
+    assert nvidia.cuda_memory(nvidia.CudaOptions(io_binding=False)) is None
+    assert nvidia.cuda_memory(nvidia.CudaOptions(io_binding=False, enable_cuda_graph=True)) == ("cuda", 0)
+    assert nvidia.tensorrt_memory(nvidia.TensorrtOptions()) == ("cuda", 0)
 
 
 def test_a_backend_that_is_not_here_says_why(onnx_file):
@@ -168,15 +168,17 @@ def test_fallbacks_stand_in_the_list_between_it_and_the_processor(onnx_file, mon
 
     def session(_path, _options, providers, **_more):
         listed.extend(providers)
-        return SimpleNamespace(get_providers=lambda: [tensorrt.PROVIDER.key, cuda.CUDA, CPU])
+        return SimpleNamespace(get_providers=lambda: [nvidia.TENSORRT_PROVIDER.key, nvidia.CUDA, CPU])
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [tensorrt.PROVIDER.key, cuda.CUDA, CPU])
-    provider = dataclasses.replace(tensorrt.PROVIDER, prepare=lambda: None)
-    options = tensorrt.TensorrtOptions(device_id=1, trt_fp16_enable=True)
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: [nvidia.TENSORRT_PROVIDER.key, nvidia.CUDA, CPU]
+    )
+    provider = dataclasses.replace(nvidia.TENSORRT_PROVIDER, prepare=lambda: None)
+    options = nvidia.TensorrtOptions(device_id=1, trt_fp16_enable=True)
     open_with(provider, onnx_file("batch"), options, session_options_for(options, "x"))
     (first, given), second, last = listed
-    assert (first, second, last) == (tensorrt.PROVIDER.key, (cuda.CUDA, {"device_id": "1"}), CPU)
+    assert (first, second, last) == (nvidia.TENSORRT_PROVIDER.key, (nvidia.CUDA, {"device_id": "1"}), CPU)
     assert given["trt_fp16_enable"] == "1"
 
 
@@ -192,13 +194,13 @@ def test_a_provider_that_does_not_start_is_an_error_and_no_fallback(onnx_file, c
 
 
 def test_what_the_files_of_an_engine_depend_on(settings, onnx_file, tmp_path):
-    given = settings(tensorrt)
+    given = settings(nvidia)
     folder = given["trt_engine_cache_path"]
     assert folder.startswith(str(tmp_path / "cache" / "edgeopt" / "tensorrt"))
     assert given["trt_timing_cache_path"] == folder
     assert (given["trt_engine_cache_enable"], given["trt_timing_cache_enable"]) == ("1", "1")
-    assert settings(tensorrt)["trt_engine_cache_path"] == folder
-    other_model = tensorrt.kept(tensorrt.TensorrtOptions(), onnx_file("fixed"))
+    assert settings(nvidia)["trt_engine_cache_path"] == folder
+    other_model = nvidia.kept(nvidia.TensorrtOptions(), onnx_file("fixed"))
     assert other_model["trt_engine_cache_path"] != folder
 
 
@@ -212,11 +214,11 @@ def test_what_the_files_of_an_engine_depend_on(settings, onnx_file, tmp_path):
     ],
 )
 def test_an_engine_that_was_built_otherwise_is_another(settings, options):
-    folder = settings(tensorrt)["trt_engine_cache_path"]
-    assert settings(tensorrt, **options)["trt_engine_cache_path"] != folder
-    assert settings(tensorrt)["trt_engine_cache_path"] == folder
+    folder = settings(nvidia)["trt_engine_cache_path"]
+    assert settings(nvidia, **options)["trt_engine_cache_path"] != folder
+    assert settings(nvidia)["trt_engine_cache_path"] == folder
     # Where engines or timings are kept does not change them.
-    assert settings(tensorrt, trt_timing_cache_enable=False)["trt_engine_cache_path"] == folder
+    assert settings(nvidia, trt_timing_cache_enable=False)["trt_engine_cache_path"] == folder
 
 
 def test_an_engine_of_another_gpu_or_library_is_another(settings, monkeypatch):
@@ -237,12 +239,12 @@ def test_an_engine_of_another_gpu_or_library_is_another(settings, monkeypatch):
             raise OSError(name)
         return SimpleNamespace(cuInit=lambda _: 0, cuDeviceGet=get, cuDeviceGetName=get_name)
 
-    alone = settings(tensorrt)["trt_engine_cache_path"]
+    alone = settings(nvidia)["trt_engine_cache_path"]
     monkeypatch.setattr(nvidia, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": library}))
     assert (nvidia.gpu_name(0), nvidia.gpu_name(1), nvidia.tensorrt_version()) == ("Orin", "RTX 4090", "101300")
-    first, second = (settings(tensorrt, device_id=number)["trt_engine_cache_path"] for number in (0, 1))
+    first, second = (settings(nvidia, device_id=number)["trt_engine_cache_path"] for number in (0, 1))
     versions["libnvinfer.so.10"] = 101400
-    third = settings(tensorrt)["trt_engine_cache_path"]
+    third = settings(nvidia)["trt_engine_cache_path"]
     assert len({alone, first, second, third}) == 4
 
 
@@ -258,7 +260,7 @@ def test_weights_beside_the_model_count(tmp_path):
         )
         path = tmp_path / "m.onnx"
         onnx.save(helper.make_model(graph), path, save_as_external_data=True, location="m.data", size_threshold=0)
-        return tensorrt.kept(tensorrt.TensorrtOptions(), path)["trt_engine_cache_path"]
+        return nvidia.kept(nvidia.TensorrtOptions(), path)["trt_engine_cache_path"]
 
     first = folder(1)
     (tmp_path / "m.data").unlink()
@@ -268,15 +270,15 @@ def test_weights_beside_the_model_count(tmp_path):
 
 
 def test_engines_in_a_folder_of_the_users_or_nowhere(settings, tmp_path):
-    given = settings(tensorrt, trt_engine_cache_path=str(tmp_path))
+    given = settings(nvidia, trt_engine_cache_path=str(tmp_path))
     assert (given["trt_engine_cache_path"], given["trt_timing_cache_path"]) == (str(tmp_path), str(tmp_path))
     off = {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
-    assert settings(tensorrt, trt_engine_cache_enable=False, trt_timing_cache_enable=False) == off
+    assert settings(nvidia, trt_engine_cache_enable=False, trt_timing_cache_enable=False) == off
 
 
 def test_where_nothing_can_be_written_no_engine_is_kept(settings, tmp_path):
     (tmp_path / "cache").write_text("a file, not a folder")
-    assert settings(tensorrt) == {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
+    assert settings(nvidia) == {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
 
 
 @pytest.mark.hardware

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.onnxruntime import cuda, times
+from edgeopt.backends.onnxruntime import nvidia, times
 from edgeopt.backends.onnxruntime.cpu import PROVIDER
 from edgeopt.backends.onnxruntime.times import _by_provider, provider_times
 
@@ -94,5 +94,5 @@ def test_a_recorded_graph_is_not_asked_for(onnx_file, monkeypatch):
 
     monkeypatch.setattr(times, "open_with", stop)
     with pytest.raises(InterruptedError):
-        provider_times(cuda.PROVIDER, onnx_file("batch"), {"enable_cuda_graph": True}, {})
+        provider_times(nvidia.CUDA_PROVIDER, onnx_file("batch"), {"enable_cuda_graph": True}, {})
     assert seen == [False]
