@@ -8,12 +8,12 @@ import msgspec
 
 from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.backends.onnxruntime.cpu import PROVIDER as CPU
-from edgeopt.backends.onnxruntime.directml import PROVIDER as DIRECTML
 from edgeopt.backends.onnxruntime.nvidia import CUDA_PROVIDER as CUDA
-from edgeopt.backends.onnxruntime.openvino import PROVIDER as OPENVINO
 from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, dimensions, run_entries
 from edgeopt.backends.onnxruntime.provider import Provider
-from edgeopt.backends.onnxruntime.xnnpack import PROVIDER as XNNPACK
+from edgeopt.backends.onnxruntime.providers import DIRECTML_PROVIDER as DIRECTML
+from edgeopt.backends.onnxruntime.providers import OPENVINO_PROVIDER as OPENVINO
+from edgeopt.backends.onnxruntime.providers import XNNPACK_PROVIDER as XNNPACK
 from edgeopt.backends.openvino.auto import AutoOptions, auto_aim
 from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim
 from edgeopt.backends.openvino.npu import NpuOptions, npu_aim

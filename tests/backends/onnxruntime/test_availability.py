@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime import coreml, directml, nvidia, openvino, qnn, xnnpack
+from edgeopt.backends.onnxruntime import nvidia, providers
 from edgeopt.backends.onnxruntime.provider import available
 from edgeopt.hw.device import Unavailable
 
@@ -25,7 +25,9 @@ def reason(provider):
     return found.reason
 
 
-@pytest.mark.parametrize(("provider", "where"), [(directml.PROVIDER, "Windows"), (coreml.PROVIDER, "macOS")])
+@pytest.mark.parametrize(
+    ("provider", "where"), [(providers.DIRECTML_PROVIDER, "Windows"), (providers.COREML_PROVIDER, "macOS")]
+)
 def test_another_system(distributions, provider, where):
     distributions({"onnxruntime": "1.31.1"})
     assert reason(provider) == f"it exists on {where} only, and this is Linux"
@@ -41,8 +43,10 @@ def test_another_flavour_is_told_without_asking_the_runtime(distributions):
     distributions({"onnxruntime": "1.31.1"})
     brings = "onnxruntime 1.31.1 is without {}; {} brings it, installed in its place"
     assert reason(CUDA) == brings.format("CUDAExecutionProvider", "onnxruntime-gpu")
-    assert reason(openvino.PROVIDER) == brings.format("OpenVINOExecutionProvider", "onnxruntime-openvino")
-    assert "no published package brings it" in reason(xnnpack.PROVIDER)
+    assert reason(providers.OPENVINO_PROVIDER) == brings.format(
+        "OpenVINOExecutionProvider", "onnxruntime-openvino"
+    )
+    assert "no published package brings it" in reason(providers.XNNPACK_PROVIDER)
 
 
 def test_what_the_runtime_has(distributions, providers):
@@ -60,7 +64,7 @@ def test_a_flavour_that_another_one_has_overwritten(distributions, providers):
 def test_a_wheel_that_was_built_here_is_asked(distributions, providers):
     distributions({"onnxruntime": "1.31.1"}, files=("onnxruntime",))
     providers("XnnpackExecutionProvider")
-    assert available(xnnpack.PROVIDER) == Available("1.31.1")
+    assert available(providers.XNNPACK_PROVIDER) == Available("1.31.1")
     assert reason(CUDA).startswith("ONNX Runtime 1.31.1 is built without CUDAExecutionProvider")
 
 
@@ -77,7 +81,7 @@ def test_a_runtime_that_does_not_load(distributions):
 
 def test_a_plug_in_that_is_not_installed(distributions):
     distributions({"onnxruntime": "1.31.1"})
-    assert reason(qnn.PROVIDER) == "the Python package 'onnxruntime-qnn' is not installed"
+    assert reason(providers.QNN_PROVIDER) == "the Python package 'onnxruntime-qnn' is not installed"
 
 
 def test_a_driver_that_is_missing_is_said_before_the_runtime_is_asked(distributions):

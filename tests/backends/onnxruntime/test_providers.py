@@ -10,7 +10,7 @@ import pytest
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime import coreml, directml, nvidia, openvino, qnn, xnnpack
+from edgeopt.backends.onnxruntime import nvidia, providers
 from edgeopt.backends.onnxruntime.opening import open_with, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
@@ -38,8 +38,8 @@ def settings(onnx_file):
 
 
 def test_the_runtimes_own_choice_is_left_to_it(settings):
-    assert settings(nvidia) == settings(directml) == settings(coreml) == settings(xnnpack) == {}
-    assert settings(qnn) == {"backend_type": "htp"}
+    assert settings(nvidia) == settings(providers) == settings(providers) == settings(providers) == {}
+    assert settings(providers) == {"backend_type": "htp"}
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_the_runtimes_own_choice_is_left_to_it(settings):
         (nvidia, {"enable_cuda_graph": True, "gpu_mem_limit": 2**30},
          {"enable_cuda_graph": "1", "gpu_mem_limit": "1073741824"}),
         (nvidia, {"cudnn_conv_algo_search": "HEURISTIC", "threads": 2}, {"cudnn_conv_algo_search": "HEURISTIC"}),
-        (directml, {"disable_metacommands": True}, {"disable_metacommands": "true"}),
-        (coreml, {"ModelFormat": "MLProgram", "RequireStaticInputShapes": True},
+        (providers, {"disable_metacommands": True}, {"disable_metacommands": "true"}),
+        (providers, {"ModelFormat": "MLProgram", "RequireStaticInputShapes": True},
          {"ModelFormat": "MLProgram", "RequireStaticInputShapes": "1"}),
-        (qnn, {"htp_performance_mode": "burst", "vtcm_mb": 8},
+        (providers, {"htp_performance_mode": "burst", "vtcm_mb": 8},
          {"backend_type": "htp", "htp_performance_mode": "burst", "vtcm_mb": "8"}),
-        (xnnpack, {"threads": 4}, {"intra_op_num_threads": "4"}),
-        (xnnpack, {"threads": 1, "intra_op_num_threads": 2}, {"intra_op_num_threads": "2"}),
+        (providers, {"threads": 4}, {"intra_op_num_threads": "4"}),
+        (providers, {"threads": 1, "intra_op_num_threads": 2}, {"intra_op_num_threads": "2"}),
     ],
 )  # fmt: skip
 def test_options_in_the_words_of_the_runtime(settings, module, options, given):
@@ -69,16 +69,16 @@ def test_options_in_the_words_of_the_runtime(settings, module, options, given):
         (nvidia, {"cudnn_conv_algo_search": "EXHAUSTIV"}, "must be one of", "'EXHAUSTIVE'"),
         (nvidia, {"gpu_mem_limit": -1}, "must be int >= 0", ""),
         (nvidia, {"trt_builder_optimization_level": 9}, "must be int <= 5", ""),
-        (directml, {"memory_pattern": True}, "must be false", "Leave it out"),
-        (directml, {"execution_mode": "parallel"}, "must be one of sequential", ""),
-        (coreml, {"MLComputeUnits": "CPUAndGpu"}, "must be one of", "'CPUAndGPU'"),
-        (openvino, {"device_type": "XYZ"}, "not an OpenVINO device: 'XYZ'", "AUTO:GPU,CPU"),
-        (openvino, {"device_type": "AUTO", "precision": "f32"}, "'precision' .* AUTO without a list", "AUTO:GPU"),
-        (openvino, {"device_type": "HETERO:GPU,CPU", "num_streams": 2}, "cannot be set for HETERO:GPU,CPU", ""),
-        (openvino, {"device_type": "NPU", "num_streams": 2}, "'num_streams' .* cannot be set for NPU", ""),
-        (openvino, {"load_config": "{"}, "not a JSON object of properties", "NUM_STREAMS"),
-        (openvino, {"load_config": '{"NUM_STREAMS": "2"}'}, "not a JSON object of properties", "NUM_STREAMS"),
-        (qnn, {"htp_performance_mode": "bursts"}, "must be one of", "'burst'"),
+        (providers, {"memory_pattern": True}, "must be false", "Leave it out"),
+        (providers, {"execution_mode": "parallel"}, "must be one of sequential", ""),
+        (providers, {"MLComputeUnits": "CPUAndGpu"}, "must be one of", "'CPUAndGPU'"),
+        (providers, {"device_type": "XYZ"}, "not an OpenVINO device: 'XYZ'", "AUTO:GPU,CPU"),
+        (providers, {"device_type": "AUTO", "precision": "f32"}, "'precision' .* AUTO without a list", "AUTO:GPU"),
+        (providers, {"device_type": "HETERO:GPU,CPU", "num_streams": 2}, "cannot be set for HETERO:GPU,CPU", ""),
+        (providers, {"device_type": "NPU", "num_streams": 2}, "'num_streams' .* cannot be set for NPU", ""),
+        (providers, {"load_config": "{"}, "not a JSON object of properties", "NUM_STREAMS"),
+        (providers, {"load_config": '{"NUM_STREAMS": "2"}'}, "not a JSON object of properties", "NUM_STREAMS"),
+        (providers, {"htp_performance_mode": "bursts"}, "must be one of", "'burst'"),
     ],
 )
 def test_what_the_runtime_would_take_in_silence(settings, module, options, message, hint):
@@ -88,7 +88,7 @@ def test_what_the_runtime_would_take_in_silence(settings, module, options, messa
 
 
 def test_openvinos_properties_go_through_one_text(settings):
-    given = settings(openvino, threads=2, precision="f32", load_config='{"CPU": {"NUM_STREAMS": "3"}, "GPU": {}}')
+    given = settings(providers, threads=2, precision="f32", load_config='{"CPU": {"NUM_STREAMS": "3"}, "GPU": {}}')
     assert given["device_type"] == "CPU"
     assert json.loads(given["load_config"]) == {
         "CPU": {
@@ -100,7 +100,7 @@ def test_openvinos_properties_go_through_one_text(settings):
         "GPU": {},
     }
     # Threads of the processor mean nothing to another device.
-    gpu = settings(openvino, threads=2, device_type="GPU.1")
+    gpu = settings(providers, threads=2, device_type="GPU.1")
     assert json.loads(gpu["load_config"]) == {"GPU.1": {"PERFORMANCE_HINT": "LATENCY"}}
 
 
@@ -114,7 +114,7 @@ def test_openvinos_properties_go_through_one_text(settings):
 )
 def test_openvinos_properties_stand_under_each_device_of_a_list(settings, device_type, devices, mode):
     given = settings(
-        openvino,
+        providers,
         device_type=device_type,
         performance_hint="throughput",
         precision="f32",
@@ -128,7 +128,7 @@ def test_openvinos_properties_stand_under_each_device_of_a_list(settings, device
 
 
 def test_auto_without_a_list_is_given_no_properties(settings):
-    assert settings(openvino, device_type="AUTO") == {"device_type": "AUTO"}
+    assert settings(providers, device_type="AUTO") == {"device_type": "AUTO"}
 
 
 def test_where_data_stands():
