@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 from onnx import numpy_helper
 
-from edgeopt.backends.onnxruntime.lowering.activations import GELU, QUICK_GELU
+from edgeopt.backends.onnxruntime.lowering.transformer import GELU, QUICK_GELU
 
 
 @pytest.mark.parametrize(
