@@ -3,7 +3,7 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from edgeopt.backends.onnxruntime.lowering.forms import FORMS, PASS
+from edgeopt.backends.onnxruntime.lowering.forms import FORMS, OPERATOR_FORMS
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.structure import infer_shapes
 
@@ -35,7 +35,7 @@ def kinds(model):
     ("a = Add(three, x) b = Clip(a, zero, six) y = Mul(sixth, b)", ["HardSigmoid"]),
 ])  # fmt: skip
 def test_activations_take_the_form_that_has_a_kernel(lower, text, operators):
-    result = lower(PASS, model_of(GRAPH.format(text)))
+    result = lower(OPERATOR_FORMS, model_of(GRAPH.format(text)))
     assert kinds(result.model) == operators
 
 
@@ -43,7 +43,7 @@ def test_activations_take_the_form_that_has_a_kernel(lower, text, operators):
 def test_narrow_groups_become_blocks_of_sixteen(lower, width):
     text = f"y = Conv <group = {32 // width}, pads = [1, 1, 1, 1]> (x, w, b)"
     weights = {"w": RANDOM.standard_normal((32, width, 3, 3)), "b": np.arange(32)}
-    result = lower(PASS, model_of(GRAPH.format(text), **weights))
+    result = lower(OPERATOR_FORMS, model_of(GRAPH.format(text), **weights))
     (conv,) = result.model.graph
     assert conv.attributes["group"].as_int() == 2
     assert conv.inputs[1].shape == (32, 16, 3, 3)
@@ -54,7 +54,7 @@ def test_in_a_subgraph(lower):
     text = """g (float[2] x, int64 p) => (float[2] y) { c = Cast <to = 9> (p) y = If (c) <
         then_branch = t () => (float[2] u) { u = Pow(x, two) },
         else_branch = e () => (float[2] v) { v = Neg(x) } > }"""
-    assert kinds(lower(PASS, model_of(text)).model) == ["Cast", "If", "Mul", "Neg"]
+    assert kinds(lower(OPERATOR_FORMS, model_of(text)).model) == ["Cast", "If", "Mul", "Neg"]
 
 
 @pytest.mark.parametrize("text", [
@@ -68,14 +68,14 @@ def test_in_a_subgraph(lower):
 def test_what_only_looks_like_it_stays(text):
     weights = {"pairs": RANDOM.standard_normal((32, 2, 3, 3)), "scale": np.ones(5)}
     model = model_of(GRAPH.format(text), **weights)
-    result = PASS.apply(model, PassContext())
+    result = OPERATOR_FORMS.apply(model, PassContext())
     assert (result.applied, result.refused) == ((), ())
     assert kinds(result.model) == kinds(model)
 
 
 def test_weights_that_would_become_large_stay_and_are_named(said):
     text = "g (float[1,2048,8,8] x) => (float[1,2048,1,1] y) { y = Conv <group = 512> (x, w) }"
-    result = PASS.apply(model_of(text, w=np.zeros((2048, 4, 8, 8))), PassContext())
+    result = OPERATOR_FORMS.apply(model_of(text, w=np.zeros((2048, 4, 8, 8))), PassContext())
     assert not result.applied
     assert "too large with zeros" in said(result)
     assert result.refused[0].nodes == ("Conv 'y'",)
@@ -88,5 +88,5 @@ def test_they_are_of_this_runtime_alone():
 @pytest.mark.parametrize(("factor", "fused"), [(1 / 6, True), (0.1667, False), (1 / 6 + 1e-6, False)])
 def test_a_hard_sigmoid_ends_at_one(lower, factor, fused):
     text = "a = Add(x, three) b = Clip(a, zero, six) y = Mul(b, factor)"
-    result = PASS.apply(model_of(GRAPH.format(text), factor=np.float32(factor)), PassContext())
+    result = OPERATOR_FORMS.apply(model_of(GRAPH.format(text), factor=np.float32(factor)), PassContext())
     assert ("HardSigmoid" in kinds(result.model)) is fused

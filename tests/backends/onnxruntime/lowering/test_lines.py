@@ -3,7 +3,7 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from edgeopt.backends.onnxruntime.lowering.lines import PASS
+from edgeopt.backends.onnxruntime.lowering.forms import LINES
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.structure import infer_shapes
 
@@ -28,7 +28,7 @@ def kinds(model):
 
 def test_one_convolution(lower):
     text = "y = Conv <strides = [2], pads = [2, 1], dilations = [2], kernel_shape = [3]> (x, w, b)"
-    result = lower(PASS, model_of(GRAPH.format(10, text)))
+    result = lower(LINES, model_of(GRAPH.format(10, text)))
     assert kinds(result.model) == ["Unsqueeze", "Conv", "Squeeze"]
     assert result.applied[0].nodes == ("Conv 'y'",)
     assert [value.name for value in result.model.graph.outputs] == ["y"]
@@ -46,19 +46,19 @@ def test_one_convolution(lower):
     ("a = Conv <pads = [1, 1]> (x, w) y = PRelu(a, gain)", 20, ["Conv", "PRelu"]),
 ])  # fmt: skip
 def test_what_stands_between_is_taken_along(lower, text, length, between):
-    result = lower(PASS, model_of(GRAPH.format(length, text)))
+    result = lower(LINES, model_of(GRAPH.format(length, text)))
     assert kinds(result.model) == ["Unsqueeze", *between, "Squeeze"]
 
 
 def test_what_meets_another_line_comes_back_before(lower):
     text = "n = Neg(x) a = Conv <pads = [1, 1]> (x, w) y = Add(a, n)"
-    result = lower(PASS, model_of(GRAPH.format(20, text)))
+    result = lower(LINES, model_of(GRAPH.format(20, text)))
     assert kinds(result.model) == ["Neg", "Unsqueeze", "Conv", "Squeeze", "Add"]
 
 
 def test_what_others_read_is_there_as_a_line_too(lower):
     text = "r = Conv <pads = [1, 1]> (x, w) c = Conv <pads = [1, 1]> (r, w) m = Softmax(r) y = Add(c, m)"
-    result = lower(PASS, model_of(GRAPH.format(20, text)))
+    result = lower(LINES, model_of(GRAPH.format(20, text)))
     assert kinds(result.model).count("Unsqueeze") == 1
     assert kinds(result.model).count("Conv") == 2
 
@@ -67,7 +67,7 @@ def test_in_a_subgraph(lower):
     text = """g (float[1,8,20] x, int64 p) => (float[1,8,20] y) { c = Cast <to = 9> (p) y = If (c) <
         then_branch = t () => (float[1,8,20] u) { u = Conv <pads = [1, 1]> (x, w) },
         else_branch = e () => (float[1,8,20] v) { v = Neg(x) } > }"""
-    assert kinds(lower(PASS, model_of(text)).model) == ["Cast", "If", "Unsqueeze", "Conv", "Squeeze", "Neg"]
+    assert kinds(lower(LINES, model_of(text)).model) == ["Cast", "If", "Unsqueeze", "Conv", "Squeeze", "Neg"]
 
 
 @pytest.mark.parametrize(("text", "opset", "says"), [
@@ -75,7 +75,7 @@ def test_in_a_subgraph(lower):
     ("y = Conv <pads = [1, 1]> (x, w)", 12, "needs opset 13"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(said, text, opset, says):
-    result = PASS.apply(model_of(GRAPH.format(20, text), opset), PassContext())
+    result = LINES.apply(model_of(GRAPH.format(20, text), opset), PassContext())
     assert not result.applied
     assert says in said(result)
     assert result.refused[0].nodes == ("Conv 'y'",)
@@ -83,5 +83,5 @@ def test_what_cannot_be_is_refused_by_name(said, text, opset, says):
 
 def test_pictures_are_left_alone():
     model = model_of("g (float[1,8,5,5] x) => (float[1,8,5,5] y) { y = Relu(x) }")
-    result = PASS.apply(model, PassContext())
+    result = LINES.apply(model, PassContext())
     assert (result.applied, result.refused) == ((), ())
