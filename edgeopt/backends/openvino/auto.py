@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from edgeopt.backends.openvino.backend import Target, backend_of
-from edgeopt.backends.openvino.devices import package_available
 from edgeopt.backends.openvino.options import Aim, Priority, SharedOptions, chosen, shared_config
+from edgeopt.backends.openvino.placement import package_available
 from edgeopt.backends.options import Threads, about
 
 _DEVICE = r"(CPU|GPU(\.\d+){0,2}|NPU)"

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from edgeopt.backends.openvino.backend import Target, backend_of
-from edgeopt.backends.openvino.devices import device_available
 from edgeopt.backends.openvino.options import (
     Aim,
     GroupSize,
@@ -17,6 +16,7 @@ from edgeopt.backends.openvino.options import (
     chosen,
     shared_config,
 )
+from edgeopt.backends.openvino.placement import device_available
 from edgeopt.backends.options import Threads, about
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
-from edgeopt.backends.openvino import devices
+from edgeopt.backends.openvino import placement
 from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim
 from edgeopt.backends.openvino.npu import NpuOptions, npu_aim
 from edgeopt.errors import ModelError, UsageError
@@ -21,8 +21,8 @@ NODES = {"GPU": "dri/renderD128", "NPU": "accel/accel0"}
 
 @pytest.fixture
 def dev(tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "DEV", tmp_path)
-    monkeypatch.setattr(devices.sys, "platform", "linux")
+    monkeypatch.setattr(placement, "DEV", tmp_path)
+    monkeypatch.setattr(placement.sys, "platform", "linux")
     return tmp_path
 
 
@@ -35,7 +35,7 @@ def add_node(dev, kind):
 @pytest.mark.parametrize("kind", ["GPU", "NPU"])
 def test_without_a_device_node_openvino_is_not_even_asked(dev, fake_openvino, kind):
     fake_openvino.available_devices = None
-    state = devices.device_available(kind)
+    state = placement.device_available(kind)
     assert isinstance(state, Unavailable)
     assert kind in state.reason
 
@@ -44,7 +44,7 @@ def test_without_a_device_node_openvino_is_not_even_asked(dev, fake_openvino, ki
 def test_a_device_of_another_maker_is_not_seen(dev, fake_openvino, kind):
     add_node(dev, kind)
     fake_openvino.available_devices = ["CPU"]
-    state = devices.device_available(kind)
+    state = placement.device_available(kind)
     assert isinstance(state, Unavailable)
     assert f"OpenVINO sees no {kind}" in state.reason
     assert "Intel's" in state.reason
@@ -57,7 +57,7 @@ def test_what_openvino_lists_is_available(dev, fake_openvino, backend, kind):
 
 
 def test_without_the_package_nothing_is_looked_for(dev, monkeypatch):
-    monkeypatch.setattr(devices, "package_available", lambda: Unavailable("not installed", "openvino"))
+    monkeypatch.setattr(placement, "package_available", lambda: Unavailable("not installed", "openvino"))
     assert GPU.available() == NPU.available() == Unavailable("not installed", "openvino")
 
 
