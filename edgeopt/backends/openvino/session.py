@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo, closed, prepare
 from edgeopt.backends.openvino.lane import Lane, Slot
-from edgeopt.backends.openvino.model import (
-    Shapes,
-    compile_model,
-    tensor_info,
-    with_shapes,
-)
+from edgeopt.backends.openvino.model import Shapes, compile_model, tensor_info, with_shapes
 from edgeopt.backends.openvino.options import Aim
 from edgeopt.backends.openvino.placement import Places
 from edgeopt.errors import MissingExtraError, ModelError, said_by
