@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.openvino.auto import AutoOptions, auto_aim
+from edgeopt.backends.openvino.backend import device_times_ms
 from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim
 from edgeopt.backends.openvino.options import Aim, OpenVinoOptions, cpu_aim
-from edgeopt.backends.openvino.times import device_times_ms
 
 pytest.importorskip("openvino")
 X = {"x": np.ones((64, 256), np.float32)}
