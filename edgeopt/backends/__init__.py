@@ -12,10 +12,10 @@ from edgeopt.backends.onnxruntime.providers import DIRECTML_BACKEND as ONNXRUNTI
 from edgeopt.backends.onnxruntime.providers import OPENVINO_BACKEND as ONNXRUNTIME_OPENVINO
 from edgeopt.backends.onnxruntime.providers import QNN_BACKEND as ONNXRUNTIME_QNN
 from edgeopt.backends.onnxruntime.providers import XNNPACK_BACKEND as ONNXRUNTIME_XNNPACK
-from edgeopt.backends.openvino.auto import BACKEND as OPENVINO_AUTO
-from edgeopt.backends.openvino.cpu import BACKEND as OPENVINO_CPU
-from edgeopt.backends.openvino.gpu import BACKEND as OPENVINO_GPU
-from edgeopt.backends.openvino.npu import BACKEND as OPENVINO_NPU
+from edgeopt.backends.openvino.devices import AUTO_BACKEND as OPENVINO_AUTO
+from edgeopt.backends.openvino.devices import CPU_BACKEND as OPENVINO_CPU
+from edgeopt.backends.openvino.devices import GPU_BACKEND as OPENVINO_GPU
+from edgeopt.backends.openvino.devices import NPU_BACKEND as OPENVINO_NPU
 from edgeopt.backends.options import Kind, kinds
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest

@@ -9,8 +9,7 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
 from edgeopt.backends.openvino import placement
-from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim
-from edgeopt.backends.openvino.npu import NpuOptions, npu_aim
+from edgeopt.backends.openvino.devices import GpuOptions, NpuOptions, gpu_aim, npu_aim
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.hw.device import Unavailable
 

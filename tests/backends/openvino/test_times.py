@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from edgeopt.backends.openvino.auto import AutoOptions, auto_aim
 from edgeopt.backends.openvino.backend import device_times_ms
-from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim
+from edgeopt.backends.openvino.devices import AutoOptions, GpuOptions, auto_aim, gpu_aim
 from edgeopt.backends.openvino.options import Aim, OpenVinoOptions, cpu_aim
 
 pytest.importorskip("openvino")
