@@ -14,7 +14,6 @@ from edgeopt.profiles import (
     shipped_path,
     shipped_profiles,
     shipped_uses,
-    words,
 )
 
 CHILD = 'name = "mine"\ntitle = "Mine"\nextends = "cpu-avx2"\n'
@@ -103,14 +102,14 @@ def test_the_variants_are_the_recipes_of_a_search():
 def test_no_backend_is_planned_that_is_here():
     from edgeopt.backends import NAMES
 
-    assert not set(words.PLANNED_BACKENDS) & set(NAMES)
+    assert not set(schema.PLANNED_BACKENDS) & set(NAMES)
 
 
 def test_the_page_names_every_key_and_every_word():
     text = (profiles_folder().parent / "docs" / "profiles.md").read_text()
     structs = (profiles.TargetProfile, *schema.TABLES.values())
     keys = {name for struct in structs for name in struct.__struct_fields__}
-    known = keys | {*words.VARIANTS, *words.PLANNED_BACKENDS, *words.CALIBRATIONS, *words.COLOUR_ORDERS}
+    known = keys | {*schema.VARIANTS, *schema.PLANNED_BACKENDS, *schema.CALIBRATIONS, *schema.COLOUR_ORDERS}
     assert [name for name in sorted(known) if not re.search(rf"[`\[.\"]{name}[`\].\"]", text)] == []
 
 

@@ -10,7 +10,12 @@ from edgeopt.profiles.load import (
     shipped_uses,
 )
 from edgeopt.profiles.schema import (
+    ARCHITECTURES,
+    AUTO,
+    INTEGER_TYPES,
+    PLANNED_BACKENDS,
     SCHEMA,
+    VARIANTS,
     AcceleratorNeed,
     BackendOrder,
     Data,
@@ -21,13 +26,6 @@ from edgeopt.profiles.schema import (
     Search,
     TargetProfile,
     Value,
-)
-from edgeopt.profiles.words import (
-    ARCHITECTURES,
-    AUTO,
-    INTEGER_TYPES,
-    PLANNED_BACKENDS,
-    VARIANTS,
 )
 
 __all__ = [

@@ -9,7 +9,7 @@ import msgspec
 
 from edgeopt.errors import ProfileError
 from edgeopt.nearest import nearest
-from edgeopt.profiles import words
+from edgeopt.profiles import schema
 from edgeopt.profiles.schema import SCHEMA, TABLES, Data, Match, TargetProfile
 
 Tables = dict[str, Any]
@@ -93,40 +93,40 @@ def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple
     from edgeopt import backends as registry
     from edgeopt.graph import passes
 
-    backends = (*registry.NAMES, *words.PLANNED_BACKENDS)
+    backends = (*registry.NAMES, *schema.PLANNED_BACKENDS)
     yield from _match_words(profile.match)
     if not isinstance(profile.graph.passes, str):
         yield "passes in [graph]", profile.graph.passes, passes.NAMES
-    yield "layout in [graph]", (profile.graph.layout,), words.LAYOUTS
-    yield "ladder in [precision]", profile.precision.ladder, words.VARIANTS
+    yield "layout in [graph]", (profile.graph.layout,), schema.LAYOUTS
+    yield "ladder in [precision]", profile.precision.ladder, schema.VARIANTS
     quantization = profile.quantization
-    yield "activation_type in [quantization]", (quantization.activation_type,), words.INTEGER_TYPES
-    yield "weight_type in [quantization]", (quantization.weight_type,), words.INTEGER_TYPES
-    yield "calibration in [quantization]", (quantization.calibration,), words.CALIBRATIONS
+    yield "activation_type in [quantization]", (quantization.activation_type,), schema.INTEGER_TYPES
+    yield "weight_type in [quantization]", (quantization.weight_type,), schema.INTEGER_TYPES
+    yield "calibration in [quantization]", (quantization.calibration,), schema.CALIBRATIONS
     yield "order in [backends]", profile.backends.order, backends
     yield "[lowerings]", tuple(profile.lowerings), backends
     for backend, names in profile.lowerings.items():
         yield f"{backend} in [lowerings]", names, registry.lowering_names(backend)
     yield "[runtime]", tuple(profile.runtime), backends
     for value, simd in profile.needs.items():
-        yield f"{value} in [needs]", simd, words.SIMD_NAMES
+        yield f"{value} in [needs]", simd, schema.SIMD_NAMES
     if profile.data is not None:
         yield from _data_words(profile.data)
 
 
 def _data_words(data: Data) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    yield "colour_order in [data]", (data.colour_order,), words.COLOUR_ORDERS
-    yield "layout in [data]", (data.layout,), words.PICTURE_LAYOUTS
-    yield "dtype in [data]", (data.dtype,), words.PICTURE_TYPES
+    yield "colour_order in [data]", (data.colour_order,), schema.COLOUR_ORDERS
+    yield "layout in [data]", (data.layout,), schema.PICTURE_LAYOUTS
+    yield "dtype in [data]", (data.dtype,), schema.PICTURE_TYPES
 
 
 def _match_words(match: Match) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    yield "architectures in [match]", match.architectures, words.ARCHITECTURES
-    yield "simd in [match]", match.simd, words.SIMD_NAMES
-    yield "os in [match]", match.os, words.SYSTEMS
-    yield "runtimes in [match]", match.runtimes, tuple(words.RUNTIME_NEEDS)
+    yield "architectures in [match]", match.architectures, schema.ARCHITECTURES
+    yield "simd in [match]", match.simd, schema.SIMD_NAMES
+    yield "os in [match]", match.os, schema.SYSTEMS
+    yield "runtimes in [match]", match.runtimes, tuple(schema.RUNTIME_NEEDS)
     if match.accelerator is not None:
-        yield "kind in [match.accelerator]", (match.accelerator.kind,), words.ACCELERATORS
+        yield "kind in [match.accelerator]", (match.accelerator.kind,), schema.ACCELERATORS
 
 
 def _table(tables: Tables, *steps: str) -> Tables:

@@ -3,8 +3,7 @@
 import msgspec
 
 from edgeopt.hw.device import Accelerator, Device, Runtime
-from edgeopt.profiles.schema import AcceleratorNeed, Match, TargetProfile
-from edgeopt.profiles.words import RUNTIME_NEEDS
+from edgeopt.profiles.schema import RUNTIME_NEEDS, AcceleratorNeed, Match, TargetProfile
 
 
 class Fits(msgspec.Struct, frozen=True):

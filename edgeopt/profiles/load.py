@@ -11,8 +11,7 @@ from pathlib import Path
 from edgeopt.errors import ProfileError
 from edgeopt.nearest import nearest
 from edgeopt.profiles.checks import SHIPPED_HINT, Tables, check_keys, converted
-from edgeopt.profiles.schema import TargetProfile
-from edgeopt.profiles.words import AUTO
+from edgeopt.profiles.schema import AUTO, TargetProfile
 
 FALLBACK = "generic-cpu"
 """It fits every device; stands for `auto` where no device is asked."""
