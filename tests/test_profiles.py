@@ -80,7 +80,7 @@ def test_a_use_extends_whatever_fits():
 
 
 def test_every_value_of_a_shipped_profile_says_why():
-    from edgeopt.profiles.notes import notes
+    from edgeopt.profiles.explain import notes
 
     paths = list(profiles_folder().glob("*.toml"))
     for path in paths:

@@ -4,8 +4,7 @@ import pytest
 
 from edgeopt.errors import UsageError
 from edgeopt.profiles import load_profile, resolve, shipped_path, shipped_profiles, shipped_uses
-from edgeopt.profiles.explain import check_new, draft, explained
-from edgeopt.profiles.notes import Note, notes
+from edgeopt.profiles.explain import Note, check_new, draft, explained, notes
 
 TEXT = """\
 # About the file.
