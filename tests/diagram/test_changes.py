@@ -1,4 +1,4 @@
-from edgeopt.diagram.changes import CHANGED, FUSED, KEPT, NEW, REMOVED, change_colouring
+from edgeopt.diagram.colours import CHANGED, FUSED, KEPT, NEW, REMOVED, change_colouring
 from edgeopt.graph.diff import GraphDiff, NodeChange
 from tests.diagram.models import chain
 
