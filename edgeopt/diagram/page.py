@@ -9,8 +9,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.diagram.colours import UNKNOWN, Colouring
-from edgeopt.diagram.levels import shape_label
-from edgeopt.diagram.outline import Group
+from edgeopt.diagram.outline import Group, shape_label
 from edgeopt.diagram.scene import Box, Diagram, End, Scene, last_part
 from edgeopt.graph.analysis.records import NodeRow, Tensor
 

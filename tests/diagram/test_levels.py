@@ -1,4 +1,4 @@
-from edgeopt.diagram.levels import Edge, shape_label
+from edgeopt.diagram.outline import Edge, shape_label
 from edgeopt.diagram.scene import diagram_of
 from edgeopt.graph.analysis.records import Tensor
 from tests.diagram.models import branching, chain, net
