@@ -1,8 +1,8 @@
 from xml.etree import ElementTree as ET
 
 from edgeopt.diagram.colours import colourings
+from edgeopt.diagram.page import shortened, svg
 from edgeopt.diagram.scene import Layout, diagram_of
-from edgeopt.diagram.svg import shortened, svg
 from tests.diagram.models import branching, chain, net
 
 
