@@ -1,4 +1,4 @@
-"""What a backend is, something that runs a model, and what all share. All pass `tests/backends/test_contract.py`."""
+"""What runs a model (a backend), and what all backends share; tested by `tests/backends/test_contract.py`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -156,7 +155,7 @@ def svg(diagram: Diagram, scene: Scene, colouring: Colouring, title: str) -> str
     bounds = f"{-_MARGIN:g} {-_MARGIN:g} {width:g} {height:g}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{bounds}" width="{width:g}" height="{height:g}">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
+        f"<title>{escape(title, quote=False)}</title><style>{_STYLE}</style>",
         f'<rect x="{-_MARGIN:g}" y="{-_MARGIN:g}" width="{width:g}" height="{height:g}" fill="#ffffff"/>',
         *(_frame(box) for box in scene.boxes if box.is_open),
         *(f'<path class="line" d="{path_data(line.knots)}"/>' for line in scene.lines),
@@ -185,14 +184,14 @@ def _frame(box: Box) -> str:
     return (
         f'<rect class="frame" x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" '
         f'height="{box.height:.1f}" rx="8"/>'
-        f'<text class="small" x="{box.left + 8:.1f}" y="{box.top + 16:.1f}">{escape(title)}</text>'
+        f'<text class="small" x="{box.left + 8:.1f}" y="{box.top + 16:.1f}">{escape(title, quote=False)}</text>'
     )
 
 
 def _svg_box(diagram: Diagram, box: Box, colouring: Colouring) -> Iterator[str]:
     lines, tooltip, fill = _texts(diagram, box, colouring)
     yield (
-        f"<g><title>{escape(tooltip)}</title>"
+        f"<g><title>{escape(tooltip, quote=False)}</title>"
         f'<rect class="box" x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" '
         f'height="{box.height:.1f}" rx="{13 if isinstance(box.item, End) else 5}" '
         f'fill="{fill.colour if fill and fill.solid else "#ffffff"}"/>'
@@ -210,7 +209,7 @@ def _svg_box(diagram: Diagram, box: Box, colouring: Colouring) -> Iterator[str]:
         kind = f' class="{"small" if number else ""}{dark}"'
         yield (
             f'<text{kind} x="{middle:.1f}" y="{top + 15 * number:.1f}" text-anchor="middle">'
-            f"{escape(shortened(line, room))}</text>"
+            f"{escape(shortened(line, room), quote=False)}</text>"
         )
     yield "</g>"
 

@@ -1,7 +1,7 @@
 """Sizes that onnx's own shape inference misses or gets wrong: computed numbers, rounded-up pools, empty axes.
 
-- Exporters compute shapes with small whole numbers; onnx's data propagation stops at many of these operators, and all
-  that is shaped by them stays open then.
+- Exporters compute shapes with small whole numbers; onnx's data propagation stops at many of these operators, and
+  all that is shaped by them stays open then.
 - No window of a pool that rounds up may begin behind the input. Where onnx counts such a window, the copy for
   inference has a pool that rounds down, with the padding that gives the runtimes' size. See docs/upstream.md.
 - A Squeeze whose list of axes is empty drops every dimension of 1 in runtimes, and none in onnx's own tools.

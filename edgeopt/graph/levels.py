@@ -1,8 +1,8 @@
 """What a ratio over all samples hides: samples of each level, and single weak samples.
 
-Loud samples carry such a ratio. Samples are of one level if each input is about as loud in both. Loudness is that of
-inputs and not of outputs: a chance near zero is an answer like another, while an input of a hundredth of the size is
-another regime.
+Loud samples carry such a ratio. Samples are of one level if each input is about as loud in both. Loudness is that
+of inputs, not of outputs: a chance near zero is an answer like another, while an input of a hundredth of the size
+is another regime.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Masks of padded sequences (rows of ones and zeros, as tokenizers give them), and how much is computed under them."""
+"""Masks of padded sequences (rows of ones and zeros, as tokenizers give them), and what is computed under them."""
 
 from typing import Any, Protocol
 

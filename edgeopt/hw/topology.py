@@ -1,4 +1,4 @@
-"""Which CPUs are on, which share a core or a socket, which are of one kind, how fast they are, and which to use."""
+"""Which CPUs are on, which share a core or a socket, which are of one kind, how fast they are, which to use."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeGuard, get_args

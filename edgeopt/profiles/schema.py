@@ -1,4 +1,4 @@
-"""What a target profile holds, table by table, and the words that it may use; passes and backends have registries."""
+"""What a target profile contains, table by table, and the words for it; passes and backends have registries."""
 
 from typing import Annotated, NamedTuple
 

@@ -18,7 +18,7 @@ from edgeopt.profiles import (
     shipped_profiles,
     shipped_uses,
 )
-from edgeopt.profiles.schema import RUNTIME_NEEDS, AcceleratorNeed, Match, TargetProfile
+from edgeopt.profiles.schema import RUNTIME_NEEDS, AcceleratorNeed, Match
 
 
 class Fits(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from edgeopt.hw.device import Unavailable
 from edgeopt.measure.exactness.runtimes import first_answer, first_opened
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.search.place import placed
-from edgeopt.search.prepare import prepare
+from edgeopt.search.prepare import prepare as prepare_search
 from edgeopt.search.settings import Settings
 
 
@@ -170,7 +170,7 @@ def test_so_does_the_reference_of_a_search(swish_model, right, tmp_path):
     (tmp_path / "work").mkdir()
     settings = Settings(swish_model, tmp_path / "out.edgeopt", profile=profile, data=tmp_path / "data.npz")
     with ExitStack() as stack:
-        prepared, _ = prepare(settings, placed(tmp_path / "work", stack, ignore), stack)
+        prepared, _ = prepare_search(settings, placed(tmp_path / "work", stack, ignore), stack)
         standard = prepared.standard
         data = np.load(tmp_path / "data.npz")["x"]
         wanted = [right({"x": data[k : k + 1]}) for k in standard.split.check]

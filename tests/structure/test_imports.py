@@ -49,7 +49,7 @@ LAYERS = (
             *GROUND,
             "edgeopt.backends",
             "edgeopt.graph.masks",
-            *(f"edgeopt.hw.{part}" for part in ("cache_folder", "device", "freed_memory")),
+            *(f"edgeopt.hw.{part}" for part in ("device", "freed_memory", "user_folders")),
         ),
     ),
     (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgeopt.backends.base import Feeds, Options
+from edgeopt.backends.base import Array, Feeds, Options
 from edgeopt.backends.onnxruntime.opening import (
     check_dimensions,
     open_with,
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from onnxruntime import InferenceSession, SessionOptions
-
-    from edgeopt.backends.base import Array, Feeds
 
 
 Event = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgeopt.errors import ModelError
 from edgeopt.graph.analysis.categories import OperatorType, operator_type
-from edgeopt.graph.analysis.cost import Operand, cost_of
+from edgeopt.graph.analysis.cost import cost_of
 from edgeopt.graph.analysis.cost.call import Attribute, Call, Operand
 from edgeopt.graph.analysis.records import (
     Analysis,

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-    from edgeopt.graph.analysis.tensors import Operands
-
 
 def called(
-    model: "ir.Model", node: "ir.Node", operands: "Operands"
+    model: "ir.Model", node: "ir.Node", operands: Operands
 ) -> "tuple[ir.Model, dict[ir.Value, NDArray[np.generic]]]":
     """That model, and those of its values that are the same in every run."""
     import onnx_ir as ir

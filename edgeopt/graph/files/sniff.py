@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, and which versions of ONNX a model needs: each wrong file gets its own sentence."""
+"""What a file is by its first bytes, and which versions of ONNX it needs; a wrong file gets its own sentence."""
 
 from dataclasses import dataclass
 from pathlib import Path

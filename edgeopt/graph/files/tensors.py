@@ -1,4 +1,4 @@
-"""The tensors of a model file: external data is there, whole and in the model's folder; none is short or sparse."""
+"""The tensors of a model file: external data is whole and in the model's folder; none is short or sparse."""
 
 import math
 from collections.abc import Iterator

@@ -9,7 +9,6 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgeopt.errors import ModelError
-from edgeopt.graph.analysis import Tensor
 from edgeopt.graph.analysis.onnx import analyze_onnx, peak_bytes
 from edgeopt.graph.analysis.records import LARGEST, NodeRow, Tensor, WeightRow, largest, unknown_shapes
 from edgeopt.graph.model import load

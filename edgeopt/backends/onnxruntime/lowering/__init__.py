@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 # In the order in which they run: the name of each, and its module beside this one.
 PLACES = (
-    ("ort-transformers", "transformer.PASS"),
-    ("ort-attention", "attention.PASS"),
-    ("ort-gelu", "activations.GELU"),
-    ("ort-quick-gelu", "activations.QUICK_GELU"),
-    ("ort-skip-normalization", "skip_normalization.PASS"),
-    ("ort-lines", "lines.PASS"),
-    ("ort-forms", "forms.PASS"),
+    ("ort-transformers", "transformer.TRANSFORMERS"),
+    ("ort-attention", "transformer.MULTI_HEAD_ATTENTION"),
+    ("ort-gelu", "transformer.GELU"),
+    ("ort-quick-gelu", "transformer.QUICK_GELU"),
+    ("ort-skip-normalization", "transformer.SKIP_NORMALIZATION"),
+    ("ort-lines", "forms.LINES"),
+    ("ort-forms", "forms.OPERATOR_FORMS"),
 )
 NAMES = tuple(name for name, _ in PLACES)
 

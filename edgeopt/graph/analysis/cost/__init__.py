@@ -7,7 +7,7 @@ A multiplication with the addition of its product is one MAC and two operations;
 from collections.abc import Callable
 
 from edgeopt.graph.analysis.categories import MICROSOFT_DOMAINS, STANDARD_DOMAINS
-from edgeopt.graph.analysis.cost import call, elements, layers
+from edgeopt.graph.analysis.cost import elements, layers
 from edgeopt.graph.analysis.cost.call import Arithmetic, Attribute, Call, Operand, Unknown
 from edgeopt.graph.analysis.records import Cost
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.graph.nodes import label
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,

@@ -1,4 +1,4 @@
-"""Passes that bring a model into common form: constants, plain nodes with names, and the shapes that the user fixes."""
+"""Passes that bring a model into common form: constants, plain nodes with names, the shapes that a user fixes."""
 
 from typing import TYPE_CHECKING
 

@@ -1,11 +1,10 @@
 """Element-wise arithmetic with constants: as scale and shift, where it changes nothing, and the sign of zeros.
 
-Arithmetic that changes nothing is x + 0, x - 0, x * 1 and x / 1. A constant is 0 or 1 only where every element is
-equal to it, in the type that it has: 1e-10 is not 0, and keeps a logarithm finite. It may give the result no other
-shape. x - 0, x * 1 and x / 1 are x to the last bit, for infinities, NaN and -0 too. x + 0 is +0 where x is -0, and
-1 / x then has the other sign, so it goes only where nothing tells these apart; x + (-0) is x. Zeros are followed to
-everything that is computed of them, until an operator gives the same for both. Unknown operators and the outputs of
-the model can tell.
+x + 0, x - 0, x * 1 and x / 1 change nothing. A constant is 0 or 1 only where every element is equal to it, in the
+type that it has: 1e-10 is not 0, and keeps a logarithm finite. It may give the result no other shape. x - 0, x * 1
+and x / 1 are x to the last bit, for infinities, NaN and -0 too. x + 0 is +0 where x is -0, and 1 / x then has the
+other sign, so it goes only where nothing tells these apart; x + (-0) is x. Zeros are followed to everything that
+is computed of them, until an operator gives the same for both. Unknown operators and the model's outputs tell.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""GPUs with a driver in the kernel's DRM, by their render nodes in sysfs; and those with the maker's own device node."""
+"""GPUs by their render nodes in the kernel's DRM, else by the device node of their maker's own driver."""
 
 import re
 from collections.abc import Callable
