@@ -251,6 +251,15 @@ def pci_name(host: Host, vendor: str, device: str) -> tuple[str, str] | None:
     return None
 
 
+def device_ids(host: Host, folder: str, lines: dict[str, str]) -> tuple[str, str] | None:
+    """Vendor and device, from the lines of `uevent` or from files of their own."""
+    device = parse_pci("", lines)
+    if device:
+        return device.vendor, device.device
+    vendor, model = ((host.read(f"{folder}/{part}") or "").strip() for part in ("vendor", "device"))
+    return (vendor.removeprefix("0x").lower(), model.removeprefix("0x").lower()) if vendor else None
+
+
 _VOLATILE = ("clock_hz", "utilization_percent", "temperature_c", "power_w")
 
 
@@ -267,6 +276,12 @@ def numa_node(host: Host, sheet: Sheet, folder: str) -> None:
     """-1 is the kernel's word for a machine without NUMA."""
     node = number(host.read(f"{folder}/numa_node"))
     sheet.put("numa_node", node if node is not None and node >= 0 else None, f"{folder}/numa_node")
+
+
+def devfreq(host: Host, sheet: Sheet, folder: str, otherwise: str = "the file is empty") -> None:
+    """The highest clock and the present one."""
+    for name, file in (("clock_max_hz", "max_freq"), ("clock_hz", "cur_freq")):
+        sheet.put(name, number(host.read(f"{folder}/{file}")), f"{folder}/{file}", otherwise)
 
 
 def hwmon(host: Host, sheet: Sheet, folder: str) -> None:

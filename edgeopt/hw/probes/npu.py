@@ -3,8 +3,22 @@
 import re
 from typing import NamedTuple
 
-from edgeopt.hw import accelerators
-from edgeopt.hw.accelerators import Finding, Sheet, blocked, gather, number
+from edgeopt.hw.accelerators import (
+    COMPATIBLE,
+    PCI_FOLDER,
+    Finding,
+    PciDevice,
+    Sheet,
+    blocked,
+    compatible,
+    devfreq,
+    device_ids,
+    gather,
+    numa_node,
+    number,
+    pci_devices,
+    uevent,
+)
 from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.gpu.apple import BRAND, chip
@@ -91,12 +105,12 @@ def _find_in_class(host: Host) -> Finding:
 
 def _class_sheet(host: Host, node: str) -> Sheet:
     folder = f"{CLASS_FOLDER}/{node}/device"
-    lines = accelerators.uevent(host, folder)
+    lines = uevent(host, folder)
     driver = lines.get("DRIVER")
     sheet = Sheet("npu", slot=lines.get("PCI_SLOT_NAME"))
     sheet.put("driver", driver, f"{folder}/uevent", "the kernel does not report it")
-    vendor, device = _ids(host, folder, lines)
-    known = of_pci(vendor, device)
+    ids = device_ids(host, folder, lines)
+    known = of_pci(*ids) if ids else None
     maker = known[0] if known else DRIVERS.get(driver or "")
     # AMD's driver knows its models better than their PCI ids do.
     board = (host.read(f"{folder}/vbnv") or "").strip() if driver == "amdxdna" else ""
@@ -109,7 +123,7 @@ def _class_sheet(host: Host, node: str) -> Sheet:
         sheet.driven_by(host, (), ())
     if driver == "intel_vpu":
         _intel(host, sheet, folder)
-    accelerators.numa_node(host, sheet, folder)
+    numa_node(host, sheet, folder)
     if why := blocked(host, f"/dev/accel/{node}", "the NPU"):
         sheet.notes.append(why)
     return sheet
@@ -131,14 +145,6 @@ def _intel(host: Host, sheet: Sheet, folder: str) -> None:
             f"{folder}/{file}",
             "this kernel's intel_vpu does not report it, or the NPU sleeps",
         )
-
-
-def _ids(host: Host, folder: str, lines: dict[str, str]) -> tuple[str, str]:
-    device = accelerators.parse_pci("", lines)
-    if device:
-        return device.vendor, device.device
-    vendor, model = ((host.read(f"{folder}/{part}") or "").strip() for part in ("vendor", "device"))
-    return vendor.removeprefix("0x").lower(), model.removeprefix("0x").lower()
 
 
 _RKNPU = "/sys/bus/platform/drivers/RKNPU"
@@ -217,14 +223,14 @@ def _exact_name(host: Host, kind: _Kind, name: str, sheet: Sheet) -> tuple[str |
             if known:
                 return known[1], f"{folder}/uevent"
     if kind.maker is ROCKCHIP and (chip := _chip(host)):
-        return f"Rockchip NPU ({chip.upper()})", accelerators.COMPATIBLE
+        return f"Rockchip NPU ({chip.upper()})", COMPATIBLE
     if kind.maker is QUALCOMM and (soc := (host.read(_SOC) or "").strip()):
         return f"Qualcomm Hexagon NPU ({soc})", _SOC
     return None, ""
 
 
 def _chip(host: Host) -> str | None:
-    parts = {part.partition(",")[2] for part in accelerators.compatible(host) if part.startswith("rockchip,")}
+    parts = {part.partition(",")[2] for part in compatible(host) if part.startswith("rockchip,")}
     return next((chip for chip in _ROCKCHIPS if chip in parts), None)
 
 
@@ -236,7 +242,7 @@ def _rockchip(host: Host) -> Sheet | None:
     chip = _chip(host)
     sheet = Sheet("npu")
     sheet.put("driver", "rknpu", _RKNPU)
-    sheet.put("name", f"Rockchip NPU ({chip.upper()})" if chip else None, accelerators.COMPATIBLE)
+    sheet.put("name", f"Rockchip NPU ({chip.upper()})" if chip else None, COMPATIBLE)
     sheet.put("name", ROCKCHIP.name, _RKNPU)
     describe(host, sheet, ROCKCHIP, _RKNPU)
     _rockchip_clock(host, sheet)
@@ -248,9 +254,7 @@ def _rockchip_clock(host: Host, sheet: Sheet) -> None:
     if not names:
         sheet.absent["clock_max_hz"] = f"no NPU in {_DEVFREQ}"
         return
-    folder = f"{_DEVFREQ}/{names[0]}"
-    sheet.put("clock_max_hz", number(host.read(f"{folder}/max_freq")), f"{folder}/max_freq", "the file is empty")
-    sheet.put("clock_hz", number(host.read(f"{folder}/cur_freq")), f"{folder}/cur_freq", "the file is empty")
+    devfreq(host, sheet, f"{_DEVFREQ}/{names[0]}")
 
 
 USB_FOLDER = "/sys/bus/usb/devices"
@@ -260,11 +264,11 @@ def _find_on_buses(host: Host, slots: frozenset[str], vendors: frozenset[str]) -
     """Beside those at `slots`, and of makers whose NPU was found without its slot."""
     sheets: list[Sheet] = []
     places: list[str] = []
-    for device in accelerators.pci_devices(host):
+    for device in pci_devices(host):
         known = of_pci(device.vendor, device.device)
         if known and device.slot not in slots and known[0].vendor not in vendors:
             sheets.append(_on_pci(host, device, *known))
-            places.append(f"{accelerators.PCI_FOLDER}/{device.slot}")
+            places.append(f"{PCI_FOLDER}/{device.slot}")
     for name in host.list(USB_FOLDER):
         if not re.fullmatch(r"\d+-[\d.]+", name):
             continue  # hubs at the root and the interfaces of devices
@@ -279,8 +283,8 @@ def _find_on_buses(host: Host, slots: frozenset[str], vendors: frozenset[str]) -
     return Finding(tuple(sheets), {}, tuple(places))
 
 
-def _on_pci(host: Host, device: accelerators.PciDevice, maker: Maker, name: str) -> Sheet:
-    source = f"{accelerators.PCI_FOLDER}/{device.slot}/uevent"
+def _on_pci(host: Host, device: PciDevice, maker: Maker, name: str) -> Sheet:
+    source = f"{PCI_FOLDER}/{device.slot}/uevent"
     sheet = Sheet("npu", slot=device.slot)
     sheet.put("name", name, source)
     sheet.put("driver", device.driver, source, f"no driver is bound to it; {maker.driver} would be")

@@ -7,7 +7,7 @@
 - Operators that put a part into a tensor (ScatterND) copy the rest, because they may not change their input.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -124,6 +124,14 @@ class Call:
     def wholes(self, name: str) -> tuple[int, ...] | None:
         value = self.attributes.get(name)
         return tuple(int(each) for each in value) if isinstance(value, tuple) else None
+
+
+Rule = Callable[[Call], Arithmetic]
+
+
+def rules(names: str, rule: Rule) -> dict[str, Rule]:
+    """The same rule for several operators."""
+    return dict.fromkeys(names.split(), rule)
 
 
 ALIASES = (

@@ -4,12 +4,9 @@ A Fourier transform of n numbers counts as the fast one: 5 n log2 n operations.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
 from math import ceil, log2, prod
 
-from edgeopt.graph.analysis.cost.call import NOTHING, Arithmetic, Call, Unknown
-
-Rule = Callable[[Call], Arithmetic]
+from edgeopt.graph.analysis.cost.call import NOTHING, Arithmetic, Call, Rule, Unknown, rules
 
 
 def _each_out(operations: int) -> Rule:
@@ -108,95 +105,10 @@ def neighbours(call: Call) -> Arithmetic:
     return Arithmetic(0, call.given() * (2 * call.whole("size", 1) + 4))
 
 
-def over_classes(call: Call) -> Arithmetic:
-    return Arithmetic(0, 5 * call.given())
-
-
-def summed_over(call: Call) -> Arithmetic:
-    """QLinearReduceMean and the like: each is brought back, added up, and the results quantized."""
-    return Arithmetic(0, 2 * call.given() + 2 * call.out())
-
-
-def unsorted(call: Call) -> Arithmetic:
-    """At least each is compared once."""
-    return Arithmetic(0, call.given())
-
-
 def embedded(call: Call) -> Arithmetic:
     """Up to three rows of tables are added before the norm."""
     tables = sum(call.has(place) for place in (2, 3, 4))
     return Arithmetic(0, call.out() * (5 + max(0, tables - 1)))
-
-
-ELEMENT_WISE: dict[str, Rule] = {
-    **dict.fromkeys(_ONE.split(), _each_out(1)),
-    **dict.fromkeys(_MOVES.split(), moved),
-    **dict.fromkeys(("Max", "Min", "Sum", "Mean"), joined),
-    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), scattered),
-    "Dropout": dropped,
-    "Scaler": _each_out(2),
-    "GatedAdd": _each_out(2),
-    # a product of complex numbers is four products and two sums, for each two real numbers
-    **dict.fromkeys(("ComplexMul", "ComplexMulConj"), _each_out(3)),
-    "SwiGLU": _each_out(2),
-    "BiasGelu": _each_out(2),
-    "BiasSplitGelu": _each_out(3),
-    "FastGelu": with_bias(1),
-    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _each_out(4)),
-    "BatchNormalization": scaled_and_shifted,
-    # the largest or the mean, the difference, a function of it, the sum, the quotient
-    **dict.fromkeys(
-        (
-            *(
-                "InstanceNormalization",
-                "LayerNormalization",
-                "GroupNormalization",
-                "GroupNorm",
-                "RMSNormalization",
-            ),
-            *(
-                "SimplifiedLayerNormalization",
-                "LpNormalization",
-                "MeanVarianceNormalization",
-                "Softmax",
-                "LogSoftmax",
-            ),
-            *("Hardmax", "Normalizer", "QLinearSoftmax", "QOrderedLayerNormalization"),
-        ),
-        over_classes,
-    ),
-    "BiasSoftmax": _each_given(6),
-    "SkipLayerNormalization": skipped_norm(5, 4),
-    "SkipSimplifiedLayerNormalization": skipped_norm(5, 3),
-    "SkipGroupNorm": skipped_norm(5, 4),
-    "EmbedLayerNormalization": embedded,
-    "LRN": neighbours,
-    **dict.fromkeys(
-        ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceSumInteger", "ArgMax", "ArgMin", "CumSum"),
-        _each_given(1),
-    ),
-    "CumProd": _each_given(1),
-    "ReduceMean": _each_given(1, 1),
-    **dict.fromkeys(("ReduceL1", "ReduceSumSquare"), _each_given(2)),
-    "ReduceLogSum": _each_given(1, 1),
-    **dict.fromkeys(("ReduceL2", "ReduceLogSumExp"), _each_given(2, 1)),
-    "QLinearReduceMean": summed_over,
-    **dict.fromkeys(("TopK", "Unique"), unsorted),
-    # the largest and the smallest first
-    "DynamicQuantizeLinear": _each_given(3),
-    **dict.fromkeys(
-        (
-            *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-            *("Multinomial", "Bernoulli"),
-        ),
-        drawn,
-    ),
-    "SoftmaxCrossEntropyLoss": over_classes,
-    "NegativeLogLikelihoodLoss": lambda call: Arithmetic(0, 2 * call.input(1).count()),
-    "Momentum": updated(5),
-    "Adagrad": updated(7),
-    "Adam": updated(12),
-}
 
 
 def pooled(call: Call) -> Arithmetic:
@@ -206,19 +118,6 @@ def pooled(call: Call) -> Arithmetic:
 def pooled_by_norm(call: Call) -> Arithmetic:
     """A power and a sum for each, a root for all."""
     return Arithmetic(0, call.out() * (2 * prod(call.wholes("kernel_shape") or (1,)) + 1))
-
-
-def pooled_whole(call: Call) -> Arithmetic:
-    return Arithmetic(0, call.given())
-
-
-def pooled_whole_by_norm(call: Call) -> Arithmetic:
-    return Arithmetic(0, 2 * call.given() + call.out())
-
-
-def unpooled(call: Call) -> Arithmetic:
-    del call
-    return NOTHING
 
 
 def of_regions(call: Call) -> Arithmetic:
@@ -256,32 +155,12 @@ def affine_grid(call: Call) -> Arithmetic:
     return Arithmetic(call.out() * call.axis(0, -1))
 
 
-def summed_up(call: Call) -> Arithmetic:
-    return Arithmetic(0, call.given())
-
-
 def of_data(call: Call) -> Arithmetic:
     raise Unknown(
         "the number of compared boxes depends on the data"
         if call.operator == "NonMaxSuppression"
         else "the number of elements in a region depends on the data"
     )
-
-
-WINDOWS = {
-    **dict.fromkeys(("AveragePool", "MaxPool", "NhwcMaxPool", "MaxpoolWithMask", "QLinearAveragePool"), pooled),
-    "LpPool": pooled_by_norm,
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "QLinearGlobalAveragePool"), pooled_whole),
-    "GlobalLpPool": pooled_whole_by_norm,
-    "MaxUnpool": unpooled,
-    "RoiAlign": of_regions,
-    **dict.fromkeys(("Resize", "Upsample"), resized),
-    "GridSample": sampled,
-    "CropAndResize": cropped,
-    "AffineGrid": affine_grid,
-    "Col2Im": summed_up,
-    **dict.fromkeys(("MaxRoiPool", "NonMaxSuppression"), of_data),
-}
 
 
 def _fourier(length: int) -> int:
@@ -328,19 +207,6 @@ def along_last(call: Call) -> Arithmetic:
 def window(call: Call) -> Arithmetic:
     """A sum of cosines: two of them for Blackman's, one for the others; for each an angle, a product and a sum."""
     return Arithmetic(0, call.out() * (7 if call.operator == "BlackmanWindow" else 4))
-
-
-def filters(call: Call) -> Arithmetic:
-    return Arithmetic(0, call.out())
-
-
-SIGNAL = {
-    "DFT": transform,
-    "STFT": short_time,
-    **dict.fromkeys(("Rfft", "Irfft"), along_last),
-    **dict.fromkeys(("HannWindow", "HammingWindow", "BlackmanWindow"), window),
-    "MelWeightMatrix": filters,
-}
 
 
 def _rows(call: Call) -> int:
@@ -402,9 +268,69 @@ def _nearest_leaf(after: dict[int, tuple[int, int]], root: int) -> int:
     return depth
 
 
-CLASSIC = {
-    **dict.fromkeys(("LinearClassifier", "LinearRegressor"), linear),
-    **dict.fromkeys(("SVMClassifier", "SVMRegressor"), support_vectors),
-    **dict.fromkeys(("TreeEnsembleClassifier", "TreeEnsembleRegressor"), forest),
+RULES: dict[str, Rule] = {
+    **rules(_ONE, _each_out(1)),
+    **rules(_MOVES, moved),
+    **rules("Max Min Sum Mean", joined),
+    **rules("Scatter ScatterElements ScatterND", scattered),
+    "Dropout": dropped,
+    **rules("Scaler GatedAdd SwiGLU BiasGelu", _each_out(2)),
+    # A product of complex numbers is four products and two sums, for each two real numbers.
+    **rules("ComplexMul ComplexMulConj BiasSplitGelu", _each_out(3)),
+    "FastGelu": with_bias(1),
+    **rules("QLinearAdd QLinearMul", _each_out(4)),
+    "BatchNormalization": scaled_and_shifted,
+    # The largest or the mean, the difference, a function of it, the sum, the quotient.
+    **rules(
+        "InstanceNormalization LayerNormalization GroupNormalization GroupNorm RMSNormalization Softmax "
+        "LogSoftmax SimplifiedLayerNormalization LpNormalization MeanVarianceNormalization Hardmax Normalizer "
+        "QLinearSoftmax QOrderedLayerNormalization SoftmaxCrossEntropyLoss",
+        _each_given(5),
+    ),
+    "BiasSoftmax": _each_given(6),
+    "SkipLayerNormalization": skipped_norm(5, 4),
+    "SkipSimplifiedLayerNormalization": skipped_norm(5, 3),
+    "SkipGroupNorm": skipped_norm(5, 4),
+    "EmbedLayerNormalization": embedded,
+    "LRN": neighbours,
+    **rules(
+        "ReduceMax ReduceMin ReduceSum ReduceProd ReduceSumInteger ArgMax ArgMin CumSum CumProd", _each_given(1)
+    ),
+    **rules("ReduceMean ReduceLogSum", _each_given(1, 1)),
+    **rules("ReduceL1 ReduceSumSquare", _each_given(2)),
+    **rules("ReduceL2 ReduceLogSumExp", _each_given(2, 1)),
+    # Each is scaled back and added up, and the results are quantized.
+    "QLinearReduceMean": _each_given(2, 2),
+    # Each is compared at least once.
+    **rules("TopK Unique", _each_given(1)),
+    # The largest and the smallest first.
+    "DynamicQuantizeLinear": _each_given(3),
+    **rules("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli", drawn),
+    "NegativeLogLikelihoodLoss": lambda call: Arithmetic(0, 2 * call.input(1).count()),
+    "Momentum": updated(5),
+    "Adagrad": updated(7),
+    "Adam": updated(12),
+    # Windows.
+    **rules("AveragePool MaxPool NhwcMaxPool MaxpoolWithMask QLinearAveragePool", pooled),
+    "LpPool": pooled_by_norm,
+    **rules("GlobalAveragePool GlobalMaxPool QLinearGlobalAveragePool Col2Im", _each_given(1)),
+    "GlobalLpPool": _each_given(2, 1),
+    "MaxUnpool": moved,
+    "RoiAlign": of_regions,
+    **rules("Resize Upsample", resized),
+    "GridSample": sampled,
+    "CropAndResize": cropped,
+    "AffineGrid": affine_grid,
+    **rules("MaxRoiPool NonMaxSuppression", of_data),
+    # Signals.
+    "DFT": transform,
+    "STFT": short_time,
+    **rules("Rfft Irfft", along_last),
+    **rules("HannWindow HammingWindow BlackmanWindow", window),
+    "MelWeightMatrix": _each_out(1),
+    # Classic machine learning.
+    **rules("LinearClassifier LinearRegressor", linear),
+    **rules("SVMClassifier SVMRegressor", support_vectors),
+    **rules("TreeEnsembleClassifier TreeEnsembleRegressor", forest),
     "TreeEnsemble": ensemble,
 }

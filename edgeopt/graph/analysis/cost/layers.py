@@ -6,10 +6,9 @@ every query times every key, a softmax (five operations each), then the values; 
 kernels compute them. A recurrent layer takes all its weights at every step.
 """
 
-from collections.abc import Callable
 from math import prod
 
-from edgeopt.graph.analysis.cost.call import Arithmetic, Call, Unknown
+from edgeopt.graph.analysis.cost.call import Arithmetic, Call, Rule, Unknown, rules
 
 
 def _inner(call: Call) -> int:
@@ -26,11 +25,6 @@ def activated_product(call: Call) -> Arithmetic:
     return Arithmetic(call.out() * _inner(call), call.out())
 
 
-def requantized(call: Call) -> Arithmetic:
-    """The sums are scaled back."""
-    return Arithmetic(call.out() * _inner(call), call.out())
-
-
 def quantizing(call: Call) -> Arithmetic:
     """The first factor is quantized first: its range (two), and each number."""
     return Arithmetic(call.out() * _inner(call), call.out() + 3 * call.given())
@@ -40,10 +34,6 @@ def packed(call: Call) -> Arithmetic:
     """Weights in few bits: each is brought back to a real number once."""
     inner = call.axis(0, -1)
     return Arithmetic(call.out() * inner, inner * call.whole("N", call.output().known_shape()[-1]))
-
-
-def biased_gelu(call: Call) -> Arithmetic:
-    return Arithmetic(call.out() * call.axis(0, -1), call.out())
 
 
 def determinant(call: Call) -> Arithmetic:
@@ -114,28 +104,6 @@ def experts(call: Call) -> Arithmetic:
     return Arithmetic(tokens * max(1, call.whole("k", 1)) * weights)
 
 
-PRODUCTS = {
-    **dict.fromkeys(("MatMul", "Gemm", "MatMulInteger", "MatMulInteger16"), matrix_product),
-    **dict.fromkeys(("FusedMatMul", "TransposeMatMul", "GemmFloat8"), matrix_product),
-    **dict.fromkeys(("FusedGemm", "FusedMatMulActivation"), activated_product),
-    **dict.fromkeys(("QLinearMatMul", "QGemm", "QOrderedMatMul", "MatMulIntegerToFloat"), requantized),
-    "DynamicQuantizeMatMul": quantizing,
-    **dict.fromkeys(
-        (
-            *("MatMulNBits", "MatMulBnb4", "MatMulFpQ4"),
-            *("MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight"),
-        ),
-        packed,
-    ),
-    "GemmFastGelu": biased_gelu,
-    "Det": determinant,
-    "Inverse": inverse,
-    "CDist": distances,
-    "Einsum": einsum,
-    "MoE": experts,
-}
-
-
 def convolution(call: Call) -> Arithmetic:
     return Arithmetic(call.out() * prod(call.shape(1)[1:]))
 
@@ -170,17 +138,6 @@ def causal(call: Call) -> Arithmetic:
     return Arithmetic(
         call.out() * prod(call.shape(1)[1:]), call.out() if call.text("activation", "none") != "none" else 0
     )
-
-
-CONVOLUTIONS = {
-    **dict.fromkeys(("Conv", "ConvInteger", "NhwcConv"), convolution),
-    **dict.fromkeys(("FusedConv", "NhwcFusedConv"), activated_convolution),
-    **dict.fromkeys(("ConvTranspose", "ConvTransposeWithDynamicPads"), transposed),
-    "QLinearConv": quantized,
-    "QLinearConvTranspose": quantized_transposed,
-    "DeformConv": deformed,
-    "CausalConvWithState": causal,
-}
 
 
 SOFTMAX = 5
@@ -271,19 +228,7 @@ def rotary(call: Call) -> Arithmetic:
     return Arithmetic(0, 3 * call.given())
 
 
-ATTENTION = {
-    **dict.fromkeys(("Attention", "FlexAttention"), standard_attention),
-    "MultiHeadAttention": multi_head,
-    "GroupQueryAttention": grouped_attention,
-    "QAttention": with_projection,
-    "LinearAttention": linear_attention,
-    "RotaryEmbedding": rotary,
-}
-OF_MICROSOFT = {"Attention": with_projection}
-"""Where an operator of ONNX's name is another one there."""
-
-
-def _layer(of_state: int) -> Callable[[Call], Arithmetic]:
+def _layer(of_state: int) -> Rule:
     def rule(call: Call) -> Arithmetic:
         steps = prod(call.shape(0)[:2])  # length and batch, in either order
         weights = call.input(1).count() + call.input(2).count()
@@ -294,10 +239,40 @@ def _layer(of_state: int) -> Callable[[Call], Arithmetic]:
     return rule
 
 
-RECURRENT = {
+RULES: dict[str, Rule] = {
+    **rules("MatMul Gemm MatMulInteger MatMulInteger16 FusedMatMul TransposeMatMul GemmFloat8", matrix_product),
+    # An activation, or sums that are scaled back.
+    **rules(
+        "FusedGemm FusedMatMulActivation GemmFastGelu QLinearMatMul QGemm QOrderedMatMul MatMulIntegerToFloat",
+        activated_product,
+    ),
+    "DynamicQuantizeMatMul": quantizing,
+    **rules(
+        "MatMulNBits MatMulBnb4 MatMulFpQ4 MatMulBlockQuantizedFp4Weight MatMulBlockQuantizedFp8Weight", packed
+    ),
+    "Det": determinant,
+    "Inverse": inverse,
+    "CDist": distances,
+    "Einsum": einsum,
+    "MoE": experts,
+    **rules("Conv ConvInteger NhwcConv", convolution),
+    **rules("FusedConv NhwcFusedConv", activated_convolution),
+    **rules("ConvTranspose ConvTransposeWithDynamicPads", transposed),
+    "QLinearConv": quantized,
+    "QLinearConvTranspose": quantized_transposed,
+    "DeformConv": deformed,
+    "CausalConvWithState": causal,
+    **rules("Attention FlexAttention", standard_attention),
+    "MultiHeadAttention": multi_head,
+    "GroupQueryAttention": grouped_attention,
+    "QAttention": with_projection,
+    "LinearAttention": linear_attention,
+    "RotaryEmbedding": rotary,
     # Four gates; c = f * c + i * g; h = o * tanh(c).
-    **dict.fromkeys(("LSTM", "DynamicQuantizeLSTM"), _layer(4 + 3 + 2)),
+    **rules("LSTM DynamicQuantizeLSTM", _layer(4 + 3 + 2)),
     # Three gates; the reset; h = (1 - z) * n + z * h.
     "GRU": _layer(3 + 1 + 4),
     "RNN": _layer(1),
 }
+OF_MICROSOFT = {"Attention": with_projection}
+"""Where an operator of ONNX's name is another one there."""

@@ -1,7 +1,10 @@
 """GPUs that a runtime could compute on, found in the way of each operating system."""
 
-from edgeopt.hw import accelerators
-from edgeopt.hw.accelerators import Finding, gather
+from edgeopt.hw.accelerators import (
+    Finding,
+    gather,
+    pci_devices,
+)
 from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.gpu import apple, drm, nvidia, windows
@@ -35,7 +38,7 @@ def _without_driver(host: Host) -> Finding:
     """A GPU that is plugged in, but that nothing drives."""
     idle = [
         device
-        for device in accelerators.pci_devices(host)
+        for device in pci_devices(host)
         if device.kind >> 16 == _DISPLAY_CONTROLLERS and not device.driver and device.vendor in _MAKERS
     ]
     return Finding(

@@ -3,8 +3,20 @@
 import re
 from collections.abc import Callable
 
-from edgeopt.hw import accelerators, kernel_text
-from edgeopt.hw.accelerators import Finding, Sheet, blocked, number
+from edgeopt.hw import kernel_text
+from edgeopt.hw.accelerators import (
+    Finding,
+    Sheet,
+    asleep,
+    blocked,
+    devfreq,
+    device_ids,
+    hwmon,
+    numa_node,
+    number,
+    pci_name,
+    uevent,
+)
 from edgeopt.hw.host import Host
 
 _NAMES = "/usr/share/libdrm/amdgpu.ids"
@@ -15,7 +27,7 @@ _INSIDE_A_CPU = {"\x01": False, "\x02": True, "\x03": True}
 
 def _fill_amd(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
     _name(host, sheet, folder, lines)
-    accelerators.numa_node(host, sheet, folder)
+    numa_node(host, sheet, folder)
     memory = f"{folder}/mem_info_vram_total"
     total, used = number(host.read(memory)), number(host.read(f"{folder}/mem_info_vram_used"))
     sheet.put("memory_total_bytes", total, memory, "amdgpu does not report it (no mem_info_vram_total)")
@@ -31,16 +43,14 @@ def _fill_amd(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> N
         source,
         "no pp_dpm_sclk",
     )
-    if accelerators.asleep(host, sheet, folder):
-        pass  # the files below would wake it, for a second and some watts
-    else:
+    if not asleep(host, sheet, folder):  # else reading would wake it, for a second and some watts
         current = next((int(mhz[:6]) * 10**6 for mhz, star in clocks if star), None)
         sheet.put("clock_hz", current or None, source, "amdgpu does not report it")
         busy = f"{folder}/gpu_busy_percent"
         sheet.put(
             "utilization_percent", number(host.read(busy)), busy, "amdgpu does not report it (no gpu_busy_percent)"
         )
-        accelerators.hwmon(host, sheet, folder)
+        hwmon(host, sheet, folder)
         header = (host.read(f"{folder}/gpu_metrics") or "")[2:3]
         sheet.put("memory_shared", _INSIDE_A_CPU.get(header), f"{folder}/gpu_metrics")
     _drive(host, sheet)
@@ -76,14 +86,14 @@ def _fill_intel(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) ->
         sheet.put("memory_shared", slot == _INTEGRATED, f"{folder}/uevent: PCI_SLOT_NAME")
     if slot != _INTEGRATED:
         sheet.absent["memory_total_bytes"] = f"{lines.get('DRIVER', 'the driver')} does not report it in sysfs"
-    accelerators.numa_node(host, sheet, folder)
+    numa_node(host, sheet, folder)
     largest, current = _clock_files(host, folder)
     sheet.put("clock_max_hz", number(host.read(largest), 1e6), largest, f"no {largest}")
-    if not accelerators.asleep(host, sheet, folder):
+    if not asleep(host, sheet, folder):
         # 0 while it idles in RC6, which is no clock.
         sheet.put("clock_hz", number(host.read(current), 1e6) or None, current, "it idles with its clock off")
         if slot != _INTEGRATED:
-            accelerators.hwmon(host, sheet, folder)
+            hwmon(host, sheet, folder)
         sheet.absent.setdefault("utilization_percent", "the driver reports it only through perf")
     sheet.driven_by(host, ("openvino",), ("openvino", "onnxruntime-openvino"))
 
@@ -156,9 +166,7 @@ def _clock(host: Host, sheet: Sheet, folder: str) -> None:
     if not names:
         sheet.absent["clock_max_hz"] = "its driver has no devfreq"
         return
-    place = f"{folder}/devfreq/{names[0]}"
-    sheet.put("clock_max_hz", number(host.read(f"{place}/max_freq")), f"{place}/max_freq", "the file is empty")
-    sheet.put("clock_hz", number(host.read(f"{place}/cur_freq")), f"{place}/cur_freq", "the file is empty")
+    devfreq(host, sheet, f"{folder}/devfreq/{names[0]}")
 
 
 FOLDER = "/sys/class/drm"
@@ -181,8 +189,8 @@ def find(host: Host, *, skip_nvidia: bool) -> Finding:
         if not node.startswith("renderD"):
             continue
         folder = f"{FOLDER}/{node}/device"
-        lines = accelerators.uevent(host, folder)
-        ids = _ids(host, folder, lines)
+        lines = uevent(host, folder)
+        ids = device_ids(host, folder, lines)
         vendor = VENDORS.get(ids[0]) if ids else None
         if ids and not vendor:
             continue
@@ -195,7 +203,7 @@ def find(host: Host, *, skip_nvidia: bool) -> Finding:
         if ids and vendor:
             sheet.put("vendor", vendor, f"{folder}/uevent")
             _FILL.get(vendor, _foreign)(host, sheet, folder, lines)
-            known = accelerators.pci_name(host, *ids)
+            known = pci_name(host, *ids)
             if known:
                 sheet.put("name", f"{vendor} {known[0].removeprefix(vendor).strip()}", known[1])
             sheet.put("name", f"{vendor} GPU 0x{ids[1]}", f"{folder}/uevent")
@@ -205,14 +213,6 @@ def find(host: Host, *, skip_nvidia: bool) -> Finding:
             sheet.notes.append(why)
         sheets.append(sheet)
     return Finding(tuple(sheets), {}, (FOLDER,) if sheets else ())
-
-
-def _ids(host: Host, folder: str, lines: dict[str, str]) -> tuple[str, str] | None:
-    device = accelerators.parse_pci("", lines)
-    if device:
-        return device.vendor, device.device
-    vendor, model = ((host.read(f"{folder}/{part}") or "").strip() for part in ("vendor", "device"))
-    return (vendor.removeprefix("0x").lower(), model.removeprefix("0x").lower()) if vendor else None
 
 
 def _foreign(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:  # noqa: ARG001 - the same for all
@@ -237,9 +237,7 @@ def _mali(host: Host) -> Sheet | None:
     cores = f" ({told[2]} cores)" if told and told[2] else ""
     sheet.put("name", f"Arm {told[1]}{cores}" if told else "Arm Mali", f"{_MALI}/gpuinfo")
     names = host.list(f"{_MALI}/devfreq")
-    place = f"{_MALI}/devfreq/{names[0] if names else 'gpu'}"
-    sheet.put("clock_max_hz", number(host.read(f"{place}/max_freq")), f"{place}/max_freq", "no devfreq")
-    sheet.put("clock_hz", number(host.read(f"{place}/cur_freq")), f"{place}/cur_freq", "no devfreq")
+    devfreq(host, sheet, f"{_MALI}/devfreq/{names[0] if names else 'gpu'}", "no devfreq")
     busy = f"{_MALI}/utilisation"
     sheet.put("utilization_percent", number(host.read(busy)), busy, "the driver does not report it")
     return sheet

@@ -4,8 +4,19 @@ import csv
 import re
 
 from edgeopt.errors import pip_install
-from edgeopt.hw import accelerators, kernel_text
-from edgeopt.hw.accelerators import Finding, Sheet, blocked, json_of, number, rows, scaled
+from edgeopt.hw import kernel_text
+from edgeopt.hw.accelerators import (
+    COMPATIBLE,
+    Finding,
+    Sheet,
+    blocked,
+    compatible,
+    devfreq,
+    json_of,
+    number,
+    rows,
+    scaled,
+)
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.nvml import normal_slot
@@ -290,15 +301,15 @@ _JETPACKS = (
 
 
 def find_jetson(host: Host) -> Finding:
-    chip = next((name for name in accelerators.compatible(host) if name in _CHIPS), None)
+    chip = next((name for name in compatible(host) if name in _CHIPS), None)
     if not chip:
         return Finding()
     name, capability = _CHIPS[chip]
     sheet = Sheet("gpu")
-    sheet.put("name", name, accelerators.COMPATIBLE)
-    sheet.put("vendor", "NVIDIA", accelerators.COMPATIBLE)
-    sheet.put("compute_capability", capability, f"{accelerators.COMPATIBLE}: {chip}")
-    sheet.put("memory_shared", True, f"{accelerators.COMPATIBLE}: {chip}")
+    sheet.put("name", name, COMPATIBLE)
+    sheet.put("vendor", "NVIDIA", COMPATIBLE)
+    sheet.put("compute_capability", capability, f"{COMPATIBLE}: {chip}")
+    sheet.put("memory_shared", True, f"{COMPATIBLE}: {chip}")
     _versions(host, sheet)
     _clock(host, sheet)
     _temperature(host, sheet)
@@ -310,7 +321,7 @@ def find_jetson(host: Host) -> Finding:
         sheet.notes.append("The GPU has no device node in /dev: start the container with --runtime nvidia.")
     elif "nvmap" in gpu_nodes and (why := blocked(host, "/dev/nvmap", "the GPU")):
         sheet.notes.append(why)
-    return Finding((sheet,), {}, (accelerators.COMPATIBLE,))
+    return Finding((sheet,), {}, (COMPATIBLE,))
 
 
 def _versions(host: Host, sheet: Sheet) -> None:
@@ -333,8 +344,7 @@ def _clock(host: Host, sheet: Sheet) -> None:
         sheet.absent["clock_max_hz"] = f"no GPU in {_DEVFREQ}"
         return
     folder = f"{_DEVFREQ}/{names[0]}"
-    sheet.put("clock_max_hz", number(host.read(f"{folder}/max_freq")), f"{folder}/max_freq", "the file is empty")
-    sheet.put("clock_hz", number(host.read(f"{folder}/cur_freq")), f"{folder}/cur_freq", "the file is empty")
+    devfreq(host, sheet, folder)
     load = f"{folder}/device/load"  # in thousandths
     sheet.put("utilization_percent", number(host.read(load), 0.1), load, f"no {load}")
 
