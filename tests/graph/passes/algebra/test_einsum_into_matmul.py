@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgeopt.graph.passes.algebra.einsum_into_matmul import PASS
+from edgeopt.graph.passes.algebra.matrix_products import EINSUM_INTO_MATMUL
 from edgeopt.graph.passes.base import PassContext
 
 LENGTHS = dict(zip("abcdehijknqs", (2, 3, 4, 5, 2, 3, 4, 5, 6, 4, 3, 7), strict=True))
@@ -56,7 +56,7 @@ def einsum(make_model, shaped):
 ])  # fmt: skip
 def test_it_computes_the_same(einsum, apply_pass, kinds, equation, operators):
     model, feeds = einsum(equation)
-    result = apply_pass(PASS, model, 1e-5, **feeds)
+    result = apply_pass(EINSUM_INTO_MATMUL, model, 1e-5, **feeds)
     assert kinds(result.model) == operators
     assert [change.nodes for change in result.applied] == [("Einsum 'y'",)]
     assert [output.name for output in result.model.graph.outputs] == ["y"]
@@ -70,14 +70,14 @@ def test_it_computes_the_same(einsum, apply_pass, kinds, equation, operators):
 ])  # fmt: skip
 def test_open_dimensions(einsum, apply_pass, kinds, equation, still_open):
     model, feeds = einsum(equation, still_open)
-    assert "Einsum" not in kinds(apply_pass(PASS, model, 1e-5, **feeds).model)
+    assert "Einsum" not in kinds(apply_pass(EINSUM_INTO_MATMUL, model, 1e-5, **feeds).model)
 
 
 def test_weights_are_turned_rather_than_what_flows(make_model, shaped, apply_pass):
     text = 'g (float[3,5] x) => (float[6,3] y) {{ y = Einsum <equation = "{}"> (x, w) }}'
     weights = {"w": numbers("kj")}
     model = shaped(make_model(text.format("bj,kj->kb"), **weights))
-    result = apply_pass(PASS, model, 1e-5, x=numbers("bj"))
+    result = apply_pass(EINSUM_INTO_MATMUL, model, 1e-5, x=numbers("bj"))
     (product,) = (node for node in result.model.graph if node.op_type == "MatMul")
     assert product.inputs[0].name == "w"
 
@@ -87,7 +87,7 @@ def test_in_a_subgraph(make_model, shaped, apply_pass, kinds):
         then_branch = t () => (float[2,4] u) { u = Einsum <equation = "ij,kj->ik"> (x, w) },
         else_branch = e () => (float[2,4] v) { v = MatMul(x, m) } > }"""
     model = shaped(make_model(text, w=numbers("nb"), m=numbers("bc")))
-    result = apply_pass(PASS, model, 1e-5, x=numbers("ab"), p=np.array(True))
+    result = apply_pass(EINSUM_INTO_MATMUL, model, 1e-5, x=numbers("ab"), p=np.array(True))
     assert sorted(kinds(result.model)) == ["If", "MatMul", "MatMul", "Transpose"]
 
 
@@ -103,7 +103,7 @@ def test_in_a_subgraph(make_model, shaped, apply_pass, kinds):
 def test_what_is_no_product_stays_and_is_named(einsum, reasons, equation, says, given):
     model, _ = einsum(equation, **given)
     before = ir.to_proto(model.ir).SerializeToString()
-    result = PASS.apply(model.ir, PassContext())
+    result = EINSUM_INTO_MATMUL.apply(model.ir, PassContext())
     assert not result.applied
     assert says in reasons(result)
     assert result.refused[0].nodes == ("Einsum 'y'",)
@@ -118,7 +118,7 @@ def test_what_is_no_product_stays_and_is_named(einsum, reasons, equation, says, 
 ])  # fmt: skip
 def test_sums_over_lengths_that_may_differ_stay(make_model, reasons, ports, says):
     model = make_model(f'g ({ports}) => (float[2,4] y) {{ y = Einsum <equation = "ij,jk->ik"> (x, z) }}')
-    assert says in reasons(PASS.apply(model.ir, PassContext()))
+    assert says in reasons(EINSUM_INTO_MATMUL.apply(model.ir, PassContext()))
 
 
 @pytest.mark.parametrize(("equation", "still_open", "nonempty_only"), [
@@ -129,8 +129,8 @@ def test_a_reshape_that_cannot_tell_what_is_empty_is_for_non_empty_inputs(
     einsum, kinds, equation, still_open, nonempty_only
 ):
     model, _ = einsum(equation, still_open)
-    result = PASS.apply(model.ir, PassContext())
+    result = EINSUM_INTO_MATMUL.apply(model.ir, PassContext())
     assert result.applied
     assert result.nonempty_only == nonempty_only
-    kept = PASS.apply(model.ir, PassContext(empty_inputs=True))
+    kept = EINSUM_INTO_MATMUL.apply(model.ir, PassContext(empty_inputs=True))
     assert ("Einsum" in kinds(kept.model)) == nonempty_only
