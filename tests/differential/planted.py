@@ -10,7 +10,7 @@ import pytest
 from edgeopt.graph.passes.algebra import operator_forms, scale_into_linear
 from edgeopt.graph.passes.base import is_op
 from edgeopt.graph.passes.cleaning import control_flow, equal_subexpressions, identities, unused
-from edgeopt.graph.passes.fusion import normalizations, pooling, softmax
+from edgeopt.graph.passes.fusion import activations, normalizations, pooling
 from edgeopt.graph.passes.knowledge import agnostic, linear
 from edgeopt.graph.passes.layout import transposes
 
@@ -33,13 +33,13 @@ def _without_epsilon(normal):
 
 
 def _next_axis(patch: Patch) -> None:
-    found = softmax._reduction
+    found = activations._reduction
 
     def reduction(node, of):
         axis = found(node, of)
         return None if axis is None else max(axis - 1, -len(of.shape or (1,)))
 
-    patch.setattr(softmax, "_reduction", reduction)
+    patch.setattr(activations, "_reduction", reduction)
 
 
 def _other_broadcast(patch: Patch) -> None:
