@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from edgeopt.graph.passes.algebra import operator_forms, scale_into_linear
+from edgeopt.graph.passes.algebra import constants, operator_forms
 from edgeopt.graph.passes.base import is_op
 from edgeopt.graph.passes.cleaning import control_flow, equal_subexpressions, identities, unused
 from edgeopt.graph.passes.fusion import activations, normalizations, pooling
@@ -43,13 +43,13 @@ def _next_axis(patch: Patch) -> None:
 
 
 def _other_broadcast(patch: Patch) -> None:
-    found = scale_into_linear.by_channel
+    found = constants.by_channel
 
     def by_any(array, axis, rank, channels):
         right = found(array, axis, rank, channels)
         return array.reshape(-1).astype(np.float64) if right is None and array.size == channels else right
 
-    patch.setattr(scale_into_linear, "by_channel", by_any)
+    patch.setattr(constants, "by_channel", by_any)
 
 
 def _limits_swapped(patch: Patch) -> None:

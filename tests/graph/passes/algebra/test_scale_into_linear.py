@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgeopt.graph.passes.algebra.scale_into_linear import PASS
+from edgeopt.graph.passes.algebra.constants import SCALE_INTO_LINEAR
 from edgeopt.graph.passes.base import PassContext
 
 RANDOM = np.random.default_rng(5)
@@ -32,7 +32,7 @@ def test_what_comes_behind_goes_into_the_weights(make_model, shaped, apply_pass,
     text = f"g ({given}) => (float[a,b,c,d] y) {{ l = {node} y = {step} }}"
     text = text.replace("float[a,b,c,d]", "float[a,b]") if len(shape) == 2 else text
     model = shaped(make_model(text, c=array(*channels) + 3, **weights))
-    result = apply_pass(PASS, model, 1e-4, x=array(*shape))
+    result = apply_pass(SCALE_INTO_LINEAR, model, 1e-4, x=array(*shape))
     assert kinds(result.model) == [node.split("(")[0].split(" ")[0]]
 
 
@@ -44,7 +44,7 @@ def test_what_comes_before_goes_into_the_weights(make_model, shaped, apply_pass,
     text = text.replace("float[a,b,c,d]", "float[a,b]") if len(shape) == 2 else text
     channels = (3,) if len(shape) == 2 else (3, 1, 1)
     model = shaped(make_model(text, c=array(*channels) + 3, **weights))
-    result = apply_pass(PASS, model, 1e-4, x=array(*shape))
+    result = apply_pass(SCALE_INTO_LINEAR, model, 1e-4, x=array(*shape))
     assert kinds(result.model) == [node.split("(")[0].split(" ")[0]]
 
 
@@ -56,20 +56,20 @@ def test_what_comes_before_goes_into_the_weights(make_model, shaped, apply_pass,
 def test_a_matrix_product_takes_scales(make_model, shaped, apply_pass, kinds, text, shapes):
     model = f"g (float[2,5,3] x) => (float[2,5,4] y) {{ {text} }}"
     made = shaped(make_model(model, w=array(3, 4), c=array(*shapes) + 2))
-    assert kinds(apply_pass(PASS, made, 1e-4, x=array(2, 5, 3)).model) == ["MatMul"]
+    assert kinds(apply_pass(SCALE_INTO_LINEAR, made, 1e-4, x=array(2, 5, 3)).model) == ["MatMul"]
 
 
 def test_a_matrix_product_takes_no_shift_even_where_some_channels_have_none(make_model, shaped, apply_pass, kinds):
     model = "g (float[2,5,3] x) => (float[2,5,4] y) { l = MatMul(x, w) y = Add(l, c) }"
     made = shaped(make_model(model, w=array(3, 4), c=np.float32([0, 1, 0, 2])))
-    assert kinds(apply_pass(PASS, made, 1e-4, x=array(2, 5, 3)).model) == ["MatMul", "Add"]
+    assert kinds(apply_pass(SCALE_INTO_LINEAR, made, 1e-4, x=array(2, 5, 3)).model) == ["MatMul", "Add"]
 
 
 def test_convolutions_in_groups(make_model, shaped, apply_pass, kinds):
     text = """g (float[1,4,8,8] x) => (float[1,6,6,6] y) {
         a = Mul(x, before) l = Conv <group = 2> (a, w) y = Mul(l, behind) }"""
     weights = {"w": array(6, 2, 3, 3), "before": array(4, 1, 1), "behind": array(1, 6, 1, 1)}
-    result = apply_pass(PASS, shaped(make_model(text, **weights)), 1e-4, x=array(1, 4, 8, 8))
+    result = apply_pass(SCALE_INTO_LINEAR, shaped(make_model(text, **weights)), 1e-4, x=array(1, 4, 8, 8))
     assert kinds(result.model) == ["Conv"]
 
 
@@ -78,7 +78,7 @@ def test_in_a_subgraph(make_model, shaped, apply_pass, kinds, image):
         then_branch = a () => (float[1,4,6,6] t) { l = Conv(x, w) t = Mul(l, two) },
         else_branch = b () => (float[1,4,6,6] e) { e = Conv(x, w) } > }"""
     model = shaped(make_model(text, w=array(4, 3, 3, 3), two=np.float32(2)))
-    result = apply_pass(PASS, model, 1e-4, x=image, p=np.array(True))
+    result = apply_pass(SCALE_INTO_LINEAR, model, 1e-4, x=image, p=np.array(True))
     assert kinds(result.model) == ["If", "Conv", "Conv"]
 
 
@@ -97,7 +97,7 @@ def test_what_stays_says_why(make_model, apply_pass, reasons, image, text, const
         ),
         w=array(4, 3, 3, 3), t=array(3, 4, 3, 3), c=array(*const),
     )  # fmt: skip
-    result = apply_pass(PASS, model, 1e-4, x=image)
+    result = apply_pass(SCALE_INTO_LINEAR, model, 1e-4, x=image)
     assert not result.applied
     assert reason in reasons(result)
 
@@ -106,14 +106,14 @@ def test_attention_scores_and_biases_of_matrix_products_are_no_news(make_model, 
     text = """g (float[2,3] x, float[3,4] k) => (float[2,4] y, float[2,4] z) {
         s = MatMul(x, k) y = Mul(s, half) p = MatMul(x, w) z = Add(p, b) }"""
     model = make_model(text, half=np.float32(0.5), w=array(3, 4), b=array(4))
-    result = apply_pass(PASS, model, x=array(2, 3), k=array(3, 4))
+    result = apply_pass(SCALE_INTO_LINEAR, model, x=array(2, 3), k=array(3, 4))
     assert (result.applied, result.refused) == ((), ())
 
 
 def test_a_constant_that_widens_the_input_stays(make_model, shaped, apply_pass, reasons):
     """It has as many values as the product reads, but its input has one column only."""
     text = "g (float[2,1] x) => (float[2,4] y) { l = Mul(x, c) y = Gemm(l, w) }"
-    result = apply_pass(PASS, shaped(make_model(text, c=array(3), w=array(3, 4))), x=array(2, 1))
+    result = apply_pass(SCALE_INTO_LINEAR, shaped(make_model(text, c=array(3), w=array(3, 4))), x=array(2, 1))
     assert not result.applied
     assert "may broadcast 'x'" in reasons(result)
 
@@ -125,7 +125,7 @@ def test_numbers_that_leave_the_range_of_half_precision_stay(
     text = "g (float16[1,3,8,8] x) => (float16[1,4,6,6] y) { l = Conv(x, w) y = Mul(l, c) }"
     weights = {"w": (array(4, 3, 3, 3) * weight).astype(np.float16), "c": np.float16(factor)}
     image = (array(1, 3, 8, 8) / weight / 100).astype(np.float16)
-    result = apply_pass(PASS, shaped(make_model(text, **weights)), x=image)
+    result = apply_pass(SCALE_INTO_LINEAR, shaped(make_model(text, **weights)), x=image)
     assert "range of float16" in reasons(result)
     assert result.refused[0].nodes == ("Mul 'y'",)
 
@@ -133,7 +133,9 @@ def test_numbers_that_leave_the_range_of_half_precision_stay(
 def test_an_infinite_shift_stays(make_model, shaped, apply_pass, reasons, image):
     text = "g (float[1,3,8,8] x) => (float[1,4,6,6] y) { l = Conv(x, w) y = Add(l, c) }"
     made = make_model(text, w=array(4, 3, 3, 3), c=np.float32(-np.inf))
-    assert "the bias of the Conv would leave the range" in reasons(apply_pass(PASS, shaped(made), x=image))
+    assert "the bias of the Conv would leave the range" in reasons(
+        apply_pass(SCALE_INTO_LINEAR, shaped(made), x=image)
+    )
 
 
 def test_large_weights_that_others_use_are_not_kept_twice(make_model, shaped, reasons, kinds):
@@ -141,8 +143,8 @@ def test_large_weights_that_others_use_are_not_kept_twice(make_model, shaped, re
         "g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) { l = Conv(x, w) y = Neg(l) z = Conv(x, w) }"
     )
     model = shaped(make_model(text, w=array(4, 3, 3, 3))).ir
-    assert kinds(PASS.apply(model, PassContext()).model) == ["Conv", "Conv"]
-    result = PASS.apply(model, PassContext(folded_limit_bytes=100))
+    assert kinds(SCALE_INTO_LINEAR.apply(model, PassContext()).model) == ["Conv", "Conv"]
+    result = SCALE_INTO_LINEAR.apply(model, PassContext(folded_limit_bytes=100))
     assert not result.applied
     assert "'w' are also used elsewhere, and are too large" in reasons(result)
 
@@ -151,7 +153,7 @@ def test_weights_in_bfloat16(make_model, shaped, kinds):
     dtype = ir.DataType.BFLOAT16.numpy()
     text = "g (bfloat16[1,3,8,8] x) => (bfloat16[1,4,6,6] y) { l = Conv(x, w) y = Mul(l, c) }"
     model = shaped(make_model(text, w=array(4, 3, 3, 3).astype(dtype), c=np.asarray(2, dtype)))
-    folded = PASS.apply(model.ir, PassContext()).model
+    folded = SCALE_INTO_LINEAR.apply(model.ir, PassContext()).model
     assert kinds(folded) == ["Conv"]
     assert folded.graph[0].inputs[1].dtype == ir.DataType.BFLOAT16
 
@@ -159,14 +161,14 @@ def test_weights_in_bfloat16(make_model, shaped, kinds):
 def test_a_difference_to_a_large_number_stays_before_the_product(make_model, shaped, apply_pass, reasons):
     text = "g (float[2,3] x) => (float[2,4] y) { l = Sub(x, c) y = Gemm(l, w) }"
     model = shaped(make_model(text, c=np.float32(1e6), w=array(3, 4)))
-    assert "rounded away" in reasons(apply_pass(PASS, model, x=array(2, 3) + np.float32(1e6)))
+    assert "rounded away" in reasons(apply_pass(SCALE_INTO_LINEAR, model, x=array(2, 3) + np.float32(1e6)))
 
 
 def test_a_shift_alone_leaves_the_weights_as_they_are(make_model, shaped, apply_pass, image):
     text = """g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) {
         l = Conv(x, w) y = Add(l, c) z = Conv(x, w) }"""
     model = shaped(make_model(text, w=array(4, 3, 3, 3), c=array(4, 1, 1)))
-    result = apply_pass(PASS, model, 1e-5, x=image)
+    result = apply_pass(SCALE_INTO_LINEAR, model, 1e-5, x=image)
     assert [node.inputs[1].name for node in result.model.graph] == ["w", "w"]
 
 
@@ -174,7 +176,7 @@ def test_quantized_weights_stay(make_model, shaped, reasons):
     text = """g (float[1,3,8,8] x) => (float[1,4,6,6] y) {
         w = DequantizeLinear(q, s) l = Conv(x, w) y = Mul(l, s) }"""
     model = shaped(make_model(text, q=np.ones((4, 3, 3, 3), np.int8), s=np.float32(0.5)))
-    result = PASS.apply(model.ir, PassContext())
+    result = SCALE_INTO_LINEAR.apply(model.ir, PassContext())
     assert not result.applied
     assert "'w' is quantized" in reasons(result)
 
@@ -183,7 +185,7 @@ def test_quantized_weights_stay(make_model, shaped, reasons):
 def test_factors_that_overflow_or_vanish_stay_before_the_product(make_model, shaped, kinds, number):
     text = "g (float[2,3] x) => (float[2,4] y) { l = Mul(x, c) y = MatMul(l, w) }"
     model = shaped(make_model(text, c=np.float32(number), w=array(3, 4)))
-    assert kinds(PASS.apply(model.ir, PassContext()).model) == ["Mul", "MatMul"]
+    assert kinds(SCALE_INTO_LINEAR.apply(model.ir, PassContext()).model) == ["Mul", "MatMul"]
 
 
 def test_an_epsilon_that_would_vanish_in_a_bias_stays(make_model, shaped, apply_pass, kinds, reasons):
@@ -191,8 +193,8 @@ def test_an_epsilon_that_would_vanish_in_a_bias_stays(make_model, shaped, apply_
     text = "g (float[2,2] x) => (float y) { a = Gemm(x, w, b) e = Add(a, c) y = Log(e) }"
     weights = {"w": np.eye(2, dtype=np.float32), "c": np.float32(1e-10)}
     model = shaped(make_model(text, b=np.full(2, 0.5, np.float32), **weights))
-    result = apply_pass(PASS, model, x=np.full((2, 2), -0.5, np.float32))
+    result = apply_pass(SCALE_INTO_LINEAR, model, x=np.full((2, 2), -0.5, np.float32))
     assert kinds(result.model) == ["Gemm", "Add", "Log"]
     assert "rounded away in the bias" in reasons(result)
     model = shaped(make_model(text, b=np.zeros(2, np.float32), **weights))
-    assert kinds(apply_pass(PASS, model, x=np.zeros((2, 2), np.float32)).model) == ["Gemm", "Log"]
+    assert kinds(apply_pass(SCALE_INTO_LINEAR, model, x=np.zeros((2, 2), np.float32)).model) == ["Gemm", "Log"]

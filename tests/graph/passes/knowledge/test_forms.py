@@ -1,7 +1,7 @@
 import onnx_ir as ir
 import pytest
 
-from edgeopt.graph.passes.algebra import scale_into_linear
+from edgeopt.graph.passes.algebra import constants
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.knowledge.forms import spelled_out
 from edgeopt.graph.structure import infer_shapes
@@ -25,7 +25,7 @@ def test_knows_what_is_spelled_out(family):
 
 @pytest.mark.parametrize(("name", "count"), [("bert", 2), ("t5", 2)])
 def test_scales_of_a_gelu_do_not_go_into_the_weights_behind_it(family, name, count):
-    result = scale_into_linear.apply(family(name), PassContext())
+    result = constants.apply_scale_into_linear(family(name), PassContext())
     assert sum(kind == "GELU" for kind in _roots(result.model)) == count
 
 
