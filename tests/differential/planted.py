@@ -9,7 +9,7 @@ import pytest
 
 from edgeopt.graph.passes.algebra import constants, operator_forms
 from edgeopt.graph.passes.base import is_op
-from edgeopt.graph.passes.cleaning import control_flow, equal_subexpressions, identities, unused
+from edgeopt.graph.passes.cleaning import control_flow, identities, redundant
 from edgeopt.graph.passes.fusion import activations, normalizations, pooling
 from edgeopt.graph.passes.knowledge import agnostic, linear
 from edgeopt.graph.passes.layout import transposes
@@ -116,8 +116,8 @@ def _nearly_equal(patch: Patch) -> None:
     def digest(weight, _digests):
         return np.round(weight.const_value.numpy().astype(np.float64), 4).tobytes()
 
-    patch.setattr(unused, "_sketch", lambda tensor: (tensor.dtype, tuple(tensor.shape), b""))
-    patch.setattr(unused, "_digest", digest)
+    patch.setattr(redundant, "_sketch", lambda tensor: (tensor.dtype, tuple(tensor.shape), b""))
+    patch.setattr(redundant, "_digest", digest)
 
 
 def _any_order(patch: Patch) -> None:
@@ -130,13 +130,13 @@ def _any_order(patch: Patch) -> None:
 
 
 def _no_attributes(patch: Patch) -> None:
-    key = equal_subexpressions._key
+    key = redundant._key
 
     def shorter(node):
         whole = key(node)
         return whole if whole is None else (*whole[:2], *whole[3:])
 
-    patch.setattr(equal_subexpressions, "_key", shorter)
+    patch.setattr(redundant, "_key", shorter)
 
 
 BUGS = (

@@ -1,7 +1,7 @@
 import numpy as np
 import onnx_ir as ir
 
-from edgeopt.graph.passes.cleaning.unused import DEAD_NODES, DEDUPLICATE_WEIGHTS, STRIP_METADATA
+from edgeopt.graph.passes.cleaning.redundant import DEAD_NODES, DEDUPLICATE_WEIGHTS, STRIP_METADATA
 
 X = np.float32([1, -2])
 
