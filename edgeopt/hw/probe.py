@@ -21,7 +21,7 @@ from edgeopt.hw.device import (
     Unavailable,
 )
 from edgeopt.hw.host import Host, LocalHost
-from edgeopt.hw.peaks_kept import load, with_peaks
+from edgeopt.hw.probe_cache import load_peaks, with_peaks
 from edgeopt.hw.probes import PROBES
 from edgeopt.hw.recording import RecordingHost
 
@@ -77,7 +77,7 @@ def probe(host: Host | None = None) -> Device:
         sources=sources,
     )
     agreed = agree(device)
-    return with_peaks(agreed, load(machine.cache_folder, agreed))
+    return with_peaks(agreed, load_peaks(machine.cache_folder, agreed))
 
 
 _UNNAMED = re.compile(r"Intel GPU 0x[0-9a-f]+|Intel GPU|Intel NPU")

@@ -6,7 +6,7 @@ The registry and one call of the system take microseconds, where PowerShell take
 import re
 import sys
 
-from edgeopt.hw import runtime_cache, x86_models
+from edgeopt.hw import probe_cache, x86_models
 from edgeopt.hw.cpu_identity import CpuIdentity
 from edgeopt.hw.host import Host
 
@@ -93,15 +93,15 @@ def identity(host: Host, answer: dict[str, object]) -> CpuIdentity:
 
 def _from_cpuid(host: Host, model: str | None) -> frozenset[str]:
     """py-cpuinfo takes more than a second, so its answer is kept for this model of CPU."""
-    path = runtime_cache.path(host.cache_folder, [_LIBRARY, host.version(_LIBRARY), model])
-    kept = runtime_cache.load(path).get(_LIBRARY)
+    path = probe_cache.answers_path(host.cache_folder, [_LIBRARY, host.version(_LIBRARY), model])
+    kept = probe_cache.load_answers(path).get(_LIBRARY)
     if kept and "CPU" in kept.capabilities:
         return frozenset(kept.capabilities["CPU"])
     answer = host.call("cpuinfo", "get_cpu_info")
     flags = answer.get("flags") if isinstance(answer, dict) else None
     found = tuple(str(flag) for flag in flags) if isinstance(flags, list) else ()
     if path and found:
-        runtime_cache.store(path, {_LIBRARY: runtime_cache.Answer(capabilities={"CPU": found})})
+        probe_cache.store_answers(path, {_LIBRARY: probe_cache.Answer(capabilities={"CPU": found})})
     return frozenset(found)
 
 

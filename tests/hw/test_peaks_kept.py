@@ -5,8 +5,8 @@ import pytest
 
 from edgeopt.hw.device import ComputePeak, Peaks
 from edgeopt.hw.host import RecordedHost
-from edgeopt.hw.peaks_kept import Measured, age_s, load, path, store, with_peaks
 from edgeopt.hw.probe import probe
+from edgeopt.hw.probe_cache import Measured, age_s, load_peaks, peaks_path, store_peaks, with_peaks
 
 MEASURED = Measured(
     Peaks("2026-05-04T10:00:00+00:00", 8.5, (ComputePeak("onnxruntime", "fp32", 1, 1.2e11, "MatMul 384x384"),)),
@@ -26,22 +26,22 @@ def changed(device, section, **values):
 
 
 def test_what_was_measured_is_found_again_by_the_same_device_alone(device, tmp_path):
-    assert store(tmp_path / "cache", device, MEASURED) is None
-    assert load(tmp_path / "cache", device) == MEASURED
-    assert load(tmp_path / "cache", changed(device, "cpu", model="another")) is None
-    assert load(tmp_path / "cache", changed(device, "limits", usable_cores=1)) is None
+    assert store_peaks(tmp_path / "cache", device, MEASURED) is None
+    assert load_peaks(tmp_path / "cache", device) == MEASURED
+    assert load_peaks(tmp_path / "cache", changed(device, "cpu", model="another")) is None
+    assert load_peaks(tmp_path / "cache", changed(device, "limits", usable_cores=1)) is None
     newer = msgspec.structs.replace(device.runtimes[0], version="99")
-    assert load(tmp_path / "cache", msgspec.structs.replace(device, runtimes=(newer,))) is None
+    assert load_peaks(tmp_path / "cache", msgspec.structs.replace(device, runtimes=(newer,))) is None
 
 
 def test_another_gpu_driver_does_not_matter(device, tmp_path):
-    store(tmp_path, device, MEASURED)
+    store_peaks(tmp_path, device, MEASURED)
     gpus = tuple(msgspec.structs.replace(each, driver="99") for each in device.accelerators)
-    assert load(tmp_path, msgspec.structs.replace(device, accelerators=gpus)) == MEASURED
+    assert load_peaks(tmp_path, msgspec.structs.replace(device, accelerators=gpus)) == MEASURED
 
 
 def test_probing_gives_them_back_with_their_source_and_reasons(board, device, tmp_path):
-    store(tmp_path, device, MEASURED)
+    store_peaks(tmp_path, device, MEASURED)
     found = probe(RecordedHost(board("amd-zen4").root, tmp_path))
     assert found.peaks == MEASURED.peaks
     assert "2026-05-04" in found.sources["peaks"]
@@ -61,22 +61,22 @@ def test_probing_gives_them_back_with_their_source_and_reasons(board, device, tm
     ],
 )
 def test_a_damaged_file_holds_nothing_and_is_replaced(device, tmp_path, damage):
-    store(tmp_path, device, MEASURED)
-    file = path(tmp_path, device)
+    store_peaks(tmp_path, device, MEASURED)
+    file = peaks_path(tmp_path, device)
     damaged = damage(file.read_bytes())
     assert damaged != file.read_bytes()
     file.write_bytes(damaged)
-    assert load(tmp_path, device) is None
-    assert store(tmp_path, device, MEASURED) is None
-    assert load(tmp_path, device) == MEASURED
+    assert load_peaks(tmp_path, device) is None
+    assert store_peaks(tmp_path, device, MEASURED) is None
+    assert load_peaks(tmp_path, device) == MEASURED
     assert [each.name for each in tmp_path.iterdir()] == [file.name]
 
 
 def test_no_folder_or_one_that_cannot_be_written_is_a_reason(device, tmp_path):
-    assert load(None, device) is None
-    assert store(None, device, MEASURED) == "there is no cache folder"
+    assert load_peaks(None, device) is None
+    assert store_peaks(None, device, MEASURED) == "there is no cache folder"
     (tmp_path / "file").touch()
-    assert "cannot write" in store(tmp_path / "file", device, MEASURED)
+    assert "cannot write" in store_peaks(tmp_path / "file", device, MEASURED)
 
 
 def test_a_device_without_measured_peaks_is_as_it_was(device):

@@ -59,7 +59,7 @@ def _measured(device: Device, again: bool, emit: Emit) -> Device:
     """The device with its peaks: cached ones, unless there are none or new ones are requested."""
     if device.peaks is not None and not again:
         return device
-    from edgeopt.hw.peaks_kept import store, with_peaks
+    from edgeopt.hw.probe_cache import store_peaks, with_peaks
     from edgeopt.hw.user_folders import user_cache_folder
     from edgeopt.measure.peaks.measure import measure
 
@@ -71,7 +71,7 @@ def _measured(device: Device, again: bool, emit: Emit) -> Device:
             )
         )
     measured = measure(device, emit)
-    problem = store(user_cache_folder(), device, measured)
+    problem = store_peaks(user_cache_folder(), device, measured)
     if problem:
         emit(Log("warning", f"The peaks are not cached: {problem}."))
     return with_peaks(device, measured)

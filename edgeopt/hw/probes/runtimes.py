@@ -5,10 +5,10 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt.errors import pip_install
-from edgeopt.hw import kernel_text, runtime_cache
+from edgeopt.hw import kernel_text, probe_cache
 from edgeopt.hw.device import Facts, Runtime, Unavailable
 from edgeopt.hw.host import Host
-from edgeopt.hw.runtime_cache import Answer
+from edgeopt.hw.probe_cache import Answer
 
 FACTS_MODULE = "edgeopt.hw.runtime_facts"
 _INSTALLED = "installed Python distributions"
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
 class _Asked(NamedTuple):
     """Answers, their sources and the reasons of those missing, each by question."""
 
-    answers: runtime_cache.Answers
+    answers: probe_cache.Answers
     sources: dict[str, str]
     failures: dict[str, str]
     cache_problem: str | None
@@ -108,8 +108,8 @@ def _installed(host: Host) -> tuple[tuple[Kind, str, str], ...]:
 
 
 def _ask(host: Host, questions: tuple[str, ...], versions: tuple[tuple[str, str], ...]) -> _Asked:
-    path = runtime_cache.path(host.cache_folder, _circumstances(host, versions)) if questions else None
-    answers = {q: a for q, a in runtime_cache.load(path).items() if q in questions}
+    path = probe_cache.answers_path(host.cache_folder, _circumstances(host, versions)) if questions else None
+    answers = {q: a for q, a in probe_cache.load_answers(path).items() if q in questions}
     sources = dict.fromkeys(answers, f"cached answer of {FACTS_MODULE}")
     failures: dict[str, str] = {}
     unknown = tuple(question for question in questions if question not in answers)
@@ -120,7 +120,7 @@ def _ask(host: Host, questions: tuple[str, ...], versions: tuple[tuple[str, str]
         else:
             failures[question] = answer
     fresh = any(not source.startswith("cached") for source in sources.values())
-    problem = runtime_cache.store(path, answers) if path and fresh else None
+    problem = probe_cache.store_answers(path, answers) if path and fresh else None
     return _Asked(answers, sources, failures, problem)
 
 
