@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from edgeopt.hw import arm_parts, kernel_text, topology, x86_models
+from edgeopt.hw import cpu_models, kernel_text, topology
 from edgeopt.hw.host import Host
 from edgeopt.hw.kernel_text import Block, whole
 
@@ -80,8 +80,8 @@ def _arm(
     some: dict[str, tuple[int, ...]],
     sources: dict[str, str],
 ) -> CpuIdentity:
-    vendor = arm_parts.vendor(kernel_text.values(found, "CPU implementer")[0])
-    parts = (arm_parts.model(b.get("CPU implementer"), b.get("CPU part")) for b in found if "CPU part" in b)
+    vendor = cpu_models.arm_vendor(kernel_text.values(found, "CPU implementer")[0])
+    parts = (cpu_models.arm_model(b.get("CPU implementer"), b.get("CPU part")) for b in found if "CPU part" in b)
     model = " + ".join(dict.fromkeys(part for part in parts if part)) or None
     if vendor:
         sources["cpu.vendor"] = f"{CPUINFO}: CPU implementer"
@@ -111,12 +111,12 @@ def _x86_core(host: Host, found: tuple[Block, ...], model_name: str | None) -> s
     vendor, family, model, stepping = x86_numbers(found)
     if model_name and model_name.startswith(_MADE_UP):
         return None  # a hypervisor made it up: the numbers are those of no real CPU
-    if cores := x86_models.hybrid_cores(vendor, family, model):
+    if cores := cpu_models.hybrid_cores(vendor, family, model):
         guest = "hypervisor" in found[0].get("flags", "").split()
         # A guest cannot see the kinds; on the machine itself no efficiency cores means that it has none.
         if not guest and not topology.of_hybrid(host):
             return cores.performance
-    return x86_models.name_of_all(vendor, family, model, stepping)
+    return cpu_models.name_of_all(vendor, family, model, stepping)
 
 
 # JEDEC numbers of mvendorid, as the kernel's arch/riscv/include/asm/vendorid_list.h has them, and others.

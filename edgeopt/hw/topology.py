@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeGuard, get_args
 
 from edgeopt.errors import UsageError
-from edgeopt.hw import arm_parts, kernel_text
+from edgeopt.hw import cpu_models, kernel_text
 from edgeopt.hw.device import Cluster, Device
 from edgeopt.hw.host import Host
 from edgeopt.hw.kernel_text import cpu_list
@@ -195,20 +195,20 @@ def arm_models(host: Host, cpus: tuple[int, ...]) -> dict[int, str]:
     found: dict[int, str] = {}
     for block in blocks:
         cpu = kernel_text.whole(block.get("processor"))
-        name = arm_parts.model(block.get("CPU implementer"), block.get("CPU part"))
+        name = cpu_models.arm_model(block.get("CPU implementer"), block.get("CPU part"))
         if cpu is not None and name:
             found[cpu] = name
     if not found:
         # Kernels before 3.8 tell the part once for all, in a block of its own.
         name = next(
-            (n for b in blocks if (n := arm_parts.model(b.get("CPU implementer"), b.get("CPU part")))), None
+            (n for b in blocks if (n := cpu_models.arm_model(b.get("CPU implementer"), b.get("CPU part")))), None
         )
         return dict.fromkeys(cpus, name) if name else {}
     for cpu in cpus:
         if cpu not in found:
             path = f"{CPU_FOLDER}/cpu{cpu}/regs/identification/midr_el1"
-            numbers = arm_parts.of_midr(host.read(path))
-            if numbers and (name := arm_parts.model(*numbers)):
+            numbers = cpu_models.of_midr(host.read(path))
+            if numbers and (name := cpu_models.arm_model(*numbers)):
                 found[cpu] = name
     return found
 
@@ -239,7 +239,7 @@ def kind_names(found: list[list[Core]]) -> list[str]:
         return [ALL_CORES] * len(found)
     fastest = max((core.speed or 0 for core in found[0]), default=0)
     small = [
-        place > 0 and (group[0].model in arm_parts.LITTLE or (group[0].speed or fastest) < _EFFICIENCY * fastest)
+        place > 0 and (group[0].model in cpu_models.LITTLE or (group[0].speed or fastest) < _EFFICIENCY * fastest)
         for place, group in enumerate(found)
     ]
     if not any(small) and len(found) == 2 and found[0][0].model == found[1][0].model is None:
@@ -252,7 +252,11 @@ def kind_names(found: list[list[Core]]) -> list[str]:
 
 
 def _slowness(group: list[Core]) -> tuple[int, bool, int]:
-    return (-max(core.speed or 0 for core in group), group[0].model in arm_parts.LITTLE, min(c.cpu for c in group))
+    return (
+        -max(core.speed or 0 for core in group),
+        group[0].model in cpu_models.LITTLE,
+        min(c.cpu for c in group),
+    )
 
 
 _LOWEST_HZ, _HIGHEST_HZ = 1_000_000, 20_000_000_000

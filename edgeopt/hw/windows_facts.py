@@ -6,7 +6,7 @@ The registry and one call of the system take microseconds, where PowerShell take
 import re
 import sys
 
-from edgeopt.hw import probe_cache, x86_models
+from edgeopt.hw import cpu_models, probe_cache
 from edgeopt.hw.cpu_identity import CpuIdentity
 from edgeopt.hw.host import Host
 
@@ -75,7 +75,7 @@ def identity(host: Host, answer: dict[str, object]) -> CpuIdentity:
     vendor, model = _text(answer, "VendorIdentifier"), _text(answer, "ProcessorNameString")
     match = _NUMBERS.search(_text(answer, "Identifier") or "")
     family, number, stepping = (int(part) for part in match.groups()) if match else (None, None, None)
-    name = x86_models.name_of_all(vendor, family, number, stepping)
+    name = cpu_models.name_of_all(vendor, family, number, stepping)
     listed = answer.get("flags")
     flags = frozenset(str(flag) for flag in listed) if isinstance(listed, list) else frozenset()
     source = "IsProcessorFeaturePresent()"
@@ -83,7 +83,7 @@ def identity(host: Host, answer: dict[str, object]) -> CpuIdentity:
         closer = _from_cpuid(host, model)
         flags |= closer
         source += " and py-cpuinfo (CPUID)" if closer else ""
-    if "avx2" in flags and x86_models.has_avx_vnni(vendor, family, number):
+    if "avx2" in flags and cpu_models.has_avx_vnni(vendor, family, number):
         flags |= {"avx_vnni"}
         source += "; avx-vnni by the model, which always has it"
     facts = {"vendor": vendor, "model": model, "microarchitecture": name}

@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.hw import arm_parts
+from edgeopt.hw import cpu_models
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ from edgeopt.hw import arm_parts
     ],
 )
 def test_names(implementer, part, vendor, model):
-    assert arm_parts.vendor(implementer) == vendor
-    assert arm_parts.model(implementer, part) == model
+    assert cpu_models.arm_vendor(implementer) == vendor
+    assert cpu_models.arm_model(implementer, part) == model
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_names(implementer, part, vendor, model):
     ],
 )
 def test_numbers_out_of_the_register(text, expected):
-    assert arm_parts.of_midr(text) == expected
+    assert cpu_models.of_midr(text) == expected
 
 
 def test_every_little_core_is_one_with_a_name():
-    assert set(arm_parts.ARM_PARTS.values()) | set(arm_parts.OTHER_PARTS.values()) >= arm_parts.LITTLE
+    assert set(cpu_models.ARM_PARTS.values()) | set(cpu_models.OTHER_PARTS.values()) >= cpu_models.LITTLE

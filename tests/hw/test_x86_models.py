@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.hw.x86_models import CoreKinds, has_avx_vnni, hybrid_cores, microarchitecture, name_of_all
+from edgeopt.hw.cpu_models import CoreKinds, has_avx_vnni, hybrid_cores, microarchitecture, name_of_all
 
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
 

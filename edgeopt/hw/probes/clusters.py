@@ -1,6 +1,6 @@
 """Clusters: which cores are of one kind, how fast the kernel knows them to be, and what they are called."""
 
-from edgeopt.hw import cpu_identity, kernel_text, sysctl, topology, windows_facts, x86_models
+from edgeopt.hw import cpu_identity, cpu_models, kernel_text, sysctl, topology, windows_facts
 from edgeopt.hw.device import Cluster, Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.topology import Core
@@ -57,7 +57,7 @@ def _hybrid(
 ) -> tuple[list[list[int]], list[str], dict[int, str]]:
     blocks = kernel_text.blocks(host.read(cpu_identity.CPUINFO) or "")
     vendor, family, model, _ = cpu_identity.x86_numbers(blocks)
-    cores = x86_models.hybrid_cores(vendor, family, model)
+    cores = cpu_models.hybrid_cores(vendor, family, model)
     groups: list[list[int]] = []
     names: list[str] = []
     models: dict[int, str] = {}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from edgeopt.hw import arm_hwcap, cpu_identity, kernel_text, simd, sysctl, topology, windows_facts, x86_models
+from edgeopt.hw import arm_hwcap, cpu_identity, cpu_models, kernel_text, simd, sysctl, topology, windows_facts
 from edgeopt.hw.cpu_identity import CpuIdentity
 from edgeopt.hw.device import Cpu, Facts
 from edgeopt.hw.host import Host
@@ -153,7 +153,7 @@ def _from_sysctl(values: sysctl.Values) -> CpuIdentity:
         if value:
             sources[f"cpu.{fact}"] = "sysctl machdep.cpu"
     family, number, stepping = (kernel_text.whole(values.get(f"machdep.cpu.{n}")) for n in _NUMBERS)
-    name = sysctl.apple_cores(values) or x86_models.name_of_all(vendor, family, number, stepping)
+    name = sysctl.apple_cores(values) or cpu_models.name_of_all(vendor, family, number, stepping)
     if name:
         sources["cpu.microarchitecture"] = "sysctl hw.cpufamily" if vendor == "Apple" else "sysctl machdep.cpu"
     return CpuIdentity(vendor, model, name, flags, sources=sources)
