@@ -278,7 +278,13 @@ _TOLD: Mapping[str, Mapping[str, str]] = MappingProxyType({"openvino-cpu": {"pre
 
 
 def full_precision(backend: str) -> dict[str, str]:
-    """The options that it takes; empty for a runtime that does so by itself."""
+    """Options that make a runtime compute floats in the model's own precision, if its default is another.
+
+    A reference must be computed like this: one in fewer bits would pass candidates in fewer bits, and fail better
+    ones.
+
+    The options that it takes; empty for a runtime that does so by itself.
+    """
     return dict(_TOLD.get(backend, {}))
 
 

@@ -1,4 +1,4 @@
-"""What probes keep in the user's cache folder: the answers of runtimes, which take a second, and measured peaks."""
+"""What probes keep in the user's cache folder: answers of runtimes, which take a second, and measured peaks."""
 
 import hashlib
 from datetime import UTC, datetime

@@ -4,14 +4,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session, installed
+from edgeopt.backends.base import Coverage, installed
+from edgeopt.backends.onnxruntime.backend import backend_of
 from edgeopt.backends.onnxruntime.opening import open_session, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, RUNTIMES, Provider
-from edgeopt.backends.onnxruntime.session import RECORD, load_session
-from edgeopt.backends.onnxruntime.times import provider_times
+from edgeopt.backends.onnxruntime.session import RECORD
 from edgeopt.errors import MissingExtraError, ModelError
-from edgeopt.hw.device import Unavailable
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -70,45 +69,9 @@ PROVIDER = Provider(
 )
 
 
-def available() -> Available | Unavailable:
-    """Every flavour of the runtime has the processor's provider, so none is imported to ask."""
-    return installed("onnxruntime", RUNTIMES, "cpu")
-
-
-def supports(path: Path) -> Coverage:
-    return cpu_coverage(path, NAME)
-
-
-def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
-    return load_session(PROVIDER, path, options, strict, custom_ops)
-
-
-def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-    return provider_times(PROVIDER, path, options, feeds, custom_ops)
-
-
-def timed(
-    path: Path,
-    options: Options,
-    feeds: Feeds,
-    runs: int = 20,
-    custom_ops: tuple[str, ...] = (),
-    limit_s: float = 5.0,
-) -> Kernels:
-    from edgeopt.backends.onnxruntime.op_times import op_times
-
-    return op_times(PROVIDER, path, options, feeds, runs, custom_ops, limit_s)
-
-
-BACKEND = Backend(
-    name=NAME,
-    title=PROVIDER.title,
-    formats=(".onnx",),
-    available=available,
-    supports=supports,
-    load=load,
-    options=OrtOptions,
-    times=times,
-    op_times=timed,
-    package="onnxruntime",
+BACKEND = backend_of(
+    PROVIDER,
+    # Every flavour of the runtime has the processor's provider, so none is imported to ask.
+    available=lambda: installed("onnxruntime", RUNTIMES, "cpu"),
+    supports=lambda path: cpu_coverage(path, NAME),
 )

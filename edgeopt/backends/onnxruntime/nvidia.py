@@ -97,9 +97,14 @@ _KEY, _VALUE = 1, 2  # in StringStringEntryProto
 
 
 def folder_for(model: Path, kind: str, versions_of: tuple[str, ...], more: Mapping[str, str]) -> Path | None:
-    """Made if need be; None where nothing can be kept, or the model cannot be read.
+    """Where what a provider compiles is kept.
 
-    Named by the model's content, the versions of the distributions whose names begin so, and `more`.
+    TensorRT names its engines by the structure of a model, not by its weights, and does not look for another
+    version of itself, another GPU or other options: so each model has a folder of its own for all that an engine
+    depends on.
+
+    Made if need be; None where nothing can be kept, or the model cannot be read.  Named by the model's content,
+    the versions of the distributions whose names begin so, and `more`.
     """
     root = user_cache_folder()
     if root is None:

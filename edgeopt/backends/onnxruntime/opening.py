@@ -145,7 +145,13 @@ _PARAMETER = 2  # in TensorShapeProto.Dimension
 
 
 def names_with_shape(path: Path) -> frozenset[str]:
-    """The inputs and outputs of the graph that state a shape, be it an empty one."""
+    """Which inputs and outputs of a model file have a shape, and the names of their dimensions.
+
+    ONNX Runtime reports `[]` both for a single number and for a tensor of unknown shape; the file tells them
+    apart.
+
+    The inputs and outputs of the graph that state a shape, be it an empty one.
+    """
     with opened(path) as data:
         return frozenset(
             text(data, next(parts(data, value, (_NAME,)), (0, 0)))

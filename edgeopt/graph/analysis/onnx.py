@@ -262,7 +262,16 @@ class _Room:
 
 
 def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int, ir.Node | None]":
-    """The most bytes at one node, and that node; a value without a size counts nothing."""
+    """How much memory activations take at once, when nodes run in the order of the graph.
+
+    Inputs are held by the caller for the whole run, outputs from where they are made to its end; what lies
+    between, from the node that makes it to the last that reads it. What only has another shape lies where its
+    source lies. Weights do not count. A subgraph's peak is added at the node that holds it, of several the
+    largest; what it takes from outside is alive there anyway. No element-wise result takes the place of its input,
+    as some runtimes let it.
+
+    The most bytes at one node, and that node; a value without a size counts nothing.
+    """
     nodes = tuple(graph)
     last = len(nodes)
     rooms: dict[ir.Value, _Room] = {

@@ -220,7 +220,12 @@ MARK = "edgeopt.map."  # the type of the keys stands behind it
 
 
 def hide_maps(model: Proto) -> None:
-    """Puts marked types in the place of maps."""
+    """Map types, which classical models give (`ZipMap`) and onnx-ir cannot hold.
+
+    They go through onnx-ir as optional types with a mark, and become maps again where a model is written.
+
+    Puts marked types in the place of maps.
+    """
     for type_ in _types(model.graph):
         _hide(type_)
 

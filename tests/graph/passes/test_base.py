@@ -78,7 +78,7 @@ def test_each_file_of_a_folder_of_passes_is_registered_and_has_tests(folder):
 
 
 def test_passes_come_in_the_order_of_their_places():
-    found = passes_at(passes.__name__, ["cleaning.identities.PASS", "cleaning.unused.DEAD_NODES"])
+    found = passes_at(passes.__name__, ["cleaning.identities.PASS", "cleaning.redundant.DEAD_NODES"])
     assert [each.name for each in found] == ["identities", "dead-nodes"]
 
 

@@ -144,7 +144,11 @@ def _inputs(attention: Attention, sides: "tuple[ir.Value, ...]") -> "tuple[list[
 
 
 def apply_attention(model: "ir.Model", context: PassContext) -> PassResult:
-    """Fuses every attention whose heads are packed, in subgraphs too."""
+    """Scaled dot products become MultiHeadAttention, which takes packed heads.
+
+    On request: on processors its kernel was measured to be as fast as the parts (0.99 to 1.06 times, version
+    1.31).
+    """
     return fuse(model, context, _found, "attention")
 
 
@@ -161,7 +165,11 @@ OPERATORS = {
 
 
 def apply_skip_normalization(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    """Fuses every addition with the normalization of its result, in subgraphs too."""
+    """An addition and the layer or RMS normalization behind it become one operator of ONNX Runtime.
+
+    On request: on processors its kernels were measured to be slower than the two operators (whole models 0.83 to
+    0.98 times as fast, by version 1.31); they are for graphics processors.
+    """
     model, notes, done = model.clone(), Notes(), []
     for part, _ in homes(model):
         for node in list(part):

@@ -1,11 +1,4 @@
-"""Chains of arithmetic with constants become one scale and one shift.
-
-    ((x * a) + b) * c + d  =  x * (a c) + (b c + d)
-
-Computed in float64 and rounded once. Only where fewer nodes are left, where no constant makes the tensor bigger
-than it is, and where the chain rounds nothing off that the two steps would keep, or the other way round: x + 1 - 1
-is 0 for x = 1e-12. Integers are left alone: their arithmetic wraps around, and their division rounds.
-"""
+"""Arithmetic with constants: chains become one step, which goes into the weights of linear operators."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +55,15 @@ _GROWTH = 2  # a column and a row become a matrix, which can be far larger than 
 
 
 def apply_constant_chains(model: "ir.Model", context: PassContext) -> PassResult:
-    """Merges every chain that gets shorter, in subgraphs too."""
+    """Chains of arithmetic with constants become one scale and one shift.
+
+        ((x * a) + b) * c + d  =  x * (a c) + (b c + d)
+
+    Computed in float64 and rounded once. Only where fewer nodes are left, where no constant makes the tensor
+    bigger than it is, and where the chain rounds nothing off that the two steps would keep, or the other way
+    round: x + 1 - 1
+    is 0 for x = 1e-12. Integers are left alone: their arithmetic wraps around, and their division rounds.
+    """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for last in [node for node in part if step_of(node) and not _goes_on(node)]:
@@ -171,7 +172,14 @@ CONSTANT_CHAINS = Pass(
 
 
 def apply_scale_into_linear(model: "ir.Model", context: PassContext) -> PassResult:
-    """Folds what it can, node by node in the order of the graph, in subgraphs too."""
+    """Arithmetic with constants before and behind Conv, ConvTranspose, Gemm and MatMul goes into their weights.
+
+        (W x + b) * f + s = (f W) x + (f b + s)            f and s have one number for each channel of the result
+        W (f * x + s) + b = (W f) x + (W s + b)            f and s have one number for each channel of the input
+
+    A shift in front of a convolution that pads is left alone: the zeros at its borders are not shifted. A MatMul
+    has no bias, so that only scales go into it.
+    """
     model, notes, limit = context.copy(model), Notes(), context.folded_limit_bytes
     behind: list[str] = []
     before: list[str] = []

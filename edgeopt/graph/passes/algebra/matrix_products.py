@@ -1,15 +1,4 @@
-"""An Einsum of two operands is a matrix product between transposes and reshapes, for which runtimes have kernels.
-
-Indices in both operands and in the result are the batch; those in both and not in the result are inner and summed;
-those of the first operand alone are rows, those of the second alone columns. Each kind becomes one dimension:
-
-    Einsum(a, b)  =  Transpose(Reshape(MatMul(a', b')))    a' = (batch, rows, inner), b' = (batch, inner, columns)
-    Einsum(a, b)  =  Mul(a', b')                           where nothing is summed, and rows or columns are missing
-    Einsum(a)     =  Transpose(a)                          where nothing is summed
-
-Either operand may come first, and the inner indices follow the order of either: the way with the fewest
-transposes is taken. In a Reshape one dimension may be open, more may not.
-"""
+"""Matrix products: an Einsum becomes a MatMul, and a MatMul with an addition behind it a Gemm."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,6 +163,19 @@ _FOLDED_COSTS = 0.01  # done once, when weights are folded
 
 
 def apply_einsum_into_matmul(model: "ir.Model", context: PassContext) -> PassResult:
+    """An Einsum of two operands is a matrix product between transposes and reshapes; runtimes have kernels for it.
+
+    Indices in both operands and in the result are the batch; those in both and not in the result are inner and
+    summed; those of the first operand alone are rows, those of the second alone columns. Each kind becomes one
+    dimension:
+
+        Einsum(a, b) = Transpose(Reshape(MatMul(a', b')))  a' = (batch, rows, inner), b' = (batch, inner, columns)
+        Einsum(a, b) = Mul(a', b')                         where nothing is summed, and rows or columns are missing
+        Einsum(a)    = Transpose(a)                        where nothing is summed
+
+    Either operand may come first, and the inner indices follow the order of either: the way with the fewest
+    transposes is taken. In a Reshape one dimension may be open, more may not.
+    """
     import onnx_ir as ir
 
     model, notes = context.copy(model), Notes()
@@ -357,6 +359,13 @@ _FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
 
 
 def apply_matmul_add_to_gemm(model: "ir.Model", context: PassContext) -> PassResult:
+    """A matrix product and the addition behind it become one Gemm.
+
+        Add(MatMul(a, b), c)  =  Gemm(a, b, c)      a and b are matrices, c has one number a column, or one for all
+
+    Matrix products of more dimensions stay as they are: Gemm takes two only. In float both forms are as fast; in
+    int8 ONNX Runtime adds the bias inside the product.
+    """
     import onnx_ir as ir
 
     model, notes = context.copy(model), Notes()

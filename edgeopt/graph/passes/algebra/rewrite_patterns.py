@@ -61,7 +61,18 @@ Op = Any
 
 
 def merge_rules() -> tuple[Op, ...]:
-    """The rules as onnxscript's RewriteRule objects."""
+    """Rules of our own in onnxscript's form, for chains that its rules leave as they are.
+
+        Slice(Slice(x, axes a), axes b)         = Slice(x, axes a and b)       a and b have no axis in common
+        Unsqueeze(Unsqueeze(x, axes a), axes b) = Unsqueeze(x, a moved by b, and b)
+        Reshape(Flatten(x), shape)              = Reshape(x, shape)            no 0 in the shape
+        Reshape(Softmax(Flatten(x)), shape)     = Softmax(x)                   rows: x's last axis, shape: x's
+        Cast(Cast(x, wide), type)               = Cast(x, type)                wide holds every value of x's type
+
+    The Softmax is what onnx's converter makes of a Softmax older than opset 13.
+
+    The rules as onnxscript's RewriteRule objects.
+    """
     from onnxscript.rewriter import RewriteRule
 
     return (

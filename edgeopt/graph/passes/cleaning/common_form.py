@@ -141,7 +141,11 @@ AS_IT_IS = -1
 
 
 def fix_shapes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Sets the shapes of `context.shapes`; all of them, or none where one does not fit."""
+    """Gives inputs the shapes that the user names, so that what depends on them is known before the model runs.
+
+    A dimension that other inputs or outputs share by name gets the same size there. -1 leaves a dimension as it
+    is.
+    """
     source, model, notes = model, context.copy(model), Notes()
     sizes: dict[str, int] = {}
     changed: list[str] = []

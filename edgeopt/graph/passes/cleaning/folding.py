@@ -1,13 +1,4 @@
-"""Takes away arithmetic on shapes whose result is known, or can be written without it.
-
-Exporters compute the shape of a Reshape from other tensors' shapes, node by node. Where every dimension that
-enters is known, so is the result. Where one is open, much of the arithmetic still goes away:
-
-    Reshape(x, [batch, 12, 64])   = Reshape(x, [0, 12, 64])    the dimension at that place of x
-    Reshape(x, [batch * 12, 64])  = Reshape(x, [-1, 64])       one is left, and the others fix it
-    Expand(x, [batch, 12, 64])    = Expand(x, [1, 12, 64])     x has this dimension already
-    Slice(x, 0, batch, axis 0)    = Slice(x, 0, all, axis 0)
-"""
+"""What is the same in every run is computed once: shapes that follow from sizes, and nodes over constants."""
 
 import math
 from collections.abc import Callable
@@ -43,7 +34,16 @@ INT64_MAX = 2**63 - 1
 
 
 def fold_shapes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Follows sizes through all graphs, in the order in which they are computed."""
+    """Takes away arithmetic on shapes whose result is known, or can be written without it.
+
+    Exporters compute the shape of a Reshape from other tensors' shapes, node by node. Where every dimension that
+    enters is known, so is the result. Where one is open, much of the arithmetic still goes away:
+
+        Reshape(x, [batch, 12, 64])   = Reshape(x, [0, 12, 64])    the dimension at that place of x
+        Reshape(x, [batch * 12, 64])  = Reshape(x, [-1, 64])       one is left, and the others fix it
+        Expand(x, [batch, 12, 64])    = Expand(x, [1, 12, 64])     x has this dimension already
+        Slice(x, 0, batch, axis 0)    = Slice(x, 0, all, axis 0)
+    """
     from onnx_ir.passes import common
 
     model, notes = context.copy(model), Notes()
@@ -216,7 +216,7 @@ MISCOMPUTED = ("GlobalMaxPool", "LRN", "LogSoftmax", "LpNormalization", "OneHot"
 
 
 def fold_constants(model: "ir.Model", context: PassContext) -> PassResult:
-    """Folds until nothing more folds, then makes weights of Constant nodes."""
+    """Computes now what never changes: constants, arithmetic on known shapes, `If`s with a known condition."""
     from onnx_ir.passes import common
 
     model, notes = context.copy(model), Notes()

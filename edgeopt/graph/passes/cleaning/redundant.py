@@ -67,7 +67,11 @@ SMALL_BYTES = 1 << 16
 
 
 def deduplicate_weights(model: "ir.Model", context: PassContext) -> PassResult:
-    """Merges equal weights of the main graph, then those of each subgraph, with the main graph's too."""
+    """Keeps one copy of weights that are equal to the last bit; subgraphs use the main graph's copy.
+
+    Vectors of floats stay as they are: they are small, and OpenVINO joins a bias with the product before it only
+    where nothing else reads that bias.
+    """
     model, notes = context.copy(model), Notes()
     main: dict[Sketch, list[ir.Value]] = {}
     digests: dict[ir.Value, bytes] = {}
@@ -122,7 +126,11 @@ PATH = re.compile(r"(^|[\s\"'(=])(/[^/\s]+){2,}|[A-Za-z]:\\[^\s]")
 
 
 def strip_metadata(model: "ir.Model", context: PassContext) -> PassResult:
-    """Clears doc strings and properties of graphs, nodes, values and weights; of the model, only exporters'."""
+    """Drops what exporters leave behind: doc strings, stack traces, the paths of their sources, their own names.
+
+    The model's own metadata stays: applications read class names, strides and the like from it. So does the name
+    of a quantizer, from which tools know that a model is quantized.
+    """
     model, notes = context.copy(model), Notes()
     cleared = 0
     if model.doc_string:
@@ -158,7 +166,7 @@ SMALL_ELEMENTS = 64  # comparing more in attributes costs more than it finds
 
 
 def merge_equal_subexpressions(model: "ir.Model", context: PassContext) -> PassResult:
-    """Merges equal nodes of a graph, and those of subgraphs with what is computed outside before them."""
+    """Computes once what a graph computes twice: nodes with the same operator, inputs and attributes."""
     model, notes, merged = context.copy(model), Notes(), []
     for root in (model.graph, *model.functions.values()):
         merged += _merge(root, {}, notes)

@@ -1,4 +1,4 @@
-"""What a BatchNormalization computes when it is not training: scale and shift by channel."""
+"""Batch normalizations go into the weights of the linear operators around them: scale and shift by channel."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,11 @@ LINEAR = ("Conv", "ConvTranspose", "Gemm")
 
 
 def apply_into_conv(model: "ir.Model", context: PassContext) -> PassResult:
-    """Folds every batch normalization that it can, in subgraphs too."""
+    """Scales the weights of a Conv, ConvTranspose or Gemm so that the BatchNormalization behind it goes away.
+
+    y = scale * (conv(x, W) + b - mean) / sqrt(variance + epsilon) + shift
+      = conv(x, W * f) + (b - mean) * f + shift          with f = scale / sqrt(variance + epsilon)
+    """
     model, notes, done = context.copy(model), Notes(), []
     graphs = set(model.graphs())
     for part in parts(model):
@@ -118,6 +122,12 @@ _LINEAR = ("Conv", "Gemm")
 
 
 def apply_before_conv(model: "ir.Model", context: PassContext) -> PassResult:
+    """A BatchNormalization goes into the weights of the Conv or Gemm that alone reads it.
+
+        conv(f * x + s, W) + b  =  conv(x, W f) + (W s + b)
+
+    Only where the convolution does not pad, or the normalization does not shift: what pads is not normalized.
+    """
     model, notes, done = context.copy(model), Notes(), []
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for node in list(part):

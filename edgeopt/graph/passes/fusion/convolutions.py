@@ -1,12 +1,4 @@
-"""Pixels that are sorted into channels before a convolution are read by the convolution itself, in wider steps.
-
-    Conv(Concat(x[:, :, i1::n, j1::n], x[:, :, i2::n, j2::n], ..., axis = 1), W)
-      =  Conv(x, W', strides = n * strides, pads = n * pads)
-         W'[o, c, n * y + i, n * x + j] = W[o, the place of (i, j, c) in the Concat, y, x]
-
-The same products are summed, without copies of the picture (the "focus" layer of YOLO models). A SpaceToDepth
-says the same. The picture's sides must be multiples of n.
-"""
+"""What surrounds convolutions goes into them: sorted pixels, and convolutions side by side."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -27,6 +19,15 @@ _LARGEST_STEP = 8
 
 
 def apply_focus_into_conv(model: "ir.Model", context: PassContext) -> PassResult:
+    """Pixels that are sorted into channels before a convolution are read by the convolution, in wider steps.
+
+        Conv(Concat(x[:, :, i1::n, j1::n], x[:, :, i2::n, j2::n], ..., axis = 1), W)
+          =  Conv(x, W', strides = n * strides, pads = n * pads)
+             W'[o, c, n * y + i, n * x + j] = W[o, the place of (i, j, c) in the Concat, y, x]
+
+    The same products are summed, without copies of the picture (the "focus" layer of YOLO models). A SpaceToDepth
+    says the same. The picture's sides must be multiples of n.
+    """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for conv in [node for node in part if is_op(node, "Conv")]:
@@ -151,6 +152,12 @@ FOCUS_INTO_CONV = Pass(
 
 
 def apply_parallel_convs(model: "ir.Model", context: PassContext) -> PassResult:
+    """Convolutions of one picture whose results are put together become one wider convolution.
+
+        Concat(conv(x, W1) + b1, conv(x, W2) + b2, axis = 1)  =  conv(x, [W1; W2]) + [b1; b2]
+
+    They must be alike in all but their weights, and stand side by side in the Concat.
+    """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for concat in [node for node in part if is_op(node, "Concat") and _by_channel(node)]:

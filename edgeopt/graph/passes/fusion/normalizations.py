@@ -1,4 +1,4 @@
-"""What layer and RMS normalization share: x / sqrt(mean(y^2) + epsilon), and the affine part behind it."""
+"""Layer and RMS normalizations that are spelled out: x / sqrt(mean(y^2) + epsilon), and the affine part after."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -179,7 +179,12 @@ def find_layer_normalization(node: "ir.Node") -> Found | None:
 
 
 def apply_layer_normalization(model: "ir.Model", context: PassContext) -> PassResult:
-    """Fuses every layer normalization, in subgraphs and functions too."""
+    """The parts of a layer normalization become LayerNormalization.
+
+        y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + shift
+
+    over the last dimensions; scale and shift may be missing.
+    """
     return fuse(model, context, find_layer_normalization, "layer normalization")
 
 
@@ -218,7 +223,12 @@ def find_rms_normalization(node: "ir.Node") -> Found | None:
 
 
 def apply_rms_normalization(model: "ir.Model", context: PassContext) -> PassResult:
-    """Fuses every RMS normalization, in subgraphs and functions too."""
+    """The parts of an RMS normalization become RMSNormalization.
+
+        y = x / sqrt(mean(x^2) + epsilon) * scale
+
+    over the last dimensions; the scale may be missing.
+    """
     return fuse(model, context, find_rms_normalization, "RMS normalization")
 
 

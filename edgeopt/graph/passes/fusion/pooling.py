@@ -1,11 +1,4 @@
-"""A Pad in front of a pool becomes the pool's own.
-
-    AveragePool(Pad(x, p, 0))     =  AveragePool(x, pads = p, count_include_pad = 1)
-    MaxPool(Pad(x, p, lowest))    =  MaxPool(x, pads = p)
-
-A MaxPool ignores what it pads, so that only a filling at or below all numbers is the same: minus infinity, or the
-lowest number of the type; or zero behind a Relu, after which nothing is lower.
-"""
+"""Pads go into the pools after them, and what is taken over a whole picture is global pooling."""
 
 from typing import TYPE_CHECKING
 
@@ -23,6 +16,14 @@ _NOT_NEGATIVE = ("Relu", "Sigmoid", "Softmax", "Abs", "HardSigmoid", "Exp")
 
 
 def apply_pad_into_pool(model: "ir.Model", context: PassContext) -> PassResult:
+    """A Pad in front of a pool becomes the pool's own.
+
+        AveragePool(Pad(x, p, 0))     =  AveragePool(x, pads = p, count_include_pad = 1)
+        MaxPool(Pad(x, p, lowest))    =  MaxPool(x, pads = p)
+
+    A MaxPool ignores what it pads, so that only a filling at or below all numbers is the same: minus infinity, or
+    the lowest number of the type; or zero behind a Relu, after which nothing is lower.
+    """
     import onnx_ir as ir
 
     model, notes = context.copy(model), Notes()
@@ -127,6 +128,11 @@ _POOLS = {"ReduceMean": "GlobalAveragePool", "ReduceMax": "GlobalMaxPool"}
 
 
 def apply_global_pooling(model: "ir.Model", context: PassContext) -> PassResult:
+    """What is taken over a whole picture is global pooling, for which runtimes have kernels in their own layouts.
+
+    ReduceMean(x, axes = all but batch and channel, keepdims = 1)  =  GlobalAveragePool(x), the same for ReduceMax
+    AveragePool(x, kernel = the picture, no pads)                  =  GlobalAveragePool(x), the same for MaxPool
+    """
     import onnx_ir as ir
 
     model, notes = context.copy(model), Notes()

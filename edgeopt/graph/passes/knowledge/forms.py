@@ -85,7 +85,13 @@ FINDERS = (
 
 
 def spelled_out(model: "ir.Model") -> "dict[ir.Node, str]":
-    """The nodes of every operator that is spelled out, with what that is."""
+    """Nodes that belong together, because a runtime makes them one operator when it loads.
+
+    Below the opset of the operator the passes here leave them as they are, and other passes must not take them
+    apart: without its last factor, ONNX Runtime no longer recognizes a GELU, and runs all of its parts.
+
+    The nodes of every operator that is spelled out, with what that is.
+    """
     found: dict[ir.Node, str] = {}
     for node in nodes_of(model):
         for name, find in FINDERS:

@@ -289,7 +289,17 @@ class Clipping:
 
 
 def limit_rules() -> tuple[tuple[Op, ...], tuple[Op, ...]]:
-    """Those of Min and Max, and those of Relu and Clip, as onnxscript's RewriteRule objects."""
+    """Limits one after another become one: Clip, Relu, Min and Max with constants, in onnxscript's form of rules.
+
+        Clip(Clip(x, a, b), c, d)  =  Clip(x, limited(a), limited(b))     limited: by c and d, as all numbers are
+        Min(Min(x, a), b)          =  Min(x, Min(a, b))                   Max alike
+
+    The second limits work on the first as on any number, whichever way round the four lie: after Clip(0, 1) and
+    Clip(5, 6) everything is 5. onnxscript's own rules take the larger of the lower limits and the smaller of the
+    upper ones, which is 1 there.
+
+    Those of Min and Max, and those of Relu and Clip, as onnxscript's RewriteRule objects.
+    """
     from onnxscript.rewriter import RewriteRule
 
     def rule(first: str, second: str) -> Op:
