@@ -169,11 +169,7 @@ def test_a_profile_that_extends_itself(write):
             "simd in [match] does not know 'avx512_vnni'",
             "'avx512-vnni'",
         ),
-        (
-            CHILD + '[match]\narchitectures = ["x86"]',
-            "architectures in [match] does not know 'x86'",
-            "'x86_64'",
-        ),
+        (CHILD + '[match]\narchitectures = ["x86"]', "architectures in [match] does not know 'x86'", "'x86_64'"),
         (CHILD + '[precision]\nladder = ["int-8"]', "does not know 'int-8'", "'int8'"),
         (CHILD + '[quantization]\nweight_type = "int4"', "weight_type in [quantization]", "'int8'"),
         (
@@ -186,16 +182,8 @@ def test_a_profile_that_extends_itself(write):
             "[runtime] does not know 'openvino-cp'",
             "'openvino-cpu'",
         ),
-        (
-            CHILD + "[runtime.openvino-cpu]\nthreads = 4",
-            "threads in [runtime.openvino-cpu] must be a list",
-            "[4]",
-        ),
-        (
-            CHILD + '[needs]\nbf16 = ["avx512bf16"]',
-            "bf16 in [needs] does not know 'avx512bf16'",
-            "'avx512-bf16'",
-        ),
+        (CHILD + "[runtime.openvino-cpu]\nthreads = 4", "threads in [runtime.openvino-cpu] must be a list", "[4]"),
+        (CHILD + '[needs]\nbf16 = ["avx512bf16"]', "bf16 in [needs] does not know 'avx512bf16'", "'avx512-bf16'"),
         (CHILD + '[graph]\npasses = "all"', "passes in [graph] must be \"default\" or a list, not 'all'", ""),
         (CHILD + '[graph]\npasses = ["identity"]', "passes in [graph] does not know 'identity'", "'identities'"),
         (CHILD + '[graph]\nlayout = "nhcw"', "layout in [graph] does not know 'nhcw'", "source"),
@@ -205,11 +193,7 @@ def test_a_profile_that_extends_itself(write):
             "runtimes in [match] does not know 'CudaExecutionProvider'",
             "'CUDAExecutionProvider'",
         ),
-        (
-            CHILD + '[match.accelerator]\nknid = "gpu"',
-            "the table [match.accelerator] has no key 'knid'",
-            "'kind'",
-        ),
+        (CHILD + '[match.accelerator]\nknid = "gpu"', "the table [match.accelerator] has no key 'knid'", "'kind'"),
         (
             CHILD + '[match.accelerator]\nkind = "gpus"',
             "kind in [match.accelerator] does not know 'gpus'",

@@ -92,8 +92,7 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class NullOptions(msgspec.Struct, frozen=True):
     threads: Annotated[
-        Threads,
-        about("Taken and ignored, so that the searches of real backends can be tried here"),
+        Threads, about("Taken and ignored, so that the searches of real backends can be tried here")
     ] = 0
     latency_ms: Annotated[Positive | None, about("How long a run takes; empty is what the model says")] = None
 

@@ -165,11 +165,7 @@ def _by_repetition(entries: list[_Entry]) -> list[_Entry]:
         return entries
     start, period, times = found
     blocks = [
-        _group(
-            f"block {turn + 1} of {times}",
-            entries[start + turn * period : start + (turn + 1) * period],
-            (),
-        )
+        _group(f"block {turn + 1} of {times}", entries[start + turn * period : start + (turn + 1) * period], ())
         for turn in range(times)
     ]
     after = start + period * times

@@ -205,8 +205,7 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
                 "Copy or download it again.",
             ) from error
         raise ModelError(
-            f"'{path.name}' is not an ONNX model: it cannot be parsed.",
-            "Pass a file that an ONNX exporter wrote.",
+            f"'{path.name}' is not an ONNX model: it cannot be parsed.", "Pass a file that an ONNX exporter wrote."
         ) from error
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path.name}' contains no graph.", "Pass a file that an ONNX exporter wrote.")

@@ -96,10 +96,7 @@ def _one(path: Path, names: Mapping[str, Any]) -> "RewriteRule":
 
     try:
         return RewriteRule(
-            names["pattern"],
-            names["replacement"],
-            names.get("check"),
-            name=str(names.get("NAME", "rule")),
+            names["pattern"], names["replacement"], names.get("check"), name=str(names.get("NAME", "rule"))
         )
     except Exception as error:  # the pattern is traced here, with the user's code
         raise InputError(f"The pattern in '{path.name}' failed{_place(error, path)}.", HOW) from error

@@ -232,9 +232,7 @@ def _fill_functions(model: "ir.Model") -> None:
 
 
 def _note_calls(
-    part: "ir.Graph | ir.Function",
-    model: "ir.Model",
-    calls: "dict[ir.OperatorIdentifier, list[ir.Node]]",
+    part: "ir.Graph | ir.Function", model: "ir.Model", calls: "dict[ir.OperatorIdentifier, list[ir.Node]]"
 ) -> None:
     for node in part:
         if node.op_identifier() in model.functions:

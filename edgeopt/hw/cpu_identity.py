@@ -46,18 +46,14 @@ def from_cpuinfo(host: Host, found: tuple[Block, ...]) -> CpuIdentity:
     return CpuIdentity(vendor, model, core, flags, some, sources)
 
 
-def x86_numbers(
-    found: tuple[Block, ...],
-) -> tuple[str | None, int | None, int | None, int | None]:
+def x86_numbers(found: tuple[Block, ...]) -> tuple[str | None, int | None, int | None, int | None]:
     """Vendor, family, model and stepping of the first CPU."""
     first = next((block for block in found if "cpu family" in block), {})
     family, model, stepping = (kernel_text.whole(first.get(key)) for key in ("cpu family", "model", "stepping"))
     return first.get("vendor_id"), family, model, stepping
 
 
-def _flags(
-    found: tuple[Block, ...],
-) -> tuple[frozenset[str], dict[str, tuple[int, ...]], str | None]:
+def _flags(found: tuple[Block, ...]) -> tuple[frozenset[str], dict[str, tuple[int, ...]], str | None]:
     key = next((key for key in ("flags", "Features", "isa") if kernel_text.values(found, key)), None)
     if key is None:
         return frozenset(), {}, None
@@ -75,10 +71,7 @@ def _split(key: str, text: str) -> frozenset[str]:
 
 
 def _arm(
-    found: tuple[Block, ...],
-    flags: frozenset[str],
-    some: dict[str, tuple[int, ...]],
-    sources: dict[str, str],
+    found: tuple[Block, ...], flags: frozenset[str], some: dict[str, tuple[int, ...]], sources: dict[str, str]
 ) -> CpuIdentity:
     vendor = cpu_models.arm_vendor(kernel_text.values(found, "CPU implementer")[0])
     parts = (cpu_models.arm_model(b.get("CPU implementer"), b.get("CPU part")) for b in found if "CPU part" in b)

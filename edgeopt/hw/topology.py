@@ -309,8 +309,7 @@ def cores_for(word: str, device: Device) -> Cores:
     """
     if word not in CORE_WORDS:
         raise UsageError(
-            f"Unknown choice of cores '{word}'.",
-            f"Give a number of threads, or one of: {', '.join(CORE_WORDS)}.",
+            f"Unknown choice of cores '{word}'.", f"Give a number of threads, or one of: {', '.join(CORE_WORDS)}."
         )
     usable = device.limits.usable_cores
     if word == "usable":

@@ -10,18 +10,11 @@ from edgeopt.profiles.load import (
     shipped_uses,
 )
 from edgeopt.profiles.schema import (
-    ARCHITECTURES,
     AUTO,
-    INTEGER_TYPES,
     PLANNED_BACKENDS,
-    SCHEMA,
     VARIANTS,
-    AcceleratorNeed,
-    BackendOrder,
     Data,
-    Graph,
     Match,
-    Precision,
     Quantization,
     Search,
     TargetProfile,
@@ -29,18 +22,11 @@ from edgeopt.profiles.schema import (
 )
 
 __all__ = [
-    "ARCHITECTURES",
     "AUTO",
-    "INTEGER_TYPES",
     "PLANNED_BACKENDS",
-    "SCHEMA",
     "VARIANTS",
-    "AcceleratorNeed",
-    "BackendOrder",
     "Data",
-    "Graph",
     "Match",
-    "Precision",
     "Quantization",
     "Resolved",
     "Search",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from edgeopt.errors import ProfileError
+from edgeopt.hw.simd import NAMES as SIMD_NAMES
 from edgeopt.nearest import nearest
 from edgeopt.profiles import schema
 from edgeopt.profiles.schema import SCHEMA, TABLES, Data, Match, TargetProfile
@@ -109,7 +110,7 @@ def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple
         yield f"{backend} in [lowerings]", names, registry.lowering_names(backend)
     yield "[runtime]", tuple(profile.runtime), backends
     for value, simd in profile.needs.items():
-        yield f"{value} in [needs]", simd, schema.SIMD_NAMES
+        yield f"{value} in [needs]", simd, SIMD_NAMES
     if profile.data is not None:
         yield from _data_words(profile.data)
 
@@ -122,7 +123,7 @@ def _data_words(data: Data) -> Iterator[tuple[str, tuple[str, ...], tuple[str, .
 
 def _match_words(match: Match) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     yield "architectures in [match]", match.architectures, schema.ARCHITECTURES
-    yield "simd in [match]", match.simd, schema.SIMD_NAMES
+    yield "simd in [match]", match.simd, SIMD_NAMES
     yield "os in [match]", match.os, schema.SYSTEMS
     yield "runtimes in [match]", match.runtimes, tuple(schema.RUNTIME_NEEDS)
     if match.accelerator is not None:

@@ -5,7 +5,6 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from edgeopt.errors import pip_install
-from edgeopt.hw.simd import NAMES as SIMD_NAMES
 
 SCHEMA = 1
 
@@ -197,21 +196,3 @@ RUNTIME_NEEDS = {
     ),
     "openvino:NPU": RuntimeNeed("OpenVINO's NPU device", "install OpenVINO and Intel's NPU driver"),
 }
-
-__all__ = [
-    "ACCELERATORS",
-    "ARCHITECTURES",
-    "AUTO",
-    "CALIBRATIONS",
-    "COLOUR_ORDERS",
-    "INTEGER_TYPES",
-    "LAYOUTS",
-    "PICTURE_LAYOUTS",
-    "PICTURE_TYPES",
-    "PLANNED_BACKENDS",
-    "RUNTIME_NEEDS",
-    "SIMD_NAMES",
-    "SYSTEMS",
-    "VARIANTS",
-    "RuntimeNeed",
-]

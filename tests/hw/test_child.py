@@ -125,10 +125,7 @@ def test_every_python_process_is_started_by_the_one_function():
 
 @pytest.mark.parametrize(
     ("library", "question", "expected"),
-    [
-        ("onnxruntime", "onnxruntime_providers", "CPUExecutionProvider"),
-        ("openvino", "openvino_devices", "CPU: "),
-    ],
+    [("onnxruntime", "onnxruntime_providers", "CPUExecutionProvider"), ("openvino", "openvino_devices", "CPU: ")],
 )
 def test_a_runtime_that_is_installed_answers(library, question, expected):
     pytest.importorskip(library)

@@ -71,17 +71,7 @@ PATHS = (
     "calls.json",
 )
 NUMBERS = ("0x41", "0xd08", "0-3", "-1", "max", "9" * 30)
-WORDS = (
-    "processor",
-    "flags",
-    "isa",
-    "rv",
-    "CPU part",
-    "CPU implementer",
-    "MemTotal",
-    "kB",
-    "cgroup2 cgroup2 rw",
-)
+WORDS = ("processor", "flags", "isa", "rv", "CPU part", "CPU implementer", "MemTotal", "kB", "cgroup2 cgroup2 rw")
 MARKS = (":", "\n", "\n\n", " ", "0::/", " - ", "..", "{", "}", '"calls"')
 PIECES = st.sampled_from((*NUMBERS, *WORDS, *MARKS))
 GARBAGE = st.one_of(st.binary(max_size=200), st.lists(PIECES, max_size=30).map(lambda p: "".join(p).encode()))

@@ -153,8 +153,7 @@ class CudaOptions(OrtOptions, frozen=True):
     io_binding: Annotated[
         bool,
         about(
-            "Binds inputs in GPU memory, one buffer per shape, and fetches only the results",
-            search=(True, False),
+            "Binds inputs in GPU memory, one buffer per shape, and fetches only the results", search=(True, False)
         ),
     ] = True
     device_id: Annotated[Count, about("GPU number in CUDA's order")] = 0
@@ -162,8 +161,7 @@ class CudaOptions(OrtOptions, frozen=True):
         None
     )
     arena_extend_strategy: Annotated[
-        Literal["kNextPowerOfTwo", "kSameAsRequested"],
-        about("Growth of the arena: faster, or with less memory"),
+        Literal["kNextPowerOfTwo", "kSameAsRequested"], about("Growth of the arena: faster, or with less memory")
     ] = "kNextPowerOfTwo"
     cudnn_conv_algo_search: Annotated[
         Literal["EXHAUSTIVE", "HEURISTIC", "DEFAULT"],
@@ -233,13 +231,11 @@ CUDA_BACKEND = backend_of(CUDA_PROVIDER)
 
 class TensorrtOptions(OrtOptions, frozen=True):
     io_binding: Annotated[
-        bool,
-        about("Binds inputs in GPU memory, one buffer per shape, and fetches only the results"),
+        bool, about("Binds inputs in GPU memory, one buffer per shape, and fetches only the results")
     ] = True
     device_id: Annotated[Count, about("GPU number in CUDA's order")] = 0
     trt_max_workspace_size: Annotated[
-        Count | None,
-        about("Maximum workspace of a kernel, in bytes; empty: the runtime's default"),
+        Count | None, about("Maximum workspace of a kernel, in bytes; empty: the runtime's default")
     ] = None
     trt_max_partition_iterations: Annotated[Count, about("Maximum attempts to partition the graph")] = 1000
     trt_min_subgraph_size: Annotated[
@@ -247,10 +243,9 @@ class TensorrtOptions(OrtOptions, frozen=True):
     ] = 1
     trt_fp16_enable: Annotated[bool, about("Kernels may compute in half precision", search=(True, False))] = False
     trt_bf16_enable: Annotated[bool, about("Kernels may compute in bfloat16, from Ampere on")] = False
-    trt_int8_enable: Annotated[
-        bool,
-        about("Kernels may compute in 8 bits; needed by models with Q/DQ pairs"),
-    ] = False
+    trt_int8_enable: Annotated[bool, about("Kernels may compute in 8 bits; needed by models with Q/DQ pairs")] = (
+        False
+    )
     trt_int8_calibration_table_name: Annotated[
         str, about("A table of ranges for a model without Q/DQ pairs, in the folder of the engines")
     ] = ""
@@ -276,8 +271,7 @@ class TensorrtOptions(OrtOptions, frozen=True):
     trt_context_memory_sharing_enable: Annotated[bool, about("Engines of a model share memory")] = False
     trt_layer_norm_fp32_fallback: Annotated[bool, about("Keeps layer normalization in float32")] = False
     trt_cuda_graph_enable: Annotated[
-        bool,
-        about("Records and replays kernels; the whole model must run in TensorRT", search=(False, True)),
+        bool, about("Records and replays kernels; the whole model must run in TensorRT", search=(False, True))
     ] = False
     trt_engine_hw_compatible: Annotated[bool, about("Engines that other GPUs from Ampere on can load; slower")] = (
         False

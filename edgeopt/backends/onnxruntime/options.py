@@ -171,21 +171,16 @@ class OrtOptions(msgspec.Struct, frozen=True):
     ] = "sequential"
     spinning: Annotated[
         bool,
-        about(
-            "Waiting threads spin: faster on an idle machine, slower on a shared one",
-            search=(True, False),
-        ),
+        about("Waiting threads spin: faster on an idle machine, slower on a shared one", search=(True, False)),
     ] = True
     spin_duration_us: Annotated[
         Count | None, about("Time that a thread spins before it sleeps, in µs; empty: the runtime's default")
     ] = None
     spin_backoff_max: Annotated[
-        Count | None,
-        about("Maximum pauses between two checks of a spinning thread; empty: the runtime's default"),
+        Count | None, about("Maximum pauses between two checks of a spinning thread; empty: the runtime's default")
     ] = None
     dynamic_block_base: Annotated[
-        Count,
-        about("Splits work into shrinking blocks, for cores of different speed; 0: off", search=(0, 4)),
+        Count, about("Splits work into shrinking blocks, for cores of different speed; 0: off", search=(0, 4))
     ] = 0
     arena: Annotated[bool, about("Keeps memory between runs instead of freeing it", search=(True, False))] = True
     arena_shrink: Annotated[bool, about("Frees unused arena memory after each run; costs time")] = False
@@ -195,8 +190,7 @@ class OrtOptions(msgspec.Struct, frozen=True):
     prepacking: Annotated[
         bool,
         about(
-            "Reorders weights when loading: faster runs, more memory while both copies exist",
-            search=(True, False),
+            "Reorders weights when loading: faster runs, more memory while both copies exist", search=(True, False)
         ),
     ] = True
     flush_denormals: Annotated[
@@ -219,8 +213,7 @@ class OrtOptions(msgspec.Struct, frozen=True):
         ),
     ] = ""
     io_binding: Annotated[
-        bool,
-        about("Copies inputs to a buffer that is bound once per shape; no gain on a CPU"),
+        bool, about("Copies inputs to a buffer that is bound once per shape; no gain on a CPU")
     ] = False
     entries: Annotated[str, about("Other session config keys of ONNX Runtime: `key=value; key=value`")] = ""
 

@@ -28,10 +28,7 @@ class CoremlOptions(OrtOptions, frozen=True):
     ] = "ALL"
     RequireStaticInputShapes: Annotated[
         bool,
-        about(
-            "Only nodes with known shapes; others would be compiled again for each size",
-            search=(False, True),
-        ),
+        about("Only nodes with known shapes; others would be compiled again for each size", search=(False, True)),
     ] = False
     EnableOnSubgraphs: Annotated[bool, about("Also runs nodes in the bodies of Loop, Scan and If")] = False
     SpecializationStrategy: Annotated[
@@ -216,8 +213,7 @@ OPENVINO_BACKEND = backend_of(OPENVINO_PROVIDER)
 
 class QnnOptions(OrtOptions, frozen=True):
     backend_type: Annotated[
-        Literal["htp", "gpu", "cpu"],
-        about("Hexagon tensor processor, Adreno GPU, or CPU reference"),
+        Literal["htp", "gpu", "cpu"], about("Hexagon tensor processor, Adreno GPU, or CPU reference")
     ] = "htp"
     htp_performance_mode: Annotated[
         Literal[
@@ -228,8 +224,7 @@ class QnnOptions(OrtOptions, frozen=True):
               search=("burst", "sustained_high_performance")),
     ] = "default"  # fmt: skip
     htp_graph_finalization_optimization_mode: Annotated[
-        Literal["0", "1", "2", "3"],
-        about("Graph optimization effort when loading; 3: most", search=("0", "3")),
+        Literal["0", "1", "2", "3"], about("Graph optimization effort when loading; 3: most", search=("0", "3"))
     ] = "0"
     qnn_context_priority: Annotated[
         Literal["low", "normal", "normal_high", "high"], about("Priority over other models on the NPU")

@@ -23,14 +23,7 @@ from edgeopt.backends.openvino.placement import device_available, package_availa
 from edgeopt.backends.options import Threads, about
 
 CPU_BACKEND = backend_of(
-    Target(
-        "openvino-cpu",
-        "OpenVINO, CPU",
-        "CPU",
-        OpenVinoOptions,
-        cpu_aim,
-        package_available,
-    )
+    Target("openvino-cpu", "OpenVINO, CPU", "CPU", OpenVinoOptions, cpu_aim, package_available)
 )
 
 
@@ -46,8 +39,7 @@ class GpuOptions(SharedOptions, frozen=True):
     ] = "latency"
     streams: Streams = 0
     precision: Annotated[
-        Literal["", "f32", "f16"],
-        about("Inference precision; '': f16 if supported", search=("f16", "f32")),
+        Literal["", "f32", "f16"], about("Inference precision; '': f16 if supported", search=("f16", "f32"))
     ] = ""
     dynamic_quantization_group_size: GroupSize = None
     kv_cache_precision: KvCache = ""
@@ -112,24 +104,18 @@ class NpuOptions(SharedOptions, frozen=True):
     ] = "latency"
     precision: Annotated[Literal["", "f32", "f16"], about("Requested precision; the NPU computes in f16")] = ""
     turbo: Annotated[
-        bool | None,
-        about("Highest clock within power limits; not for sustained load", search=(False, True)),
+        bool | None, about("Highest clock within power limits; not for sustained load", search=(False, True))
     ] = None
     tiles: Annotated[Count, about("NPU tiles to compile for, at most NPU_MAX_TILES; 0: compiler's default")] = 0
     optimization_level: Annotated[
-        Annotated[int, msgspec.Meta(ge=0, le=2)] | None,
-        about("Compiler effort; 2: most", search=(1, 2)),
+        Annotated[int, msgspec.Meta(ge=0, le=2)] | None, about("Compiler effort; 2: most", search=(1, 2))
     ] = None
     efficiency: Annotated[
         Literal["", "efficiency", "latency"],
-        about(
-            "With the hint 'latency': balanced, or speed only",
-            search=("efficiency", "latency"),
-        ),
+        about("With the hint 'latency': balanced, or speed only", search=("efficiency", "latency")),
     ] = ""
     compiler: Annotated[
-        Literal["", "driver", "plugin", "prefer_plugin"],
-        about("Compiler of the driver or of OpenVINO"),
+        Literal["", "driver", "plugin", "prefer_plugin"], about("Compiler of the driver or of OpenVINO")
     ] = ""
     qdq_optimization: Annotated[bool | None, about("More rewrites of models quantized by ONNX Runtime")] = None
     dynamic_quantization: Annotated[bool | None, about("Allows quantizing activations at run time")] = None

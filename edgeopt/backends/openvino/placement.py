@@ -18,10 +18,7 @@ DEV = Path("/dev")
 
 # What a program opens to reach the device on Linux; `dxg` is Windows' own device inside its Linux.
 NODES = {"GPU": ("dri/renderD*", "dxg"), "NPU": ("accel/accel*",)}
-DRIVERS = {
-    "GPU": "Intel's compute runtime (OpenCL driver)",
-    "NPU": "Intel's NPU driver",
-}
+DRIVERS = {"GPU": "Intel's compute runtime (OpenCL driver)", "NPU": "Intel's NPU driver"}
 
 
 def package_available() -> Available | Unavailable:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.analysis.records import Dimension, Given
+from edgeopt.graph.analysis.tensors import dtype_of
 from edgeopt.graph.feeds import input_shape
+from edgeopt.graph.nodes import label, subgraphs
 from edgeopt.graph.shapes import infer_shapes
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ def open_dimensions(model: "ir.Model", given: Given) -> tuple[Open, ...]:
             if isinstance(dimension, int):
                 continue
             called = dimension or f"{name}[{axis}]"
-            size, origin = _size(_Info(name, _dtype(value), shape), axis, given)
+            size, origin = _size(_Info(name, dtype_of(value) or "", shape), axis, given)
             known = found.setdefault(called, _Found(size, origin))
             known.at.append((name, axis))
             if known.origin == ASSUMED and origin != ASSUMED:
@@ -68,12 +70,6 @@ def _size(info: _Info, axis: int, given: Given) -> tuple[int, str]:
         if shape is not None and len(shape) == len(info.shape):
             return int(shape[axis]), origin
     return input_shape(info)[axis], ASSUMED
-
-
-def _dtype(value: "ir.Value") -> str:
-    from edgeopt.graph.analysis.tensors import dtype_of
-
-    return dtype_of(value) or ""
 
 
 def concrete(model: "ir.Model", given: Given, opened: Iterable[Open]) -> "ir.Model":
@@ -90,9 +86,7 @@ def concrete(model: "ir.Model", given: Given, opened: Iterable[Open]) -> "ir.Mod
 
 
 def bind(
-    inputs: "Iterable[ir.Value]",
-    sizes: Mapping[tuple[str, int], int],
-    whole: Mapping[str, tuple[int, ...]],
+    inputs: "Iterable[ir.Value]", sizes: Mapping[tuple[str, int], int], whole: Mapping[str, tuple[int, ...]]
 ) -> None:
     import onnx_ir as ir
 
@@ -168,7 +162,7 @@ def dimensions(
                 size = shape[axis] if shape is not None and axis < len(shape) else None
                 if size is None or value.name in real:
                     # Under the name that inference made up, until it is shown.
-                    made.setdefault(name or f"{value.name}[{axis}]", (_label(node), size, f"{value.name}[{axis}]"))
+                    made.setdefault(name or f"{value.name}[{axis}]", (label(node), size, f"{value.name}[{axis}]"))
     rows = [
         Dimension(
             each.name,
@@ -235,8 +229,6 @@ def _names(value: "ir.Value") -> Iterator[str]:
 
 
 def _all_nodes(graph: "ir.Graph") -> "Iterator[ir.Node]":
-    from edgeopt.graph.nodes import subgraphs
-
     for node in graph:
         yield node
         for _, inner in subgraphs(node):
@@ -245,7 +237,3 @@ def _all_nodes(graph: "ir.Graph") -> "Iterator[ir.Node]":
 
 def _shown(name: str, place: str) -> str:
     return place if name.startswith("unk__") else name
-
-
-def _label(node: "ir.Node") -> str:
-    return f"{node.op_type} '{node.name or (node.outputs[0].name if node.outputs else '')}'"

@@ -50,11 +50,7 @@ IN_ZIP = (
     (b"/.format_version", "a PyTorch checkpoint", EXPORT_PYTORCH),
     (b"archive_format", "a PyTorch exported program", EXPORT_PYTORCH),
     (b"model.weights.h5", "a Keras model", CONVERT_TF),
-    (
-        b"deployment.toml",
-        "an edgeopt bundle",
-        "Pass the model inside it, or use a command that takes a bundle.",
-    ),
+    (b"deployment.toml", "an edgeopt bundle", "Pass the model inside it, or use a command that takes a bundle."),
     (b".npy", "a NumPy archive", "Pass data with --data, and the .onnx file as the model."),
 )
 IN_TEXT = (

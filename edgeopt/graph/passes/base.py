@@ -6,17 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.ledger import Change, Refusal
-from edgeopt.graph.nodes import (
-    constant,
-    inner_graphs,
-    is_op,
-    is_random,
-    label,
-    node_count,
-    nodes_of,
-    parts,
-    quiet,
-)
+from edgeopt.graph.nodes import constant, inner_graphs, is_op, is_random, label, node_count, nodes_of, parts, quiet
 
 if TYPE_CHECKING:
     import onnx_ir as ir

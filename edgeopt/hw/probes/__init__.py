@@ -4,20 +4,7 @@ from collections.abc import Callable
 
 from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
-from edgeopt.hw.probes import (
-    caches,
-    clock,
-    clusters,
-    cpu,
-    gpu,
-    host,
-    limits,
-    memory,
-    npu,
-    numa,
-    runtimes,
-    state,
-)
+from edgeopt.hw.probes import caches, clock, clusters, cpu, gpu, host, limits, memory, npu, numa, runtimes, state
 
 Probe = Callable[[Host], Facts | Unavailable]
 

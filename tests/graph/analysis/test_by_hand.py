@@ -34,12 +34,7 @@ def test_a_convolutional_net(write_model):
         f = Flatten(p)
         y = Gemm<transB = 1>(f, classes, bias) }"""
     path = write_model(
-        text,
-        w=ones(16, 3, 3, 3),
-        one=ones(16),
-        depth=ones(16, 1, 3, 3),
-        classes=ones(10, 1024),
-        bias=ones(10),
+        text, w=ones(16, 3, 3, 3), one=ones(16), depth=ones(16, 1, 3, 3), classes=ones(10, 1024), bias=ones(10)
     )
     work = analyze_onnx(path).work
     macs = (

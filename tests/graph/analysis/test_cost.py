@@ -117,11 +117,7 @@ def test_what_goes_number_by_number(use, operations):
         (call("Identity", [(4,)], [(4,)]), 0, 0),
         # the rest is copied
         (call("ScatterND", [(100,), (1, 1), (1,)], [(100,)]), 408, 400),
-        (
-            Call("QuantizeLinear", (Operand("x", (3,), 32),), (Operand("y", (3,), 4),)),
-            12,
-            2,
-        ),
+        (Call("QuantizeLinear", (Operand("x", (3,), 32),), (Operand("y", (3,), 4),)), 12, 2),
     ],
 )
 def test_bytes(use, read, written):

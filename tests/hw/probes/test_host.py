@@ -48,8 +48,7 @@ def test_a_tree_with_cpuinfo_is_of_linux(machine):
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
-    [("AMD64", "x86_64"), ("arm64", "aarch64"), ("armv8l", "armv7l"), ("s390x", "s390x")],
+    ("told", "expected"), [("AMD64", "x86_64"), ("arm64", "aarch64"), ("armv8l", "armv7l"), ("s390x", "s390x")]
 )
 def test_each_architecture_has_one_name(machine, told, expected):
     assert architecture(machine(calls={"platform.machine()": told})) == (expected, "platform.machine()")

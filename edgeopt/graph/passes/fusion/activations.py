@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 GELU_OPSET = 20
 ROOT = math.sqrt(2 / math.pi)
-SPELLINGS = (
-    ("Erf", "none", {(1,): math.sqrt(0.5)}),
-    ("Tanh", "tanh", {(1,): ROOT, (3,): ROOT * 0.044715}),
-)
+SPELLINGS = (("Erf", "none", {(1,): math.sqrt(0.5)}), ("Tanh", "tanh", {(1,): ROOT, (3,): ROOT * 0.044715}))
 WHOLE = {(1, 0): 0.5, (1, 1): 0.5}
 
 

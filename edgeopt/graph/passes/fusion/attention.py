@@ -353,10 +353,5 @@ def _may_be_empty(values: "Iterable[ir.Value | None]") -> bool:
 
 
 PASS = Pass(
-    "attention",
-    "scaled dot products become one operator",
-    apply,
-    100.0,
-    nonempty_only=True,
-    lowest_opset=OPSET,
+    "attention", "scaled dot products become one operator", apply, 100.0, nonempty_only=True, lowest_opset=OPSET
 )

@@ -192,10 +192,7 @@ _CARRY = (
 )
 _CARRY_FIRST = ("Div", "BatchNormalization", "LayerNormalization", "RMSNormalization", "Resize")
 """What they do with their first input; a divisor or a variance of zero is another matter."""
-_NEVER = (
-    *("Abs", "Cosh", "Exp", "Sigmoid", "Softmax", "Softplus"),
-    *("ReduceL1", "ReduceL2", "ReduceSumSquare"),
-)
+_NEVER = (*("Abs", "Cosh", "Exp", "Sigmoid", "Softmax", "Softplus"), *("ReduceL1", "ReduceL2", "ReduceSumSquare"))
 _MOVED = ("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand")
 
 

@@ -1,10 +1,6 @@
 """GPUs that a runtime could compute on, found in the way of each operating system."""
 
-from edgeopt.hw.accelerators import (
-    Finding,
-    gather,
-    pci_devices,
-)
+from edgeopt.hw.accelerators import Finding, gather, pci_devices
 from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.gpu import apple, drm, nvidia, windows

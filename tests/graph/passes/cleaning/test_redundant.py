@@ -17,10 +17,7 @@ def test_what_no_output_needs_goes_away(make_model, apply_pass, kinds):
     result = apply_pass(DEAD_NODES, make_model(text, w=np.float32([1, 2])), x=X)
     assert kinds(result.model) == ["Neg"]
     assert not result.model.graph.initializers
-    assert [c.what for c in result.applied] == [
-        "removed 2 nodes that no output needs",
-        "removed 1 unused weight",
-    ]
+    assert [c.what for c in result.applied] == ["removed 2 nodes that no output needs", "removed 1 unused weight"]
 
 
 def test_an_unused_input_stays(make_model, apply_pass):

@@ -46,9 +46,7 @@ def test_a_gemm_with_its_own_factors(make_model, apply_pass, kinds, conv_and_nor
     random = np.random.default_rng(2)
     shape = (4, 5) if transposed else (5, 4)
     weights = dict(
-        conv_and_norm,
-        w=random.standard_normal(shape).astype("f"),
-        b=random.standard_normal((1, 4)).astype("f"),
+        conv_and_norm, w=random.standard_normal(shape).astype("f"), b=random.standard_normal((1, 4)).astype("f")
     )
     text = f"""g (float[2,5] x) => (float[2,4] y) {{
         c = Gemm <transB = {transposed}, alpha = 0.5, beta = 2.0> (x, w, b) {NORM} }}"""

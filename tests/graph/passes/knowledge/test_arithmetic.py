@@ -69,13 +69,7 @@ def test_every_type_is_compared_in_itself(make_model, kinds, shaped, kind):
     assert kinds(PASS.apply(shaped(make_model(text, c=other, d=other)).ir, PassContext()).model) == ["Div", "Mul"]
 
 
-WIDENS = (
-    ((3, 1), (1, 4), 0),
-    ((3, 4), (1, 1, 1), 0),
-    ((4,), (1, 4), 0),
-    ((1,), (0,), 0),
-    ((1, 4), (3, 1), 0),
-)
+WIDENS = (((3, 1), (1, 4), 0), ((3, 4), (1, 1, 1), 0), ((4,), (1, 4), 0), ((1,), (0,), 0), ((1, 4), (3, 1), 0))
 
 
 @pytest.mark.parametrize(("have", "constant", "number"), WIDENS)
@@ -94,10 +88,7 @@ def test_of_an_open_dimension_it_is_not_known_whether_it_grows(left):
 def test_nothing_added_to_nothing(left):
     assert left(
         "b = Add(a, c)", np.zeros((0, 3), np.float32), x=np.zeros((0, 3), np.float32), head="float[0,3] x"
-    ) == [
-        "Relu",
-        "Exp",
-    ]
+    ) == ["Relu", "Exp"]
 
 
 TELL = (
