@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and ValueInfoProto.
 Proto = Any
 Known = Mapping[str, "NDArray[np.generic]"]

@@ -23,7 +23,6 @@ from edgeopt.graph.structure import unsound
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 # The second only makes a table of functions of the first.
 _LATER = ("sympy", "onnx_ir._symbolic_shapes")
 

@@ -191,7 +191,7 @@ def _take(value: "ir.Value", info: Proto) -> None:
 
     type_ = info.type
     if type_.WhichOneof("value") not in {"tensor_type", "sparse_tensor_type"} and "map_type" in str(type_):
-        return  # onnx-ir has no maps; see maps.py
+        return  # onnx-ir has no maps; see files/stripped.py
     value.type = value.type or ir.serde.deserialize_type_proto_for_type(type_)
     value.shape = _merged(value.shape, ir.serde.deserialize_type_proto_for_shape(type_))
 

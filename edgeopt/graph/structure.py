@@ -4,15 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from edgeopt.errors import said_by
 from edgeopt.graph.files.stripped import checkable, skeleton
 from edgeopt.graph.shapes import infer_shapes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
 
 __all__ = ["Signature", "fault", "infer_shapes", "keep_declared_shapes", "signature", "unsound"]
 
@@ -93,6 +90,8 @@ def note_turned(model: "ir.Model", orders: Mapping[str, Order]) -> None:
 
 def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, Any]:
     """A sample of the source's, for this model."""
+    import numpy as np
+
     orders = turned(model)
     return {
         name: np.ascontiguousarray(np.transpose(array, orders[name])) if name in orders else array
@@ -102,6 +101,8 @@ def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, An
 
 def as_source_gives(outputs: Iterable[Mapping[str, Any]], model: "ir.Model") -> list[dict[str, Any]]:
     """What this model gave, as the source would have."""
+    import numpy as np
+
     orders = {name: np.argsort(order) for name, order in turned(model).items()}
     return [
         {name: np.transpose(array, orders[name]) if name in orders else array for name, array in given.items()}

@@ -25,8 +25,6 @@ def answers_path(folder: Path | None, circumstances: list[object]) -> Path | Non
     """The file for these circumstances, or None where nothing can be kept."""
     if folder is None:
         return None
-    import hashlib
-
     digest = hashlib.sha256(msgspec.json.encode(circumstances)).hexdigest()[:32]
     return folder / f"runtimes-{digest}.json"
 

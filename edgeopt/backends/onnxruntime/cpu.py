@@ -68,7 +68,6 @@ PROVIDER = Provider(
     name=NAME, title="ONNX Runtime, CPU", key=CPU, options=OrtOptions, distributions=("onnxruntime",), extra="cpu"
 )
 
-
 BACKEND = backend_of(
     PROVIDER,
     # Every flavour of the runtime has the processor's provider, so none is imported to ask.

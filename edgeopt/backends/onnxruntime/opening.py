@@ -14,7 +14,6 @@ from edgeopt.nearest import nearest
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
 
-
 Listed = str | tuple[str, dict[str, str]]
 
 

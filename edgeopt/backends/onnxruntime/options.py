@@ -14,7 +14,6 @@ from edgeopt.nearest import nearest
 if TYPE_CHECKING:
     from onnxruntime import RunOptions, SessionOptions
 
-
 KNOWN = (
     "ep.cuda.fpa_intb_gemm",
     "ep.cuda.fpa_intb_profile_m",

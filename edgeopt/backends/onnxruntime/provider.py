@@ -1,4 +1,4 @@
-"""What tells one execution provider of ONNX Runtime from another; each has a file that says its own."""
+"""What tells one execution provider of ONNX Runtime from another, and whether it can be used here."""
 
 import json
 import platform
@@ -17,7 +17,6 @@ from edgeopt.hw.device import Unavailable
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
-
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"

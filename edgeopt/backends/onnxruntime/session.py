@@ -26,7 +26,6 @@ from edgeopt.hw.freed_memory import give_back
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg, RunOptions
 
-
 RECORD = "session.record_ep_graph_assignment_info"
 """The session config entry without which the runtime keeps none of this."""
 

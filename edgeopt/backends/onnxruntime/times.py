@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from onnxruntime import InferenceSession, SessionOptions
 
-
 Event = dict[str, Any]
 
 _KERNEL = "_kernel_time"

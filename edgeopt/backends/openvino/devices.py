@@ -167,7 +167,6 @@ NPU_BACKEND = backend_of(
     )
 )
 
-
 _DEVICE = r"(CPU|GPU(\.\d+){0,2}|NPU)"
 
 

@@ -12,7 +12,6 @@ from edgeopt.errors import MissingExtraError, ModelError, UsageError, said_by
 if TYPE_CHECKING:
     from openvino import CompiledModel, Core, Model, Output
 
-
 _DTYPES = {
     "boolean": "bool",
     "f16": "float16",

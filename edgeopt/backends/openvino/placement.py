@@ -13,7 +13,6 @@ from edgeopt.hw.device import Unavailable
 if TYPE_CHECKING:
     from openvino import CompiledModel, Core, Model, Node
 
-
 DEV = Path("/dev")
 
 # What a program opens to reach the device on Linux; `dxg` is Windows' own device inside its Linux.

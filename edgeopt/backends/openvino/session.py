@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from openvino import CompiledModel, Core, InferRequest, Model, Type
 
-
 _SHARE_FROM_BYTES = 128 * 1024
 _FRESH_FROM_BYTES = 256 * 1024
 _IN_PLACE: dict[Any, Any] = {}

@@ -14,7 +14,6 @@ from edgeopt.graph.shapes import infer_shapes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 GIVEN, SEEN, ASSUMED = "given", "as in the run", "assumed"
 
 

@@ -31,7 +31,6 @@ from edgeopt.graph.shapes import infer_shapes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 AS_IN_THE_FILE = Given()
 
 

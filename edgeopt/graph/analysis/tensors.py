@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 OWN_DOMAINS = ("", "ai.onnx")
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 LOOKED_INTO_BYTES = 1_000_000_000
 MOST_COUNTED = 1 << 16
 """Values of one weight in its histogram; of a larger weight they are a sample."""

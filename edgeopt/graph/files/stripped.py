@@ -15,7 +15,6 @@ from edgeopt.graph.files.tensors import EXTERNAL, subgraphs, tensors
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and TensorProto.
 Proto = Any
 KEPT_BYTES = 1024  # shapes, axes, scales: what checks and inference may want to know

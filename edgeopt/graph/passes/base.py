@@ -11,7 +11,6 @@ from edgeopt.graph.nodes import constant, inner_graphs, is_op, is_random, label,
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 __all__ = [
     "Notes",
     "Pass",

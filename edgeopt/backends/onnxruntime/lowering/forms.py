@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 ONLY_HERE = ("onnxruntime",)
 _BLOCK = 16
 _NARROW = (4, 8)

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-
 DOMAIN = "com.microsoft"
 
 
@@ -156,7 +155,6 @@ MULTI_HEAD_ATTENTION = Pass(
     "ort-attention", "scaled dot products become MultiHeadAttention", apply_attention, 100.0, on_request=True
 )
 
-
 OPERATORS = {
     "LayerNormalization": "SkipLayerNormalization",
     "RMSNormalization": "SkipSimplifiedLayerNormalization",
@@ -246,7 +244,6 @@ SKIP_NORMALIZATION = Pass(
     100.0,
     on_request=True,
 )
-
 
 FAMILIES = ("bert", "gpt2", "bart")
 ATTENTION = ("Attention", "MultiHeadAttention", "GroupQueryAttention")

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 _ROLE = {"Mul": "scale", "Add": "shift"}
 _GROWTH = 2  # a column and a row become a matrix, which can be far larger than both
 

@@ -15,7 +15,6 @@ from edgeopt.graph.passes.knowledge.matching import homes, rank
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 _UNNAMED = "αβγδεζηθ"
 """The dimensions behind `...`, counted from the last."""
 
@@ -353,7 +352,6 @@ EINSUM_INTO_MATMUL = Pass(
     nonempty_only=True,
     lowest_opset=OPSET,
 )
-
 
 _FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
 

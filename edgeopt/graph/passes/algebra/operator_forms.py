@@ -29,7 +29,6 @@ from edgeopt.graph.passes.knowledge.matching import operands, rank, scalar
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 _SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
 
 

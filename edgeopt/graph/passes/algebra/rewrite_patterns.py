@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from onnxscript.rewriter import MatchResult, MatchStatus
 
-
 SAYS_NOTHING = ("Condition function check failed", "")
 """What onnxscript gives as the reason for a check that returned False."""
 

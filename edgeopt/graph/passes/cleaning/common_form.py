@@ -10,7 +10,6 @@ from edgeopt.nearest import near
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 FIRST_WITHOUT = 4  # before this IR version every weight had to be an input
 
 

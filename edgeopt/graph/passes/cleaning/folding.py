@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
 
-
 INT64_MAX = 2**63 - 1
 
 

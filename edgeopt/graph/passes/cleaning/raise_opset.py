@@ -26,7 +26,6 @@ from edgeopt.graph.shapes import infer_shapes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 Change = Callable[["ir.Node"], str | None]
 OLDEST = 9
 """Below, operators changed in ways that are not written down here."""

@@ -19,7 +19,6 @@ from edgeopt.graph.passes.knowledge.matching import (
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 GELU_OPSET = 20
 ROOT = math.sqrt(2 / math.pi)
 SPELLINGS = (("Erf", "none", {(1,): math.sqrt(0.5)}), ("Tanh", "tanh", {(1,): ROOT, (3,): ROOT * 0.044715}))
@@ -58,7 +57,6 @@ GELU = Pass(
     100.0,
     lowest_opset=GELU_OPSET,
 )
-
 
 HARD_SWISH_OPSET = 14
 
@@ -127,7 +125,6 @@ HARD_SWISH = Pass(
     100.0,
     lowest_opset=HARD_SWISH_OPSET,
 )
-
 
 OVERFLOWS = "its exponentials can overflow, because the maximum is not subtracted; those of Softmax cannot"
 VANISHES = "the logarithm of a Softmax of 0 is minus infinity; LogSoftmax returns a finite number"

@@ -117,7 +117,6 @@ INTO_CONV = Pass(
     tolerance_db=100.0,
 )
 
-
 _LINEAR = ("Conv", "Gemm")
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 _LARGEST_STEP = 8
 
 

@@ -196,7 +196,6 @@ LAYER_NORMALIZATION = Pass(
     lowest_opset=LAYER_OPSET,
 )
 
-
 RMS_OPSET = 23
 
 

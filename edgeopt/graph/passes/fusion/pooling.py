@@ -11,7 +11,6 @@ from edgeopt.graph.passes.knowledge.sizes import picture_may_be_empty
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 _NOT_NEGATIVE = ("Relu", "Sigmoid", "Softmax", "Abs", "HardSigmoid", "Exp")
 
 
@@ -120,7 +119,6 @@ def _why_not_filled(pad: "ir.Node", pool: "ir.Node") -> str | None:
 PAD_INTO_POOL = Pass(
     "pad-into-pool", "pads go into the pools after them", apply_pad_into_pool, finite_only=True, nonempty_only=True
 )
-
 
 # Below four dimensions a mean over the last axis is a normalization's far more often than a picture's.
 _DIMENSIONS = (4, 5)  # no runtime pools over more

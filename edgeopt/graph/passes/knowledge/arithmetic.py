@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 LARGEST = 2.0**32
 """Larger factors, and smaller ones than its inverse, make numbers overflow or lose their digits that would not do
 so if several factors were multiplied first. What a model answers there is its answer."""

@@ -12,7 +12,6 @@ from edgeopt.graph.passes.knowledge.matching import homes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 EVERYWHERE = ("onnxruntime", "openvino")
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 # onnxscript's builders, rules and verdicts, which have every operator as a method and carry no types.
 Op = Any
 DECLARED = "its result is an output, whose declared shape may be wrong"

@@ -10,7 +10,6 @@ from edgeopt.graph.passes.knowledge.matching import integers, producer, rank
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 SPLIT, SPLIT_TURNED, SWAP = (0, 2, 1, 3), (0, 2, 3, 1), (0, 1, 3, 2)
 STEPS = 64
 KEEPS_ROWS = (

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-
 LINEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52, "bfloat16": 2.0**-7}
 _SMALLEST_LIMIT = 64.0  # types of few bits round everything

@@ -14,7 +14,6 @@ from edgeopt.graph.passes.base import constant, is_op
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-
 Product = tuple[str, ...]
 
 
