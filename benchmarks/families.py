@@ -19,7 +19,7 @@ import onnx
 
 from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Array, Backend
-from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+from edgeopt.backends.onnxruntime.profile import real_shapes
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs, decibels
 from edgeopt.graph.analysis.onnx import analyze_onnx

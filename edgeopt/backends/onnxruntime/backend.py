@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
+from edgeopt.backends.onnxruntime.profile import provider_times
 from edgeopt.backends.onnxruntime.provider import Provider
 from edgeopt.backends.onnxruntime.provider import available as provider_available
 from edgeopt.backends.onnxruntime.session import load_session
-from edgeopt.backends.onnxruntime.times import provider_times
 from edgeopt.errors import MissingError, pip_install
 from edgeopt.hw.device import Unavailable
 

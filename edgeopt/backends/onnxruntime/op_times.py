@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Feeds, Kernel, Kernels, Options
 from edgeopt.backends.onnxruntime.opening import open_with, runtime_errors
-from edgeopt.backends.onnxruntime.provider import Provider
-from edgeopt.backends.onnxruntime.times import (
+from edgeopt.backends.onnxruntime.profile import (
     LAUNCHING,
     Event,
     gpu_kernels,
@@ -25,6 +24,7 @@ from edgeopt.backends.onnxruntime.times import (
     run_events,
     timed_options,
 )
+from edgeopt.backends.onnxruntime.provider import Provider
 from edgeopt.errors import ModelError, said_by
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ def _answer(request: Request) -> Answer:
 
             return dry_run(Path(request.model_path), request.limit_s)
         case RealShapes():
-            from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+            from edgeopt.backends.onnxruntime.profile import real_shapes
             from edgeopt.commands.analyze.inputs import feeds_for
 
             path = Path(request.model_path)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+from edgeopt.backends.onnxruntime.profile import real_shapes
 from edgeopt.errors import ModelError
 
 pytest.importorskip("onnxruntime")

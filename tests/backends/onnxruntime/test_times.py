@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.onnxruntime import nvidia, times
+from edgeopt.backends.onnxruntime import nvidia, profile
 from edgeopt.backends.onnxruntime.cpu import PROVIDER
-from edgeopt.backends.onnxruntime.times import _by_provider, provider_times
+from edgeopt.backends.onnxruntime.profile import _by_provider, provider_times
 
 pytest.importorskip("onnxruntime")
 
@@ -63,7 +63,7 @@ def test_the_body_of_a_loop_is_not_counted_again(monkeypatch, tmp_path):
     graph = helper.make_graph([loop], "g", ports[:1], ports[1:2], [count])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
     seen = []
-    monkeypatch.setattr(times, "_by_provider", seen.extend)
+    monkeypatch.setattr(profile, "_by_provider", seen.extend)
     provider_times(PROVIDER, tmp_path / "m.onnx", {}, {"x": np.zeros((256, 256), np.float32)})
     monkeypatch.undo()
     runs = sorted(e["ts"] for e in seen if e["name"] == "model_run")
@@ -92,7 +92,7 @@ def test_a_recorded_graph_is_not_asked_for(onnx_file, monkeypatch):
         seen.append(options.enable_cuda_graph)
         raise InterruptedError
 
-    monkeypatch.setattr(times, "open_with", stop)
+    monkeypatch.setattr(profile, "open_with", stop)
     with pytest.raises(InterruptedError):
         provider_times(nvidia.CUDA_PROVIDER, onnx_file("batch"), {"enable_cuda_graph": True}, {})
     assert seen == [False]

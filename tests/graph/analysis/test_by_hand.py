@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+from edgeopt.backends.onnxruntime.profile import real_shapes
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.graph.analysis.dimensions import open_dimensions
 from edgeopt.graph.analysis.onnx import analyze_onnx, sizes_of
