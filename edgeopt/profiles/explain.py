@@ -10,8 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.profiles.checks import Tables, as_toml
-from edgeopt.profiles.load import Key, Resolved, shipped_path
+from edgeopt.profiles.load import Key, Resolved, Tables, as_toml, shipped_path
 from edgeopt.profiles.schema import SCHEMA, TABLES, Value
 
 _TABLE = re.compile(r"\[([^\[\]]+)\]\s*$")
