@@ -1,7 +1,7 @@
 import pytest
 
-from edgeopt.hw.signs import board as board_of
-from edgeopt.hw.signs import container, virtual_machine
+from edgeopt.hw.probes.host import board as board_of
+from edgeopt.hw.probes.host import container, virtual_machine
 
 DMI = "/sys/class/dmi/id"
 
