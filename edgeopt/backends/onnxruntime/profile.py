@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,6 @@ from edgeopt.backends.options import read_options
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from onnxruntime import InferenceSession, SessionOptions
 
 

@@ -17,6 +17,11 @@ _ABSENT = {
 }
 
 
+class Sign(NamedTuple):
+    name: str
+    source: str
+
+
 def probe(host: Host) -> Facts:
     sources: dict[str, str] = {}
     system, sources["host.os"] = _first(
@@ -161,11 +166,6 @@ _PLACEHOLDERS = frozenset(
         "oem",
     }
 )
-
-
-class Sign(NamedTuple):
-    name: str
-    source: str
 
 
 def virtual_machine(host: Host) -> Sign | None:

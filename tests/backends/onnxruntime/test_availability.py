@@ -5,8 +5,15 @@ import sys
 import pytest
 
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime import nvidia, providers
+from edgeopt.backends.onnxruntime import nvidia
 from edgeopt.backends.onnxruntime.provider import available
+from edgeopt.backends.onnxruntime.providers import (
+    COREML_PROVIDER,
+    DIRECTML_PROVIDER,
+    OPENVINO_PROVIDER,
+    QNN_PROVIDER,
+    XNNPACK_PROVIDER,
+)
 from edgeopt.hw.device import Unavailable
 
 CUDA = dataclasses.replace(nvidia.CUDA_PROVIDER, missing=lambda: None)
@@ -25,9 +32,7 @@ def reason(provider):
     return found.reason
 
 
-@pytest.mark.parametrize(
-    ("provider", "where"), [(providers.DIRECTML_PROVIDER, "Windows"), (providers.COREML_PROVIDER, "macOS")]
-)
+@pytest.mark.parametrize(("provider", "where"), [(DIRECTML_PROVIDER, "Windows"), (COREML_PROVIDER, "macOS")])
 def test_another_system(distributions, provider, where):
     distributions({"onnxruntime": "1.31.1"})
     assert reason(provider) == f"it exists on {where} only, and this is Linux"
@@ -43,10 +48,8 @@ def test_another_flavour_is_told_without_asking_the_runtime(distributions):
     distributions({"onnxruntime": "1.31.1"})
     brings = "onnxruntime 1.31.1 is without {}; {} brings it, installed in its place"
     assert reason(CUDA) == brings.format("CUDAExecutionProvider", "onnxruntime-gpu")
-    assert reason(providers.OPENVINO_PROVIDER) == brings.format(
-        "OpenVINOExecutionProvider", "onnxruntime-openvino"
-    )
-    assert "no published package brings it" in reason(providers.XNNPACK_PROVIDER)
+    assert reason(OPENVINO_PROVIDER) == brings.format("OpenVINOExecutionProvider", "onnxruntime-openvino")
+    assert "no published package brings it" in reason(XNNPACK_PROVIDER)
 
 
 def test_what_the_runtime_has(distributions, providers):
@@ -64,7 +67,7 @@ def test_a_flavour_that_another_one_has_overwritten(distributions, providers):
 def test_a_wheel_that_was_built_here_is_asked(distributions, providers):
     distributions({"onnxruntime": "1.31.1"}, files=("onnxruntime",))
     providers("XnnpackExecutionProvider")
-    assert available(providers.XNNPACK_PROVIDER) == Available("1.31.1")
+    assert available(XNNPACK_PROVIDER) == Available("1.31.1")
     assert reason(CUDA).startswith("ONNX Runtime 1.31.1 is built without CUDAExecutionProvider")
 
 
@@ -81,7 +84,7 @@ def test_a_runtime_that_does_not_load(distributions):
 
 def test_a_plug_in_that_is_not_installed(distributions):
     distributions({"onnxruntime": "1.31.1"})
-    assert reason(providers.QNN_PROVIDER) == "the Python package 'onnxruntime-qnn' is not installed"
+    assert reason(QNN_PROVIDER) == "the Python package 'onnxruntime-qnn' is not installed"
 
 
 def test_a_driver_that_is_missing_is_said_before_the_runtime_is_asked(distributions):
