@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session, refuse_fallback
-from edgeopt.backends.openvino.model import compile_model, core, core_with, read_model
+from edgeopt.backends.openvino.model import NO_WORK, compile_model, core, core_with, places, read_model
 from edgeopt.backends.openvino.options import Aim, SharedOptions
-from edgeopt.backends.openvino.placement import NO_WORK, places
 from edgeopt.backends.openvino.session import OpenVinoSession
 from edgeopt.backends.options import read_options
 from edgeopt.errors import ModelError

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from edgeopt.backends.openvino.backend import Target, backend_of
+from edgeopt.backends.openvino.model import device_available, package_available
 from edgeopt.backends.openvino.options import (
     Aim,
     Count,
@@ -19,7 +20,6 @@ from edgeopt.backends.openvino.options import (
     cpu_aim,
     shared_config,
 )
-from edgeopt.backends.openvino.placement import device_available, package_available
 from edgeopt.backends.options import Threads, about
 
 CPU_BACKEND = backend_of(

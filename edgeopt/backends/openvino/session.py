@@ -5,9 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo, closed, prepare
-from edgeopt.backends.openvino.model import Shapes, compile_model, tensor_info, with_shapes
+from edgeopt.backends.openvino.model import Places, Shapes, compile_model, tensor_info, with_shapes
 from edgeopt.backends.openvino.options import Aim
-from edgeopt.backends.openvino.placement import Places
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 from edgeopt.hw.freed_memory import give_back
 

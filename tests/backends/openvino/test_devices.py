@@ -8,7 +8,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
-from edgeopt.backends.openvino import placement
+from edgeopt.backends.openvino import model
 from edgeopt.backends.openvino.devices import GpuOptions, NpuOptions, gpu_aim, npu_aim
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.hw.device import Unavailable
@@ -20,8 +20,8 @@ NODES = {"GPU": "dri/renderD128", "NPU": "accel/accel0"}
 
 @pytest.fixture
 def dev(tmp_path, monkeypatch):
-    monkeypatch.setattr(placement, "DEV", tmp_path)
-    monkeypatch.setattr(placement.sys, "platform", "linux")
+    monkeypatch.setattr(model, "DEV", tmp_path)
+    monkeypatch.setattr(model.sys, "platform", "linux")
     return tmp_path
 
 
@@ -34,7 +34,7 @@ def add_node(dev, kind):
 @pytest.mark.parametrize("kind", ["GPU", "NPU"])
 def test_without_a_device_node_openvino_is_not_even_asked(dev, fake_openvino, kind):
     fake_openvino.available_devices = None
-    state = placement.device_available(kind)
+    state = model.device_available(kind)
     assert isinstance(state, Unavailable)
     assert kind in state.reason
 
@@ -43,7 +43,7 @@ def test_without_a_device_node_openvino_is_not_even_asked(dev, fake_openvino, ki
 def test_a_device_of_another_maker_is_not_seen(dev, fake_openvino, kind):
     add_node(dev, kind)
     fake_openvino.available_devices = ["CPU"]
-    state = placement.device_available(kind)
+    state = model.device_available(kind)
     assert isinstance(state, Unavailable)
     assert f"OpenVINO sees no {kind}" in state.reason
     assert "Intel's" in state.reason
@@ -56,7 +56,7 @@ def test_what_openvino_lists_is_available(dev, fake_openvino, backend, kind):
 
 
 def test_without_the_package_nothing_is_looked_for(dev, monkeypatch):
-    monkeypatch.setattr(placement, "package_available", lambda: Unavailable("not installed", "openvino"))
+    monkeypatch.setattr(model, "package_available", lambda: Unavailable("not installed", "openvino"))
     assert GPU.available() == NPU.available() == Unavailable("not installed", "openvino")
 
 
@@ -122,10 +122,10 @@ def test_nodes_that_it_cannot_run_fail_unless_the_processor_may_take_them(onnx_f
     assert device == f"HETERO:{kind},CPU"
     own = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f16"}
     assert config == {"DEVICE_PROPERTIES": {kind: own}}
-    placement = session.placement
-    assert (placement.wanted, placement.nodes) == (kind, {kind: 2, "CPU": 1})
-    assert placement.fallen == ("Subtract: m",)
-    assert placement.boundaries == 1
+    model = session.placement
+    assert (model.wanted, model.nodes) == (kind, {kind: 2, "CPU": 1})
+    assert model.fallen == ("Subtract: m",)
+    assert model.boundaries == 1
     with pytest.raises(ModelError, match=rf": 1 of 3 nodes do not run on {kind} but on CPU: Subtract: m\."):
         backend.load(path, {"fallback": "cpu"}, strict=True)
 
@@ -136,9 +136,9 @@ X = np.ones((2, 3), np.float32)
 
 
 def test_it_says_what_it_chose(onnx_file):
-    placement = AUTO.load(onnx_file("two"), {}).placement
-    assert (placement.wanted, placement.fallen, placement.boundaries) == ("AUTO", (), 0)
-    assert placement.nodes["CPU"] >= 3
+    model = AUTO.load(onnx_file("two"), {}).placement
+    assert (model.wanted, model.fallen, model.boundaries) == ("AUTO", (), 0)
+    assert model.nodes["CPU"] >= 3
 
 
 @pytest.mark.parametrize("hint", ["latency", "throughput", "cumulative_throughput"])
@@ -166,8 +166,8 @@ def test_a_device_that_is_not_here_is_told_in_the_runtimes_words(onnx_file):
 def test_the_processor_in_place_of_the_gpu_is_told_and_refused_when_strict(onnx_file, fake_openvino):
     fake_openvino.runs_on["AUTO:GPU,CPU"] = ["CPU"]
     path, options = onnx_file("batch"), {"devices": "GPU,CPU"}
-    placement = AUTO.load(path, options).placement
-    assert (placement.wanted, placement.nodes, placement.fallen) == ("GPU", {"CPU": 1}, ("Add: y",))
+    model = AUTO.load(path, options).placement
+    assert (model.wanted, model.nodes, model.fallen) == ("GPU", {"CPU": 1}, ("Add: y",))
     with pytest.raises(ModelError, match=r"1 of 1 nodes .* not run on GPU but on CPU: Add: y\."):
         AUTO.load(path, options, strict=True)
 
