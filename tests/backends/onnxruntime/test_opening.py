@@ -1,6 +1,7 @@
 import os
 import shutil
 import subprocess
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def test_a_single_number_has_a_shape_and_an_open_tensor_has_none(tmp_path):
     assert names_with_shape(path) == {"x", "é"}
 
 
-pytest.importorskip("onnxruntime")
+needs_onnxruntime = pytest.mark.skipif(find_spec("onnxruntime") is None, reason="without ONNX Runtime")
 ORT = backend_named("onnxruntime-cpu")
 
 
@@ -51,22 +52,26 @@ def library(tmp_path):
 REGISTERS = "void *RegisterCustomOps(void *options, const void *api) { return options && api ? 0 : (void *)1; }"
 
 
+@needs_onnxruntime
 def test_a_library_is_asked_for_its_operators(onnx_file, library):
     session = ORT.load(onnx_file("batch"), {}, custom_ops=(library(REGISTERS),))
     assert session.run({"x": np.ones((1, 3), np.float32)})["y"].tolist() == [[2, 2, 2]]
 
 
+@needs_onnxruntime
 def test_a_library_without_operators(onnx_file, library):
     with pytest.raises(UsageError, match=r"'ops.so' has no function RegisterCustomOps") as raised:
         ORT.load(onnx_file("batch"), {}, custom_ops=(library("int f(void) { return 0; }"),))
     assert raised.value.hint
 
 
+@needs_onnxruntime
 def test_what_is_not_there(onnx_file, tmp_path):
     with pytest.raises(UsageError, match=r"no library of custom operators at .*absent\.so"):
         ORT.load(onnx_file("batch"), {}, custom_ops=(str(tmp_path / "absent.so"),))
 
 
+@needs_onnxruntime
 def test_what_is_no_library(onnx_file, tmp_path):
     (tmp_path / "notes.so").write_text("not a library")
     with pytest.raises(UsageError, match=r"'notes.so' cannot be loaded as a library") as raised:
@@ -74,6 +79,7 @@ def test_what_is_no_library(onnx_file, tmp_path):
     assert raised.value.message.endswith(".")
 
 
+@needs_onnxruntime
 def test_an_operator_that_no_library_brings_is_named(onnx_file, library):
     nodes = [("Mine", ["x"], ["y"], {"domain": "my.ops"})]
     path = onnx_file(nodes=nodes, inputs=[("x", "float32", [1])], outputs=[("y", "float32", [1])])

@@ -99,7 +99,6 @@ def test_a_recorded_graph_is_not_asked_for(onnx_file, monkeypatch):
     assert seen == [False]
 
 
-pytest.importorskip("onnxruntime")
 parser = pytest.importorskip("onnx.parser")
 
 HEAD = '<ir_version: 9, opset_import: ["" : 17, "own" : 1]>'

@@ -36,7 +36,6 @@ def test_a_damaged_file_has_no_coverage(tmp_path):
         OPENVINO.supports(path)
 
 
-pytest.importorskip("openvino")
 SAMPLE = {"x": np.ones((64, 256), np.float32)}
 
 
@@ -62,8 +61,6 @@ def test_a_divided_model_has_its_time_divided(onnx_file, fake_openvino, monkeypa
     times = device_times_ms(onnx_file("two"), gpu_aim(GpuOptions(fallback="cpu")), feeds)
     assert set(times) >= {"GPU", "CPU"}
 
-
-pytest.importorskip("openvino")
 
 X = np.ones((1, 256), np.float32)
 

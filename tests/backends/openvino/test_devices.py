@@ -122,23 +122,22 @@ def test_nodes_that_it_cannot_run_fail_unless_the_processor_may_take_them(onnx_f
     assert device == f"HETERO:{kind},CPU"
     own = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f16"}
     assert config == {"DEVICE_PROPERTIES": {kind: own}}
-    model = session.placement
-    assert (model.wanted, model.nodes) == (kind, {kind: 2, "CPU": 1})
-    assert model.fallen == ("Subtract: m",)
-    assert model.boundaries == 1
+    placement = session.placement
+    assert (placement.wanted, placement.nodes) == (kind, {kind: 2, "CPU": 1})
+    assert placement.fallen == ("Subtract: m",)
+    assert placement.boundaries == 1
     with pytest.raises(ModelError, match=rf": 1 of 3 nodes do not run on {kind} but on CPU: Subtract: m\."):
         backend.load(path, {"fallback": "cpu"}, strict=True)
 
 
-pytest.importorskip("openvino")
 AUTO = backend_named("openvino-auto")
 X = np.ones((2, 3), np.float32)
 
 
 def test_it_says_what_it_chose(onnx_file):
-    model = AUTO.load(onnx_file("two"), {}).placement
-    assert (model.wanted, model.fallen, model.boundaries) == ("AUTO", (), 0)
-    assert model.nodes["CPU"] >= 3
+    placement = AUTO.load(onnx_file("two"), {}).placement
+    assert (placement.wanted, placement.fallen, placement.boundaries) == ("AUTO", (), 0)
+    assert placement.nodes["CPU"] >= 3
 
 
 @pytest.mark.parametrize("hint", ["latency", "throughput", "cumulative_throughput"])
@@ -166,8 +165,8 @@ def test_a_device_that_is_not_here_is_told_in_the_runtimes_words(onnx_file):
 def test_the_processor_in_place_of_the_gpu_is_told_and_refused_when_strict(onnx_file, fake_openvino):
     fake_openvino.runs_on["AUTO:GPU,CPU"] = ["CPU"]
     path, options = onnx_file("batch"), {"devices": "GPU,CPU"}
-    model = AUTO.load(path, options).placement
-    assert (model.wanted, model.nodes, model.fallen) == ("GPU", {"CPU": 1}, ("Add: y",))
+    placement = AUTO.load(path, options).placement
+    assert (placement.wanted, placement.nodes, placement.fallen) == ("GPU", {"CPU": 1}, ("Add: y",))
     with pytest.raises(ModelError, match=r"1 of 1 nodes .* not run on GPU but on CPU: Add: y\."):
         AUTO.load(path, options, strict=True)
 
