@@ -2,7 +2,7 @@
 
 Its tool has a set of patterns for every family of models, and finds nothing where it is given the wrong one. The
 families that fit are tried, and what leaves the fewest nodes is taken. Normalizations are not joined with the
-addition before them: see skip_normalization.py.
+addition before them: see `apply_skip_normalization`.
 """
 
 import logging

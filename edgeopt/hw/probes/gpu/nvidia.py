@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through NVML, else the driver's files and nvidia-smi; Jetson boards, of which NVML knows little."""
+"""NVIDIA GPUs through NVML, else the driver's files and nvidia-smi; Jetson boards, which NVML hardly knows."""
 
 import csv
 import re
