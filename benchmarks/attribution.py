@@ -20,8 +20,8 @@ from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import OpTimes
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
+from edgeopt.graph.analysis.records import Given
 from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
 
 _WANTED = 0.95

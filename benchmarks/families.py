@@ -19,11 +19,11 @@ import onnx
 
 from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Array, Backend
-from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+from edgeopt.backends.onnxruntime.profile import real_shapes
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs, decibels
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
+from edgeopt.graph.analysis.records import Given
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes.base import node_count
 from edgeopt.graph.pipeline import run_pipeline

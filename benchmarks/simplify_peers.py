@@ -21,7 +21,7 @@ import msgspec
 import onnx
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.running import run_all
+from edgeopt.backends.base import run_all
 from edgeopt.data.read import load_data
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs

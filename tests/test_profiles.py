@@ -1,10 +1,11 @@
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from edgeopt import profiles
-from edgeopt.errors import ProfileError
+from edgeopt.errors import ProfileError, UsageError
 from edgeopt.profiles import (
     load,
     load_profile,
@@ -14,8 +15,8 @@ from edgeopt.profiles import (
     shipped_path,
     shipped_profiles,
     shipped_uses,
-    words,
 )
+from edgeopt.profiles.explain import Note, check_new, draft, explained, notes
 
 CHILD = 'name = "mine"\ntitle = "Mine"\nextends = "cpu-avx2"\n'
 
@@ -79,7 +80,7 @@ def test_a_use_extends_whatever_fits():
 
 
 def test_every_value_of_a_shipped_profile_says_why():
-    from edgeopt.profiles.notes import notes
+    from edgeopt.profiles.explain import notes
 
     paths = list(profiles_folder().glob("*.toml"))
     for path in paths:
@@ -101,14 +102,14 @@ def test_the_variants_are_the_recipes_of_a_search():
 def test_no_backend_is_planned_that_is_here():
     from edgeopt.backends import NAMES
 
-    assert not set(words.PLANNED_BACKENDS) & set(NAMES)
+    assert not set(schema.PLANNED_BACKENDS) & set(NAMES)
 
 
 def test_the_page_names_every_key_and_every_word():
     text = (profiles_folder().parent / "docs" / "profiles.md").read_text()
     structs = (profiles.TargetProfile, *schema.TABLES.values())
     keys = {name for struct in structs for name in struct.__struct_fields__}
-    known = keys | {*words.VARIANTS, *words.PLANNED_BACKENDS, *words.CALIBRATIONS, *words.COLOUR_ORDERS}
+    known = keys | {*schema.VARIANTS, *schema.PLANNED_BACKENDS, *schema.CALIBRATIONS, *schema.COLOUR_ORDERS}
     assert [name for name in sorted(known) if not re.search(rf"[`\[.\"]{name}[`\].\"]", text)] == []
 
 
@@ -166,11 +167,7 @@ def test_a_profile_that_extends_itself(write):
             "simd in [match] does not know 'avx512_vnni'",
             "'avx512-vnni'",
         ),
-        (
-            CHILD + '[match]\narchitectures = ["x86"]',
-            "architectures in [match] does not know 'x86'",
-            "'x86_64'",
-        ),
+        (CHILD + '[match]\narchitectures = ["x86"]', "architectures in [match] does not know 'x86'", "'x86_64'"),
         (CHILD + '[precision]\nladder = ["int-8"]', "does not know 'int-8'", "'int8'"),
         (CHILD + '[quantization]\nweight_type = "int4"', "weight_type in [quantization]", "'int8'"),
         (
@@ -183,16 +180,8 @@ def test_a_profile_that_extends_itself(write):
             "[runtime] does not know 'openvino-cp'",
             "'openvino-cpu'",
         ),
-        (
-            CHILD + "[runtime.openvino-cpu]\nthreads = 4",
-            "threads in [runtime.openvino-cpu] must be a list",
-            "[4]",
-        ),
-        (
-            CHILD + '[needs]\nbf16 = ["avx512bf16"]',
-            "bf16 in [needs] does not know 'avx512bf16'",
-            "'avx512-bf16'",
-        ),
+        (CHILD + "[runtime.openvino-cpu]\nthreads = 4", "threads in [runtime.openvino-cpu] must be a list", "[4]"),
+        (CHILD + '[needs]\nbf16 = ["avx512bf16"]', "bf16 in [needs] does not know 'avx512bf16'", "'avx512-bf16'"),
         (CHILD + '[graph]\npasses = "all"', "passes in [graph] must be \"default\" or a list, not 'all'", ""),
         (CHILD + '[graph]\npasses = ["identity"]', "passes in [graph] does not know 'identity'", "'identities'"),
         (CHILD + '[graph]\nlayout = "nhcw"', "layout in [graph] does not know 'nhcw'", "source"),
@@ -202,11 +191,7 @@ def test_a_profile_that_extends_itself(write):
             "runtimes in [match] does not know 'CudaExecutionProvider'",
             "'CUDAExecutionProvider'",
         ),
-        (
-            CHILD + '[match.accelerator]\nknid = "gpu"',
-            "the table [match.accelerator] has no key 'knid'",
-            "'kind'",
-        ),
+        (CHILD + '[match.accelerator]\nknid = "gpu"', "the table [match.accelerator] has no key 'knid'", "'kind'"),
         (
             CHILD + '[match.accelerator]\nkind = "gpus"',
             "kind in [match.accelerator] does not know 'gpus'",
@@ -355,3 +340,103 @@ def test_where_each_value_comes_from(write):
     assert origins["search.max_candidates"] == "generic-cpu"
     assert origins["match.simd"] == "cpu-avx2"
     assert origins["match.architectures"] == "cpu-avx"
+
+
+TEXT = """\
+# About the file.
+name = "mine"  # not asked for
+title = 'a # that is none'
+extends = "cpu-avx2"
+
+[match]
+rank = 7                 # a "quoted" why
+# Above,
+# in two lines.
+simd = ["avx2", "fma"]
+
+[precision]
+ladder = [
+  "source",              # first
+  # between
+  "cleaned",
+]
+
+[runtime.openvino-cpu]
+precision = ["#1", 'x#']
+"""
+
+
+def test_the_comments_of_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(TEXT)
+    found = notes(path)
+    assert found["match", "rank"] == Note('a "quoted" why')
+    assert found["match", "simd"] == Note("Above, in two lines.")
+    assert found["precision", "ladder"] == Note("", ("first", ""))
+    assert found["runtime", "openvino-cpu", "precision"] == Note("")
+    assert found["title",].why == ""
+
+
+def test_a_profile_value_by_value(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\ntitle = "M"\nextends = "cpu-avx2"\n[search]\ntime_limit_s = 5  # in a hurry\n')
+    rows = {(row.table, row.key): row for row in explained(resolve(path))}
+    mine, inherited = rows["search", "time_limit_s"], rows["quantization", "reduce_range"]
+    assert (mine.value, mine.origin, mine.why) == (5, "mine", "in a hurry")
+    assert (inherited.value, inherited.origin) == (True, "cpu-avx2")
+    assert "saturates" in inherited.why
+    ladder = rows["precision", "ladder"]
+    assert len(ladder.items) == len(ladder.value)
+    assert all(ladder.items)
+    tables = list(dict.fromkeys(table for table, _ in rows))
+    assert tables[0] == "match"
+    assert tables[-1] == "search"
+
+
+@pytest.mark.parametrize("base", [p.name for p in (*shipped_profiles(), *shipped_uses())])
+def test_a_draft_changes_nothing_until_it_is_edited(tmp_path, base):
+    resolved = resolve(shipped_path(base))
+    path = tmp_path / "mine.toml"
+    path.write_text(draft("mine", base, explained(resolved), "Mine"))
+    assert load_profile(path).quantization == resolved.profile.quantization
+    assert load_profile(path).runtime == resolved.profile.runtime
+    assert all(len(line) <= 115 or "simd" in line for line in path.read_text().splitlines())
+
+
+def test_a_draft_uncommented_is_the_profile_itself(tmp_path):
+    resolved = resolve(shipped_path("cpu-amx"))
+    lines = draft("mine", "cpu-amx", explained(resolved), "Mine").split("\n\n")[1:]
+    code = [line.removeprefix("# ") for part in lines for line in part.splitlines()]
+    kept = [line for line in code if line.startswith(("[", "]", "  ")) or " = " in line.partition("#")[0]]
+    said = tomllib.loads("\n".join(kept))
+    assert said["precision"] == resolved.tables["precision"]
+    assert said["match"] == resolved.tables["match"]
+    assert said["search"] == resolved.tables["search"]
+    assert set(said["data"]) <= {"resize", "crop", "colour_order", "scale", "mean", "std", "layout", "dtype"}
+
+
+@pytest.mark.parametrize(
+    ("name", "out", "says"),
+    [
+        ("", "x.toml", "not a valid profile name"),
+        ("My Camera", "x.toml", "not a valid profile name"),
+        ("auto", "x.toml", "not a valid profile name"),
+        ("realtime", "x.toml", "comes with edgeopt"),
+        ("mine", "there.toml", "already exists"),
+        ("mine", "nowhere/x.toml", "no folder"),
+    ],
+)
+def test_what_cannot_become_a_profile(tmp_path, name, out, says):
+    (tmp_path / "there.toml").touch()
+    with pytest.raises(UsageError, match=says) as caught:
+        check_new(name, shipped_path("cpu-avx2"), tmp_path / out)
+    assert caught.value.hint
+
+
+def test_a_base_that_would_not_be_found(tmp_path):
+    base = tmp_path / "base.toml"
+    base.touch()
+    (tmp_path / "other").mkdir()
+    check_new("mine", base, tmp_path / "mine.toml")
+    with pytest.raises(UsageError, match="must extend a shipped one"):
+        check_new("mine", base, tmp_path / "other" / "mine.toml")

@@ -11,7 +11,7 @@ import msgspec
 
 from edgeopt.bundle.toml import read_toml
 from edgeopt.errors import InputError
-from edgeopt.hw.home import expanded, home_folder
+from edgeopt.hw.user_folders import expanded, home_folder
 from edgeopt.nearest import nearest
 from edgeopt_agent.settings import (
     MOST_SOAK_S,

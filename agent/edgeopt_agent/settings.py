@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.hw.home import home_folder
+from edgeopt.hw.user_folders import home_folder
 
 MIB = 1 << 20
 MOST_SOAK_S = 30 * 86_400.0

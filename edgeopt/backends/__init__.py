@@ -4,18 +4,18 @@ from functools import cache
 
 from edgeopt.backends.base import Backend
 from edgeopt.backends.null import BACKEND as NULL
-from edgeopt.backends.onnxruntime.coreml import BACKEND as ONNXRUNTIME_COREML
 from edgeopt.backends.onnxruntime.cpu import BACKEND as ONNXRUNTIME_CPU
-from edgeopt.backends.onnxruntime.cuda import BACKEND as ONNXRUNTIME_CUDA
-from edgeopt.backends.onnxruntime.directml import BACKEND as ONNXRUNTIME_DIRECTML
-from edgeopt.backends.onnxruntime.openvino import BACKEND as ONNXRUNTIME_OPENVINO
-from edgeopt.backends.onnxruntime.qnn import BACKEND as ONNXRUNTIME_QNN
-from edgeopt.backends.onnxruntime.tensorrt import BACKEND as ONNXRUNTIME_TENSORRT
-from edgeopt.backends.onnxruntime.xnnpack import BACKEND as ONNXRUNTIME_XNNPACK
-from edgeopt.backends.openvino.auto import BACKEND as OPENVINO_AUTO
-from edgeopt.backends.openvino.cpu import BACKEND as OPENVINO_CPU
-from edgeopt.backends.openvino.gpu import BACKEND as OPENVINO_GPU
-from edgeopt.backends.openvino.npu import BACKEND as OPENVINO_NPU
+from edgeopt.backends.onnxruntime.nvidia import CUDA_BACKEND as ONNXRUNTIME_CUDA
+from edgeopt.backends.onnxruntime.nvidia import TENSORRT_BACKEND as ONNXRUNTIME_TENSORRT
+from edgeopt.backends.onnxruntime.providers import COREML_BACKEND as ONNXRUNTIME_COREML
+from edgeopt.backends.onnxruntime.providers import DIRECTML_BACKEND as ONNXRUNTIME_DIRECTML
+from edgeopt.backends.onnxruntime.providers import OPENVINO_BACKEND as ONNXRUNTIME_OPENVINO
+from edgeopt.backends.onnxruntime.providers import QNN_BACKEND as ONNXRUNTIME_QNN
+from edgeopt.backends.onnxruntime.providers import XNNPACK_BACKEND as ONNXRUNTIME_XNNPACK
+from edgeopt.backends.openvino.devices import AUTO_BACKEND as OPENVINO_AUTO
+from edgeopt.backends.openvino.devices import CPU_BACKEND as OPENVINO_CPU
+from edgeopt.backends.openvino.devices import GPU_BACKEND as OPENVINO_GPU
+from edgeopt.backends.openvino.devices import NPU_BACKEND as OPENVINO_NPU
 from edgeopt.backends.options import Kind, kinds
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest

@@ -1,21 +1,25 @@
-"""What a backend is: something that runs a model. All of them pass `tests/backends/test_contract.py`."""
+"""What runs a model (a backend), and what all backends share; tested by `tests/backends/test_contract.py`."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.hw.device import Unavailable
 
-# Who only asks which backends there are, or what options one has, needs no numpy, which takes 0.1 s.
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 else:
     Array = Any
+
+
 Feeds = Mapping[str, Array]
 Options = Mapping[str, str | int | float | bool | dict[str, list[int]]]
 
@@ -193,3 +197,104 @@ def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
                 wanted = f"the shape {list(info.shape)}, not {list(array.shape)}"
                 return f"The input '{info.name}' must have {wanted}."
     return None
+
+
+def installed(module: str, distributions: tuple[str, ...], extra: str) -> Available | Unavailable:
+    """Several distributions may bring the same module (onnxruntime, onnxruntime-gpu, ...)."""
+    found = find_spec(module)
+    # Without an origin it is just a folder of that name, in the working directory perhaps.
+    if found is None or found.origin is None:
+        return Unavailable(f"the Python package '{distributions[0]}' is not installed", extra)
+    from importlib.metadata import PackageNotFoundError, version  # 30 ms, which not every trial needs
+
+    for distribution in distributions:
+        try:
+            return Available(version(distribution))
+        except PackageNotFoundError:
+            continue
+    return Available("unknown")
+
+
+def prepare(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> dict[str, Array]:
+    """The feeds as arrays in this machine's byte order, or a DataError that says what is wrong with them."""
+    import numpy as np
+
+    sentence = check_feeds(inputs, feeds)
+    if sentence is not None:
+        raise DataError(sentence, "`edgeopt analyze MODEL` lists the inputs.")
+    arrays: dict[str, Array] = {}
+    for info in inputs:
+        array = np.asarray(feeds[info.name])
+        if info.dtype == "str" and not all(isinstance(text, str) for text in array.flat):
+            raise DataError(
+                f"The input '{info.name}' must hold only strings.", "Convert the values with str() first."
+            )
+        arrays[info.name] = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return arrays
+
+
+def closed() -> UsageError:
+    return UsageError("This session is closed.", "Load the model again to run it.")
+
+
+_NAMED = 3
+
+
+def fallback(placement: Placement | None) -> str | None:
+    """What fell back, as a sentence; None where nothing did."""
+    if placement is None or not placement.fallen:
+        return None
+    fallen, count = placement.fallen, len(placement.fallen)
+    total = max(sum(placement.nodes.values()), count)
+    others = ", ".join(name for name, nodes in placement.nodes.items() if nodes and name != placement.wanted)
+    more = f" and {count - _NAMED} more" if count > _NAMED else ""
+    where = f" but on {others}" if others else ""
+    return f"{count} of {total} nodes do not run on {placement.wanted}{where}: {', '.join(fallen[:_NAMED])}{more}"
+
+
+def refuse_fallback(placement: Placement | None, path: Path) -> None:
+    """Raises a ModelError where nodes fell back; None and a full placement are fine."""
+    said = fallback(placement)
+    if said is not None:
+        raise ModelError(
+            f"'{path.name}': {said}.",
+            "Load it without 'strict' to let them run there, or choose a backend that runs all of it.",
+        )
+
+
+def run_all(
+    path: Path, feeds: Sequence[Mapping[str, Array]], backend: Backend, options: Options | None = None
+) -> list[dict[str, Array]]:
+    """A model's outputs on every sample."""
+    session = backend.load(path, options or {})
+    try:
+        return [session.run(sample) for sample in feeds]
+    finally:
+        session.close()
+
+
+# OpenVINO computes floats in bf16 by itself where the processor has it.
+_TOLD: Mapping[str, Mapping[str, str]] = MappingProxyType({"openvino-cpu": {"precision": "f32"}})
+
+
+def full_precision(backend: str) -> dict[str, str]:
+    """Options that make a runtime compute floats in the model's own precision, if its default is another.
+
+    A reference must be computed like this: one in fewer bits would pass candidates in fewer bits, and fail better
+    ones.
+
+    The options that it takes; empty for a runtime that does so by itself.
+    """
+    return dict(_TOLD.get(backend, {}))
+
+
+def in_full_precision(backend: Backend) -> Backend:
+    """The same backend, whose sessions compute so unless their options say otherwise."""
+    told = full_precision(backend.name)
+    if not told:
+        return backend
+
+    def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
+        return backend.load(path, {**told, **options}, strict=strict, custom_ops=custom_ops)
+
+    return replace(backend, load=load)

@@ -34,10 +34,20 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from edgeopt.backends.base import Array, Available, Backend, Coverage, Feeds, Options, Placement, TensorInfo
-from edgeopt.backends.feeds import closed, prepare
+from edgeopt.backends.base import (
+    Array,
+    Available,
+    Backend,
+    Coverage,
+    Feeds,
+    Options,
+    Placement,
+    TensorInfo,
+    closed,
+    prepare,
+    refuse_fallback,
+)
 from edgeopt.backends.options import Threads, about, read_options
-from edgeopt.backends.strictness import refuse_fallback
 from edgeopt.errors import ModelError, UsageError
 
 NAME = "null"
@@ -82,8 +92,7 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class NullOptions(msgspec.Struct, frozen=True):
     threads: Annotated[
-        Threads,
-        about("Taken and ignored, so that the searches of real backends can be tried here"),
+        Threads, about("Taken and ignored, so that the searches of real backends can be tried here")
     ] = 0
     latency_ms: Annotated[Positive | None, about("How long a run takes; empty is what the model says")] = None
 

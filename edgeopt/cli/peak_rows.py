@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
-from edgeopt.hw.peaks_kept import age_s
+from edgeopt.hw.probe_cache import age_s
 
 Peak = TypeVar("Peak", ComputePeak, MemoryPeak)
 

@@ -36,7 +36,7 @@ def show_list(result: TargetList) -> list[Block]:
 
 
 def show_target(shown: Shown) -> list[Block]:
-    from edgeopt.profiles.checks import as_toml
+    from edgeopt.profiles.load import as_toml
 
     how = " (auto: whatever fits this device)" if shown.automatic else ""
     extends = f"extends {' -> '.join(shown.extends)}{how}" if shown.extends else ""

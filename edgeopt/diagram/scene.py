@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from edgeopt.diagram.layered import Knots, Link, Placement, Size, place
-from edgeopt.diagram.levels import Level, Path, Value, Wiring, wire
-from edgeopt.diagram.outline import Group, Leaf, outline
+from edgeopt.diagram.outline import Group, Leaf, Level, Path, Value, Wiring, outline, wire
 from edgeopt.graph.analysis.records import NodeRow, Tensor
 
 MOST_BOXES = 300

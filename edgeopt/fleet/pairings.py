@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import InputError, writing_to
-from edgeopt.hw.home import home_folder
+from edgeopt.hw.user_folders import home_folder
 
 
 class Pairing(msgspec.Struct, frozen=True):

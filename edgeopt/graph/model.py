@@ -1,28 +1,58 @@
 """A model: its graph, its path, its digest. Source files are read and never written."""
 
 import hashlib
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader, find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import MissingExtraError, ModelError, no_outputs, said_by
-from edgeopt.graph.files import maps, sniff
-from edgeopt.graph.files.external import Proto, external_files
-from edgeopt.graph.files.onnx_ir import import_onnx_ir
+from edgeopt.graph.files import sniff, stripped
 from edgeopt.graph.files.order import disorder, function_cycle, function_disorder, sort
 from edgeopt.graph.files.saving import save
+from edgeopt.graph.files.sniff import check_versions, import_domains
 from edgeopt.graph.files.stripped import checkable, skeleton, without_big_tensors
-from edgeopt.graph.files.tensors import make_dense, tensor_fault
-from edgeopt.graph.files.versions import check_versions, import_domains
+from edgeopt.graph.files.tensors import Proto, external_files, make_dense, tensor_fault
 from edgeopt.graph.shapes import fill_outputs
 from edgeopt.graph.structure import unsound
 
-__all__ = ["Model", "digest_of", "load", "save"]
-
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+# The second only makes a table of functions of the first.
+_LATER = ("sympy", "onnx_ir._symbolic_shapes")
+
+
+def import_onnx_ir() -> ModuleType:
+    """To be called before any other import of it; what loads later does so at its first use, for everyone."""
+    finder = _Later()
+    sys.meta_path.insert(0, finder)
+    try:
+        import onnx_ir
+    finally:
+        sys.meta_path.remove(finder)
+    module: ModuleType = onnx_ir
+    return module
+
+
+class _Later:
+    """Finds these modules as Python does, and has them executed when something is read from them."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name in _LATER else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+__all__ = ["Model", "digest_of", "load", "save"]
 
 SMALL_TENSOR_BYTES = 1024
 PROTOBUF_BYTES = (2 << 30) - 1
@@ -75,7 +105,7 @@ def _load(path: Path, onnx: ModuleType) -> Model:
     repairs = _repair(proto, path)
     if said := unsound(checkable(without_big_tensors(proto))):
         raise _invalid(path, said)
-    maps.hide(proto)
+    stripped.hide_maps(proto)
     graph = ir.from_proto(proto)
     ir.external_data.set_base_dir(graph.graph, str(path.parent.resolve()))
     _read_small_tensors(graph)
@@ -174,8 +204,7 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
                 "Copy or download it again.",
             ) from error
         raise ModelError(
-            f"'{path.name}' is not an ONNX model: it cannot be parsed.",
-            "Pass a file that an ONNX exporter wrote.",
+            f"'{path.name}' is not an ONNX model: it cannot be parsed.", "Pass a file that an ONNX exporter wrote."
         ) from error
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path.name}' contains no graph.", "Pass a file that an ONNX exporter wrote.")

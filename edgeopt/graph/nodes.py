@@ -73,14 +73,7 @@ def constant(value: "ir.Value | None") -> "NDArray[np.generic] | None":
     return None if tensor is None else tensor.numpy()
 
 
-RANDOM = (
-    "RandomUniform",
-    "RandomNormal",
-    "RandomUniformLike",
-    "RandomNormalLike",
-    "Multinomial",
-    "Bernoulli",
-)
+RANDOM = ("RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Multinomial", "Bernoulli")
 
 
 def is_random(node: "ir.Node") -> bool:

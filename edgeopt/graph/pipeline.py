@@ -162,11 +162,7 @@ def _rolled_back(guilty: Pass, nodes: int, why: str, emit: events.Emit) -> Ledge
     reason = f"rolled back: it changes the results ({why})"
     emit(events.Log("warning", f"The pass '{guilty.name}' was {reason}."))
     return LedgerEntry(
-        guilty.name,
-        nodes_before=nodes,
-        nodes_after=nodes,
-        rolled_back=reason,
-        tolerance_db=guilty.tolerance_db,
+        guilty.name, nodes_before=nodes, nodes_after=nodes, rolled_back=reason, tolerance_db=guilty.tolerance_db
     )
 
 
@@ -227,10 +223,7 @@ def _first_wrong(models: "Sequence[ir.Model]", check: "Callable[[ir.Model], str 
 
 
 def _result(
-    source: "ir.Model",
-    steps: list[Step],
-    undone: list[LedgerEntry],
-    measure: "Callable[[ir.Model], Error] | None",
+    source: "ir.Model", steps: list[Step], undone: list[LedgerEntry], measure: "Callable[[ir.Model], Error] | None"
 ) -> PipelineResult:
     if measure is not None:
         steps = [_measured(step, measure) if step.entry.applied else step for step in steps]

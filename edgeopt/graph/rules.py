@@ -24,17 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.errors import InputError, MissingExtraError
-from edgeopt.graph.passes.base import (
-    Notes,
-    Pass,
-    PassContext,
-    PassResult,
-    adopt_orphans,
-    label,
-    nodes_of,
-    quiet,
-)
-from edgeopt.graph.passes.knowledge.listening import SAYS_NOTHING, WhyNot
+from edgeopt.graph.passes.algebra.rewrite_patterns import SAYS_NOTHING, WhyNot
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, adopt_orphans, label, nodes_of, quiet
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -105,10 +96,7 @@ def _one(path: Path, names: Mapping[str, Any]) -> "RewriteRule":
 
     try:
         return RewriteRule(
-            names["pattern"],
-            names["replacement"],
-            names.get("check"),
-            name=str(names.get("NAME", "rule")),
+            names["pattern"], names["replacement"], names.get("check"), name=str(names.get("NAME", "rule"))
         )
     except Exception as error:  # the pattern is traced here, with the user's code
         raise InputError(f"The pattern in '{path.name}' failed{_place(error, path)}.", HOW) from error

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files.stripped import inferable, skeleton
+from edgeopt.graph.inference import correct_a_pool, leave_out_empty_axes, put_in_numbers, rounds_up
 from edgeopt.graph.nodes import inner_graphs, is_op
-from edgeopt.graph.numbers import put_in_numbers
-from edgeopt.graph.pool_sizes import correct_a_pool, rounds_up
-from edgeopt.graph.squeezed import leave_out_empty_axes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -193,7 +191,7 @@ def _take(value: "ir.Value", info: Proto) -> None:
 
     type_ = info.type
     if type_.WhichOneof("value") not in {"tensor_type", "sparse_tensor_type"} and "map_type" in str(type_):
-        return  # onnx-ir has no maps; see maps.py
+        return  # onnx-ir has no maps; see files/stripped.py
     value.type = value.type or ir.serde.deserialize_type_proto_for_type(type_)
     value.shape = _merged(value.shape, ir.serde.deserialize_type_proto_for_shape(type_))
 
@@ -234,9 +232,7 @@ def _fill_functions(model: "ir.Model") -> None:
 
 
 def _note_calls(
-    part: "ir.Graph | ir.Function",
-    model: "ir.Model",
-    calls: "dict[ir.OperatorIdentifier, list[ir.Node]]",
+    part: "ir.Graph | ir.Function", model: "ir.Model", calls: "dict[ir.OperatorIdentifier, list[ir.Node]]"
 ) -> None:
     for node in part:
         if node.op_identifier() in model.functions:

@@ -1,5 +1,6 @@
 """What must hold after every pass: the graph is valid ONNX, its inputs and outputs are what they were."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -7,10 +8,10 @@ from edgeopt.errors import said_by
 from edgeopt.graph.files.stripped import checkable, skeleton
 from edgeopt.graph.shapes import infer_shapes
 
-__all__ = ["Signature", "fault", "infer_shapes", "keep_declared_shapes", "signature", "unsound"]
-
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+__all__ = ["Signature", "fault", "infer_shapes", "keep_declared_shapes", "signature", "unsound"]
 
 # protobuf classes carry no types; this is onnx's ModelProto.
 Proto = Any
@@ -71,3 +72,39 @@ def keep_declared_shapes(before: "ir.Model", after: "ir.Model") -> None:
 
 def _names(values: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(value[0] for value in values)
+
+
+Order = tuple[int, ...]
+_KEY = "edgeopt.turned"
+
+
+def turned(model: "ir.Model") -> Mapping[str, Order]:
+    """By the name of an input or output: the axis `a` of the model's is the axis `order[a]` of the source's."""
+    found: Mapping[str, Order] = model.graph.meta.get(_KEY, {})
+    return found
+
+
+def note_turned(model: "ir.Model", orders: Mapping[str, Order]) -> None:
+    model.graph.meta[_KEY] = {**turned(model), **orders}  # a new one: copies of the model share the old
+
+
+def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, Any]:
+    """A sample of the source's, for this model."""
+    import numpy as np
+
+    orders = turned(model)
+    return {
+        name: np.ascontiguousarray(np.transpose(array, orders[name])) if name in orders else array
+        for name, array in sample.items()
+    }
+
+
+def as_source_gives(outputs: Iterable[Mapping[str, Any]], model: "ir.Model") -> list[dict[str, Any]]:
+    """What this model gave, as the source would have."""
+    import numpy as np
+
+    orders = {name: np.argsort(order) for name, order in turned(model).items()}
+    return [
+        {name: np.transpose(array, orders[name]) if name in orders else array for name, array in given.items()}
+        for given in outputs
+    ]

@@ -1,14 +1,14 @@
 """What the probes of GPUs and NPUs share: each fact with its source, or with the reason why it is absent."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from edgeopt.hw.device import Accelerator, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Accelerator, Facts, Unavailable
 from edgeopt.hw.host import Host
 
 TABLE = "edgeopt's own table"
@@ -193,3 +193,114 @@ def _text(text: str) -> str:
 
 def _clean(text: str) -> str:
     return " ".join(text.split())[:_LONGEST_NAME]
+
+
+PCI_FOLDER = "/sys/bus/pci/devices"
+NAME_FILES = ("/usr/share/hwdata/pci.ids", "/usr/share/misc/pci.ids")
+_LINE = re.compile(r"^([A-Z0-9_]+)=(.*)$", re.MULTILINE)
+_ID = re.compile(r"([0-9a-fA-F]{4}):([0-9a-fA-F]{4})")
+
+
+class PciDevice(NamedTuple):
+    slot: str
+    vendor: str
+    """Four hexadecimal digits in lower case: `10de`."""
+    device: str
+    kind: int
+    """The class code: 0x03.... is a display controller, 0x12.... a processing accelerator."""
+    driver: str | None
+
+
+def uevent(host: Host, folder: str) -> dict[str, str]:
+    """The lines of a device's `uevent`: DRIVER, PCI_ID, OF_COMPATIBLE_0, ..."""
+    return dict(_LINE.findall(host.read(f"{folder}/uevent") or ""))
+
+
+def pci_devices(host: Host) -> tuple[PciDevice, ...]:
+    return tuple(
+        found for slot in host.list(PCI_FOLDER) if (found := parse_pci(slot, uevent(host, f"{PCI_FOLDER}/{slot}")))
+    )
+
+
+def parse_pci(slot: str, lines: dict[str, str]) -> PciDevice | None:
+    ids = _ID.fullmatch(lines.get("PCI_ID", ""))
+    try:
+        kind = int(lines.get("PCI_CLASS", ""), 16)
+    except ValueError:
+        kind = 0
+    if not ids:
+        return None
+    vendor, device = (part.lower() for part in ids.groups())
+    return PciDevice(lines.get("PCI_SLOT_NAME", slot), vendor, device, kind, lines.get("DRIVER"))
+
+
+def pci_name(host: Host, vendor: str, device: str) -> tuple[str, str] | None:
+    """A device's name and the file that has it; the part in brackets is the product name."""
+    for file in NAME_FILES:
+        text = host.read(file)
+        start = re.search(rf"^{vendor}  ", text, re.MULTILINE) if text else None
+        if not text or not start:
+            continue
+        end = re.compile(r"^[0-9a-f]{4}  ", re.MULTILINE).search(text, start.end())
+        line = re.compile(rf"^\t{device}  (.+)$", re.MULTILINE).search(
+            text, start.end(), end.start() if end else len(text)
+        )
+        if line:
+            marketed = re.search(r"\[([^\[\]]+)\]\s*$", line[1])
+            return (marketed[1] if marketed else line[1]).strip(), file
+    return None
+
+
+def device_ids(host: Host, folder: str, lines: dict[str, str]) -> tuple[str, str] | None:
+    """Vendor and device, from the lines of `uevent` or from files of their own."""
+    device = parse_pci("", lines)
+    if device:
+        return device.vendor, device.device
+    vendor, model = ((host.read(f"{folder}/{part}") or "").strip() for part in ("vendor", "device"))
+    return (vendor.removeprefix("0x").lower(), model.removeprefix("0x").lower()) if vendor else None
+
+
+_VOLATILE = ("clock_hz", "utilization_percent", "temperature_c", "power_w")
+
+
+def asleep(host: Host, sheet: Sheet, folder: str) -> bool:
+    """Whether the kernel has switched it off until it is used; says so for what changes while it works."""
+    if (host.read(f"{folder}/power/runtime_status") or "").strip() != "suspended":
+        return False
+    for name in _VOLATILE:
+        sheet.absent.setdefault(name, "asleep until it is used")
+    return True
+
+
+def numa_node(host: Host, sheet: Sheet, folder: str) -> None:
+    """-1 is the kernel's word for a machine without NUMA."""
+    node = number(host.read(f"{folder}/numa_node"))
+    sheet.put("numa_node", node if node is not None and node >= 0 else None, f"{folder}/numa_node")
+
+
+def devfreq(host: Host, sheet: Sheet, folder: str, otherwise: str = "the file is empty") -> None:
+    """The highest clock and the present one."""
+    for name, file in (("clock_max_hz", "max_freq"), ("clock_hz", "cur_freq")):
+        sheet.put(name, number(host.read(f"{folder}/{file}")), f"{folder}/{file}", otherwise)
+
+
+def hwmon(host: Host, sheet: Sheet, folder: str) -> None:
+    """The sensors of its own, in the units of the kernel's hwmon interface."""
+    names = host.list(f"{folder}/hwmon")
+    sensors = f"{folder}/hwmon/{names[0]}" if names else f"{folder}/hwmon"
+    for name, files, scale in (
+        ("temperature_c", ("temp1_input", "temp2_input"), 1e-3),
+        ("power_w", ("power1_average", "power1_input"), 1e-6),
+        ("power_limit_w", ("power1_cap", "power1_max"), 1e-6),
+    ):
+        answers = ((file, number(host.read(f"{sensors}/{file}"), scale)) for file in files)
+        file, value = next(((f, v) for f, v in answers if v is not None), (files[0], None))
+        sheet.put(name, value, f"{sensors}/{file}", f"no sensor for it ({sensors}/{files[0]})")
+
+
+COMPATIBLE = "/proc/device-tree/compatible"
+
+
+def compatible(host: Host) -> tuple[str, ...]:
+    """The board and its chip from the most exact to the least: `("xunlong,orangepi-5", "rockchip,rk3588s")`."""
+    return tuple(part for part in (host.read(COMPATIBLE) or "").strip("\n").split("\0") if part)

@@ -1,11 +1,11 @@
-"""Calls one function in a process of its own: what crashes or hangs there costs this process nothing."""
+"""Child processes that run Python: a function called in one, whose crash or hang costs this process nothing."""
 
 import os
+import sys
 from pathlib import Path
 
 from edgeopt.errors import signal_name
 from edgeopt.hw.device import Unavailable
-from edgeopt.hw.python import python_command
 
 # -P and an appended path: neither the current folder nor this package's folder may hide another module.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from edgeopt.hw import child; child.main(*sys.argv[2:])"
@@ -59,8 +59,6 @@ def main(library: str, function: str) -> None:
     import importlib
     import json
 
-    from edgeopt.hw.plain import plain
-
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     member = getattr(importlib.import_module(library), function)
@@ -73,3 +71,30 @@ def main(library: str, function: str) -> None:
 def _last_line(text: str, limit: int | None = _REASON_LIMIT) -> str:
     lines = text.strip().splitlines()
     return lines[-1][:limit] if lines else "it said nothing"
+
+
+def plain(value: object) -> object:
+    """The value as JSON could hold it, or None where it cannot."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if hasattr(value, "_asdict"):
+        return {str(k): plain(v) for k, v in value._asdict().items()}
+    if isinstance(value, set | frozenset):
+        return [plain(v) for v in sorted(value)]
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return None
+
+
+_WHAT_RUNS = ("-m", "-c")
+
+
+def python_command(*arguments: str) -> tuple[str, ...]:
+    """The command line of a Python process: options, then `-m MODULE` or `-c PROGRAM`, then its arguments."""
+    if getattr(sys, "frozen", False):
+        # Its interpreter got all options at the build, and never sees PYTHONPATH or the working directory.
+        begin = next(place for place, each in enumerate(arguments) if each in _WHAT_RUNS)
+        arguments = arguments[begin:]
+    return (sys.executable, *arguments)

@@ -1,5 +1,6 @@
 """The record of a device: what the probe found, with the source of each fact."""
 
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import msgspec
@@ -319,3 +320,26 @@ def _installed_bytes(total_bytes: int) -> int:
 
 def _own_bytes(accelerator: Accelerator) -> int | None:
     return None if accelerator.memory_shared else accelerator.memory_total_bytes
+
+
+Section = (
+    HostFacts
+    | Cpu
+    | Limits
+    | Memory
+    | Clock
+    | State
+    | tuple[Accelerator, ...]
+    | tuple[Runtime, ...]
+    | tuple[Cluster, ...]
+    | tuple[Cache, ...]
+    | tuple[NumaNode, ...]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    section: Section
+    sources: dict[str, str] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
+    """What the section would hold if it were here, each with its reason."""

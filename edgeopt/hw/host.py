@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from edgeopt.hw.cache_folder import user_cache_folder
+from edgeopt.hw.child import plain
 from edgeopt.hw.device import Unavailable
-from edgeopt.hw.plain import plain
+from edgeopt.hw.user_folders import user_cache_folder
 
 CALLS = "calls.json"
 _IN_METADATA = ""

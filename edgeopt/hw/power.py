@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from edgeopt.hw import kernel_text, rails
+from edgeopt.hw import kernel_text, sensors
 from edgeopt.hw.host import Host, LocalHost
 
 SUPPLIES = "/sys/class/power_supply"
@@ -90,8 +90,8 @@ def of_battery(host: Host) -> Draw | None:
 
 def _of_board(host: Host) -> Draw | None:
     """The board's own meter: an INA chip at the input, as Jetson boards have."""
-    measured = rails.board_rails(host)
-    watts = [watts for rail in measured if (watts := rails.rail_w(host, rail)) is not None]
+    measured = sensors.board_rails(host)
+    watts = [watts for rail in measured if (watts := sensors.rail_w(host, rail)) is not None]
     drawn = _plausible(sum(watts), 1)
     if drawn is None:
         return None

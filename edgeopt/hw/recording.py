@@ -6,11 +6,13 @@ import re
 import shutil
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
 from edgeopt.errors import InputError, UsageError, writing_to
-from edgeopt.hw.device import Unavailable
+from edgeopt.hw.child import plain
+from edgeopt.hw.device import SCHEMA, Device, Unavailable
 from edgeopt.hw.host import CALLS, Host, RecordedHost, call_key
-from edgeopt.hw.plain import plain
-from edgeopt.hw.scrub import is_private, scrubbed, scrubbed_data, scrubbed_names
+from edgeopt.hw.user_folders import home_folder
 
 _UNAVAILABLE = "unavailable"
 
@@ -68,7 +70,7 @@ class RecordingHost:
     def write(self, folder: Path) -> int:
         """Writes what was read and asked into a new folder; how many files that are.
 
-        Serial numbers, identifiers and the user's own folder are left out (`edgeopt.hw.scrub`).
+        Serial numbers, identifiers and the user's own folder are left out (`edgeopt.hw.recording`).
         """
         check_folder(folder)
         texts = {path: text for path, text in self._files.items() if text is not None and not is_private(path)}
@@ -132,3 +134,113 @@ def _inside(folder: Path, path: str) -> Path:
 def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8", newline="")
+
+
+_PRIVATE_FILE = re.compile(
+    r"serial|uuid|machine-id|boot_id|hostname|asset_tag|(^|/)(cmdline|environ)$", re.IGNORECASE
+)
+_SERIAL_LINE = re.compile(r'(?m)^([^":\n]*serial[^":\n]*:).*$', re.IGNORECASE)
+_KEYS = r'[^"\n]*(?:serial|uuid|udid|host_?name|machine_name|user_name)[^"\n]*'
+_PRIVATE_KEY = re.compile(_KEYS, re.IGNORECASE)
+_JSON_KEY = re.compile(rf'("{_KEYS}"\s*:\s*)"[^"\n]*"', re.IGNORECASE)
+_ADDRESS = re.compile(r"\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", re.IGNORECASE)
+_UUID = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)
+_NO_ADDRESS, _NO_UUID = "00:00:00:00:00:00", "00000000-0000-0000-0000-000000000000"
+
+
+def is_private(path: str) -> bool:
+    """Whether the whole file is left out."""
+    return _PRIVATE_FILE.search(path) is not None
+
+
+def scrubbed(path: str, text: str) -> str:
+    """The text without what tells one machine, or one person, from another."""
+    if path.endswith("/mountinfo"):
+        # Only where the control groups are matters; the rest names servers, users and their folders.
+        text = "".join(line for line in text.splitlines(keepends=True) if " - cgroup" in line)
+    if path.startswith("/proc/") and path.endswith("/status"):
+        text = "".join(line for line in text.splitlines(keepends=True) if "_allowed" in line)
+    text = _SERIAL_LINE.sub(r"\1", text)
+    text = _JSON_KEY.sub(r'\1""', text)
+    text = _UUID.sub(_NO_UUID, _ADDRESS.sub(_NO_ADDRESS, text))
+    for home in _homes():
+        text = text.replace(home, "/home/user")
+    return text
+
+
+def scrubbed_names(names: tuple[str, ...], host_name: object) -> tuple[str, ...]:
+    """Without those that hold the host's name, as volume groups often do."""
+    if not isinstance(host_name, str) or len(host_name) < 3:
+        return names
+    own = re.compile(rf"\b{re.escape(host_name.partition('.')[0])}\b", re.IGNORECASE)
+    return tuple(name for name in names if not own.search(name))
+
+
+def scrubbed_data(value: object) -> object:
+    if isinstance(value, str):
+        return scrubbed("", value)
+    if isinstance(value, list):
+        return [scrubbed_data(entry) for entry in value]
+    if isinstance(value, dict):
+        return {key: "" if _PRIVATE_KEY.fullmatch(key) else scrubbed_data(entry) for key, entry in value.items()}
+    return value
+
+
+def _homes() -> tuple[str, ...]:
+    if (folder := home_folder()) is None:
+        return ()
+    home = str(folder)
+    # JSON contains Windows' folders with doubled backslashes.
+    return tuple(dict.fromkeys((home, json.dumps(home)[1:-1]))) if len(home) > len("/root") else ()
+
+
+_HINT = "Make one on the device itself: edgeopt probe --json > device.json"
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """What `edgeopt probe --json` prints, or the record alone."""
+
+    schema: int | None = None
+    event: str | None = None
+    kind: str | None = None
+    data: msgspec.Raw = msgspec.Raw()
+
+
+def result_line(text: bytes, kind: str) -> bytes | None:
+    """Of several events, one a line, as `--json` prints them, the last result of this kind."""
+    for one in reversed(text.splitlines()):
+        if one.startswith(b'{"event"'):
+            line = msgspec.json.decode(one, type=_Line)
+            if (line.event, line.kind) == ("result", kind):
+                return one
+    return None
+
+
+def read_device(path: Path) -> Device:
+    """The record, alone or as the result that `edgeopt probe --json` prints; unknown keys are ignored."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"The device record '{path}' cannot be read: {error.strerror or error}.", _HINT
+        ) from error
+    try:
+        text = result_line(text, "probe") or text
+        line = msgspec.json.decode(text, type=_Line)
+        if line.event is not None:
+            if (line.event, line.kind) != ("result", "probe"):
+                what = line.kind or line.event
+                raise InputError(f"The file '{path}' contains no device record but the event '{what}'.", _HINT)
+            text = bytes(line.data)
+            line = msgspec.json.decode(text, type=_Line)
+        if line.schema is not None and line.schema > SCHEMA:
+            raise InputError(
+                f"The device record '{path}' has schema {line.schema}; this edgeopt reads up to {SCHEMA}.",
+                "Update edgeopt here, or probe the device with the version installed here.",
+            )
+        device = msgspec.json.decode(text, type=Device)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"The file '{path}' is not a device record: {error}.", _HINT) from error
+    if device.limits.usable_cores < 1 or device.cpu.logical_cores < 1 or device.memory.total_bytes < 0:
+        raise InputError(f"The device record '{path}' has no cores or a negative amount of memory.", _HINT)
+    return device

@@ -56,13 +56,7 @@ _APPLE = (
     ("FEAT_SME2", "sme2"),
 )
 # Extensions of the isa string (Documentation/devicetree/bindings/riscv/extensions.yaml).
-_RISCV = (
-    ("v", "rvv"),
-    ("zfh", "zfh"),
-    ("zvfh", "zvfh"),
-    ("zvfbfwma", "zvfbfwma"),
-    ("zvqdotq", "zvqdotq"),
-)
+_RISCV = (("v", "rvv"), ("zfh", "zfh"), ("zvfh", "zvfh"), ("zvfbfwma", "zvfbfwma"), ("zvqdotq", "zvqdotq"))
 
 _AVX2 = ("sse4_2", "avx", "avx2", "fma")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")

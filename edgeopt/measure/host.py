@@ -13,7 +13,7 @@ from typing import Protocol
 
 from edgeopt import units
 from edgeopt.errors import Ending, TrialError, signal_name
-from edgeopt.hw.python import python_command
+from edgeopt.hw.child import python_command
 from edgeopt.measure.processes.environment import child_environment
 from edgeopt.measure.processes.guard import Guard, kills_for_memory, usual_limit_bytes
 from edgeopt.measure.processes.last_words import append_only, last_words

@@ -10,39 +10,23 @@ from edgeopt.profiles.load import (
     shipped_uses,
 )
 from edgeopt.profiles.schema import (
-    SCHEMA,
-    AcceleratorNeed,
-    BackendOrder,
+    AUTO,
+    PLANNED_BACKENDS,
+    VARIANTS,
     Data,
-    Graph,
     Match,
-    Precision,
     Quantization,
     Search,
     TargetProfile,
     Value,
 )
-from edgeopt.profiles.words import (
-    ARCHITECTURES,
-    AUTO,
-    INTEGER_TYPES,
-    PLANNED_BACKENDS,
-    VARIANTS,
-)
 
 __all__ = [
-    "ARCHITECTURES",
     "AUTO",
-    "INTEGER_TYPES",
     "PLANNED_BACKENDS",
-    "SCHEMA",
     "VARIANTS",
-    "AcceleratorNeed",
-    "BackendOrder",
     "Data",
-    "Graph",
     "Match",
-    "Precision",
     "Quantization",
     "Resolved",
     "Search",

@@ -1,18 +1,241 @@
-"""Reads profiles: the file, what it extends, and where each of its values comes from."""
+"""Loads and checks profiles: every mistake is one sentence with the file, the table, the key and what is right."""
 
 import os
 import re
 import shlex
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from edgeopt.errors import ProfileError
+from edgeopt.hw.simd import NAMES as SIMD_NAMES
 from edgeopt.nearest import nearest
-from edgeopt.profiles.checks import SHIPPED_HINT, Tables, check_keys, converted
-from edgeopt.profiles.schema import TargetProfile
-from edgeopt.profiles.words import AUTO
+from edgeopt.profiles import schema
+from edgeopt.profiles.schema import AUTO, SCHEMA, TABLES, Data, Match, TargetProfile
+
+Tables = dict[str, Any]
+
+
+class _WithData(msgspec.Struct):
+    data: Data
+
+
+SHIPPED_HINT = "The profiles that come with edgeopt show every key, each with a comment."
+
+
+def check_keys(own: Tables, path: Path) -> None:
+    """No table holds a key that there is not, and no runtime option a value that it does not take."""
+    _known_keys(own, TargetProfile, path, "")
+    for table, kind in TABLES.items():
+        _known_keys(_table(own, *table.split(".")), kind, path, table)
+    # msgspec does not name the keys of free tables, so these are looked at here.
+    for value, simd in _table(own, "needs").items():
+        if not isinstance(simd, list):
+            raise ProfileError(
+                f"{path}: {value} in [needs] must be a list of instruction sets.",
+                f'For a single one, write: {value} = ["{simd}"]',
+            )
+    for backend, names in _table(own, "lowerings").items():
+        if not isinstance(names, list):
+            raise ProfileError(
+                f"{path}: {backend} in [lowerings] must be a list of lowerings.",
+                f'For a single one, write: {backend} = ["{names}"]; for none: {backend} = []',
+            )
+    for backend, options in _table(own, "runtime").items():
+        if not isinstance(options, dict):
+            raise ProfileError(
+                f"{path}: {backend} in [runtime] must be a table of options.", f"Begin it with [runtime.{backend}]"
+            )
+        for option, values in options.items():
+            _check_option(path, backend, option, values)
+
+
+def converted(tables: Tables, path: Path) -> TargetProfile:
+    """The tables as a profile in which every word is known."""
+    try:
+        profile = msgspec.convert(tables, TargetProfile)
+    except msgspec.ValidationError as error:
+        raise ProfileError(f"{path}: {_sentence(str(error))}", SHIPPED_HINT) from error
+    if profile.schema != SCHEMA:
+        message = f"{path}: schema {profile.schema} is not known; this edgeopt reads schema {SCHEMA}."
+        raise ProfileError(message, "Install the edgeopt that the profile was written for.")
+    _check_words(_words(profile), path)
+    if isinstance(profile.graph.passes, str) and profile.graph.passes != "default":
+        message = f"{path}: passes in [graph] must be \"default\" or a list, not '{profile.graph.passes}'."
+        raise ProfileError(message, 'Write a single pass as a list: passes = ["name"].')
+    if profile.data is not None:
+        _check_data(profile.data, path)
+    return profile
+
+
+def checked_data(table: Tables, path: Path) -> Data:
+    """The table [data] by itself, as files that say how to prepare pictures hold it."""
+    _known_keys(table, Data, path, "data")
+    try:
+        data = msgspec.convert({"data": table}, _WithData).data
+    except msgspec.ValidationError as error:
+        raise ProfileError(f"{path}: {_sentence(str(error))}", SHIPPED_HINT) from error
+    _check_words(_data_words(data), path)
+    _check_data(data, path)
+    return data
+
+
+def _check_words(found: Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]], path: Path) -> None:
+    for where, names, known in found:
+        for name in names:
+            if name not in known:
+                hint = nearest(name, known) if known else "This backend has none: remove the line."
+                raise ProfileError(f"{path}: {where} does not know '{name}'.", hint)
+
+
+def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Where words stand, which, and which are known there."""
+    # Not before a profile is checked: they are more than all of this room.
+    from edgeopt import backends as registry
+    from edgeopt.graph import passes
+
+    backends = (*registry.NAMES, *schema.PLANNED_BACKENDS)
+    yield from _match_words(profile.match)
+    if not isinstance(profile.graph.passes, str):
+        yield "passes in [graph]", profile.graph.passes, passes.NAMES
+    yield "layout in [graph]", (profile.graph.layout,), schema.LAYOUTS
+    yield "ladder in [precision]", profile.precision.ladder, schema.VARIANTS
+    quantization = profile.quantization
+    yield "activation_type in [quantization]", (quantization.activation_type,), schema.INTEGER_TYPES
+    yield "weight_type in [quantization]", (quantization.weight_type,), schema.INTEGER_TYPES
+    yield "calibration in [quantization]", (quantization.calibration,), schema.CALIBRATIONS
+    yield "order in [backends]", profile.backends.order, backends
+    yield "[lowerings]", tuple(profile.lowerings), backends
+    for backend, names in profile.lowerings.items():
+        yield f"{backend} in [lowerings]", names, registry.lowering_names(backend)
+    yield "[runtime]", tuple(profile.runtime), backends
+    for value, simd in profile.needs.items():
+        yield f"{value} in [needs]", simd, SIMD_NAMES
+    if profile.data is not None:
+        yield from _data_words(profile.data)
+
+
+def _data_words(data: Data) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    yield "colour_order in [data]", (data.colour_order,), schema.COLOUR_ORDERS
+    yield "layout in [data]", (data.layout,), schema.PICTURE_LAYOUTS
+    yield "dtype in [data]", (data.dtype,), schema.PICTURE_TYPES
+
+
+def _match_words(match: Match) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    yield "architectures in [match]", match.architectures, schema.ARCHITECTURES
+    yield "simd in [match]", match.simd, SIMD_NAMES
+    yield "os in [match]", match.os, schema.SYSTEMS
+    yield "runtimes in [match]", match.runtimes, tuple(schema.RUNTIME_NEEDS)
+    if match.accelerator is not None:
+        yield "kind in [match.accelerator]", (match.accelerator.kind,), schema.ACCELERATORS
+
+
+def _table(tables: Tables, *steps: str) -> Tables:
+    """A nested table; empty if it is missing or not a table."""
+    content: object = tables
+    for step in steps:
+        content = content.get(step) if isinstance(content, dict) else None
+    return content if isinstance(content, dict) else {}
+
+
+def _known_keys(content: Tables, kind: type[msgspec.Struct], path: Path, table: str) -> None:
+    for key in content:
+        if key not in kind.__struct_fields__:
+            where = f"the table [{table}]" if table else "the top level"
+            message = f"{path}: {where} has no key '{key}'."
+            raise ProfileError(message, nearest(key, kind.__struct_fields__))
+
+
+def _check_option(path: Path, backend: str, option: str, values: object) -> None:
+    where = f"{path}: {option} in [runtime.{backend}]"
+    if not isinstance(values, list) or not values:
+        raise ProfileError(
+            f"{where} must be a list with at least one value.",
+            f"For a single value, write: {option} = [{as_toml(values) if values else 0}]",
+        )
+    from edgeopt.backends import NAMES, option_kinds
+
+    if backend not in NAMES:  # planned, or unknown: reported elsewhere
+        return
+    known = option_kinds(backend)
+    if option not in known:
+        message = f"{path}: the table [runtime.{backend}] has no key '{option}'."
+        raise ProfileError(message, nearest(option, tuple(known)))
+    allowed = known[option]
+    for value in values:
+        if isinstance(allowed, tuple):
+            if value not in allowed:
+                raise ProfileError(f"{where} does not know '{value}'.", nearest(str(value), allowed))
+        # `true` is an int to Python, and not to anybody else.
+        elif type(value) is not allowed or (isinstance(value, int) and value < 0):
+            right = "true or false" if allowed is bool else "whole numbers from 0 on"
+            raise ProfileError(f"{where} takes {right}, not {as_toml(value)}.", SHIPPED_HINT)
+
+
+def _check_data(data: Data, path: Path) -> None:
+    channels = 1 if data.colour_order == "gray" else 3
+    for key, values in (("mean", data.mean), ("std", data.std)):
+        if len(values) not in {0, 1, channels}:
+            raise ProfileError(
+                f"{path}: {key} in [data] has {len(values)} numbers for {channels} channels.",
+                f'Give one number, or one a channel in the order of colour_order = "{data.colour_order}".',
+            )
+    # A single number to resize to is the shorter side, so the longer one may still be long enough.
+    if (data.resize and min(data.crop, default=0) > min(data.resize)) or _beyond(data):
+        raise ProfileError(
+            f"{path}: crop in [data] keeps more than resize leaves.", "Make resize as large as crop, or larger."
+        )
+
+
+def _beyond(data: Data) -> bool:
+    """The crop is larger than a size that is given in full."""
+    crop = data.crop * 2 if len(data.crop) == 1 else data.crop
+    return len(data.resize) == 2 and any(cut > side for cut, side in zip(crop, data.resize, strict=False))
+
+
+def as_toml(value: object) -> str:
+    """A value as written in a profile."""
+    import json
+
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(as_toml, value))}]"
+    # Text and truth are written alike in both; JSON leaves no character in it that TOML would not read.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (str, bool)) else f"{value}"
+
+
+def _sentence(problem: str) -> str:
+    """msgspec's "Expected `bool`, got `str` - at `$.quantization.reduce_range`" in the words of the file."""
+    what, _, place = problem.partition(" - at ")
+    keys = place.strip("`").removeprefix("$").removeprefix(".")
+    missing = re.fullmatch(r"Object missing required field `(.+)`", what)
+    if missing:
+        return f"{'the table [' + keys + ']' if keys else 'the profile'} lacks the key '{missing[1]}'."
+    table, _, key = re.sub(r"\[(\.\.\.|\d+)\]", "", keys).rpartition(".")
+    where = f"{key} in [{table}]" if table else f"'{key}'"
+    expected, _, got = what.removeprefix("Expected ").partition(", got ")
+    for word, plain in _PLAIN_WORDS:
+        expected, got = (re.sub(rf"`{word}`", plain, text) for text in (expected, got))
+    return f"{where} must be {expected}{', not ' + got if got else ''}."
+
+
+_PLAIN_WORDS = (
+    (r"bool", "true or false"),
+    (r"str", "text"),
+    (r"int", "a whole number"),
+    (r"float", "a number"),
+    (r"array", "a list"),
+    (r"object", "a table"),
+    (r"object \| null", "a table"),
+    (r"str \| array", "text or a list"),
+    (r"str \| null", "text"),
+    (r"bool \| int \| float \| str", "a single value"),
+)
+
 
 FALLBACK = "generic-cpu"
 """It fits every device; stands for `auto` where no device is asked."""

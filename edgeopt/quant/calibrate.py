@@ -39,8 +39,8 @@ def watched(model: "ir.Model", names: Sequence[str]) -> Iterator[Run | None]:
         yield None
         return
     from edgeopt.backends import backend_named
+    from edgeopt.graph.copies import with_outputs
     from edgeopt.graph.files.saving import save
-    from edgeopt.graph.watching import with_outputs
 
     with tempfile.TemporaryDirectory(prefix="edgeopt-") as folder:
         path = Path(folder) / "watched.onnx"
@@ -242,8 +242,8 @@ def _seen(name: str, tally: _Gathered) -> Seen:
 
 def _wanted(model: "ir.Model", samples: Samples, tensors: Sequence[str]) -> "dict[str, ir.Value]":
     """The tensors in the model's order, with the shapes that they have for these samples."""
+    from edgeopt.graph.copies import values_by_name
     from edgeopt.graph.shapes import infer_shapes
-    from edgeopt.graph.watching import values_by_name
 
     told = model.clone()
     infer_shapes(told, {name: tuple(shape) for name, shape in samples.shapes().items()})

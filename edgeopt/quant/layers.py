@@ -161,9 +161,9 @@ def _article(word: str) -> str:
 
 
 def _multiply_adds(model: "ir.Model", shapes: dict[str, tuple[int, ...]]) -> "dict[ir.Node, int | None]":
-    from edgeopt.graph.analysis.concrete import open_dimensions
-    from edgeopt.graph.analysis.given import Given
+    from edgeopt.graph.analysis.dimensions import open_dimensions
     from edgeopt.graph.analysis.onnx import sizes_of, walk
+    from edgeopt.graph.analysis.records import Given
 
     given = Given(shapes=shapes)
     sizes = sizes_of(model, given, open_dimensions(model, given))

@@ -7,8 +7,7 @@ import msgspec
 from edgeopt.backends.base import TensorInfo
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.graph.levels import LevelAccuracy
-from edgeopt.graph.weak_samples import Tail
+from edgeopt.graph.levels import LevelAccuracy, Tail
 from edgeopt.hw.device import Device
 from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.messages import Memory

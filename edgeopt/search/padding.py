@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import Ledger
-from edgeopt.graph.masks import is_mask
+from edgeopt.graph.masks import is_mask, kept_share
 from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
-from edgeopt.graph.passes.knowledge.masks import kept_share
 from edgeopt.graph.pipeline import select
 from edgeopt.profiles import TargetProfile
 

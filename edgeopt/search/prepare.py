@@ -27,7 +27,7 @@ from edgeopt.data.split import Split, split
 from edgeopt.errors import MissingError, ModelError, Named, TrialError, UsageError
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.graph.weak_samples import Usual, usual_power
+from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.host import TrialHost

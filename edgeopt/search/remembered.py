@@ -143,7 +143,7 @@ def model_digest(path: Path) -> str:
     if _mentions(path, b"location"):
         import onnx
 
-        from edgeopt.graph.files.external import external_files
+        from edgeopt.graph.files.tensors import external_files
 
         proto = onnx.load(path, load_external_data=False)
         digests |= {file.name: file_digest(file) for file in external_files(proto, path)}

@@ -6,8 +6,7 @@ import pytest
 from edgeopt.errors import InputError, UsageError
 from edgeopt.fleet import pairings
 from edgeopt.fleet.request import LookRequest
-from edgeopt.hw.cache_folder import user_cache_folder
-from edgeopt.hw.home import expanded, home_folder
+from edgeopt.hw.user_folders import expanded, home_folder, user_cache_folder
 from edgeopt_agent.cli.control import here
 from edgeopt_agent.config import configured, default_file
 from edgeopt_agent.settings import default_data_dir, on_data_dir

@@ -45,10 +45,7 @@ def test_between_two_sizes_nothing_is_filled_up_unless_that_was_proved():
     assert buckets({"seq": (16, 32)}).fit(given(1, 20)) is None
     fit = buckets({"seq": (16, 32)}, {"seq:y": (1,), "seq:score": ()}).fit(given(1, 20))
     assert fit.shapes == given(1, 32)
-    assert fit.regions == {
-        "ids": (slice(1), slice(20)),
-        "pairs": (slice(1), slice(20), slice(20)),
-    }
+    assert fit.regions == {"ids": (slice(1), slice(20)), "pairs": (slice(1), slice(20), slice(20))}
     assert fit.cuts == {"y": (slice(None), slice(20))}
 
 

@@ -8,7 +8,7 @@ from edgeopt.cli.main import run
 from edgeopt.hw import probe as probe_module
 from edgeopt.hw.device import Peaks, RunOverhead, Unavailable
 from edgeopt.hw.host import LocalHost, RecordedHost
-from edgeopt.hw.peaks_kept import Measured
+from edgeopt.hw.probe_cache import Measured
 
 FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
 

@@ -1,6 +1,7 @@
-from edgeopt.diagram.colours import Colouring, colourings
+from edgeopt.diagram.colours import CHANGED, FUSED, KEPT, NEW, REMOVED, Colouring, change_colouring, colourings
 from edgeopt.diagram.outline import outline
 from edgeopt.graph.analysis.records import OpTimeRow, OpTimes
+from edgeopt.graph.diff import GraphDiff, NodeChange
 from tests.diagram.models import chain, net
 
 BLOCK = "Conv Relu Add Mul Sigmoid Sub Div Abs Neg"
@@ -58,3 +59,33 @@ def test_a_node_without_a_name_is_measured_by_its_output():
     nodes, _, _ = net(("", "Conv", "x", "t0"), ("", "Relu", "t0", "y"), gives="y")
     measured = by_key(colourings(nodes, [times((2.0, ("t0",)))]), "ms:openvino-cpu")
     assert measured.amounts == (2.0, None)
+
+
+DIFF = GraphDiff(
+    1,
+    (
+        NodeChange("changed", "Conv 'n0'", "Conv 'n0'", "other weights"),
+        NodeChange("fused into", "Relu 'n1'", "Conv 'n0'"),
+        NodeChange("gone", "Add 'n2'", "", "its result is nowhere"),
+        NodeChange("new", "Sub 'n1'"),
+    ),
+)
+
+
+def texts(operators, side):
+    nodes, _, _ = chain(len(operators.split()), operators)
+    return [fill.text.partition(":")[0] for fill in change_colouring(nodes, DIFF, side).fills if fill]
+
+
+def test_nodes_of_the_first_model_are_kept_changed_fused_or_removed():
+    found = texts("Conv Relu Add Mul", "first")
+    assert found == [CHANGED, f"{FUSED} into Conv 'n0'", REMOVED, KEPT]
+
+
+def test_a_node_of_the_second_model_names_what_it_took_in():
+    nodes, _, _ = chain(3, "Conv Sub Mul")
+    colouring = change_colouring(nodes, DIFF, "second")
+    fills = [fill.text for fill in colouring.fills if fill]
+    assert fills == ["fused: took in Relu 'n1'", NEW, KEPT]
+    assert [fill.solid for fill in colouring.fills if fill] == [True, True, False]
+    assert [word for _, word in colouring.legend] == [FUSED, NEW, KEPT]

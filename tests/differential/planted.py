@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from edgeopt.graph.passes.algebra import operator_forms, scale_into_linear
+from edgeopt.graph.passes.algebra import constants, operator_forms
 from edgeopt.graph.passes.base import is_op
-from edgeopt.graph.passes.cleaning import control_flow, deduplicate_weights, equal_subexpressions
-from edgeopt.graph.passes.fusion import layer_normalization, pad_into_pool, rms_normalization, softmax
-from edgeopt.graph.passes.knowledge import agnostic, linear, without_effect
+from edgeopt.graph.passes.cleaning import control_flow, identities, redundant
+from edgeopt.graph.passes.fusion import activations, normalizations, pooling
+from edgeopt.graph.passes.knowledge import agnostic, linear
 from edgeopt.graph.passes.layout import transposes
 
 Patch = pytest.MonkeyPatch
@@ -23,7 +23,7 @@ class Bug(NamedTuple):
 
 
 def _no_epsilon(patch: Patch) -> None:
-    for module in (layer_normalization, rms_normalization):
+    for module in (normalizations, normalizations):
         found = module.normalized
         patch.setattr(module, "normalized", lambda node, found=found: _without_epsilon(found(node)))
 
@@ -33,23 +33,23 @@ def _without_epsilon(normal):
 
 
 def _next_axis(patch: Patch) -> None:
-    found = softmax._reduction
+    found = activations._reduction
 
     def reduction(node, of):
         axis = found(node, of)
         return None if axis is None else max(axis - 1, -len(of.shape or (1,)))
 
-    patch.setattr(softmax, "_reduction", reduction)
+    patch.setattr(activations, "_reduction", reduction)
 
 
 def _other_broadcast(patch: Patch) -> None:
-    found = scale_into_linear.by_channel
+    found = constants.by_channel
 
     def by_any(array, axis, rank, channels):
         right = found(array, axis, rank, channels)
         return array.reshape(-1).astype(np.float64) if right is None and array.size == channels else right
 
-    patch.setattr(scale_into_linear, "by_channel", by_any)
+    patch.setattr(constants, "by_channel", by_any)
 
 
 def _limits_swapped(patch: Patch) -> None:
@@ -75,13 +75,13 @@ def _other_default(patch: Patch) -> None:
 
 
 def _pads_mirrored(patch: Patch) -> None:
-    found = pad_into_pool._spatial_pads
+    found = pooling._spatial_pads
 
     def mirrored(pad):
         pads = found(pad)
         return pads if isinstance(pads, str) else [*pads[len(pads) // 2 :], *pads[: len(pads) // 2]]
 
-    patch.setattr(pad_into_pool, "_spatial_pads", mirrored)
+    patch.setattr(pooling, "_spatial_pads", mirrored)
 
 
 def _no_bias(patch: Patch) -> None:
@@ -99,7 +99,7 @@ def _other_axis(patch: Patch) -> None:
 
 
 def _fewer_bits(patch: Patch) -> None:
-    patch.setitem(without_effect.HOLDS, "FLOAT", ("DOUBLE", "FLOAT16", "INT64", "INT32"))
+    patch.setitem(identities.HOLDS, "FLOAT", ("DOUBLE", "FLOAT16", "INT64", "INT32"))
 
 
 def _other_branch(patch: Patch) -> None:
@@ -116,8 +116,8 @@ def _nearly_equal(patch: Patch) -> None:
     def digest(weight, _digests):
         return np.round(weight.const_value.numpy().astype(np.float64), 4).tobytes()
 
-    patch.setattr(deduplicate_weights, "_sketch", lambda tensor: (tensor.dtype, tuple(tensor.shape), b""))
-    patch.setattr(deduplicate_weights, "_digest", digest)
+    patch.setattr(redundant, "_sketch", lambda tensor: (tensor.dtype, tuple(tensor.shape), b""))
+    patch.setattr(redundant, "_digest", digest)
 
 
 def _any_order(patch: Patch) -> None:
@@ -126,17 +126,17 @@ def _any_order(patch: Patch) -> None:
         same = first is not None and is_op(first, "Split") and set(first.outputs) == set(node.inputs)
         return first.inputs[0] if same else None
 
-    patch.setitem(without_effect.PASSES_ON, "Concat", joined)
+    patch.setitem(identities.PASSES_ON, "Concat", joined)
 
 
 def _no_attributes(patch: Patch) -> None:
-    key = equal_subexpressions._key
+    key = redundant._key
 
     def shorter(node):
         whole = key(node)
         return whole if whole is None else (*whole[:2], *whole[3:])
 
-    patch.setattr(equal_subexpressions, "_key", shorter)
+    patch.setattr(redundant, "_key", shorter)
 
 
 BUGS = (

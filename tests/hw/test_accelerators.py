@@ -1,5 +1,6 @@
 import pytest
 
+from edgeopt.hw import accelerators
 from edgeopt.hw.accelerators import Finding, Sheet, blocked, gather, json_of, number, rows, scaled
 from edgeopt.hw.device import Unavailable
 
@@ -94,3 +95,71 @@ def test_json_of_commands():
     assert rows(json_of('{"a": 1}')) == ({"a": 1},)
     assert rows(json_of('[{"a": 1}, 2]')) == ({"a": 1},)
     assert (json_of(None), json_of("{"), json_of("[" * 99_999)) == (None, None, None)
+
+
+IDS = """# a comment
+1002  Advanced Micro Devices, Inc. [AMD/ATI]
+\t744c  Navi 31 [Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M]
+\t\t1002 0e3b  RX 7900 GRE [XFX]
+8086  Intel Corporation
+\t643e  Lunar Lake NPU
+8088  Beijing Wangxun Technology Co., Ltd.
+\t0100  WX1860AL-W Gigabit Ethernet Controller
+"""
+
+
+def test_devices_are_read_from_their_uevent(machine):
+    place = "/sys/bus/pci/devices/0000:01:00.0"
+    host = machine({f"{place}/uevent": "DRIVER=nvidia\nPCI_CLASS=30200\nPCI_ID=10DE:20B2\n"})
+    assert accelerators.pci_devices(host) == (
+        accelerators.PciDevice("0000:01:00.0", "10de", "20b2", 0x30200, "nvidia"),
+    )
+
+
+def test_what_is_no_device_is_left_out(machine):
+    host = machine({"/sys/bus/pci/devices/x/uevent": "PCI_ID=zz\n", "/sys/bus/pci/devices/y/uevent": "\0\0"})
+    assert accelerators.pci_devices(host) == ()
+
+
+def test_the_name_on_the_box_and_the_name_of_the_chip(machine):
+    host = machine({"/usr/share/misc/pci.ids": IDS})
+    assert accelerators.pci_name(host, "1002", "744c") == (
+        "Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M",
+        "/usr/share/misc/pci.ids",
+    )
+    assert accelerators.pci_name(host, "8086", "643e") == ("Lunar Lake NPU", "/usr/share/misc/pci.ids")
+
+
+def test_a_device_of_the_next_maker_is_not_taken_for_it(machine):
+    host = machine({"/usr/share/hwdata/pci.ids": IDS})
+    assert accelerators.pci_name(host, "8086", "0100") is None
+    assert accelerators.pci_name(host, "dead", "beef") is None
+
+
+def test_sensors_in_the_units_of_the_record(machine):
+    sheet = Sheet("gpu")
+    sensors = "/device/hwmon/hwmon7"
+    files = {f"{sensors}/temp2_input": "51500\n", f"{sensors}/power1_input": "12345678\n"}
+    accelerators.hwmon(machine(files), sheet, "/device")
+    assert sheet.values == {"temperature_c": 51.5, "power_w": 12.345678}
+    assert sheet.sources["temperature_c"] == f"{sensors}/temp2_input"
+    assert "power1_cap" in sheet.absent["power_limit_w"]
+
+
+def test_sleep_is_said_for_what_changes(machine):
+    sheet = Sheet("gpu")
+    assert accelerators.asleep(machine({"/device/power/runtime_status": "suspended\n"}), sheet, "/device")
+    assert sheet.absent["power_w"] == "asleep until it is used"
+    assert not accelerators.asleep(machine({"/device/power/runtime_status": "active\n"}), Sheet("gpu"), "/device")
+
+
+def test_a_machine_without_numa_has_no_node(machine):
+    sheet = Sheet("gpu")
+    accelerators.numa_node(machine({"/device/numa_node": "-1\n"}), sheet, "/device")
+    assert "numa_node" not in sheet.values
+
+
+def test_the_board_and_its_chip(machine):
+    host = machine({"/proc/device-tree/compatible": "radxa,rock-5b\0rockchip,rk3588\0"})
+    assert accelerators.compatible(host) == ("radxa,rock-5b", "rockchip,rk3588")
+    assert accelerators.compatible(machine({"/proc/device-tree/compatible": ""})) == ()

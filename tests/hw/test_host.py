@@ -2,10 +2,10 @@ import sys
 
 import pytest
 
-from edgeopt.hw.cache_folder import user_cache_folder
+from edgeopt.hw.child import plain
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import LocalHost, RecordedHost, call_key
-from edgeopt.hw.plain import plain
+from edgeopt.hw.user_folders import user_cache_folder
 
 LOCAL = LocalHost(cache_folder=None)
 

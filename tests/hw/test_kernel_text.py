@@ -34,13 +34,7 @@ def test_counters_turn_kilobytes_into_bytes():
 
 
 def test_whole_numbers():
-    assert (whole(" 0xd08\n"), whole("12"), whole("max"), whole(None), whole("")) == (
-        0xD08,
-        12,
-        None,
-        None,
-        None,
-    )
+    assert (whole(" 0xd08\n"), whole("12"), whole("max"), whole(None), whole("")) == (0xD08, 12, None, None, None)
 
 
 @pytest.mark.parametrize(

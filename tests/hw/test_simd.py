@@ -39,13 +39,7 @@ def test_a_level_counts_only_when_it_is_complete(architecture, flags, level):
 
 def test_flags_of_the_kernel_get_one_name_each():
     flags = frozenset({"avx512_vnni", "avx512_bf16", "avx512_fp16", "avx_vnni", "amx_bf16", "asimd"})
-    assert simd.names(flags, "x86_64") == (
-        "avx-vnni",
-        "avx512-vnni",
-        "avx512-bf16",
-        "avx512-fp16",
-        "amx-bf16",
-    )
+    assert simd.names(flags, "x86_64") == ("avx-vnni", "avx512-vnni", "avx512-bf16", "avx512-fp16", "amx-bf16")
 
 
 def test_bf16_of_arm_is_not_taken_from_x86():

@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.hw.device import Accelerator, Cpu, Device, HostFacts, Limits, Memory, Runtime
 from edgeopt.profiles import shipped_profiles
-from edgeopt.profiles.fitting import DoesNotFit, Fits, fit
+from edgeopt.profiles.targets import DoesNotFit, Fits, fit
 
 ORT = "onnxruntime"
 CUDA = Runtime("onnxruntime-gpu", "1.31.0", ("TensorrtExecutionProvider", "CUDAExecutionProvider"))

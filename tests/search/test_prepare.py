@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.backends.openvino import cpu as openvino
+from edgeopt.backends.openvino import devices as openvino
 from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, ProfileError, UsageError
 from edgeopt.events import ignore
 from edgeopt.hw.device import Unavailable
@@ -60,7 +60,9 @@ def test_without_data_it_says_what_is_not_tried(prepared, conv_model):
 def test_a_runtime_that_is_not_installed_makes_no_candidates(
     prepared, conv_model, quick_profile, tmp_path, monkeypatch
 ):
-    missing = dataclasses.replace(openvino.BACKEND, available=lambda: Unavailable("it is not installed", "intel"))
+    missing = dataclasses.replace(
+        openvino.CPU_BACKEND, available=lambda: Unavailable("it is not installed", "intel")
+    )
     named = preparing.backend_named
     monkeypatch.setattr(preparing, "backend_named", lambda n: missing if n == missing.name else named(n))
     profile = tmp_path / "both.toml"

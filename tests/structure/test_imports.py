@@ -49,14 +49,14 @@ LAYERS = (
             *GROUND,
             "edgeopt.backends",
             "edgeopt.graph.masks",
-            *(f"edgeopt.hw.{part}" for part in ("cache_folder", "device", "freed_memory")),
+            *(f"edgeopt.hw.{part}" for part in ("device", "freed_memory", "user_folders")),
         ),
     ),
     (
         "edgeopt.search.cache",
         (
             *("edgeopt.errors", "edgeopt.options", "edgeopt.version"),
-            *("edgeopt.hw.cache_folder", "edgeopt.search.cache"),
+            *("edgeopt.hw.user_folders", "edgeopt.search.cache"),
         ),
     ),
     # The engine of quantization measures nothing and hands nothing out, but for one of its folders.

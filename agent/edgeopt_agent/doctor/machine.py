@@ -12,9 +12,9 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.errors import pip_install
+from edgeopt.hw.child import python_command
 from edgeopt.hw.host import LocalHost
 from edgeopt.hw.probes.runtimes import installed_versions
-from edgeopt.hw.python import python_command
 from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.deployments.probing import free_memory_bytes
 from edgeopt_agent.doctor.findings import Finding, Findings, Patient, ok, problem, warning

@@ -12,8 +12,8 @@ from pathlib import Path
 from edgeopt.bundle.deployment import FILE as DEPLOYMENT
 from edgeopt.bundle.deployment import read_deployment
 from edgeopt.errors import EdgeoptError, signal_name
-from edgeopt.hw.cache_folder import user_cache_folder
 from edgeopt.hw.load import process_cpu_s
+from edgeopt.hw.user_folders import user_cache_folder
 from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.settings import MIB, Settings
 from edgeopt_agent.workers.channel import Body, ChannelClosedError, Received

@@ -1,23 +1,35 @@
-"""A backend made of a provider: what all but the processor's have in common."""
+"""A backend made of a provider: what all of them have in common."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
-from edgeopt.backends.onnxruntime.availability import available
+from edgeopt.backends.onnxruntime.profile import provider_times
 from edgeopt.backends.onnxruntime.provider import Provider
+from edgeopt.backends.onnxruntime.provider import available as provider_available
 from edgeopt.backends.onnxruntime.session import load_session
-from edgeopt.backends.onnxruntime.times import provider_times
 from edgeopt.errors import MissingError, pip_install
 from edgeopt.hw.device import Unavailable
 
 
-def backend_of(provider: Provider) -> Backend:
+def backend_of(
+    provider: Provider,
+    available: Callable[[], Available | Unavailable] | None = None,
+    supports: Callable[[Path], Coverage] | None = None,
+) -> Backend:
+    """The processor's has ways of its own to ask whether it is `available` and what it `supports`."""
+
+    def require() -> None:
+        if available is None:
+            _require(provider)
+
     def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
-        _require(provider)
+        require()
         return load_session(provider, path, options, strict, custom_ops)
 
     def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-        _require(provider)
+        require()
         return provider_times(provider, path, options, feeds, custom_ops)
 
     def timed(
@@ -30,15 +42,15 @@ def backend_of(provider: Provider) -> Backend:
     ) -> Kernels:
         from edgeopt.backends.onnxruntime.op_times import op_times
 
-        _require(provider)
+        require()
         return op_times(provider, path, options, feeds, runs, custom_ops, limit_s)
 
     return Backend(
         name=provider.name,
         title=provider.title,
         formats=(".onnx",),
-        available=lambda: available(provider),
-        supports=lambda path: _coverage(provider, path),
+        available=available or partial(provider_available, provider),
+        supports=supports or partial(_coverage, provider),
         load=load,
         options=provider.options,
         times=times,
@@ -48,14 +60,13 @@ def backend_of(provider: Provider) -> Backend:
     )
 
 
-def _require(provider: Provider) -> Available:
-    found = available(provider)
+def _require(provider: Provider) -> None:
+    found = provider_available(provider)
     if isinstance(found, Unavailable):
         raise MissingError(
             f"The backend {provider.name} cannot be used here: {found.reason}.",
             f"Install it with: {pip_install(found.extra)}" if found.extra else "See: edgeopt backends",
         )
-    return found
 
 
 def _coverage(provider: Provider, path: Path) -> Coverage:

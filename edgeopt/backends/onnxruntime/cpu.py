@@ -1,62 +1,76 @@
 """ONNX Runtime on the processor."""
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
-from edgeopt.backends.onnxruntime.availability import RUNTIMES
-from edgeopt.backends.onnxruntime.coverage import cpu_coverage
+from edgeopt.backends.base import Coverage, installed
+from edgeopt.backends.onnxruntime.backend import backend_of
+from edgeopt.backends.onnxruntime.opening import open_session, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
-from edgeopt.backends.onnxruntime.provider import CPU, Provider
-from edgeopt.backends.onnxruntime.session import load_session
-from edgeopt.backends.onnxruntime.times import provider_times
-from edgeopt.backends.packages import installed
-from edgeopt.hw.device import Unavailable
+from edgeopt.backends.onnxruntime.provider import CPU, RUNTIMES, Provider
+from edgeopt.backends.onnxruntime.session import RECORD
+from edgeopt.errors import MissingExtraError, ModelError
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+
+def cpu_coverage(path: Path, backend: str) -> Coverage:
+    """What the runtime itself says when it loads the model; by operator where it refuses to load."""
+    options = session_options_for(OrtOptions(graph_level="none"), backend)
+    options.add_session_config_entry(RECORD, "1")
+    try:
+        session = open_session(path, options)
+    except ModelError as refusal:
+        return _by_operator(path, refusal)
+    groups = session.get_provider_graph_assignment_info()
+    nodes = [(group.ep_name, node) for group in groups for node in group.get_nodes()]
+    others = tuple(f"{node.op_type}: {node.name}" for provider, node in nodes if provider != CPU)
+    return Coverage(len(nodes) - len(others), len(nodes), others)
+
+
+def _by_operator(path: Path, refusal: ModelError) -> Coverage:
+    """Operators that nothing implements, and the node that the runtime's message names."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtraError("optimize", f"Saying which nodes keep {path} from loading") from error
+    from google.protobuf.message import DecodeError
+    from onnxruntime.capi import onnxruntime_pybind11_state as binding
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError):
+        raise refusal from None
+    kernels = {(k.domain, k.op_name) for k in binding.get_all_opkernel_def() if k.provider == CPU}
+    functions = {(s.domain, s.name) for s in onnx.defs.get_all_schemas() if s.has_function}
+    functions |= {(f.domain, f.name) for f in model.functions}
+    nodes = list(model.graph.node)
+    named = re.search(r"for (\w+)\(\d+\) node with name '(.*?)'", refusal.message)
+    missing = [n for n in nodes if _key(n) not in kernels | functions or (named and _is(n, *named.groups()))]
+    if not missing:
+        raise refusal
+    unsupported = tuple(f"{n.op_type}: {n.name}" for n in missing)
+    return Coverage(len(nodes) - len(missing), len(nodes), unsupported)
+
+
+def _key(node: "NodeProto") -> tuple[str, str]:
+    return ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+
+
+def _is(node: "NodeProto", op_type: str, name: str) -> bool:
+    return bool(node.op_type == op_type and node.name == name)
+
 
 NAME = "onnxruntime-cpu"
 PROVIDER = Provider(
     name=NAME, title="ONNX Runtime, CPU", key=CPU, options=OrtOptions, distributions=("onnxruntime",), extra="cpu"
 )
 
-
-def available() -> Available | Unavailable:
-    """Every flavour of the runtime has the processor's provider, so none is imported to ask."""
-    return installed("onnxruntime", RUNTIMES, "cpu")
-
-
-def supports(path: Path) -> Coverage:
-    return cpu_coverage(path, NAME)
-
-
-def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
-    return load_session(PROVIDER, path, options, strict, custom_ops)
-
-
-def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-    return provider_times(PROVIDER, path, options, feeds, custom_ops)
-
-
-def timed(
-    path: Path,
-    options: Options,
-    feeds: Feeds,
-    runs: int = 20,
-    custom_ops: tuple[str, ...] = (),
-    limit_s: float = 5.0,
-) -> Kernels:
-    from edgeopt.backends.onnxruntime.op_times import op_times
-
-    return op_times(PROVIDER, path, options, feeds, runs, custom_ops, limit_s)
-
-
-BACKEND = Backend(
-    name=NAME,
-    title=PROVIDER.title,
-    formats=(".onnx",),
-    available=available,
-    supports=supports,
-    load=load,
-    options=OrtOptions,
-    times=times,
-    op_times=timed,
-    package="onnxruntime",
+BACKEND = backend_of(
+    PROVIDER,
+    # Every flavour of the runtime has the processor's provider, so none is imported to ask.
+    available=lambda: installed("onnxruntime", RUNTIMES, "cpu"),
+    supports=lambda path: cpu_coverage(path, NAME),
 )

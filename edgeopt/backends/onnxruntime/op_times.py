@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 from edgeopt.backends.base import Feeds, Kernel, Kernels, Options
 from edgeopt.backends.onnxruntime.opening import open_with, runtime_errors
 from edgeopt.backends.onnxruntime.profile import (
+    LAUNCHING,
     Event,
+    gpu_kernels,
+    launching_node,
     nested,
     node_events,
     node_name,
     provider_of,
     run_events,
+    timed_options,
 )
 from edgeopt.backends.onnxruntime.provider import Provider
-from edgeopt.backends.onnxruntime.times import LAUNCHING, gpu_kernels, launching_node, timed_options
 from edgeopt.errors import ModelError, said_by
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeopt.backends.onnxruntime.options import OrtOptions, session_options
+from edgeopt.backends.onnxruntime.options import OrtOptions, dimensions, session_options
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
-from edgeopt.backends.onnxruntime.ranks import dimension_names
-from edgeopt.backends.onnxruntime.texts import dimensions
+from edgeopt.backends.protobuf import GRAPH, opened, parts, text
 from edgeopt.errors import MissingError, MissingExtraError, ModelError, UsageError, said_by
 from edgeopt.nearest import nearest
 
@@ -134,3 +133,87 @@ def _register(key: str, module: str) -> None:
             f"ONNX Runtime cannot load the plug-in of {key}: {said_by(error)}",
             "Install the plug-in for the installed version of ONNX Runtime.",
         ) from error
+
+
+_INPUT, _OUTPUT = 11, 12  # in GraphProto
+_NAME, _TYPE = 1, 2  # in ValueInfoProto
+_TENSOR = 1  # in TypeProto
+_SHAPE = 2  # in TypeProto.Tensor
+_DIMENSION = 1  # in TensorShapeProto
+_PARAMETER = 2  # in TensorShapeProto.Dimension
+
+
+def names_with_shape(path: Path) -> frozenset[str]:
+    """Which inputs and outputs of a model file have a shape, and the names of their dimensions.
+
+    ONNX Runtime reports `[]` both for a single number and for a tensor of unknown shape; the file tells them
+    apart.
+
+    The inputs and outputs of the graph that state a shape, be it an empty one.
+    """
+    with opened(path) as data:
+        return frozenset(
+            text(data, next(parts(data, value, (_NAME,)), (0, 0)))
+            for graph in parts(data, (0, len(data)), (GRAPH,))
+            for value in parts(data, graph, (_INPUT, _OUTPUT))
+            for kind in parts(data, value, (_TYPE,))
+            for tensor in parts(data, kind, (_TENSOR,))
+            for _ in parts(data, tensor, (_SHAPE,))
+        )
+
+
+def dimension_names(path: Path) -> tuple[str, ...]:
+    """The named dimensions of the inputs, each once."""
+    with opened(path) as data:
+        names = [
+            text(data, name)
+            for graph in parts(data, (0, len(data)), (GRAPH,))
+            for value in parts(data, graph, (_INPUT,))
+            for kind in parts(data, value, (_TYPE,))
+            for tensor in parts(data, kind, (_TENSOR,))
+            for shape in parts(data, tensor, (_SHAPE,))
+            for dimension in parts(data, shape, (_DIMENSION,))
+            for name in parts(data, dimension, (_PARAMETER,))
+        ]
+    return tuple(dict.fromkeys(names))
+
+
+_ENTRY_POINT = "RegisterCustomOps"
+
+
+def register_custom_ops(libraries: tuple[str, ...], options: "SessionOptions") -> None:
+    """Loads each of them; a UsageError says which does not load, and why."""
+    for library in libraries:
+        path = Path(library)
+        if not path.is_file():
+            raise UsageError(f"There is no library of custom operators at '{path}'.", "Check the path.")
+        # Seen by itself first, as the runtime says in the same words that a file is no library and that it is bad.
+        _check(path)
+        try:
+            options.register_custom_ops_library(str(path.resolve()))
+        except Exception as error:
+            from onnxruntime.capi import onnxruntime_pybind11_state as binding
+
+            if type(error).__module__ != binding.__name__ and not isinstance(error, RuntimeError):
+                raise
+            raise UsageError(
+                f"ONNX Runtime cannot take the custom operators of '{path.name}': {said_by(error)}",
+                "Build the library against the installed version of ONNX Runtime.",
+            ) from error
+
+
+def _check(path: Path) -> None:
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(str(path.resolve()))
+    except OSError as error:
+        raise UsageError(
+            f"The file '{path.name}' cannot be loaded as a library: {said_by(error)}.",
+            "Give a shared library for this processor and system, with all that it needs installed.",
+        ) from error
+    if not hasattr(library, _ENTRY_POINT):
+        raise UsageError(
+            f"The library '{path.name}' has no function {_ENTRY_POINT}, so ONNX Runtime finds no operators in it.",
+            "Give a library that was built as custom operators of ONNX Runtime.",
+        )

@@ -1,16 +1,146 @@
 """What can be set on an ONNX Runtime session, whatever provider runs it."""
 
+import os
+import re
+import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from edgeopt.backends.onnxruntime.config_keys import read_entries
-from edgeopt.backends.onnxruntime.texts import affinities, core_list, dimensions
 from edgeopt.backends.options import Threads, about
 from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
 
 if TYPE_CHECKING:
     from onnxruntime import RunOptions, SessionOptions
+
+KNOWN = (
+    "ep.cuda.fpa_intb_gemm",
+    "ep.cuda.fpa_intb_profile_m",
+    "ep.enable_weightless",
+    "mlas.disable_kleidiai",
+    "mlas.kleidiai.conv_igemm_max_work",
+    "mlas.nchwc_depthwise_sliding",
+    "mlas.nchwc_pointwise_conv_max_input_channel_batch",
+    "mlas.qnbit.force_fp32",
+    "mlas.use_lut_gemm",
+    "optimization.constant_folding_max_output_size_in_bytes",
+    "optimization.disable_specified_optimizers",
+    "optimization.enable_cast_chain_elimination",
+    "session.allow_released_opsets_only",
+    "session.disable_aot_function_inlining",
+    "session.disable_double_qdq_remover",
+    "session.disable_qdq_constant_folding",
+    "session.disable_quant_qdq",
+    "session.enable_dq_matmulnbits_fusion",
+    "session.enable_quant_qdq_cleanup",
+    "session.force_spinning_stop",
+    "session.graph_optimizations_loop_level",
+    "session.inter_op.spin_backoff_max",
+    "session.inter_op.spin_duration_us",
+    "session.prepack.enable_parallel",
+    "session.qdq_matmulnbits_accuracy_level",
+    "session.qdq_matmulnbits_block_size",
+    "session.qdqisint8allowed",
+    "session.strict_shape_type_inference",
+    "session.use_device_allocator_for_initializers",
+    "session.use_env_allocators",
+    "session.x64quantprecision",
+)
+ELSEWHERE = (
+    "ep.dml.disable_graph_fusion",
+    "ep.dml.disable_memory_arena",
+    "ep.dml.enable_cpu_sync_spinning",
+    "ep.dml.enable_graph_capture",
+    "ep.dml.enable_graph_serialization",
+    "mlas.enable_gemm_fastmath_arm64_bfloat16",
+)
+"""Of other builds: DirectML's, and those for Arm."""
+
+OPTIONS = {
+    "optimization.enable_gelu_approximation": "gelu_approximation",
+    "session.disable_prepacking": "prepacking",
+    "session.dynamic_block_base": "dynamic_block_base",
+    "session.inter_op.allow_spinning": "spinning",
+    "session.intra_op.allow_spinning": "spinning",
+    "session.intra_op.spin_backoff_max": "spin_backoff_max",
+    "session.intra_op.spin_duration_us": "spin_duration_us",
+    "session.intra_op_thread_affinities": "cores",
+    "session.set_denormal_as_zero": "flush_denormals",
+}
+"""Those that have an option of their own."""
+
+
+def read_entries(text: str, backend: str) -> dict[str, str]:
+    """`key=value; key=value` as entries; a key that the runtime does not have is a UsageError."""
+    entries = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        key, sign, value = (piece.strip() for piece in part.partition("="))
+        if not (key and sign and value):
+            raise UsageError(
+                f"The option 'entries' of {backend} holds '{part}', which is no key with a value.",
+                "Write key=value; key=value.",
+            )
+        if key in OPTIONS:
+            raise UsageError(
+                f"The option 'entries' of {backend} names {key}, which has an option of its own.",
+                f"Set '{OPTIONS[key]}' instead.",
+            )
+        if key not in KNOWN and key not in ELSEWHERE:
+            raise UsageError(
+                f"ONNX Runtime has no session config key '{key}'.", nearest(key, (*KNOWN, *ELSEWHERE, *OPTIONS))
+            )
+        entries[key] = value
+    return entries
+
+
+def core_list(text: str, backend: str) -> tuple[int, ...]:
+    """`0-3,8` as numbers, in that order and each once."""
+    cores: list[int] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        last = int(found[2] or found[1]) if found else -1
+        if found is None or last < int(found[1]) or last - int(found[1]) > 4096:
+            raise UsageError(
+                f"The option 'cores' of {backend} holds '{part}', which is not a list of cores.",
+                "Write numbers and ranges, as the system counts the logical cores: 0-3,8.",
+            )
+        cores.extend(range(int(found[1]), last + 1))
+    known = os.cpu_count() or 1
+    if cores and max(cores) >= known:
+        raise UsageError(
+            f"The option 'cores' of {backend} names core {max(cores)}, but this device has {known} logical cores.",
+            f"Name cores from 0 to {known - 1}.",
+        )
+    # Windows and macOS do not tell what a process may use.
+    allowed = os.sched_getaffinity(0) if sys.platform == "linux" else set(cores)
+    outside = [core for core in cores if core not in allowed]
+    if outside:
+        raise UsageError(
+            f"The option 'cores' of {backend} names core {outside[0]}, which this process may not run on.",
+            f"Name cores that it may use: {', '.join(map(str, sorted(allowed)))}.",
+        )
+    return tuple(dict.fromkeys(cores))
+
+
+def affinities(cores: tuple[int, ...]) -> str:
+    """As ONNX Runtime wants them: one entry for each thread of its own, cores counted from 1."""
+    return ";".join(str(core + 1) for core in cores[1:])
+
+
+def dimensions(text: str, backend: str) -> dict[str, int]:
+    """`batch=1, sequence=128` by name."""
+    sizes = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, size = (piece.strip() for piece in part.rpartition("="))
+        if not name or not size.isdecimal() or int(size) == 0:
+            raise UsageError(
+                f"The option 'free_dimensions' of {backend} holds '{part}', which is no dimension with a size.",
+                "Write the names of the model's dimensions with sizes from 1 on: batch=1, sequence=128.",
+            )
+        sizes[name] = int(size)
+    return sizes
+
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -40,21 +170,16 @@ class OrtOptions(msgspec.Struct, frozen=True):
     ] = "sequential"
     spinning: Annotated[
         bool,
-        about(
-            "Waiting threads spin: faster on an idle machine, slower on a shared one",
-            search=(True, False),
-        ),
+        about("Waiting threads spin: faster on an idle machine, slower on a shared one", search=(True, False)),
     ] = True
     spin_duration_us: Annotated[
         Count | None, about("Time that a thread spins before it sleeps, in µs; empty: the runtime's default")
     ] = None
     spin_backoff_max: Annotated[
-        Count | None,
-        about("Maximum pauses between two checks of a spinning thread; empty: the runtime's default"),
+        Count | None, about("Maximum pauses between two checks of a spinning thread; empty: the runtime's default")
     ] = None
     dynamic_block_base: Annotated[
-        Count,
-        about("Splits work into shrinking blocks, for cores of different speed; 0: off", search=(0, 4)),
+        Count, about("Splits work into shrinking blocks, for cores of different speed; 0: off", search=(0, 4))
     ] = 0
     arena: Annotated[bool, about("Keeps memory between runs instead of freeing it", search=(True, False))] = True
     arena_shrink: Annotated[bool, about("Frees unused arena memory after each run; costs time")] = False
@@ -64,8 +189,7 @@ class OrtOptions(msgspec.Struct, frozen=True):
     prepacking: Annotated[
         bool,
         about(
-            "Reorders weights when loading: faster runs, more memory while both copies exist",
-            search=(True, False),
+            "Reorders weights when loading: faster runs, more memory while both copies exist", search=(True, False)
         ),
     ] = True
     flush_denormals: Annotated[
@@ -88,8 +212,7 @@ class OrtOptions(msgspec.Struct, frozen=True):
         ),
     ] = ""
     io_binding: Annotated[
-        bool,
-        about("Copies inputs to a buffer that is bound once per shape; no gain on a CPU"),
+        bool, about("Copies inputs to a buffer that is bound once per shape; no gain on a CPU")
     ] = False
     entries: Annotated[str, about("Other session config keys of ONNX Runtime: `key=value; key=value`")] = ""
 

@@ -1,15 +1,30 @@
-"""ONNX Runtime's own profile of some runs: its events, read from the file that it writes."""
+"""ONNX Runtime's own profile of some runs: the time of each provider, and the shapes that tensors had."""
 
 import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+import msgspec
 
+from edgeopt.backends.base import Array, Feeds, Options
+from edgeopt.backends.onnxruntime.opening import (
+    check_dimensions,
+    open_with,
+    register_custom_ops,
+    runtime_errors,
+    session_options_for,
+)
+from edgeopt.backends.onnxruntime.options import OrtOptions
+from edgeopt.backends.onnxruntime.provider import CPU, CUDA, Provider
+from edgeopt.backends.options import read_options
+from edgeopt.errors import MissingExtraError, ModelError, said_by
+
+if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
 
-    from edgeopt.backends.base import Array, Feeds
 
 Event = dict[str, Any]
 
@@ -64,3 +79,184 @@ def nested(nodes: list[Event]) -> "Iterator[tuple[Event, Event | None]]":
             stack.pop()
         yield event, stack[-1] if stack else None
         stack.append(event)
+
+
+_RUNS = 5
+_GRAPHS = ("enable_cuda_graph", "trt_cuda_graph_enable")
+LAUNCHING = frozenset({CUDA, "TensorrtExecutionProvider", "DmlExecutionProvider"})
+"""What the runtime times of their nodes is mostly how long it took to hand the work to the GPU."""
+
+
+def provider_times(
+    provider: Provider, path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()
+) -> dict[str, float]:
+    """Milliseconds in the kernels of one run, by provider; what a provider fused is one kernel.
+
+    Empty where a provider works on a GPU and the runtime does not tell for how long: shares would mislead.
+    """
+    chosen, made = timed_options(provider, path, options, custom_ops)
+    events, _ = profile(made, lambda made: open_with(provider, path, chosen, made), feeds, _RUNS + 1)
+    return _by_provider(events)
+
+
+def timed_options(
+    provider: Provider, path: Path, options: Options, custom_ops: tuple[str, ...]
+) -> "tuple[OrtOptions, SessionOptions]":
+    """What a session is made with whose nodes are to be timed one by one."""
+    chosen = read_options(provider.options, options, provider.name)
+    # A graph is replayed as one, without the nodes that it was recorded from.
+    chosen = msgspec.structs.replace(chosen, **{name: False for name in _GRAPHS if hasattr(chosen, name)})
+    made = session_options_for(chosen, provider.name)
+    check_dimensions(path, chosen, provider.name)
+    register_custom_ops(custom_ops, made)
+    return chosen, made
+
+
+def _by_provider(events: list[Event]) -> dict[str, float]:
+    """The first run is left out: it allocates, and some providers compile in it."""
+    runs = [e["ts"] for e in run_events(events)]
+    begin = runs[1] if len(runs) > 1 else 0
+    nodes = node_events(events)
+    outermost = [e for e, around in nested(nodes) if around is None]
+    measured = [(provider_of(e), e) for e in outermost if provider_of(e) not in LAUNCHING]
+    launched = {provider_of(e) for e in nodes} & LAUNCHING
+    if launched:
+        on_gpu = [(each, e) for each, e in gpu_kernels(events, nodes) if each in launched]
+        if launched - {each for each, _ in on_gpu}:
+            return {}
+        measured += on_gpu
+    totals: dict[str, float] = defaultdict(float)
+    for provider, event in measured:
+        if event["ts"] >= begin:
+            totals[provider] += event["dur"] / 1e3
+    return {name: total / max(1, len(runs) - 1) for name, total in totals.items()}
+
+
+def gpu_kernels(events: list[Event], nodes: list[Event]) -> list[tuple[str, Event]]:
+    """What ran on a GPU, with the provider whose node launched it; it names that, or only its operator."""
+    by_name = {e["name"]: provider_of(e) for e in nodes}
+    by_operator: dict[str, set[str]] = defaultdict(set)
+    for e in nodes:
+        by_operator[e["args"].get("op_name", "")].add(provider_of(e))
+    found = []
+    for event in events:
+        if event.get("cat") != "Kernel":
+            continue
+        args = event.get("args", {})
+        same = by_operator[args.get("op_name", "")]
+        provider = provider_of(event) or by_name.get(args.get("parent_name", ""), "")
+        found.append((provider or (min(same) if len(same) == 1 else ""), event))
+    return found
+
+
+def launching_node(event: Event, nodes: list[Event]) -> str:
+    """The node of a GPU kernel: named by the kernel, or the only node of the operator that it names."""
+    args = event.get("args", {})
+    parent = str(args.get("parent_name", ""))
+    names = {node_name(e) for e in nodes if parent in (e["name"], node_name(e))}
+    names = names or {node_name(e) for e in nodes if e["args"].get("op_name") == args.get("op_name")}
+    return min(names) if len(names) == 1 else ""
+
+
+Proto = Any
+"""protobuf classes carry no types; these are onnx's ModelProto, GraphProto and NodeProto."""
+Shape = tuple[int, ...]
+Ports = tuple[tuple[str, ...], tuple[str, ...]]
+"""The names of what a node reads and of what it gives."""
+
+_BESIDE = "session.model_external_initializers_file_folder_path"
+
+
+def real_shapes(path: Path, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, Shape]:
+    """By the name of the tensor, those of subgraphs too: the branch of an If that was taken, a loop's last turn.
+
+    Runs the model on the processor, without optimization. A name that stands for tensors of several nodes, in
+    branches that do not know of each other, is left out where their shapes differ; so are sequences.
+    """
+    model = _parsed(path)
+    ports = dict(_numbered(model.graph, []))
+    events, arrays = _run(model, path, feeds, custom_ops)
+    shapes = _joined(events, ports)
+    # What goes from one of the model's own functions to the next is in no event: their bodies run in their place.
+    lost = {name for node in model.graph.node for name in node.output if name} - shapes.keys() - arrays.keys()
+    if lost:
+        for name in sorted(lost):
+            model.graph.output.add().name = name
+        # Some things can be no output of a model; then the others are known nevertheless.
+        with suppress(ModelError):
+            arrays |= _run(model, path, feeds, custom_ops)[1]
+    return shapes | {name: tuple(a.shape) for name, a in (*feeds.items(), *arrays.items()) if hasattr(a, "shape")}
+
+
+def _parsed(path: Path) -> Proto:
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtraError("optimize", "Seeing the real shapes of a model") from error
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
+
+    try:
+        return onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError) as error:
+        raise ModelError(
+            f"'{path.name}' cannot be read as an ONNX model: {said_by(error)}",
+            "Check the path, or export it again.",
+        ) from error
+
+
+def _numbered(graph: Proto, numbers: list[None]) -> Iterator[tuple[str, Ports]]:
+    """Gives all nodes, those of subgraphs too, names of their own; with what each node reads and gives."""
+    for node in graph.node:
+        node.name = f"edgeopt_{len(numbers)}"
+        numbers.append(None)
+        yield node.name, (tuple(node.input), tuple(node.output))
+        for attribute in node.attribute:
+            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                # What goes into a body is given by something, too.
+                yield f"{node.name}/{len(numbers)}", ((), tuple(value.name for value in inner.input))
+                yield from _numbered(inner, numbers)
+
+
+def _run(
+    model: Proto, path: Path, feeds: Feeds, custom_ops: tuple[str, ...]
+) -> tuple[list[Event], dict[str, Array]]:
+    made = session_options_for(OrtOptions(graph_level="none"), "ONNX Runtime")
+    made.add_session_config_entry(_BESIDE, str(path.absolute().parent))
+    register_custom_ops(custom_ops, made)
+
+    def opened(options: "SessionOptions") -> "InferenceSession":
+        import onnxruntime
+
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[CPU], enable_fallback=0)
+
+    try:
+        return profile(made, opened, feeds, 1)
+    except runtime_errors() as error:
+        raise ModelError(
+            f"ONNX Runtime cannot run '{path.name}': {said_by(error)}",
+            "Check the data against the inputs of the model: edgeopt analyze MODEL",
+        ) from error
+
+
+def _joined(events: list[Event], ports: dict[str, Ports]) -> dict[str, Shape]:
+    found: dict[str, dict[str, Shape]] = {}
+    for event in node_events(events):
+        name = node_name(event)
+        for side, key in zip(ports.get(name, ((), ())), ("input_type_shape", "output_type_shape"), strict=True):
+            # What a node leaves out and what is no tensor is not listed, and nothing says which that was.
+            listed = event["args"].get(key, ())
+            values = [value for value in side if value]
+            if len(listed) == len(values):
+                for value, kind in zip(values, listed, strict=True):
+                    found.setdefault(value, {})[name] = tuple(next(iter(kind.values())))
+    made_by: dict[str, set[str]] = {}
+    for name, (_, given) in ports.items():
+        for value in given:
+            made_by.setdefault(value, set()).add(name)
+    return {value: shape for value, by in found.items() for shape in _agreed(value, by, made_by)}
+
+
+def _agreed(value: str, by: dict[str, Shape], made_by: dict[str, set[str]]) -> Iterator[Shape]:
+    """The shape; nothing where several nodes give a tensor of this name, and not all of one shape."""
+    if len(made_by.get(value, ())) < 2 or len(set(by.values())) == 1:
+        yield list(by.values())[-1]

@@ -2,16 +2,114 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
-from edgeopt.backends.openvino.coverage import device_coverage
-from edgeopt.backends.openvino.opening import load_session
+from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session, refuse_fallback
+from edgeopt.backends.openvino.model import NO_WORK, compile_model, core, core_with, places, read_model
 from edgeopt.backends.openvino.options import Aim, SharedOptions
-from edgeopt.backends.openvino.times import device_times_ms
+from edgeopt.backends.openvino.session import OpenVinoSession
 from edgeopt.backends.options import read_options
+from edgeopt.errors import ModelError
 from edgeopt.hw.device import Unavailable
+
+if TYPE_CHECKING:
+    from openvino import Node
+
+
+def device_coverage(path: Path, device: str) -> Coverage:
+    try:
+        model = read_model(path)
+    except ModelError as refusal:
+        return _unconverted(path, refusal)
+    known = core().query_model(model, device)
+    nodes = [op for op in model.get_ops() if op.get_type_name() not in NO_WORK]
+    missing = tuple(f"{op.get_type_name()}: {_name(op)}" for op in nodes if _name(op) not in known)
+    return Coverage(len(nodes) - len(missing), len(nodes), missing)
+
+
+def _unconverted(path: Path, refusal: ModelError) -> Coverage:
+    """The nodes that OpenVINO leaves as they are when asked to convert what it can."""
+    if path.suffix != ".onnx" or not path.is_file():
+        raise refusal
+    from openvino import frontend as binding
+
+    manager = binding.FrontEndManager()
+    frontend = manager.load_by_framework("onnx")
+    try:
+        model = frontend.convert_partially(frontend.load(str(path)))
+    except (
+        RuntimeError,
+        binding.GeneralFailure,
+        binding.NotImplementedFailure,
+        binding.OpConversionFailure,
+        binding.OpValidationFailure,
+    ):
+        raise refusal from None
+    nodes = [op for op in model.get_ops() if op.get_type_name() not in NO_WORK]
+    left = [op for op in nodes if "FrameworkNode" in op.get_type_name() or "ONNXNode" in op.get_type_name()]
+    if not left:
+        raise refusal
+    labels = _labels(path)
+    missing = tuple(labels.get(_name(op), f"unknown operator: {_name(op)}") for op in left)
+    return Coverage(len(nodes) - len(missing), len(nodes), missing)
+
+
+def _name(op: "Node") -> str:
+    return str(op.get_friendly_name())
+
+
+def _labels(path: Path) -> dict[str, str]:
+    """What to call a node, by any of its names; asking OpenVINO's own node crashes the process (2026.4)."""
+    try:
+        import onnx
+    except ImportError:
+        return {}
+    nodes = onnx.load(path, load_external_data=False).graph.node
+    return {name: f"{n.op_type}: {n.name or name}" for n in nodes for name in (n.name, *n.output) if name}
+
+
+def load_session(
+    path: Path, aim: Aim, options: SharedOptions, *, strict: bool, custom_ops: tuple[str, ...]
+) -> OpenVinoSession:
+    runtime = core_with(custom_ops)
+    read = partial(read_model, path, runtime, {} if options.mmap else {"ENABLE_MMAP": False})
+    model = read()
+    known = None if aim.device == "CPU" else places(runtime, model, aim)
+    if strict:
+        aim = aim._replace(config={**aim.config, **aim.strict_config})
+    session: OpenVinoSession
+    if options.buckets:
+        # Cutting and filling needs numpy; to ask what backends there are does not.
+        from edgeopt.backends.openvino.bucketed import bucketed
+
+        session = bucketed(runtime, read, model, aim, options, known)
+    else:
+        session = OpenVinoSession(runtime, read, model, aim, dict(options.shapes), known)
+    if strict:
+        refuse_fallback(session.placement, path)
+    return session
+
+
+def device_times_ms(path: Path, aim: Aim, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
+    """Of the second run, because the first may still prepare; loads the model again, as counting costs time."""
+    runtime = core_with(custom_ops)
+    model = read_model(path, runtime)
+    known = places(runtime, model, aim)
+    compiled = compile_model(runtime, model, aim.device, aim.config | {"PERF_COUNT": True})
+    request: Any = compiled.create_infer_request()
+    for _ in range(2):
+        request.infer(dict(feeds))
+    only = [str(device) for device in compiled.get_property("EXECUTION_DEVICES")]
+    times: dict[str, float] = {}
+    for counted in request.get_profiling_info():
+        # HETERO puts the number of the part before the name: `subgraph0: conv1`.
+        name = counted.node_name.split(": ", 1)[-1]
+        device = known.device_of.get(name, "unknown") if len(only) > 1 else only[0]
+        times[device] = times.get(device, 0.0) + counted.real_time.total_seconds() * 1e3
+    return times
+
 
 Chosen = TypeVar("Chosen", bound=SharedOptions)
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.buckets import Buckets, Fit, Masked, cut_back, fill_up, read_buckets
-from edgeopt.backends.openvino.model import tensor_info, with_shapes
+from edgeopt.backends.openvino.model import Places, tensor_info, with_shapes
 from edgeopt.backends.openvino.options import Aim, SharedOptions
-from edgeopt.backends.openvino.placement import Places
 from edgeopt.backends.openvino.session import _ERRORS, OpenVinoSession, Program
 
 if TYPE_CHECKING:

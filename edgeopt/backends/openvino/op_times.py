@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Feeds, Kernel, Kernels
-from edgeopt.backends.openvino.model import compile_model, core_with, read_model, tensor_info, with_shapes
+from edgeopt.backends.openvino.model import (
+    NO_WORK,
+    compile_model,
+    core_with,
+    places,
+    read_model,
+    tensor_info,
+    with_shapes,
+)
 from edgeopt.backends.openvino.options import Aim
-from edgeopt.backends.openvino.placement import NO_WORK, places
 from edgeopt.errors import ModelError, said_by
 
 if TYPE_CHECKING:

@@ -24,10 +24,7 @@ KvCache = Annotated[
 ]
 GroupSize = Annotated[
     Count | None,
-    about(
-        "Group size for 8-bit activations of weight-compressed products; 0: off",
-        search=(0, 32, 64, 128),
-    ),
+    about("Group size for 8-bit activations of weight-compressed products; 0: off", search=(0, 32, 64, 128)),
 ]
 Streams = Annotated[Count, about("Concurrent requests; 0: the runtime's default", search=(1, 2, 4))]
 
@@ -96,8 +93,7 @@ class OpenVinoOptions(SharedOptions, frozen=True):
         bool | None, about("Pins threads to cores; empty: the runtime's default", search=(True, False))
     ] = None
     hyper_threading: Annotated[
-        bool | None,
-        about("Uses both threads of a core; empty: the runtime's default", search=(True, False)),
+        bool | None, about("Uses both threads of a core; empty: the runtime's default", search=(True, False))
     ] = None
     core_type: Annotated[
         Literal["", "any", "performance", "efficiency"],

@@ -61,7 +61,7 @@ def _model(path: Path, name: str, files: dict[str, Path]) -> Part:
         )
     import onnx
 
-    from edgeopt.graph.files.external import external_files
+    from edgeopt.graph.files.tensors import external_files
 
     check_file(path)
     if external_files(onnx.load(path, load_external_data=False), path):

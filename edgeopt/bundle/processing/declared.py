@@ -9,7 +9,7 @@ import msgspec
 from edgeopt.bundle.processing.schema import KINDS, Pictures, Step
 from edgeopt.errors import ProfileError, UsageError
 from edgeopt.nearest import nearest
-from edgeopt.profiles.checks import checked_data
+from edgeopt.profiles.load import checked_data
 from edgeopt.profiles.schema import TargetProfile
 
 _DATA_HINT = "docs/profiles.md lists the keys of [data]."

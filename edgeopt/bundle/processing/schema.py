@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from edgeopt.profiles import words
+from edgeopt.profiles import schema
 from edgeopt.profiles.schema import Data
 
 FOLDER = "processing"
@@ -16,9 +16,9 @@ class Pictures(Data, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
     def __post_init__(self) -> None:
         for name, known in (
-            (self.colour_order, words.COLOUR_ORDERS),
-            (self.layout, words.PICTURE_LAYOUTS),
-            (self.dtype, words.PICTURE_TYPES),
+            (self.colour_order, schema.COLOUR_ORDERS),
+            (self.layout, schema.PICTURE_LAYOUTS),
+            (self.dtype, schema.PICTURE_TYPES),
         ):
             if name not in known:
                 raise ValueError(f"'{name}' is not one of {', '.join(known)}")

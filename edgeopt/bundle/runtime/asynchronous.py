@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from edgeopt.backends.feeds import closed
+from edgeopt.backends.base import closed
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

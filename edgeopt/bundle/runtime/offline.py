@@ -11,9 +11,8 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.base import Array, Available, Feeds
-from edgeopt.backends.onnxruntime.kept import external_files
-from edgeopt.backends.strictness import fallback
+from edgeopt.backends.base import Array, Available, Feeds, fallback
+from edgeopt.backends.onnxruntime.nvidia import external_files
 from edgeopt.bundle.processing.data import taken_by
 from edgeopt.bundle.request import RunRequest
 from edgeopt.bundle.runtime.batching import run_together

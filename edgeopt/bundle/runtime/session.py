@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends import BACKENDS, backend_named
-from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
-from edgeopt.backends.feeds import closed
+from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo, closed
+from edgeopt.backends.base import fallback as fallen_back
 from edgeopt.backends.intended import intended, is_usable
-from edgeopt.backends.strictness import fallback as fallen_back
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.runtime.forked import never_free, watch_forks

@@ -19,7 +19,7 @@ from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis
-from edgeopt.graph.analysis.given import Given
+from edgeopt.graph.analysis.records import Given
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device

@@ -25,7 +25,7 @@ def _answer(request: Request) -> Answer:
 
             return dry_run(Path(request.model_path), request.limit_s)
         case RealShapes():
-            from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+            from edgeopt.backends.onnxruntime.profile import real_shapes
             from edgeopt.commands.analyze.inputs import feeds_for
 
             path = Path(request.model_path)
@@ -56,7 +56,7 @@ def _boundaries(path: Path, unsupported: tuple[str, ...]) -> int | None:
         return 0
     if path.suffix != ".onnx":
         return None
-    from edgeopt.backends.onnxruntime.placement import boundaries, file_nodes
+    from edgeopt.backends.onnxruntime.session import boundaries, file_nodes
 
     elsewhere = set(unsupported)
     nodes = file_nodes(path)

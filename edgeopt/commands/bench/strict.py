@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.backends.strictness import fallback
+from edgeopt.backends.base import fallback
 from edgeopt.errors import ConstraintError, TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.measure.contender import Side, ask, load_patience_s

@@ -6,9 +6,9 @@ from functools import cache
 from edgeopt.backends.options import MOST_THREADS
 from edgeopt.commands.bench.naming import OptionValue
 from edgeopt.errors import UsageError
-from edgeopt.hw.cores import cores_for
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
+from edgeopt.hw.topology import cores_for
 
 _MOST_A_CORE = 8
 # Options that set the number of threads of a backend.

@@ -169,7 +169,7 @@ def _answers(
     outputs: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     emit: events.Emit,
 ) -> Answers:
-    from edgeopt.backends.running import run_all
+    from edgeopt.backends.base import run_all
     from edgeopt.graph.accuracy import compare_outputs
 
     emit(events.Progress("run", f"{sides[0].given.name} in {backends[0].title}"))

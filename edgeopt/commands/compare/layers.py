@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from edgeopt import events
 from edgeopt.commands.compare.records import Layers, Probe
 from edgeopt.errors import EdgeoptError
-from edgeopt.graph.watching import values_by_name
+from edgeopt.graph.copies import values_by_name
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -56,9 +56,9 @@ class Runner:
     sample: dict[str, Any]
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:
-        from edgeopt.backends.running import run_all
+        from edgeopt.backends.base import run_all
+        from edgeopt.graph.copies import with_outputs
         from edgeopt.graph.model import save
-        from edgeopt.graph.watching import with_outputs
 
         with tempfile.TemporaryDirectory(prefix="edgeopt-compare-") as folder:
             path = Path(folder) / "layers.onnx"

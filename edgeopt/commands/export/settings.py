@@ -8,16 +8,13 @@ import msgspec
 
 from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.backends.onnxruntime.cpu import PROVIDER as CPU
-from edgeopt.backends.onnxruntime.cuda import PROVIDER as CUDA
-from edgeopt.backends.onnxruntime.directml import PROVIDER as DIRECTML
-from edgeopt.backends.onnxruntime.openvino import PROVIDER as OPENVINO
-from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, run_entries
+from edgeopt.backends.onnxruntime.nvidia import CUDA_PROVIDER as CUDA
+from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, dimensions, run_entries
 from edgeopt.backends.onnxruntime.provider import Provider
-from edgeopt.backends.onnxruntime.texts import dimensions
-from edgeopt.backends.onnxruntime.xnnpack import PROVIDER as XNNPACK
-from edgeopt.backends.openvino.auto import AutoOptions, auto_aim
-from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim
-from edgeopt.backends.openvino.npu import NpuOptions, npu_aim
+from edgeopt.backends.onnxruntime.providers import DIRECTML_PROVIDER as DIRECTML
+from edgeopt.backends.onnxruntime.providers import OPENVINO_PROVIDER as OPENVINO
+from edgeopt.backends.onnxruntime.providers import XNNPACK_PROVIDER as XNNPACK
+from edgeopt.backends.openvino.devices import AutoOptions, GpuOptions, NpuOptions, auto_aim, gpu_aim, npu_aim
 from edgeopt.backends.openvino.options import Aim, OpenVinoOptions, SharedOptions, cpu_aim
 from edgeopt.backends.options import read_options
 from edgeopt.commands.export.base import Order, refuse

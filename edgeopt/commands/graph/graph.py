@@ -10,11 +10,9 @@ from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.graph.request import GraphRequest, format_of
 from edgeopt.commands.graph.revisions import Revision, Revisions, changes_between, of_passes, of_two
 from edgeopt.commands.simplify.request import read_shapes
-from edgeopt.diagram.changes import change_colouring
-from edgeopt.diagram.colours import Colouring, colourings
-from edgeopt.diagram.page import PageGraph, page
+from edgeopt.diagram.colours import Colouring, change_colouring, colourings
+from edgeopt.diagram.page import PageGraph, page, svg
 from edgeopt.diagram.scene import Layout, diagram_of, opened_at_first
-from edgeopt.diagram.svg import svg
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Given, OpTimes
 from edgeopt.graph.diff import GraphDiff

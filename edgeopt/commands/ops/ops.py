@@ -20,9 +20,9 @@ from edgeopt.commands.ops.run import Wanted, measure
 from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
 from edgeopt.events import Emit, Log
 from edgeopt.graph.analysis.roofline import least
-from edgeopt.hw.cache_folder import put, user_cache_folder
 from edgeopt.hw.device import Device, Unavailable, fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.hw.user_folders import put, user_cache_folder
 from edgeopt.nearest import nearest
 from edgeopt.version import __version__
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import prod
 
 from edgeopt.graph.analysis.records import Analysis, NodeRow
+from edgeopt.graph.analysis.roofline import precision
 from edgeopt.graph.analysis.sums import HOLDERS
-from edgeopt.graph.analysis.timing import precision
 
 ROUNDING = ("QuantizeLinear", "DequantizeLinear")
 _PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "MatMulInteger", "ConvInteger", "FusedMatMul", "FusedConv")

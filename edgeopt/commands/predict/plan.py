@@ -16,7 +16,7 @@ from edgeopt.commands.predict.work import Plan, Wishes, prepared
 from edgeopt.data.judging.budgets import floor_from
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.graph.analysis.given import Given as Shapes
+from edgeopt.graph.analysis.records import Given as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
 from edgeopt.quant.forms import FORMS

@@ -9,8 +9,7 @@ from edgeopt.commands.ops.result import Report
 from edgeopt.errors import InputError
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
-from edgeopt.hw.recording import open_recording
-from edgeopt.hw.stored import read_device, result_line
+from edgeopt.hw.recording import open_recording, read_device, result_line
 
 
 class _Event(msgspec.Struct, frozen=True):

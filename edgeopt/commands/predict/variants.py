@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.backends.base import Array
-from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.base import Array, full_precision
 from edgeopt.commands.predict.backends import PROCESSOR, stand_in
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged

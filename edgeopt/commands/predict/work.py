@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.base import full_precision
 from edgeopt.commands.predict.backends import PROCESSOR, OnDevice, on_device, stand_in
 from edgeopt.commands.predict.record import Record, read_record
 from edgeopt.commands.predict.variants import EXACT_DB, Bench

@@ -21,7 +21,7 @@ def probe(request: Request, emit: Emit) -> Device:
 
 def _found(request: Request, emit: Emit) -> Device:
     if request.device is not None:
-        from edgeopt.hw.stored import read_device
+        from edgeopt.hw.recording import read_device
 
         return read_device(request.device)
     if request.root is not None:
@@ -44,7 +44,7 @@ def _recorded(folder: Path, emit: Emit) -> Device:
 
 
 def _identified(device: Device) -> Device:
-    from edgeopt.hw.machine_identity import identity
+    from edgeopt.hw.probe import identity
 
     found, sources, unavailable = identity(LocalHost(cache_folder=None))
     return msgspec.structs.replace(
@@ -59,8 +59,8 @@ def _measured(device: Device, again: bool, emit: Emit) -> Device:
     """The device with its peaks: cached ones, unless there are none or new ones are requested."""
     if device.peaks is not None and not again:
         return device
-    from edgeopt.hw.cache_folder import user_cache_folder
-    from edgeopt.hw.peaks_kept import store, with_peaks
+    from edgeopt.hw.probe_cache import store_peaks, with_peaks
+    from edgeopt.hw.user_folders import user_cache_folder
     from edgeopt.measure.peaks.measure import measure
 
     if device.state and not device.state.worth_measuring:
@@ -71,7 +71,7 @@ def _measured(device: Device, again: bool, emit: Emit) -> Device:
             )
         )
     measured = measure(device, emit)
-    problem = store(user_cache_folder(), device, measured)
+    problem = store_peaks(user_cache_folder(), device, measured)
     if problem:
         emit(Log("warning", f"The peaks are not cached: {problem}."))
     return with_peaks(device, measured)

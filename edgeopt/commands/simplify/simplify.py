@@ -253,7 +253,7 @@ def _size_bytes(path: Path) -> int:
     """The model, with its external weight files."""
     import onnx
 
-    from edgeopt.graph.files.external import external_files
+    from edgeopt.graph.files.tensors import external_files
 
     proto = onnx.load(path, load_external_data=False)
     return sum(file.stat().st_size for file in (path, *external_files(proto, path)))

@@ -77,7 +77,7 @@ def _device(request: Where) -> Device:
     if request.device is not None and request.root is not None:
         raise UsageError("--device and --root exclude each other.", "Give one of them.")
     if request.device is not None:
-        from edgeopt.hw.stored import read_device
+        from edgeopt.hw.recording import read_device
 
         return read_device(request.device)
     if request.root is not None:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from edgeopt.data.judging.judged import Judged
     from edgeopt.data.judging.metric import Labels, Metric, Outputs
-    from edgeopt.graph.levels import Level
-    from edgeopt.graph.weak_samples import Tail, Usual
+    from edgeopt.graph.levels import Level, Tail, Usual
 
 DEFAULT_BUDGET = "transparent"
 _FLOOR, _DROP = Named("floor"), Named("max_drop")

@@ -2,8 +2,7 @@
 
 import msgspec
 
-from edgeopt.graph.levels import LevelAccuracy
-from edgeopt.graph.weak_samples import Tail
+from edgeopt.graph.levels import LevelAccuracy, Tail
 
 
 class OutputValue(msgspec.Struct, frozen=True):

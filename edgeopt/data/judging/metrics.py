@@ -20,8 +20,7 @@ from edgeopt.graph.accuracy import (
     lower_bound_db,
     snr_lower_bound,
 )
-from edgeopt.graph.levels import Level, by_level
-from edgeopt.graph.weak_samples import Usual, tail_of
+from edgeopt.graph.levels import Level, Usual, by_level, tail_of
 from edgeopt.nearest import nearest
 
 _GROUP = 16

@@ -1,9 +1,6 @@
 """What a model is made of, what it costs to run, and what could be done about it; nothing here runs it."""
 
-from edgeopt.graph.analysis.categories import OperatorType, operator_type
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.records import (
-    LARGEST,
     Analysis,
     CategoryRow,
     Cost,
@@ -11,6 +8,7 @@ from edgeopt.graph.analysis.records import (
     DeploymentRow,
     Dimension,
     FileRow,
+    Given,
     NodeRow,
     OperatorRow,
     Opportunity,
@@ -22,10 +20,8 @@ from edgeopt.graph.analysis.records import (
     WeightsSummary,
     Work,
 )
-from edgeopt.graph.analysis.sums import category_rows, operator_rows
 
 __all__ = [
-    "LARGEST",
     "Analysis",
     "CategoryRow",
     "Cost",
@@ -38,14 +34,10 @@ __all__ = [
     "OpTimeRow",
     "OpTimes",
     "OperatorRow",
-    "OperatorType",
     "Opportunity",
     "ProvedOutput",
     "Tensor",
     "WeightRow",
     "WeightsSummary",
     "Work",
-    "category_rows",
-    "operator_rows",
-    "operator_type",
 ]

@@ -1,9 +1,12 @@
 """What a model is made of and what it costs, as records; the other files of this folder fill them in."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
+
+from edgeopt.hw.device import Device
 
 SCHEMA = 1
 # The number of largest weights that are listed one by one.
@@ -321,3 +324,16 @@ def unknown_shapes(nodes: Iterable[NodeRow]) -> str | None:
     if not unknown:
         return None
     return f"The shapes of {unknown:,} of {len(outputs):,} intermediate tensors are known only at run time."
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The shapes of inputs that the user fixes."""
+    real: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The shapes of any tensors as they were in a run; they win over what inference says."""
+    device: Device | None = None
+    threads: int | None = None
+    """The cores that a run may use; None: all that the device has for it."""
+    large_weights: bool = False
+    """Look at the numbers in the weights however large they are."""

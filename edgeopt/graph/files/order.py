@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from edgeopt.graph.files.external import subgraphs
+from edgeopt.graph.files.tensors import subgraphs
 
 # protobuf classes carry no types; here a GraphProto or a FunctionProto, and NodeProtos.
 Proto = Any

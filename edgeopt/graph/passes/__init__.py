@@ -12,53 +12,52 @@
 
 from functools import cache
 
-from edgeopt.graph.passes.base import Pass, PassContext, PassResult
-from edgeopt.graph.passes.places import passes_at
+from edgeopt.graph.passes.base import Pass, PassContext, PassResult, passes_at
 
-# The folder of each, and its name, which is that of its file.
+# The name of each, and where it is; small passes of one family share a file.
 ORDER = (
-    "cleaning/weights-out-of-inputs",
-    "cleaning/inline-functions",
-    "cleaning/name-nodes",
-    "cleaning/raise-opset",
-    "cleaning/fix-shapes",
-    "cleaning/fold-shapes",
-    "cleaning/fold-constants",
-    "cleaning/control-flow",
-    "algebra/einsum-into-matmul",
-    "fusion/batchnorm-into-conv",
-    "fusion/batchnorm-before-conv",
-    "fusion/softmax",
-    "fusion/layer-normalization",
-    "fusion/rms-normalization",
-    "fusion/gelu",
-    "fusion/hard-swish",
-    "fusion/attention",
-    "algebra/rewrite-patterns",
-    "layout/picture-order",
-    "layout/transposes",
-    "algebra/constant-chains",
-    "algebra/scale-into-linear",
-    "fusion/pad-into-pool",
-    "fusion/focus-into-conv",
-    "fusion/parallel-convs",
-    "fusion/matmul-add-to-gemm",
-    "algebra/global-pooling",
-    "algebra/operator-forms",
-    "cleaning/equal-subexpressions",
-    "cleaning/identities",
-    "cleaning/skip-padding",
-    "cleaning/dead-nodes",
-    "cleaning/deduplicate-weights",
-    "cleaning/strip-metadata",
+    ("weights-out-of-inputs", "cleaning.common_form.WEIGHTS_OUT_OF_INPUTS"),
+    ("inline-functions", "cleaning.common_form.INLINE_FUNCTIONS"),
+    ("name-nodes", "cleaning.common_form.NAME_NODES"),
+    ("raise-opset", "cleaning.raise_opset.PASS"),
+    ("fix-shapes", "cleaning.common_form.FIX_SHAPES"),
+    ("fold-shapes", "cleaning.folding.FOLD_SHAPES"),
+    ("fold-constants", "cleaning.folding.FOLD_CONSTANTS"),
+    ("control-flow", "cleaning.control_flow.PASS"),
+    ("einsum-into-matmul", "algebra.matrix_products.EINSUM_INTO_MATMUL"),
+    ("batchnorm-into-conv", "fusion.batchnorm.INTO_CONV"),
+    ("batchnorm-before-conv", "fusion.batchnorm.BEFORE_CONV"),
+    ("softmax", "fusion.activations.SOFTMAX"),
+    ("layer-normalization", "fusion.normalizations.LAYER_NORMALIZATION"),
+    ("rms-normalization", "fusion.normalizations.RMS_NORMALIZATION"),
+    ("gelu", "fusion.activations.GELU"),
+    ("hard-swish", "fusion.activations.HARD_SWISH"),
+    ("attention", "fusion.attention.PASS"),
+    ("rewrite-patterns", "algebra.rewrite_patterns.PASS"),
+    ("picture-order", "layout.picture_order.PASS"),
+    ("transposes", "layout.transposes.PASS"),
+    ("constant-chains", "algebra.constants.CONSTANT_CHAINS"),
+    ("scale-into-linear", "algebra.constants.SCALE_INTO_LINEAR"),
+    ("pad-into-pool", "fusion.pooling.PAD_INTO_POOL"),
+    ("focus-into-conv", "fusion.convolutions.FOCUS_INTO_CONV"),
+    ("parallel-convs", "fusion.convolutions.PARALLEL_CONVS"),
+    ("matmul-add-to-gemm", "algebra.matrix_products.MATMUL_ADD_TO_GEMM"),
+    ("global-pooling", "fusion.pooling.GLOBAL_POOLING"),
+    ("operator-forms", "algebra.operator_forms.PASS"),
+    ("equal-subexpressions", "cleaning.redundant.EQUAL_SUBEXPRESSIONS"),
+    ("identities", "cleaning.identities.PASS"),
+    ("skip-padding", "cleaning.skip_padding.PASS"),
+    ("dead-nodes", "cleaning.redundant.DEAD_NODES"),
+    ("deduplicate-weights", "cleaning.redundant.DEDUPLICATE_WEIGHTS"),
+    ("strip-metadata", "cleaning.redundant.STRIP_METADATA"),
 )
-NAMES = tuple(place.rpartition("/")[2] for place in ORDER)
+NAMES = tuple(name for name, _ in ORDER)
 
 
 @cache
 def standard_passes() -> tuple[Pass, ...]:
     """All of them, imported with the first call."""
-    return passes_at(__name__, (f"{place.replace('/', '.').replace('-', '_')}.PASS" for place in ORDER))
+    return passes_at(__name__, (place for _, place in ORDER))
 
 
 __all__ = ["NAMES", "Pass", "PassContext", "PassResult", "standard_passes"]

@@ -1,25 +1,15 @@
 """What a pass is; with the words of `graph/nodes.py`, all that most passes need."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.ledger import Change, Refusal
-from edgeopt.graph.nodes import (
-    constant,
-    inner_graphs,
-    is_op,
-    is_random,
-    label,
-    node_count,
-    nodes_of,
-    parts,
-    quiet,
-)
+from edgeopt.graph.nodes import constant, inner_graphs, is_op, is_random, label, node_count, nodes_of, parts, quiet
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
 
 __all__ = [
     "Notes",
@@ -151,3 +141,13 @@ def adopt_orphans(model: "ir.Model") -> None:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def passes_at(package: str, places: Iterable[str]) -> "tuple[Pass, ...]":
+    """Each place is `file.NAME` within the package, or `folder.file.NAME`."""
+    return tuple(_pass_at(package, *place.rsplit(".", 1)) for place in places)
+
+
+def _pass_at(package: str, file: str, name: str) -> "Pass":
+    found: Pass = getattr(import_module(f"{package}.{file}"), name)
+    return found

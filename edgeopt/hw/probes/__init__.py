@@ -2,23 +2,9 @@
 
 from collections.abc import Callable
 
-from edgeopt.hw.device import Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
-from edgeopt.hw.probes import (
-    caches,
-    clock,
-    clusters,
-    cpu,
-    gpu,
-    host,
-    limits,
-    memory,
-    npu,
-    numa,
-    runtimes,
-    state,
-)
+from edgeopt.hw.probes import caches, clock, clusters, cpu, gpu, host, limits, memory, npu, numa, runtimes, state
 
 Probe = Callable[[Host], Facts | Unavailable]
 

@@ -3,9 +3,8 @@
 from collections import Counter
 from typing import Literal
 
-from edgeopt.hw import kernel_text, sysctl, topology, windows_cpu
-from edgeopt.hw.device import Cache, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw import kernel_text, sysctl, topology, windows_facts
+from edgeopt.hw.device import Cache, Facts, Unavailable
 from edgeopt.hw.host import Host
 
 _KINDS: dict[str, Literal["data", "instruction", "unified"]] = {
@@ -48,8 +47,8 @@ def probe(host: Host) -> Facts | Unavailable:
         )
     if rows_of_mac := sysctl.caches(sysctl.read(host)):
         return Facts(rows_of_mac, {"caches": "sysctl hw.perflevel*, hw.l*cachesize"})
-    if windows_cpu.read(host):
-        return Unavailable(windows_cpu.NOT_ASKED)
+    if windows_facts.read(host):
+        return Unavailable(windows_facts.NOT_ASKED)
     return Unavailable(f"the kernel lists none ({topology.CPU_FOLDER}/cpu0/cache is missing)")
 
 

@@ -2,9 +2,8 @@
 
 import re
 
-from edgeopt.hw import cpu_identity, cpufreq, kernel_text, sysctl, topology, windows_cpu
-from edgeopt.hw.device import Clock, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw import cpu_identity, kernel_text, sysctl, topology, windows_facts
+from edgeopt.hw.device import Clock, Facts, Unavailable
 from edgeopt.hw.host import Host
 
 _NO_TURBO = f"{topology.CPU_FOLDER}/intel_pstate/no_turbo"
@@ -18,8 +17,8 @@ _FOLDER = f"{topology.CPU_FOLDER}/cpu*/cpufreq"
 def probe(host: Host) -> Facts | Unavailable:
     cpus = topology.seen(host)
     sources: dict[str, str] = {}
-    highest = max((hz for cpu in cpus if (hz := cpufreq.max_hz(host, cpu))), default=None)
-    lowest = min((hz for cpu in cpus if (hz := cpufreq.min_hz(host, cpu))), default=None)
+    highest = max((hz for cpu in cpus if (hz := topology.max_hz(host, cpu))), default=None)
+    lowest = min((hz for cpu in cpus if (hz := topology.min_hz(host, cpu))), default=None)
     if highest and lowest and lowest > highest:
         lowest = None
     if highest:
@@ -51,12 +50,12 @@ def probe(host: Host) -> Facts | Unavailable:
 
 def _words(host: Host, cpus: tuple[int, ...], name: str) -> str | None:
     """Clusters may have different governors; all of them, in the order of the CPUs."""
-    texts = ((host.read(f"{cpufreq.folder(cpu)}/{name}") or "").strip() for cpu in cpus)
+    texts = ((host.read(f"{topology.cpufreq_folder(cpu)}/{name}") or "").strip() for cpu in cpus)
     return " + ".join(dict.fromkeys(text for text in texts if _WORD.fullmatch(text))) or None
 
 
 def _base_hz(host: Host, cpus: tuple[int, ...]) -> tuple[int, str] | None:
-    found = [answer for cpu in cpus[:1] if (answer := cpufreq.base_hz(host, cpu))]
+    found = [answer for cpu in cpus[:1] if (answer := topology.base_hz(host, cpu))]
     if found:
         return found[0]
     names = kernel_text.values(kernel_text.blocks(host.read(cpu_identity.CPUINFO) or ""), "model name")
@@ -70,7 +69,7 @@ def _base_hz(host: Host, cpus: tuple[int, ...]) -> tuple[int, str] | None:
 
 def _turbo(host: Host, cpus: tuple[int, ...]) -> tuple[bool, str] | None:
     # cpb is AMD's name of boost with acpi-cpufreq; newer kernels have a boost in the folder of each CPU.
-    own = [f"{cpufreq.folder(cpu)}/{name}" for cpu in cpus[:1] for name in ("boost", "cpb")]
+    own = [f"{topology.cpufreq_folder(cpu)}/{name}" for cpu in cpus[:1] for name in ("boost", "cpb")]
     for path, on in ((_NO_TURBO, "0"), (_BOOST, "1"), *((path, "1") for path in own)):
         text = (host.read(path) or "").strip()
         if text in {"0", "1"}:
@@ -80,14 +79,14 @@ def _turbo(host: Host, cpus: tuple[int, ...]) -> tuple[bool, str] | None:
 
 def _elsewhere(host: Host) -> Facts | Unavailable:
     values = sysctl.read(host)
-    base, highest, lowest = (cpufreq.hertz(values.get(key), 1) for key in _OF_MAC)
+    base, highest, lowest = (topology.hertz(values.get(key), 1) for key in _OF_MAC)
     if base or highest or lowest:
         clock = Clock(min_hz=lowest, max_hz=highest, base_hz=base)
         told = {"min_hz": lowest, "max_hz": highest, "base_hz": base}
         return Facts(clock, {f"clock.{name}": "sysctl hw.cpufrequency*" for name, hz in told.items() if hz})
-    megahertz = windows_cpu.read(host).get("~MHz")
-    if isinstance(megahertz, int) and (hz := cpufreq.hertz(str(megahertz), 1_000_000)):
-        return Facts(Clock(base_hz=hz), {"clock.base_hz": f"{windows_cpu.REGISTRY}, ~MHz"})
+    megahertz = windows_facts.read(host).get("~MHz")
+    if isinstance(megahertz, int) and (hz := topology.hertz(str(megahertz), 1_000_000)):
+        return Facts(Clock(base_hz=hz), {"clock.base_hz": f"{windows_facts.REGISTRY}, ~MHz"})
     return Unavailable(_why_not(host))
 
 

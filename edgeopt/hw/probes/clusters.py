@@ -1,10 +1,9 @@
 """Clusters: which cores are of one kind, how fast the kernel knows them to be, and what they are called."""
 
-from edgeopt.hw import core_kinds, cpu_identity, cpufreq, kernel_text, sysctl, topology, windows_cpu, x86_models
-from edgeopt.hw.core_kinds import Core
-from edgeopt.hw.device import Cluster, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw import cpu_identity, cpu_models, kernel_text, sysctl, topology, windows_facts
+from edgeopt.hw.device import Cluster, Facts, Unavailable
 from edgeopt.hw.host import Host
+from edgeopt.hw.topology import Core
 
 # The kernel scales capacities so that the fastest core has this (Documentation/scheduler/sched-capacity.rst).
 _FULL_CAPACITY = 1024
@@ -16,11 +15,11 @@ def probe(host: Host) -> Facts | Unavailable:
         return _from_sysctl(host)
     seen = topology.seen(host)
     capacities = _capacities(host, seen)
-    clocks = {cpu: hz for cpu in seen if (hz := cpufreq.max_hz(host, cpu))}
-    kinds = core_kinds.of_hybrid(host)
+    clocks = {cpu: hz for cpu in seen if (hz := topology.max_hz(host, cpu))}
+    kinds = topology.of_hybrid(host)
     if kinds:
         groups, names, models = _hybrid(host, cpus, kinds, clocks)
-        sources = {"clusters": ", ".join(path for _, path in core_kinds.HYBRID_FILES if host.read(path))}
+        sources = {"clusters": ", ".join(path for _, path in topology.HYBRID_FILES if host.read(path))}
     else:
         groups, names, models = _by_speed(host, cpus, capacities, clocks)
         sources = {"clusters": source if len(groups) == 1 else _what_told(models, capacities)}
@@ -58,13 +57,13 @@ def _hybrid(
 ) -> tuple[list[list[int]], list[str], dict[int, str]]:
     blocks = kernel_text.blocks(host.read(cpu_identity.CPUINFO) or "")
     vendor, family, model, _ = cpu_identity.x86_numbers(blocks)
-    cores = x86_models.hybrid_cores(vendor, family, model)
+    cores = cpu_models.hybrid_cores(vendor, family, model)
     groups: list[list[int]] = []
     names: list[str] = []
     models: dict[int, str] = {}
     for kind in ("performance", "efficiency", "low-power"):
         members = tuple(Core(cpu, None, clocks.get(cpu)) for cpu in cpus if kinds.get(cpu) == kind)
-        for place, group in enumerate(core_kinds.groups(members, x86=True)):
+        for place, group in enumerate(topology.kind_groups(members, x86=True)):
             # The low-power cores of a Core Ultra are of the same counter unit, but far slower.
             name = "low-power" if kind == "efficiency" and place else kind
             groups.append([core.cpu for core in group])
@@ -77,12 +76,12 @@ def _hybrid(
 def _by_speed(
     host: Host, cpus: tuple[int, ...], capacities: dict[int, int], clocks: dict[int, int]
 ) -> tuple[list[list[int]], list[str], dict[int, str]]:
-    models = core_kinds.arm_models(host, cpus)
+    models = topology.arm_models(host, cpus)
     x86 = bool(kernel_text.values(kernel_text.blocks(host.read(cpu_identity.CPUINFO) or ""), "flags"))
     speeds = capacities if capacities and not x86 else clocks
     cores = tuple(Core(cpu, models.get(cpu), speeds.get(cpu)) for cpu in cpus)
-    found = core_kinds.groups(cores, x86=x86)
-    return [[core.cpu for core in group] for group in found], core_kinds.names(found), models
+    found = topology.kind_groups(cores, x86=x86)
+    return [[core.cpu for core in group] for group in found], topology.kind_names(found), models
 
 
 def _cluster(
@@ -114,8 +113,8 @@ def _what_told(models: dict[int, str], capacities: dict[int, int]) -> str:
 
 def _from_sysctl(host: Host) -> Facts | Unavailable:
     found = sysctl.clusters(sysctl.read(host))
-    if not found and windows_cpu.read(host):
-        return Unavailable(windows_cpu.NOT_ASKED)
+    if not found and windows_facts.read(host):
+        return Unavailable(windows_facts.NOT_ASKED)
     if not found:
         return Unavailable("no source distinguishes kinds of cores")
     return Facts(found, {"clusters": "sysctl hw.perflevel*"})

@@ -2,20 +2,9 @@
 
 from dataclasses import replace
 
-from edgeopt.hw import (
-    arm_hwcap,
-    cpu_identity,
-    kernel_text,
-    riscv,
-    simd,
-    sysctl,
-    topology,
-    windows_cpu,
-    x86_models,
-)
+from edgeopt.hw import arm_hwcap, cpu_identity, cpu_models, kernel_text, simd, sysctl, topology, windows_facts
 from edgeopt.hw.cpu_identity import CpuIdentity
-from edgeopt.hw.device import Cpu
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Cpu, Facts
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.host import architecture, cpuinfo_architecture
 
@@ -91,8 +80,8 @@ def _identity(host: Host, architecture_name: str, unavailable: dict[str, str]) -
         return _with_hwcap(host, identity) if architecture_name == "aarch64" else identity
     if values := sysctl.read(host):
         return _from_sysctl(values)
-    if answer := windows_cpu.read(host):
-        return windows_cpu.identity(host, answer)
+    if answer := windows_facts.read(host):
+        return windows_facts.identity(host, answer)
     return _from_py_cpuinfo(host)
 
 
@@ -143,7 +132,7 @@ def _vector_bits(
         unavailable["cpu.vector_bits"] = f"SVE has no fixed length, and {SVE_LENGTH} does not report it"
         return None
     if "rvv" in sets:
-        bits = riscv.vector_bits(flags)
+        bits = cpu_identity.vector_bits(flags)
         if bits is None:
             unavailable["cpu.vector_bits"] = "RVV has no fixed length, and the isa string has no zvl*b"
         else:
@@ -164,7 +153,7 @@ def _from_sysctl(values: sysctl.Values) -> CpuIdentity:
         if value:
             sources[f"cpu.{fact}"] = "sysctl machdep.cpu"
     family, number, stepping = (kernel_text.whole(values.get(f"machdep.cpu.{n}")) for n in _NUMBERS)
-    name = sysctl.apple_cores(values) or x86_models.name_of_all(vendor, family, number, stepping)
+    name = sysctl.apple_cores(values) or cpu_models.name_of_all(vendor, family, number, stepping)
     if name:
         sources["cpu.microarchitecture"] = "sysctl hw.cpufamily" if vendor == "Apple" else "sysctl machdep.cpu"
     return CpuIdentity(vendor, model, name, flags, sources=sources)

@@ -2,9 +2,8 @@
 
 import math
 
-from edgeopt.hw import cgroup, kernel_text, topology, windows_cpu
-from edgeopt.hw.device import Limits
-from edgeopt.hw.facts import Facts
+from edgeopt.hw import cgroup, kernel_text, topology, windows_facts
+from edgeopt.hw.device import Facts, Limits
 from edgeopt.hw.host import Host
 
 _STATUS = "/proc/self/status"
@@ -55,7 +54,7 @@ def _affinity(host: Host) -> tuple[int, tuple[int, ...], str]:
     for mask, source in (
         (_numbers(host.call("os", "sched_getaffinity", 0)), "os.sched_getaffinity(0)"),
         (_allowed(host), f"{_STATUS}: Cpus_allowed_list"),
-        (_numbers(_of_windows(host)), f"{windows_cpu.FACTS_MODULE}.affinity()"),
+        (_numbers(_of_windows(host)), f"{windows_facts.FACTS_MODULE}.affinity()"),
         (cgroup.cpuset(host), "cpuset.cpus of the control group"),
     ):
         # The mask of a process may name CPUs that are off or not there.
@@ -78,7 +77,7 @@ def _allowed(host: Host) -> tuple[int, ...]:
 
 def _of_windows(host: Host) -> object:
     return (
-        host.call(windows_cpu.FACTS_MODULE, "affinity") if host.call("platform", "system") == "Windows" else None
+        host.call(windows_facts.FACTS_MODULE, "affinity") if host.call("platform", "system") == "Windows" else None
     )
 
 

@@ -4,8 +4,7 @@ import re
 from typing import NamedTuple
 
 from edgeopt.hw import cgroup, kernel_text
-from edgeopt.hw.device import Memory
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, Memory
 from edgeopt.hw.host import Host
 
 MEMINFO = "/proc/meminfo"

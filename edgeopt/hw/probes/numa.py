@@ -2,9 +2,8 @@
 
 import re
 
-from edgeopt.hw import kernel_text, windows_cpu
-from edgeopt.hw.device import NumaNode, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw import kernel_text, windows_facts
+from edgeopt.hw.device import Facts, NumaNode, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.topology import NODE_FOLDER
 
@@ -16,8 +15,8 @@ def probe(host: Host) -> Facts | Unavailable:
     numbers = sorted(int(name[4:]) for name in host.list(NODE_FOLDER) if re.fullmatch(r"node\d{1,4}", name))
     nodes = [_node(host, number, len(numbers)) for number in numbers[:_MOST_NODES]]
     rows = tuple(node for node in nodes if node.cpus or node.memory_bytes)
-    if not rows and windows_cpu.read(host):
-        return Unavailable(windows_cpu.NOT_ASKED)
+    if not rows and windows_facts.read(host):
+        return Unavailable(windows_facts.NOT_ASKED)
     if not rows:
         return Unavailable(f"the kernel lists no NUMA nodes ({NODE_FOLDER} is missing or empty)")
     sources = {"numa": f"{NODE_FOLDER}/node*"}

@@ -5,11 +5,10 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt.errors import pip_install
-from edgeopt.hw import kernel_text, runtime_cache, runtime_rules
-from edgeopt.hw.device import Runtime, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw import kernel_text, probe_cache
+from edgeopt.hw.device import Facts, Runtime, Unavailable
 from edgeopt.hw.host import Host
-from edgeopt.hw.runtime_cache import Answer
+from edgeopt.hw.probe_cache import Answer
 
 FACTS_MODULE = "edgeopt.hw.runtime_facts"
 _INSTALLED = "installed Python distributions"
@@ -28,7 +27,7 @@ class Kind(NamedTuple):
 class _Asked(NamedTuple):
     """Answers, their sources and the reasons of those missing, each by question."""
 
-    answers: runtime_cache.Answers
+    answers: probe_cache.Answers
     sources: dict[str, str]
     failures: dict[str, str]
     cache_problem: str | None
@@ -88,11 +87,11 @@ def probe(host: Host) -> Facts:
             unavailable[f"{name}.providers"] = asked.failures[kind.question]
     if asked.cache_problem:
         unavailable["runtimes.cache"] = asked.cache_problem
-    library = None if "tensorrt" in here else runtime_rules.tensorrt_library(host)
+    library = None if "tensorrt" in here else tensorrt_library(host)
     if library:
         runtimes.append(Runtime("tensorrt", library.version))
         sources["runtimes.tensorrt"] = library.path
-    unavailable |= runtime_rules.absences(host, tuple(runtimes))
+    unavailable |= absences(host, tuple(runtimes))
     return Facts(tuple(runtimes), sources, unavailable)
 
 
@@ -109,8 +108,8 @@ def _installed(host: Host) -> tuple[tuple[Kind, str, str], ...]:
 
 
 def _ask(host: Host, questions: tuple[str, ...], versions: tuple[tuple[str, str], ...]) -> _Asked:
-    path = runtime_cache.path(host.cache_folder, _circumstances(host, versions)) if questions else None
-    answers = {q: a for q, a in runtime_cache.load(path).items() if q in questions}
+    path = probe_cache.answers_path(host.cache_folder, _circumstances(host, versions)) if questions else None
+    answers = {q: a for q, a in probe_cache.load_answers(path).items() if q in questions}
     sources = dict.fromkeys(answers, f"cached answer of {FACTS_MODULE}")
     failures: dict[str, str] = {}
     unknown = tuple(question for question in questions if question not in answers)
@@ -121,7 +120,7 @@ def _ask(host: Host, questions: tuple[str, ...], versions: tuple[tuple[str, str]
         else:
             failures[question] = answer
     fresh = any(not source.startswith("cached") for source in sources.values())
-    problem = runtime_cache.store(path, answers) if path and fresh else None
+    problem = probe_cache.store_answers(path, answers) if path and fresh else None
     return _Asked(answers, sources, failures, problem)
 
 
@@ -157,3 +156,59 @@ def _circumstances(host: Host, versions: tuple[tuple[str, str], ...]) -> list[ob
         host.read("/proc/driver/nvidia/version"),
         *(host.list(folder) for folder in ("/sys/class/drm", "/dev/dri", "/dev/accel")),
     ]
+
+
+_LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/lib")
+_TENSORRT_VERSIONS = ("10", "11", "9", "8")
+_NVIDIA_MARKS = ("/proc/driver/nvidia/version", "/etc/nv_tegra_release")
+_QUALCOMM = "qcom,"
+
+
+class Library(NamedTuple):
+    version: str
+    path: str
+
+
+def tensorrt_library(host: Host) -> Library | None:
+    """TensorRT as NVIDIA's own packages install it; looked for only where there is an NVIDIA driver."""
+    if not _nvidia(host):
+        return None
+    found = (Library(v, f"{folder}/libnvinfer.so.{v}") for folder in _LIBRARY_FOLDERS for v in _TENSORRT_VERSIONS)
+    return next((library for library in found if host.call("os.path", "exists", library.path) is True), None)
+
+
+def absences(host: Host, runtimes: tuple[Runtime, ...]) -> dict[str, str]:
+    """Why TensorRT, CoreML, DirectML and QNN are not here, those of them that are not."""
+    providers = {provider for runtime in runtimes for provider in runtime.providers}
+    names = {runtime.name for runtime in runtimes}
+    system = host.call("platform", "system")
+    found: dict[str, str] = {}
+    if not any(name.startswith("tensorrt") for name in names):
+        found["tensorrt"] = (
+            "not installed: no Python package and no libnvinfer.so"
+            if _nvidia(host) or system == "Windows"
+            else "no NVIDIA driver"
+        )
+    if "CoreMLExecutionProvider" not in providers and "coremltools" not in names:
+        found["coreml"] = (
+            f"not installed; {pip_install('cpu')}" if system == "Darwin" else "available only on Apple systems"
+        )
+    if "DmlExecutionProvider" not in providers:
+        found["directml"] = (
+            f"not installed; {pip_install('directml')}" if system == "Windows" else "available only on Windows"
+        )
+    if "QNNExecutionProvider" not in providers:
+        found["qnn"] = (
+            "not installed; pip install onnxruntime-qnn brings it" if _qualcomm(host) else "no Qualcomm chip"
+        )
+    return found
+
+
+def _nvidia(host: Host) -> bool:
+    return any(host.read(path) is not None for path in _NVIDIA_MARKS)
+
+
+def _qualcomm(host: Host) -> bool:
+    if _QUALCOMM in (host.read("/proc/device-tree/compatible") or ""):
+        return True
+    return any(name.startswith(("adsprpc", "fastrpc")) for name in host.list("/dev"))

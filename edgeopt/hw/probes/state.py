@@ -3,8 +3,7 @@
 import math
 
 from edgeopt.hw import kernel_text, power, sensors, thermal
-from edgeopt.hw.device import State, Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.device import Facts, State, Unavailable
 from edgeopt.hw.host import Host
 
 _CPUFREQ = "/sys/devices/system/cpu/cpu0/cpufreq"

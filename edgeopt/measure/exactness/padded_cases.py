@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeopt.graph.masks import is_mask
-from edgeopt.graph.passes.knowledge.masks import STEP
+from edgeopt.graph.masks import STEP, is_mask
 
 if TYPE_CHECKING:
     import onnx_ir as ir

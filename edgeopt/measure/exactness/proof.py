@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.backends.full_precision import in_full_precision
+from edgeopt.backends.base import in_full_precision
 from edgeopt.data.regimes import Case, cases
 from edgeopt.errors import DiskFullError, EdgeoptError, ModelError, VerificationError
-from edgeopt.graph.watching import with_float_outputs
+from edgeopt.graph.copies import with_float_outputs
 from edgeopt.measure.exactness.cases import (
     Answered,
     LeftOut,
@@ -267,7 +267,7 @@ class SourceCheck:
     def _seen(self, model_ir: "ir.Model") -> Seen:
         """Saves the model, runs it, compares; the same bytes run once."""
         from edgeopt.graph.accuracy import compare_outputs
-        from edgeopt.graph.turned import as_model_takes, as_source_gives
+        from edgeopt.graph.structure import as_model_takes, as_source_gives
 
         path = saved(Path(self.folder.name), model_ir, plain=self.plain)
         if not self.seen or self.seen[0].path != path:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from edgeopt.backends.full_precision import in_full_precision
+from edgeopt.backends.base import in_full_precision
 from edgeopt.errors import DiskFullError, EdgeoptError, MissingError, ModelError, pip_install
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.exactness.opened import OpenedModel

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from edgeopt.hw import kernel_text, nvml, power, rails
+from edgeopt.hw import kernel_text, nvml, power, sensors
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import Host
 
@@ -172,12 +172,12 @@ def open_nvml(host: Host, gpus: Sequence[int]) -> EnergySource | Unavailable:
 
 
 def open_board(host: Host) -> EnergySource | Unavailable:
-    measured = rails.board_rails(host)
+    measured = sensors.board_rails(host)
     if not measured:
         return Unavailable("no power meter of the board (hwmon)")
 
     def watts() -> float | None:
-        read = [rails.rail_w(host, rail) for rail in measured]
+        read = [sensors.rail_w(host, rail) for rail in measured]
         known = [each for each in read if each is not None]
         return sum(known) if len(known) == len(read) else None
 

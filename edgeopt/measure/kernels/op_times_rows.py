@@ -10,9 +10,8 @@ import msgspec
 from edgeopt.backends.base import Kernel
 from edgeopt.graph.analysis import NodeRow, OpTimeRow
 from edgeopt.graph.analysis.records import name_of
-from edgeopt.graph.analysis.roofline import Least, least
+from edgeopt.graph.analysis.roofline import Least, least, precision
 from edgeopt.graph.analysis.sums import HOLDERS
-from edgeopt.graph.analysis.timing import precision
 from edgeopt.hw.device import Device
 from edgeopt.measure.kernels.op_times_join import Members, members_of
 from edgeopt.measure.kernels.op_times_source import NAME, Prepared, SourceNode

@@ -43,16 +43,16 @@ def prepared(path: Path, folder: Path) -> Prepared:
     from edgeopt.graph.model import load
     from edgeopt.graph.nodes import nodes_of
     from edgeopt.graph.passes.base import PassContext
-    from edgeopt.graph.passes.cleaning import fold_constants, inline_functions
+    from edgeopt.graph.passes.cleaning import common_form, folding
 
     model = load(path)
     graph = model.ir
     for position, node in enumerate(_in_order(graph.graph)):
         node.metadata_props[_POSITION] = str(position)
     if graph.functions:
-        graph = inline_functions.apply(graph, PassContext()).model
+        graph = common_form.inline_functions(graph, PassContext()).model
     if any(node.op_type == "If" for node in nodes_of(graph)):
-        graph = fold_constants.apply(graph, PassContext()).model
+        graph = folding.fold_constants(graph, PassContext()).model
     nodes = list(_in_order(graph.graph))
     rows = [int(node.metadata_props.pop(_POSITION, -1)) for node in nodes]
     for place, node in enumerate(nodes):

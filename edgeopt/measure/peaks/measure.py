@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from edgeopt.backends import backend_named
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device, Peaks, Unavailable
-from edgeopt.hw.peaks_kept import Measured
+from edgeopt.hw.probe_cache import Measured
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.peaks.lane import Lane
 from edgeopt.measure.peaks.plan import RUNTIMES, alone, plan

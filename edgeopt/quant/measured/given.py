@@ -10,8 +10,7 @@ from typing import Self
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo
-from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo, full_precision
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.read import load_data
 from edgeopt.data.regimes.covered import alike_inputs

@@ -10,8 +10,7 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Change
-from edgeopt.graph.levels import LevelAccuracy
-from edgeopt.graph.weak_samples import Tail, WeakSamples
+from edgeopt.graph.levels import LevelAccuracy, Tail, WeakSamples
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.base import full_precision
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.write import check_target
 from edgeopt.data.samples import save_samples

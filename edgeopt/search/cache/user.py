@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.hw.cache_folder import user_cache_folder
+from edgeopt.hw.user_folders import user_cache_folder
 from edgeopt.search.cache.store import Store, Stored
 
 _FOLDER = "searches"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from edgeopt.backends.strictness import fallback
+from edgeopt.backends.base import fallback
 from edgeopt.bundle import write
 from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.processing.golden import put_processing_golden
@@ -20,7 +20,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.data.split import Split
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
-from edgeopt.graph.weak_samples import weak_samples
+from edgeopt.graph.levels import weak_samples
 from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.instruments.energy import EnergyMeter

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.base import Available
-from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.base import Available, full_precision
 from edgeopt.errors import MissingExtraError, ModelError, TrialError
 from edgeopt.measure.contender import Contender
 from edgeopt.search.outcome import Candidate

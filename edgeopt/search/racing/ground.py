@@ -10,7 +10,7 @@ from edgeopt.data.judging.judged import Judged
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import Split
-from edgeopt.graph.weak_samples import Usual
+from edgeopt.graph.levels import Usual
 from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, enter, save_outputs
 from edgeopt.measure.host import TrialHost

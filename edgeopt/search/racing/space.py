@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from edgeopt.backends import option_kinds
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples
-from edgeopt.hw.cores import cores_for
 from edgeopt.hw.device import Device
+from edgeopt.hw.topology import cores_for
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import runtime_space, settled_options
 from edgeopt.quant.measured.timing.courses import Course, backends_for

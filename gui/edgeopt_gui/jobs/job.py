@@ -8,7 +8,7 @@ import time
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
 from edgeopt import events
-from edgeopt.hw.python import python_command
+from edgeopt.hw.child import python_command
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending, ending_of
 from edgeopt_gui.jobs.lines import EventLines

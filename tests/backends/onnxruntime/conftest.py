@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeopt.backends.onnxruntime import availability
+from edgeopt.backends.onnxruntime import provider
 
 
 @pytest.fixture
@@ -23,15 +23,15 @@ def distributions(monkeypatch):
             for name, version in versions.items()
         }
         spec = ModuleSpec("onnxruntime", None, origin="onnxruntime/__init__.py") if module else None
-        monkeypatch.setattr(availability, "find_spec", lambda name: spec if name == "onnxruntime" else None)
-        monkeypatch.setattr(availability, "_distribution", found.get)
+        monkeypatch.setattr(provider, "find_spec", lambda name: spec if name == "onnxruntime" else None)
+        monkeypatch.setattr(provider, "_distribution", found.get)
 
     return pretend
 
 
 @pytest.fixture
 def system(monkeypatch):
-    return lambda name: monkeypatch.setattr(availability.platform, "system", lambda: name)
+    return lambda name: monkeypatch.setattr(provider.platform, "system", lambda: name)
 
 
 @pytest.fixture

@@ -5,11 +5,18 @@ import sys
 import pytest
 
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime import coreml, cuda, directml, nvidia, openvino, qnn, tensorrt, xnnpack
-from edgeopt.backends.onnxruntime.availability import available
+from edgeopt.backends.onnxruntime import nvidia
+from edgeopt.backends.onnxruntime.provider import available
+from edgeopt.backends.onnxruntime.providers import (
+    COREML_PROVIDER,
+    DIRECTML_PROVIDER,
+    OPENVINO_PROVIDER,
+    QNN_PROVIDER,
+    XNNPACK_PROVIDER,
+)
 from edgeopt.hw.device import Unavailable
 
-CUDA = dataclasses.replace(cuda.PROVIDER, missing=lambda: None)
+CUDA = dataclasses.replace(nvidia.CUDA_PROVIDER, missing=lambda: None)
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +32,7 @@ def reason(provider):
     return found.reason
 
 
-@pytest.mark.parametrize(("provider", "where"), [(directml.PROVIDER, "Windows"), (coreml.PROVIDER, "macOS")])
+@pytest.mark.parametrize(("provider", "where"), [(DIRECTML_PROVIDER, "Windows"), (COREML_PROVIDER, "macOS")])
 def test_another_system(distributions, provider, where):
     distributions({"onnxruntime": "1.31.1"})
     assert reason(provider) == f"it exists on {where} only, and this is Linux"
@@ -41,8 +48,8 @@ def test_another_flavour_is_told_without_asking_the_runtime(distributions):
     distributions({"onnxruntime": "1.31.1"})
     brings = "onnxruntime 1.31.1 is without {}; {} brings it, installed in its place"
     assert reason(CUDA) == brings.format("CUDAExecutionProvider", "onnxruntime-gpu")
-    assert reason(openvino.PROVIDER) == brings.format("OpenVINOExecutionProvider", "onnxruntime-openvino")
-    assert "no published package brings it" in reason(xnnpack.PROVIDER)
+    assert reason(OPENVINO_PROVIDER) == brings.format("OpenVINOExecutionProvider", "onnxruntime-openvino")
+    assert "no published package brings it" in reason(XNNPACK_PROVIDER)
 
 
 def test_what_the_runtime_has(distributions, providers):
@@ -60,7 +67,7 @@ def test_a_flavour_that_another_one_has_overwritten(distributions, providers):
 def test_a_wheel_that_was_built_here_is_asked(distributions, providers):
     distributions({"onnxruntime": "1.31.1"}, files=("onnxruntime",))
     providers("XnnpackExecutionProvider")
-    assert available(xnnpack.PROVIDER) == Available("1.31.1")
+    assert available(XNNPACK_PROVIDER) == Available("1.31.1")
     assert reason(CUDA).startswith("ONNX Runtime 1.31.1 is built without CUDAExecutionProvider")
 
 
@@ -77,7 +84,7 @@ def test_a_runtime_that_does_not_load(distributions):
 
 def test_a_plug_in_that_is_not_installed(distributions):
     distributions({"onnxruntime": "1.31.1"})
-    assert reason(qnn.PROVIDER) == "the Python package 'onnxruntime-qnn' is not installed"
+    assert reason(QNN_PROVIDER) == "the Python package 'onnxruntime-qnn' is not installed"
 
 
 def test_a_driver_that_is_missing_is_said_before_the_runtime_is_asked(distributions):
@@ -120,9 +127,9 @@ def test_no_driver_at_all(monkeypatch):
 
 
 def test_tensorrt_needs_its_own_libraries(monkeypatch):
-    monkeypatch.setattr(tensorrt, "gpu_missing", lambda: None)
-    monkeypatch.setattr(tensorrt, "find_spec", lambda _name: None)
+    monkeypatch.setattr(nvidia, "gpu_missing", lambda: None)
+    monkeypatch.setattr(nvidia, "find_spec", lambda _name: None)
     monkeypatch.setattr(ctypes.util, "find_library", lambda _name: None)
-    assert "libnvinfer" in tensorrt.tensorrt_missing()
+    assert "libnvinfer" in nvidia.tensorrt_missing()
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so.10")
-    assert tensorrt.tensorrt_missing() is None
+    assert nvidia.tensorrt_missing() is None

@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.onnxruntime import cuda, tensorrt
-from edgeopt.backends.onnxruntime.config_keys import ELSEWHERE, KNOWN, OPTIONS, read_entries
-from edgeopt.backends.onnxruntime.options import OrtOptions, run_options, session_options
+from edgeopt.backends.onnxruntime import nvidia
+from edgeopt.backends.onnxruntime.options import (
+    ELSEWHERE,
+    KNOWN,
+    OPTIONS,
+    OrtOptions,
+    affinities,
+    core_list,
+    dimensions,
+    read_entries,
+    run_options,
+    session_options,
+)
 from edgeopt.backends.onnxruntime.session import _bound_run, load_session
-from edgeopt.backends.onnxruntime.texts import affinities, core_list, dimensions
 from edgeopt.errors import DataError, UsageError
 
 ort = pytest.importorskip("onnxruntime")
@@ -216,16 +225,16 @@ def test_a_gpus_arena_shrinks_too():
     assert arenas(OrtOptions(arena_shrink=True), 1) == "cpu:0;gpu:1"
     # The processor's arena that is off is not named: the runtime would refuse the run.
     assert arenas(OrtOptions(arena_shrink=True, arena=False), 0) == "gpu:0"
-    assert cuda.PROVIDER.gpu(cuda.CudaOptions(device_id=2)) == 2
-    assert tensorrt.PROVIDER.gpu(tensorrt.TensorrtOptions(device_id=3)) == 3
+    assert nvidia.CUDA_PROVIDER.gpu(nvidia.CudaOptions(device_id=2)) == 2
+    assert nvidia.TENSORRT_PROVIDER.gpu(nvidia.TensorrtOptions(device_id=3)) == 3
 
 
 def test_an_arena_that_shrinks_takes_no_recorded_graph(onnx_file):
     options = {"arena_shrink": True, "enable_cuda_graph": True}
     with pytest.raises(UsageError, match="memory that a recorded graph works in"):
-        load_session(cuda.PROVIDER, onnx_file("batch"), options, False, ())
+        load_session(nvidia.CUDA_PROVIDER, onnx_file("batch"), options, False, ())
 
 
 def test_a_bound_run_on_a_gpu_shrinks_the_gpus_arena():
-    made = _bound_run(cuda.PROVIDER, None, cuda.CudaOptions(arena_shrink=True, device_id=1), ())
+    made = _bound_run(nvidia.CUDA_PROVIDER, None, nvidia.CudaOptions(arena_shrink=True, device_id=1), ())
     assert made._options.get_run_config_entry("memory.enable_memory_arena_shrinkage") == "cpu:0;gpu:1"

@@ -10,10 +10,17 @@ import pytest
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime import coreml, cuda, directml, nvidia, openvino, qnn, tensorrt, xnnpack
+from edgeopt.backends.onnxruntime import nvidia
+from edgeopt.backends.onnxruntime.nvidia import CUDA_PROVIDER as CUDA
+from edgeopt.backends.onnxruntime.nvidia import TENSORRT_PROVIDER as TENSORRT
 from edgeopt.backends.onnxruntime.opening import open_with, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
+from edgeopt.backends.onnxruntime.providers import COREML_PROVIDER as COREML
+from edgeopt.backends.onnxruntime.providers import DIRECTML_PROVIDER as DIRECTML
+from edgeopt.backends.onnxruntime.providers import OPENVINO_PROVIDER as OPENVINO
+from edgeopt.backends.onnxruntime.providers import QNN_PROVIDER as QNN
+from edgeopt.backends.onnxruntime.providers import XNNPACK_PROVIDER as XNNPACK
 from edgeopt.backends.options import read_options
 from edgeopt.errors import MissingError, UsageError
 
@@ -27,68 +34,87 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def settings(onnx_file):
-    """`settings(cuda, use_tf32=False)` is what the runtime would be given."""
+    """`settings(CUDA, use_tf32=False)` is what the runtime would be given."""
     model = onnx_file("batch")
 
-    def read(module, **options):
-        provider = module.PROVIDER
+    def read(provider, **options):
         return provider.settings(read_options(provider.options, options, provider.name), model)
 
     return read
 
 
 def test_the_runtimes_own_choice_is_left_to_it(settings):
-    assert settings(cuda) == settings(directml) == settings(coreml) == settings(xnnpack) == {}
-    assert settings(qnn) == {"backend_type": "htp"}
+    assert settings(CUDA) == settings(DIRECTML) == settings(COREML) == settings(XNNPACK) == {}
+    assert settings(QNN) == {"backend_type": "htp"}
 
 
 @pytest.mark.parametrize(
-    ("module", "options", "given"),
+    ("provider", "options", "given"),
     [
-        (cuda, {"device_id": 1, "use_tf32": False}, {"device_id": "1", "use_tf32": "0"}),
-        (cuda, {"enable_cuda_graph": True, "gpu_mem_limit": 2**30},
+        (CUDA, {"device_id": 1, "use_tf32": False}, {"device_id": "1", "use_tf32": "0"}),
+        (CUDA, {"enable_cuda_graph": True, "gpu_mem_limit": 2**30},
          {"enable_cuda_graph": "1", "gpu_mem_limit": "1073741824"}),
-        (cuda, {"cudnn_conv_algo_search": "HEURISTIC", "threads": 2}, {"cudnn_conv_algo_search": "HEURISTIC"}),
-        (directml, {"disable_metacommands": True}, {"disable_metacommands": "true"}),
-        (coreml, {"ModelFormat": "MLProgram", "RequireStaticInputShapes": True},
+        (CUDA, {"cudnn_conv_algo_search": "HEURISTIC", "threads": 2}, {"cudnn_conv_algo_search": "HEURISTIC"}),
+        (DIRECTML, {"disable_metacommands": True}, {"disable_metacommands": "true"}),
+        (COREML, {"ModelFormat": "MLProgram", "RequireStaticInputShapes": True},
          {"ModelFormat": "MLProgram", "RequireStaticInputShapes": "1"}),
-        (qnn, {"htp_performance_mode": "burst", "vtcm_mb": 8},
+        (QNN, {"htp_performance_mode": "burst", "vtcm_mb": 8},
          {"backend_type": "htp", "htp_performance_mode": "burst", "vtcm_mb": "8"}),
-        (xnnpack, {"threads": 4}, {"intra_op_num_threads": "4"}),
-        (xnnpack, {"threads": 1, "intra_op_num_threads": 2}, {"intra_op_num_threads": "2"}),
+        (XNNPACK, {"threads": 4}, {"intra_op_num_threads": "4"}),
+        (XNNPACK, {"threads": 1, "intra_op_num_threads": 2}, {"intra_op_num_threads": "2"}),
     ],
 )  # fmt: skip
-def test_options_in_the_words_of_the_runtime(settings, module, options, given):
-    assert settings(module, **options) == given
+def test_options_in_the_words_of_the_runtime(settings, provider, options, given):
+    assert settings(provider, **options) == given
 
 
 @pytest.mark.parametrize(
-    ("module", "options", "message", "hint"),
+    ("provider", "options", "message", "hint"),
     [
-        (cuda, {"use_tf23": False}, "no option 'use_tf23'", "'use_tf32'"),
-        (cuda, {"cudnn_conv_algo_search": "EXHAUSTIV"}, "must be one of", "'EXHAUSTIVE'"),
-        (cuda, {"gpu_mem_limit": -1}, "must be int >= 0", ""),
-        (tensorrt, {"trt_builder_optimization_level": 9}, "must be int <= 5", ""),
-        (directml, {"memory_pattern": True}, "must be false", "Leave it out"),
-        (directml, {"execution_mode": "parallel"}, "must be one of sequential", ""),
-        (coreml, {"MLComputeUnits": "CPUAndGpu"}, "must be one of", "'CPUAndGPU'"),
-        (openvino, {"device_type": "XYZ"}, "not an OpenVINO device: 'XYZ'", "AUTO:GPU,CPU"),
-        (openvino, {"device_type": "AUTO", "precision": "f32"}, "'precision' .* AUTO without a list", "AUTO:GPU"),
-        (openvino, {"device_type": "HETERO:GPU,CPU", "num_streams": 2}, "cannot be set for HETERO:GPU,CPU", ""),
-        (openvino, {"device_type": "NPU", "num_streams": 2}, "'num_streams' .* cannot be set for NPU", ""),
-        (openvino, {"load_config": "{"}, "not a JSON object of properties", "NUM_STREAMS"),
-        (openvino, {"load_config": '{"NUM_STREAMS": "2"}'}, "not a JSON object of properties", "NUM_STREAMS"),
-        (qnn, {"htp_performance_mode": "bursts"}, "must be one of", "'burst'"),
+        (CUDA, {"use_tf23": False}, "no option 'use_tf23'", "'use_tf32'"),
+        (CUDA, {"cudnn_conv_algo_search": "EXHAUSTIV"}, "must be one of", "'EXHAUSTIVE'"),
+        (CUDA, {"gpu_mem_limit": -1}, "must be int >= 0", ""),
+        (TENSORRT, {"trt_builder_optimization_level": 9}, "must be int <= 5", ""),
+        (DIRECTML, {"memory_pattern": True}, "must be false", "Leave it out"),
+        (DIRECTML, {"execution_mode": "parallel"}, "must be one of sequential", ""),
+        (COREML, {"MLComputeUnits": "CPUAndGpu"}, "must be one of", "'CPUAndGPU'"),
+        (OPENVINO, {"device_type": "XYZ"}, "not an OpenVINO device: 'XYZ'", "AUTO:GPU,CPU"),
+        (
+            OPENVINO,
+            {"device_type": "AUTO", "precision": "f32"},
+            "'precision' .* AUTO without a list",
+            "AUTO:GPU",
+        ),
+        (
+            OPENVINO,
+            {"device_type": "HETERO:GPU,CPU", "num_streams": 2},
+            "cannot be set for HETERO:GPU,CPU",
+            "",
+        ),
+        (
+            OPENVINO,
+            {"device_type": "NPU", "num_streams": 2},
+            "'num_streams' .* cannot be set for NPU",
+            "",
+        ),
+        (OPENVINO, {"load_config": "{"}, "not a JSON object of properties", "NUM_STREAMS"),
+        (
+            OPENVINO,
+            {"load_config": '{"NUM_STREAMS": "2"}'},
+            "not a JSON object of properties",
+            "NUM_STREAMS",
+        ),
+        (QNN, {"htp_performance_mode": "bursts"}, "must be one of", "'burst'"),
     ],
 )
-def test_what_the_runtime_would_take_in_silence(settings, module, options, message, hint):
+def test_what_the_runtime_would_take_in_silence(settings, provider, options, message, hint):
     with pytest.raises(UsageError, match=message) as raised:
-        settings(module, **options)
+        settings(provider, **options)
     assert hint in raised.value.hint
 
 
 def test_openvinos_properties_go_through_one_text(settings):
-    given = settings(openvino, threads=2, precision="f32", load_config='{"CPU": {"NUM_STREAMS": "3"}, "GPU": {}}')
+    given = settings(OPENVINO, threads=2, precision="f32", load_config='{"CPU": {"NUM_STREAMS": "3"}, "GPU": {}}')
     assert given["device_type"] == "CPU"
     assert json.loads(given["load_config"]) == {
         "CPU": {
@@ -100,7 +126,7 @@ def test_openvinos_properties_go_through_one_text(settings):
         "GPU": {},
     }
     # Threads of the processor mean nothing to another device.
-    gpu = settings(openvino, threads=2, device_type="GPU.1")
+    gpu = settings(OPENVINO, threads=2, device_type="GPU.1")
     assert json.loads(gpu["load_config"]) == {"GPU.1": {"PERFORMANCE_HINT": "LATENCY"}}
 
 
@@ -114,7 +140,7 @@ def test_openvinos_properties_go_through_one_text(settings):
 )
 def test_openvinos_properties_stand_under_each_device_of_a_list(settings, device_type, devices, mode):
     given = settings(
-        openvino,
+        OPENVINO,
         device_type=device_type,
         performance_hint="throughput",
         precision="f32",
@@ -128,14 +154,14 @@ def test_openvinos_properties_stand_under_each_device_of_a_list(settings, device
 
 
 def test_auto_without_a_list_is_given_no_properties(settings):
-    assert settings(openvino, device_type="AUTO") == {"device_type": "AUTO"}
+    assert settings(OPENVINO, device_type="AUTO") == {"device_type": "AUTO"}
 
 
 def test_where_data_stands():
-    assert cuda.memory(cuda.CudaOptions(device_id=1)) == ("cuda", 1)
-    assert cuda.memory(cuda.CudaOptions(io_binding=False)) is None
-    assert cuda.memory(cuda.CudaOptions(io_binding=False, enable_cuda_graph=True)) == ("cuda", 0)
-    assert tensorrt.memory(tensorrt.TensorrtOptions()) == ("cuda", 0)
+    assert nvidia.cuda_memory(nvidia.CudaOptions(device_id=1)) == ("cuda", 1)
+    assert nvidia.cuda_memory(nvidia.CudaOptions(io_binding=False)) is None
+    assert nvidia.cuda_memory(nvidia.CudaOptions(io_binding=False, enable_cuda_graph=True)) == ("cuda", 0)
+    assert nvidia.tensorrt_memory(nvidia.TensorrtOptions()) == ("cuda", 0)
 
 
 def test_a_backend_that_is_not_here_says_why(onnx_file):
@@ -168,15 +194,15 @@ def test_fallbacks_stand_in_the_list_between_it_and_the_processor(onnx_file, mon
 
     def session(_path, _options, providers, **_more):
         listed.extend(providers)
-        return SimpleNamespace(get_providers=lambda: [tensorrt.PROVIDER.key, cuda.CUDA, CPU])
+        return SimpleNamespace(get_providers=lambda: [TENSORRT.key, nvidia.CUDA, CPU])
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [tensorrt.PROVIDER.key, cuda.CUDA, CPU])
-    provider = dataclasses.replace(tensorrt.PROVIDER, prepare=lambda: None)
-    options = tensorrt.TensorrtOptions(device_id=1, trt_fp16_enable=True)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [TENSORRT.key, nvidia.CUDA, CPU])
+    provider = dataclasses.replace(TENSORRT, prepare=lambda: None)
+    options = nvidia.TensorrtOptions(device_id=1, trt_fp16_enable=True)
     open_with(provider, onnx_file("batch"), options, session_options_for(options, "x"))
     (first, given), second, last = listed
-    assert (first, second, last) == (tensorrt.PROVIDER.key, (cuda.CUDA, {"device_id": "1"}), CPU)
+    assert (first, second, last) == (TENSORRT.key, (nvidia.CUDA, {"device_id": "1"}), CPU)
     assert given["trt_fp16_enable"] == "1"
 
 
@@ -192,13 +218,13 @@ def test_a_provider_that_does_not_start_is_an_error_and_no_fallback(onnx_file, c
 
 
 def test_what_the_files_of_an_engine_depend_on(settings, onnx_file, tmp_path):
-    given = settings(tensorrt)
+    given = settings(TENSORRT)
     folder = given["trt_engine_cache_path"]
     assert folder.startswith(str(tmp_path / "cache" / "edgeopt" / "tensorrt"))
     assert given["trt_timing_cache_path"] == folder
     assert (given["trt_engine_cache_enable"], given["trt_timing_cache_enable"]) == ("1", "1")
-    assert settings(tensorrt)["trt_engine_cache_path"] == folder
-    other_model = tensorrt.kept(tensorrt.TensorrtOptions(), onnx_file("fixed"))
+    assert settings(TENSORRT)["trt_engine_cache_path"] == folder
+    other_model = nvidia.kept(nvidia.TensorrtOptions(), onnx_file("fixed"))
     assert other_model["trt_engine_cache_path"] != folder
 
 
@@ -212,11 +238,11 @@ def test_what_the_files_of_an_engine_depend_on(settings, onnx_file, tmp_path):
     ],
 )
 def test_an_engine_that_was_built_otherwise_is_another(settings, options):
-    folder = settings(tensorrt)["trt_engine_cache_path"]
-    assert settings(tensorrt, **options)["trt_engine_cache_path"] != folder
-    assert settings(tensorrt)["trt_engine_cache_path"] == folder
+    folder = settings(TENSORRT)["trt_engine_cache_path"]
+    assert settings(TENSORRT, **options)["trt_engine_cache_path"] != folder
+    assert settings(TENSORRT)["trt_engine_cache_path"] == folder
     # Where engines or timings are kept does not change them.
-    assert settings(tensorrt, trt_timing_cache_enable=False)["trt_engine_cache_path"] == folder
+    assert settings(TENSORRT, trt_timing_cache_enable=False)["trt_engine_cache_path"] == folder
 
 
 def test_an_engine_of_another_gpu_or_library_is_another(settings, monkeypatch):
@@ -237,12 +263,12 @@ def test_an_engine_of_another_gpu_or_library_is_another(settings, monkeypatch):
             raise OSError(name)
         return SimpleNamespace(cuInit=lambda _: 0, cuDeviceGet=get, cuDeviceGetName=get_name)
 
-    alone = settings(tensorrt)["trt_engine_cache_path"]
+    alone = settings(TENSORRT)["trt_engine_cache_path"]
     monkeypatch.setattr(nvidia, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": library}))
     assert (nvidia.gpu_name(0), nvidia.gpu_name(1), nvidia.tensorrt_version()) == ("Orin", "RTX 4090", "101300")
-    first, second = (settings(tensorrt, device_id=number)["trt_engine_cache_path"] for number in (0, 1))
+    first, second = (settings(TENSORRT, device_id=number)["trt_engine_cache_path"] for number in (0, 1))
     versions["libnvinfer.so.10"] = 101400
-    third = settings(tensorrt)["trt_engine_cache_path"]
+    third = settings(TENSORRT)["trt_engine_cache_path"]
     assert len({alone, first, second, third}) == 4
 
 
@@ -258,7 +284,7 @@ def test_weights_beside_the_model_count(tmp_path):
         )
         path = tmp_path / "m.onnx"
         onnx.save(helper.make_model(graph), path, save_as_external_data=True, location="m.data", size_threshold=0)
-        return tensorrt.kept(tensorrt.TensorrtOptions(), path)["trt_engine_cache_path"]
+        return nvidia.kept(nvidia.TensorrtOptions(), path)["trt_engine_cache_path"]
 
     first = folder(1)
     (tmp_path / "m.data").unlink()
@@ -268,15 +294,15 @@ def test_weights_beside_the_model_count(tmp_path):
 
 
 def test_engines_in_a_folder_of_the_users_or_nowhere(settings, tmp_path):
-    given = settings(tensorrt, trt_engine_cache_path=str(tmp_path))
+    given = settings(TENSORRT, trt_engine_cache_path=str(tmp_path))
     assert (given["trt_engine_cache_path"], given["trt_timing_cache_path"]) == (str(tmp_path), str(tmp_path))
     off = {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
-    assert settings(tensorrt, trt_engine_cache_enable=False, trt_timing_cache_enable=False) == off
+    assert settings(TENSORRT, trt_engine_cache_enable=False, trt_timing_cache_enable=False) == off
 
 
 def test_where_nothing_can_be_written_no_engine_is_kept(settings, tmp_path):
     (tmp_path / "cache").write_text("a file, not a folder")
-    assert settings(tensorrt) == {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
+    assert settings(TENSORRT) == {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
 
 
 @pytest.mark.hardware

@@ -8,11 +8,7 @@ from edgeopt.errors import DataError, ModelError, UsageError
 
 openvino = pytest.importorskip("openvino")
 OPENVINO = backend_named("openvino-cpu")
-SIZES = {
-    "shapes": {"x": [2, 3]},
-    "buckets": {"batch": [2, 4]},
-    "bucket_axes": {"batch:x": [0]},
-}
+SIZES = {"shapes": {"x": [2, 3]}, "buckets": {"batch": [2, 4]}, "bucket_axes": {"batch:x": [0]}}
 FILLED = {**SIZES, "bucket_cuts": {"batch:y": [0]}}
 
 

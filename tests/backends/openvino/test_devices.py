@@ -8,9 +8,8 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
-from edgeopt.backends.openvino import devices
-from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim
-from edgeopt.backends.openvino.npu import NpuOptions, npu_aim
+from edgeopt.backends.openvino import model
+from edgeopt.backends.openvino.devices import GpuOptions, NpuOptions, gpu_aim, npu_aim
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.hw.device import Unavailable
 
@@ -21,8 +20,8 @@ NODES = {"GPU": "dri/renderD128", "NPU": "accel/accel0"}
 
 @pytest.fixture
 def dev(tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "DEV", tmp_path)
-    monkeypatch.setattr(devices.sys, "platform", "linux")
+    monkeypatch.setattr(model, "DEV", tmp_path)
+    monkeypatch.setattr(model.sys, "platform", "linux")
     return tmp_path
 
 
@@ -35,7 +34,7 @@ def add_node(dev, kind):
 @pytest.mark.parametrize("kind", ["GPU", "NPU"])
 def test_without_a_device_node_openvino_is_not_even_asked(dev, fake_openvino, kind):
     fake_openvino.available_devices = None
-    state = devices.device_available(kind)
+    state = model.device_available(kind)
     assert isinstance(state, Unavailable)
     assert kind in state.reason
 
@@ -44,7 +43,7 @@ def test_without_a_device_node_openvino_is_not_even_asked(dev, fake_openvino, ki
 def test_a_device_of_another_maker_is_not_seen(dev, fake_openvino, kind):
     add_node(dev, kind)
     fake_openvino.available_devices = ["CPU"]
-    state = devices.device_available(kind)
+    state = model.device_available(kind)
     assert isinstance(state, Unavailable)
     assert f"OpenVINO sees no {kind}" in state.reason
     assert "Intel's" in state.reason
@@ -57,7 +56,7 @@ def test_what_openvino_lists_is_available(dev, fake_openvino, backend, kind):
 
 
 def test_without_the_package_nothing_is_looked_for(dev, monkeypatch):
-    monkeypatch.setattr(devices, "package_available", lambda: Unavailable("not installed", "openvino"))
+    monkeypatch.setattr(model, "package_available", lambda: Unavailable("not installed", "openvino"))
     assert GPU.available() == NPU.available() == Unavailable("not installed", "openvino")
 
 
@@ -129,3 +128,58 @@ def test_nodes_that_it_cannot_run_fail_unless_the_processor_may_take_them(onnx_f
     assert placement.boundaries == 1
     with pytest.raises(ModelError, match=rf": 1 of 3 nodes do not run on {kind} but on CPU: Subtract: m\."):
         backend.load(path, {"fallback": "cpu"}, strict=True)
+
+
+AUTO = backend_named("openvino-auto")
+X = np.ones((2, 3), np.float32)
+
+
+def test_it_says_what_it_chose(onnx_file):
+    placement = AUTO.load(onnx_file("two"), {}).placement
+    assert (placement.wanted, placement.fallen, placement.boundaries) == ("AUTO", (), 0)
+    assert placement.nodes["CPU"] >= 3
+
+
+@pytest.mark.parametrize("hint", ["latency", "throughput", "cumulative_throughput"])
+def test_its_options_reach_the_device(onnx_file, hint):
+    options = {"performance_hint": hint, "threads": 1, "devices": "CPU", "execution_mode": "accuracy"}
+    session = AUTO.load(onnx_file("batch"), options)
+    assert session.run({"x": X})["y"].tolist() == (2 * X).tolist()
+    properties = session._programs[0].compiled.get_property("DEVICE_PROPERTIES")["CPU"]
+    assert properties["INFERENCE_NUM_THREADS"] == 1
+    assert properties["PERFORMANCE_HINT"] == ("LATENCY" if hint == "latency" else "THROUGHPUT")
+    assert properties["EXECUTION_MODE_HINT"].name == "ACCURACY"
+
+
+@pytest.mark.parametrize("devices", ["gpu", "CPU;GPU", "CPU, GPU", "TPU"])
+def test_devices_that_are_none(onnx_file, devices):
+    with pytest.raises(UsageError, match="'devices'"):
+        AUTO.load(onnx_file("batch"), {"devices": devices})
+
+
+def test_a_device_that_is_not_here_is_told_in_the_runtimes_words(onnx_file):
+    with pytest.raises(ModelError, match="AUTO:GPU"):
+        AUTO.load(onnx_file("batch"), {"devices": "GPU"})
+
+
+def test_the_processor_in_place_of_the_gpu_is_told_and_refused_when_strict(onnx_file, fake_openvino):
+    fake_openvino.runs_on["AUTO:GPU,CPU"] = ["CPU"]
+    path, options = onnx_file("batch"), {"devices": "GPU,CPU"}
+    placement = AUTO.load(path, options).placement
+    assert (placement.wanted, placement.nodes, placement.fallen) == ("GPU", {"CPU": 1}, ("Add: y",))
+    with pytest.raises(ModelError, match=r"1 of 1 nodes .* not run on GPU but on CPU: Add: y\."):
+        AUTO.load(path, options, strict=True)
+
+
+def test_the_processor_that_only_bridges_the_time_is_no_gpu(onnx_file, fake_openvino):
+    fake_openvino.runs_on["AUTO:GPU,CPU"] = ["(CPU)"]
+    assert AUTO.load(onnx_file("batch"), {"devices": "GPU,CPU"}).placement.fallen
+
+
+def test_a_strict_load_shuts_the_ways_back(onnx_file, fake_openvino):
+    fake_openvino.runs_on["AUTO:GPU,CPU"] = ["GPU.0"]
+    session = AUTO.load(onnx_file("batch"), {"devices": "GPU,CPU"}, strict=True)
+    assert session.placement.nodes == {"GPU.0": 1}
+    [(device, config)] = fake_openvino.compiled
+    assert device == "AUTO:GPU,CPU"
+    assert config["ENABLE_STARTUP_FALLBACK"] is config["ENABLE_RUNTIME_FALLBACK"] is False

@@ -75,8 +75,7 @@ def test_options_are_taken_when_loading(onnx_file):
 
 
 @pytest.mark.parametrize(
-    ("options", "nearest"),
-    [({"performance_hint": "latencies"}, "'latency'"), ({"shape": {"x": [1]}}, "'shapes'")],
+    ("options", "nearest"), [({"performance_hint": "latencies"}, "'latency'"), ({"shape": {"x": [1]}}, "'shapes'")]
 )
 def test_what_is_not_known_names_the_nearest(onnx_file, options, nearest):
     with pytest.raises(UsageError) as raised:

@@ -7,8 +7,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.openvino import model as openvino_model
-from edgeopt.backends.openvino.lane import Lane
-from edgeopt.backends.openvino.session import OpenVinoSession
+from edgeopt.backends.openvino.session import Lane, OpenVinoSession
 from edgeopt.errors import DataError, MissingExtraError, ModelError, UsageError
 
 openvino = pytest.importorskip("openvino")

@@ -11,7 +11,7 @@ import edgeopt
 from edgeopt.backends.base import Placement
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.backends.onnxruntime import cpu
-from edgeopt.backends.openvino import cpu as openvino_cpu
+from edgeopt.backends.openvino import devices as openvino_cpu
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime import session as module
@@ -84,7 +84,9 @@ def without_onnxruntime(monkeypatch):
 @pytest.fixture
 def without_openvino(bundle, change_deployment, monkeypatch):
     """A bundle proved with OpenVINO, on a device that has ONNX Runtime only."""
-    gone = replace(openvino_cpu.BACKEND, available=lambda: Unavailable("openvino is not installed", "openvino"))
+    gone = replace(
+        openvino_cpu.CPU_BACKEND, available=lambda: Unavailable("openvino is not installed", "openvino")
+    )
     monkeypatch.setattr(module, "BACKENDS", (cpu.BACKEND, gone))
     monkeypatch.setattr(module, "backend_named", lambda _: gone)
     change_deployment(bundle, run=Run("openvino-cpu", "model/conv.onnx", {"threads": 1}))

@@ -5,7 +5,7 @@ import pytest
 from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import UsageError
-from edgeopt.graph.weak_samples import Tail
+from edgeopt.graph.levels import Tail
 
 
 def outputs(values):

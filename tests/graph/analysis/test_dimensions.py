@@ -1,8 +1,7 @@
 import numpy as np
 
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.records import Dimension
+from edgeopt.graph.analysis.records import Dimension, Given
 
 
 def test_a_named_dimension_has_one_size_and_is_counted(write_model):

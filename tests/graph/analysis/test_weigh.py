@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
+from edgeopt.graph.analysis.records import Given
 
 
 def costs(analysis):

@@ -7,9 +7,10 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.graph.analysis import weights as module
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.weights import content
+from edgeopt.graph.analysis.records import Given
+from edgeopt.graph.analysis.weights import content, twins
+from edgeopt.graph.model import load
 
 TEXT = "g (float[64, 64] x) => (float[64, 64] y) { m = MatMul(x, a)  n = MatMul(m, b)  y = MatMul(n, c) }"
 
@@ -116,3 +117,44 @@ def test_a_large_weight_is_sampled_evenly_whatever_its_rows():
     counts = [count for count in content(ir.tensor(values)).histogram if count]
     assert module.MOST_COUNTED / 3 < sum(counts) <= module.MOST_COUNTED
     assert max(counts) - min(counts) <= 2
+
+
+THREE_PRODUCTS = (
+    "g (float[64, 64] x) => (float[64, 64] y) { m = MatMul(x, a)  n = MatMul(m, b)  y = MatMul(n, c) }"
+)
+
+
+def twin_bytes(model):
+    weights = [value.const_value for value in model.ir.graph.initializers.values()]
+    return sum((len(group) - 1) * group[0].nbytes for group in twins(weights))
+
+
+def square_weight(seed, change=None):
+    array = np.random.default_rng(seed).random((64, 64)).astype(np.float32)
+    if change is not None:
+        array[change] += 1
+    return array
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize(
+    ("weights", "wanted"),
+    [
+        ((square_weight(0), square_weight(1), square_weight(2)), 0),
+        ((square_weight(0), square_weight(0), square_weight(2)), 16384),
+        ((square_weight(0), square_weight(0), square_weight(0)), 2 * 16384),
+        # Alike at the beginning, which is all that is looked at first.
+        ((square_weight(0), square_weight(0, change=(63, 63)), square_weight(2)), 0),
+    ],
+)
+def test_repeated_bytes(write_model, external, weights, wanted):
+    path = write_model(THREE_PRODUCTS, **dict(zip("abc", weights, strict=True)))
+    if external:
+        onnx.save(onnx.load(path), path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    assert twin_bytes(load(path)) == wanted
+
+
+def test_small_ones_and_other_shapes_do_not_count(write_model):
+    text = "g (float[4] x) => (float[4] y) { m = Add(x, a)  n = Add(m, b)  r = Reshape(c, s)  y = Add(n, r) }"
+    weights = {"a": np.ones(4, np.float32), "b": np.ones(4, np.float32), "c": np.ones((2, 2), np.float32)}
+    assert twin_bytes(load(write_model(text, **weights, s=np.array([4])))) == 0

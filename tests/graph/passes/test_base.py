@@ -1,11 +1,14 @@
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx_ir as ir
 import pytest
 
+from edgeopt.graph import passes
 from edgeopt.graph.passes import NAMES, standard_passes
-from edgeopt.graph.passes.base import Notes, constant, label, node_count, replace_value
+from edgeopt.graph.passes.base import Notes, Pass, constant, label, node_count, passes_at, replace_value
 
 ROOT = Path(__file__).parents[3]
 
@@ -62,12 +65,44 @@ FOLDERS = ("cleaning", "algebra", "fusion", "layout")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_each_file_of_a_folder_of_passes_is_a_pass_with_tests(folder):
+def test_each_file_of_a_folder_of_passes_is_registered_and_has_tests(folder):
     source, tests = (root / "graph" / "passes" / folder for root in (ROOT / "edgeopt", ROOT / "tests"))
     names = [path.stem for path in sorted(source.glob("*.py")) if path.stem != "__init__"]
     assert names
     for name in names:
         module = importlib.import_module(f"edgeopt.graph.passes.{folder}.{name}")
-        assert module.PASS in standard_passes(), f"{name} is not registered"
-        assert module.PASS.name == name.replace("_", "-")
+        found = [each for each in vars(module).values() if isinstance(each, Pass)]
+        assert found
+        assert set(found) <= set(standard_passes()), f"a pass of {name} is not registered"
         assert (tests / f"test_{name}.py").is_file()
+
+
+def test_passes_come_in_the_order_of_their_places():
+    found = passes_at(passes.__name__, ["cleaning.identities.PASS", "cleaning.redundant.DEAD_NODES"])
+    assert [each.name for each in found] == ["identities", "dead-nodes"]
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "says"),
+    [
+        ("cleaning.identities.NOBODY", AttributeError, r"cleaning\.identities' has no attribute 'NOBODY'"),
+        ("cleaning.nowhere.PASS", ModuleNotFoundError, r"cleaning\.nowhere"),
+    ],
+)
+def test_a_place_without_a_pass_is_named(place, error, says):
+    with pytest.raises(error, match=says):
+        passes_at(passes.__name__, [place])
+
+
+def test_names_load_no_pass_and_the_first_call_loads_all():
+    code = """
+import sys
+from edgeopt.backends import NAMES, lowering_names
+from edgeopt.graph import passes
+assert passes.NAMES and all(lowering_names(name) is not None for name in NAMES)
+loaded = lambda: "edgeopt.graph.passes.cleaning.identities" in sys.modules
+print(loaded(), len(passes.standard_passes()) == len(passes.NAMES), loaded())
+print(passes.standard_passes() is passes.standard_passes())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True", "True"]

@@ -37,7 +37,7 @@ def test_apple_silicon_by_sysctl(machine):
         calls={"platform.machine()": "arm64", "platform.system()": "Darwin", "os.cpu_count()": 8},
         run={
             "sysctl hw machdep.cpu": "machdep.cpu.brand_string: Apple M1\n"
-            + "".join(f"hw.optional.{name}: {value}\n" for name, value in features.items()),
+            + "".join(f"hw.optional.{name}: {value}\n" for name, value in features.items())
         },
     )
     facts = probe(host)

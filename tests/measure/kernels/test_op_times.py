@@ -3,8 +3,8 @@ import pytest
 
 from edgeopt.errors import MissingError, UsageError
 from edgeopt.graph.analysis import NodeRow
-from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
+from edgeopt.graph.analysis.records import Given
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
 from edgeopt.hw.probe import probe
 from edgeopt.measure.kernels import op_times

@@ -102,6 +102,6 @@ def test_a_method_that_needs_counts_says_so(seen_of):
 
 
 def test_profiles_know_every_method():
-    from edgeopt.profiles.words import CALIBRATIONS
+    from edgeopt.profiles.schema import CALIBRATIONS
 
     assert tuple(method.name for method in METHODS) == CALIBRATIONS

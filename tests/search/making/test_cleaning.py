@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.full_precision import in_full_precision
+from edgeopt.backends.base import in_full_precision
 from edgeopt.bundle.runtime.session import load
 from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError

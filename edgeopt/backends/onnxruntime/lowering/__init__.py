@@ -3,20 +3,20 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.places import passes_at
+from edgeopt.graph.passes.base import passes_at
 
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import Pass
 
 # In the order in which they run: the name of each, and its module beside this one.
 PLACES = (
-    ("ort-transformers", "transformer.PASS"),
-    ("ort-attention", "attention.PASS"),
-    ("ort-gelu", "activations.GELU"),
-    ("ort-quick-gelu", "activations.QUICK_GELU"),
-    ("ort-skip-normalization", "skip_normalization.PASS"),
-    ("ort-lines", "lines.PASS"),
-    ("ort-forms", "forms.PASS"),
+    ("ort-transformers", "transformer.TRANSFORMERS"),
+    ("ort-attention", "transformer.MULTI_HEAD_ATTENTION"),
+    ("ort-gelu", "transformer.GELU"),
+    ("ort-quick-gelu", "transformer.QUICK_GELU"),
+    ("ort-skip-normalization", "transformer.SKIP_NORMALIZATION"),
+    ("ort-lines", "forms.LINES"),
+    ("ort-forms", "forms.OPERATOR_FORMS"),
 )
 NAMES = tuple(name for name, _ in PLACES)
 

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.places import passes_at
+from edgeopt.graph.passes.base import passes_at
 
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import Pass

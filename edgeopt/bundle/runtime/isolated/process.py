@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from edgeopt.bundle.runtime.isolated import messages
 from edgeopt.bundle.runtime.isolated.messages import Answer, Request
 from edgeopt.bundle.runtime.isolated.segments import Segment
-from edgeopt.hw.python import python_command
+from edgeopt.hw.child import python_command
 
 _MODULE = "edgeopt.bundle.runtime.isolated.worker"
 # It imports what this process would. -P: nothing of the working directory that this process would not see.

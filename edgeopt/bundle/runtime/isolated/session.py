@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace as replace_fields
 
-from edgeopt.backends.base import Array, Backend, Feeds, Options, Placement, TensorInfo
-from edgeopt.backends.feeds import closed, prepare
+from edgeopt.backends.base import Array, Backend, Feeds, Options, Placement, TensorInfo, closed, prepare
 from edgeopt.bundle.runtime.forked import watch_forks
 from edgeopt.bundle.runtime.isolated.messages import (
     NO_CHANGES,

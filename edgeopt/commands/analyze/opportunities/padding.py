@@ -6,8 +6,7 @@ from edgeopt.commands.analyze.inputs import infos
 from edgeopt.commands.analyze.opportunities.view import View
 from edgeopt.data.read import load_data
 from edgeopt.graph.analysis import Opportunity, Tensor
-from edgeopt.graph.masks import is_mask
-from edgeopt.graph.passes.knowledge.masks import kept_share
+from edgeopt.graph.masks import is_mask, kept_share
 
 _LEAST_GAIN = 0.1
 

@@ -1,4 +1,4 @@
-"""What one run of an operator takes at least, told from shapes alone; one file a family of operators.
+"""What one run of an operator takes at least, told from shapes alone.
 
 A multiplication with the addition of its product is one MAC and two operations; any other function of a number
 (a sum, a comparison, an exponential) is one operation. What cannot be told says why, and is never zero in silence.
@@ -7,32 +7,21 @@ A multiplication with the addition of its product is one MAC and two operations;
 from collections.abc import Callable
 
 from edgeopt.graph.analysis.categories import MICROSOFT_DOMAINS, STANDARD_DOMAINS
-from edgeopt.graph.analysis.cost import (
-    attention,
-    classic,
-    convolutions,
-    numbers,
-    products,
-    recurrent,
-    signal,
-    traffic,
-    windows,
+from edgeopt.graph.analysis.cost import elements, layers
+from edgeopt.graph.analysis.cost.call import (
+    Arithmetic,
+    Attribute,
+    Call,
+    Operand,
+    Unknown,
+    read_bytes,
+    written_bytes,
 )
-from edgeopt.graph.analysis.cost.call import Arithmetic, Attribute, Call, Operand, Unknown
 from edgeopt.graph.analysis.records import Cost
 
 __all__ = ["RULES", "Arithmetic", "Attribute", "Call", "Operand", "Unknown", "arithmetic", "cost_of"]
 
-RULES: dict[str, Callable[[Call], Arithmetic]] = {
-    **numbers.RULES,
-    **products.RULES,
-    **convolutions.RULES,
-    **windows.RULES,
-    **attention.RULES,
-    **recurrent.RULES,
-    **signal.RULES,
-    **classic.RULES,
-}
+RULES = {**elements.RULES, **layers.RULES}
 DEPENDS_ON_DATA = {
     "ImageDecoder": "the size of a picture depends on the data",
     "TfIdfVectorizer": "the number of n-grams depends on the data",
@@ -48,7 +37,7 @@ def arithmetic(call: Call) -> Arithmetic:
     """Products and other operations of one run; raises Unknown where they cannot be told."""
     rule = None
     if call.domain in MICROSOFT_DOMAINS:
-        rule = attention.OF_MICROSOFT.get(call.operator) or RULES.get(call.operator)
+        rule = layers.OF_MICROSOFT.get(call.operator) or RULES.get(call.operator)
     elif call.domain in STANDARD_DOMAINS:
         rule = RULES.get(call.operator)
     if rule is None:
@@ -80,8 +69,8 @@ def cost_of(call: Call) -> Cost:
     return Cost(
         None if operations is None else operations.macs,
         None if operations is None else operations.operations,
-        told(lambda: traffic.read_bytes(call)),
-        told(lambda: traffic.written_bytes(call)),
+        told(lambda: read_bytes(call)),
+        told(lambda: written_bytes(call)),
         str(reasons[0]) if reasons else "",
         reasons[0].kind if reasons else "",
     )

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op, label
+from edgeopt.graph.passes.knowledge.arithmetic import never_negative_zero
 from edgeopt.graph.passes.knowledge.forms import Form, inner, maker, rewrite, take_place
 from edgeopt.graph.passes.knowledge.linear import EPSILON, FLOATS, integer, new_weight, pads
 from edgeopt.graph.passes.knowledge.matching import operands, rank, scalar
-from edgeopt.graph.passes.knowledge.zero_signs import never_negative_zero
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
 
 _SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
 

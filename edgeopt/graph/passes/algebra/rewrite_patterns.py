@@ -7,6 +7,7 @@ explicit padding (ignores dilations), static ScatterND (ignores the reduction), 
 Left out because other passes do the same with reasons: batch normalization, identities, slices of everything.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +17,232 @@ from edgeopt.graph.passes.base import (
     PassContext,
     PassResult,
     adopt_orphans,
+    constant,
+    is_op,
     label,
     nodes_of,
     quiet,
 )
+from edgeopt.graph.passes.cleaning.identities import HOLDS
 from edgeopt.graph.passes.knowledge import guarded_rules as guarded
-from edgeopt.graph.passes.knowledge.limit_rules import limit_rules
-from edgeopt.graph.passes.knowledge.listening import SAYS_NOTHING, WhyNot
-from edgeopt.graph.passes.knowledge.merge_rules import merge_rules
+from edgeopt.graph.passes.knowledge.guarded_rules import limit_rules
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+    from onnxscript.rewriter import MatchResult, MatchStatus
+
+SAYS_NOTHING = ("Condition function check failed", "")
+"""What onnxscript gives as the reason for a check that returned False."""
+
+
+class WhyNot:
+    """Given to `apply_to_model` as its tracer; tells the reason and the node of each match whose check failed."""
+
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        self.tell = tell
+
+    def log(
+        self,
+        rule: object,  # noqa: ARG002
+        container: object,  # noqa: ARG002
+        node: "ir.Node",
+        match: "MatchResult",
+        status: "MatchStatus",
+    ) -> None:
+        from onnxscript.rewriter import MatchStatus
+
+        if status is MatchStatus.CONDITION_FAILED:
+            self.tell((match.reason or "").rstrip("."), label(node))
+
+
+# onnxscript's builders, rules and verdicts, which have every operator as a method and carry no types.
+Op = Any
+
+
+def merge_rules() -> tuple[Op, ...]:
+    """Rules of our own in onnxscript's form, for chains that its rules leave as they are.
+
+        Slice(Slice(x, axes a), axes b)         = Slice(x, axes a and b)       a and b have no axis in common
+        Unsqueeze(Unsqueeze(x, axes a), axes b) = Unsqueeze(x, a moved by b, and b)
+        Reshape(Flatten(x), shape)              = Reshape(x, shape)            no 0 in the shape
+        Reshape(Softmax(Flatten(x)), shape)     = Softmax(x)                   rows: x's last axis, shape: x's
+        Cast(Cast(x, wide), type)               = Cast(x, type)                wide holds every value of x's type
+
+    The Softmax is what onnx's converter makes of a Softmax older than opset 13.
+
+    The rules as onnxscript's RewriteRule objects.
+    """
+    from onnxscript.rewriter import RewriteRule
+
+    return (
+        RewriteRule(_slice_slice, _one_slice, _axes_are_apart, name="merge-slices", remove_nodes=False),
+        RewriteRule(_unsqueeze_unsqueeze, _one_unsqueeze, _axes_are_known, name="merge-unsqueezes"),
+        RewriteRule(_flatten_reshape, _one_reshape, _shape_is_complete, name="flatten-then-reshape"),
+        RewriteRule(_flat_softmax, _one_softmax, _rows_are_the_last_axis, name="flat-softmax"),
+        RewriteRule(_cast_cast, _one_cast, _holds_all_values, name="merge-casts"),
+    )
+
+
+# onnxscript reads from a pattern's signature what it binds, so that there is no shorter way to write it.
+def _slice_slice(  # noqa: PLR0913, PLR0917 - see above
+    op: Op, x: Op, s1: Op, e1: Op, a1: Op, t1: Op, s2: Op, e2: Op, a2: Op, t2: Op
+) -> Op:
+    return op.Slice(op.Slice(x, s1, e1, a1, t1, _outputs=["inner"]), s2, e2, a2, t2)
+
+
+def _axes_are_apart(context: Op, x: "ir.Value", inner: "ir.Value", **bound: "ir.Value") -> Op:  # noqa: ARG001 - rules get all they bind
+    from onnxscript.rewriter import MatchResult
+
+    parameters = [bound[k] for k in ("s1", "e1", "a1", "t1", "s2", "e2", "a2", "t2")]
+    arrays = [constant(value) for value in parameters]
+    if any(array is None for array in arrays):
+        return MatchResult().fail("a start, end, axis or step is not constant")
+    if len({str(array.dtype) for array in arrays if array is not None}) != 1:
+        return MatchResult().fail("the two slices have different index types")
+    first, second = (_axes(bound[name], _rank(x)) for name in ("a1", "a2"))
+    if first is None or second is None:
+        return MatchResult().fail("the number of dimensions is not known")
+    if set(first) & set(second):
+        return MatchResult().fail("both cut the same axis")
+    if inner.is_graph_output() or not all(is_op(user, "Slice") and at == 0 for user, at in inner.uses()):
+        return MatchResult().fail("the result of the first slice is used elsewhere too")
+    return True
+
+
+def _one_slice(op: Op, x: "ir.Value", **bound: "ir.Value") -> Op:
+    return op.Slice(x, *(_joined(op, bound[f"{k}1"], bound[f"{k}2"]) for k in ("s", "e", "a", "t")))
+
+
+def _joined(op: Op, first: "ir.Value", second: "ir.Value") -> Op:
+    import numpy as np
+    import onnx_ir as ir
+
+    arrays = [array for value in (first, second) if (array := constant(value)) is not None]
+    return op.Constant(value=ir.tensor(np.concatenate(arrays)))
+
+
+def _axes(value: "ir.Value", rank: int | None) -> list[int] | None:
+    """Axes counted from the front; None where that takes a rank that is not known."""
+    array = constant(value)
+    if array is None:
+        return None
+    axes = [int(axis) for axis in array.reshape(-1)]
+    if all(axis >= 0 for axis in axes):
+        return axes
+    return None if rank is None else [axis % rank for axis in axes]
+
+
+def _rank(value: "ir.Value") -> int | None:
+    return None if value.shape is None else len(value.shape)
+
+
+def _unsqueeze_unsqueeze(op: Op, x: Op, a1: Op, a2: Op) -> Op:
+    return op.Unsqueeze(op.Unsqueeze(x, a1), a2)
+
+
+def _both_axes(x: "ir.Value", a1: "ir.Value", a2: "ir.Value") -> tuple[list[int], list[int]] | None:
+    """The axes of both steps, counted from the front; each step's axes are places in its own result."""
+    first, second = constant(a1), constant(a2)
+    if first is None or second is None:
+        return None
+    rank = _rank(x)
+    between = None if rank is None else rank + first.size
+    after = None if between is None else between + second.size
+    axes = _axes(a1, between), _axes(a2, after)
+    return None if axes[0] is None or axes[1] is None else (axes[0], axes[1])
+
+
+def _axes_are_known(context: Op, x: "ir.Value", a1: "ir.Value", a2: "ir.Value") -> Op:  # noqa: ARG001 - rules get all they bind
+    from onnxscript.rewriter import MatchResult
+
+    if _both_axes(x, a1, a2) is None:
+        return MatchResult().fail("an axis is not constant, or counts from an end that is not known")
+    return True
+
+
+def _one_unsqueeze(op: Op, x: "ir.Value", a1: "ir.Value", a2: "ir.Value") -> Op:
+    import numpy as np
+    import onnx_ir as ir
+
+    moved, last = _both_axes(x, a1, a2) or ([], [])
+    for axis in sorted(last):
+        moved = [old + 1 if old >= axis else old for old in moved]
+    return op.Unsqueeze(x, op.Constant(value=ir.tensor(np.array(sorted([*moved, *last]), dtype=np.int64))))
+
+
+def _flatten_reshape(op: Op, x: Op, shape: Op) -> Op:
+    return op.Reshape(op.Flatten(x), shape)
+
+
+def _shape_is_complete(context: Op, x: "ir.Value", shape: "ir.Value") -> Op:  # noqa: ARG001 - rules get all they bind
+    from onnxscript.rewriter import MatchResult
+
+    array = constant(shape)
+    if array is None:
+        return MatchResult().fail("the shape is not constant")
+    return True if 0 not in array else MatchResult().fail("the shape copies a dimension of the flattened tensor")
+
+
+def _one_reshape(op: Op, x: "ir.Value", shape: "ir.Value") -> Op:
+    return op.Reshape(x, shape)
+
+
+def _flat_softmax(op: Op, x: Op, shape: Op) -> Op:
+    rows = op.Flatten(x, _outputs=["rows"])
+    return op.Reshape(op.Softmax(rows, _outputs=["chances"]), shape, _outputs=["result"])
+
+
+def _rows_are_the_last_axis(
+    context: Op,  # noqa: ARG001 - rules get all they bind
+    x: "ir.Value",
+    rows: "ir.Value",
+    chances: "ir.Value",
+    **bound: Op,
+) -> Op:
+    from onnxscript.rewriter import MatchResult
+
+    if not _rank(x) or not all(isinstance(dim, int) for dim in x.shape):
+        return MatchResult().fail("the shape is not known")
+    rank, wanted = len(x.shape), constant(bound["shape"])
+    result = None if bound["result"].is_graph_output() else bound["result"].shape  # what is declared need not hold
+    flat_axis = rows.producer().attributes.get_int("axis", 1) % rank
+    if flat_axis != rank - 1 or chances.producer().attributes.get_int("axis", -1) not in {1, -1}:
+        return MatchResult().fail("the Softmax goes over more than the last axis")
+    if list(x.shape) not in (list(result or ()), [] if wanted is None else wanted.tolist()):
+        return MatchResult().fail("the shape after the Softmax is not the one before")
+    return True
+
+
+def _one_softmax(op: Op, x: "ir.Value", **bound: Op) -> Op:  # noqa: ARG001 - rules get all they bind
+    return op.Softmax(x, axis=-1)
+
+
+def _cast_cast(op: Op, x: Op, wide: Op, to: Op) -> Op:
+    return op.Cast(op.Cast(x, to=wide, _outputs=["between"]), to=to, _outputs=["result"])
+
+
+def _holds_all_values(context: Op, x: "ir.Value", between: "ir.Value", **bound: Op) -> Op:  # noqa: ARG001 - rules get all they bind
+    import onnx_ir as ir
+    from onnxscript.rewriter import MatchResult
+
+    first, second = x.dtype, ir.DataType(bound["wide"].as_int())
+    last = ir.DataType(bound["to"].as_int())
+    if first is None:
+        return MatchResult().fail("the type of the cast tensor is unknown")
+    wraps = first.is_integer() and second.is_floating_point() and last.is_integer()
+    if wraps and last != first and last.name not in HOLDS.get(first.name, ()):
+        return MatchResult().fail(f"{first.name} as {last.name} may wrap around, unlike from {second.name}")
+    if second.name not in HOLDS.get(first.name, ()) or last.name not in NUMBERS:
+        return MatchResult().fail(f"{first.name} through {second.name} to {last.name} rounds differently")
+    return True
+
+
+def _one_cast(op: Op, x: "ir.Value", to: Op, **bound: Op) -> Op:  # noqa: ARG001 - rules get all they bind
+    return op.Cast(x, to=to)
+
+
+NUMBERS = {*HOLDS, "DOUBLE", "INT64", "UINT16", "UINT32", "UINT64"}
+
 
 ROUNDS = 6
 _WITH_BIAS = ("Conv", "ConvTranspose", "QLinearConv", "Gemm")

@@ -22,7 +22,7 @@ from edgeopt.graph.passes.base import (
     quiet,
     replace_value,
 )
-from edgeopt.graph.passes.knowledge.constant_nodes import constant_before
+from edgeopt.graph.passes.knowledge.names import constant_before
 
 if TYPE_CHECKING:
     import onnx_ir as ir

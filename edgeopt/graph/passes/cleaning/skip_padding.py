@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgeopt.graph.masks import is_mask
+from edgeopt.graph.masks import STEP, is_mask
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_op
 from edgeopt.graph.passes.knowledge.linear import new_weight
-from edgeopt.graph.passes.knowledge.masks import STEP
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -21,11 +21,11 @@ from edgeopt.graph.passes.knowledge.heads import (
     Packed,
     keeps_rows,
     permutation,
+    repeated_heads,
     split_heads,
     target_shape,
 )
 from edgeopt.graph.passes.knowledge.matching import Found, fuse, operands, producer, rank, scalar, tensor_like
-from edgeopt.graph.passes.knowledge.repeated_heads import repeated_heads
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -353,10 +353,5 @@ def _may_be_empty(values: "Iterable[ir.Value | None]") -> bool:
 
 
 PASS = Pass(
-    "attention",
-    "scaled dot products become one operator",
-    apply,
-    100.0,
-    nonempty_only=True,
-    lowest_opset=OPSET,
+    "attention", "scaled dot products become one operator", apply, 100.0, nonempty_only=True, lowest_opset=OPSET
 )

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.base import Notes, PassContext, PassResult, is_op, label
+from edgeopt.graph.passes.base import Notes, PassContext, PassResult, is_op, label, nodes_of
+from edgeopt.graph.passes.fusion.activations import find_gelu
+from edgeopt.graph.passes.fusion.normalizations import find_layer_normalization, find_rms_normalization
 from edgeopt.graph.passes.knowledge.matching import homes
-from edgeopt.graph.passes.knowledge.whole import spelled_out
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -73,3 +74,27 @@ def take_place(graph: "ir.Graph", old: "ir.Node", new: "ir.Node") -> None:
     was.replace_all_uses_with(now, replace_graph_outputs=True)
     graph.remove(old, safe=True)
     was.name, now.name = f"{name}__replaced", name
+
+
+FINDERS = (
+    ("GELU", find_gelu),
+    ("layer normalization", find_layer_normalization),
+    ("RMS normalization", find_rms_normalization),
+)
+
+
+def spelled_out(model: "ir.Model") -> "dict[ir.Node, str]":
+    """Nodes that belong together, because a runtime makes them one operator when it loads.
+
+    Below the opset of the operator the passes here leave them as they are, and other passes must not take them
+    apart: without its last factor, ONNX Runtime no longer recognizes a GELU, and runs all of its parts.
+
+    The nodes of every operator that is spelled out, with what that is.
+    """
+    found: dict[ir.Node, str] = {}
+    for node in nodes_of(model):
+        for name, find in FINDERS:
+            match = find(node)
+            if match is not None and match.reason is None:
+                found.update(dict.fromkeys(match.nodes, name))
+    return found

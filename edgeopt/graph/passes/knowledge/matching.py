@@ -44,10 +44,7 @@ class Found:
 
 
 def fuse(
-    model: "ir.Model",
-    context: PassContext,
-    find: "Callable[[ir.Node], Found | None]",
-    what: str,
+    model: "ir.Model", context: PassContext, find: "Callable[[ir.Node], Found | None]", what: str
 ) -> PassResult:
     """Asks `find` about every node and replaces what it found; `what` names one of them in the ledger."""
     model, notes, done, gone = context.copy(model), Notes(), [], set[Any]()

@@ -1,4 +1,4 @@
-"""Names that passes gave to new values and nodes do not clash with others, those around a subgraph among them."""
+"""Names and constants that passes give to a graph: without clashes, those around a subgraph included."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from edgeopt.graph.passes.base import inner_graphs
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnx_ir as ir
+    from numpy.typing import NDArray
 
 
 def separate_names(model: "ir.Model") -> None:
@@ -50,3 +52,16 @@ def _rename(named: "Iterable[ir.Value | ir.Node]", around: set[str]) -> set[str]
         if free != name:
             one.name = free
     return taken
+
+
+def constant_before(node: "ir.Node", name: str, array: "NDArray[np.generic]") -> "ir.Value":
+    """A new Constant in the same graph; its name may be taken, so that a name fix must follow."""
+    import onnx_ir as ir
+
+    tensor = ir.tensor(array, name=name)
+    made = ir.node("Constant", [], attributes={"value": tensor})
+    result = made.outputs[0]
+    result.name, result.dtype, result.shape = name, tensor.dtype, ir.Shape(tensor.shape)
+    assert node.graph is not None  # noqa: S101 - it was found in one
+    node.graph.insert_before(node, made)
+    return result

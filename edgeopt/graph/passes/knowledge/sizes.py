@@ -4,8 +4,12 @@ A size is an int where it is known, a Sum where it follows from dimensions that 
 and None where it is known only at run time. Open dimensions are never negative.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from edgeopt.graph.inference import squeezes_by_no_axes
+from edgeopt.graph.passes.base import constant, is_op
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -162,3 +166,288 @@ def _never_positive(size: Size) -> bool:
 def _always_positive(size: Size) -> bool:
     """An open dimension may be 0, so that only a positive number on its own makes the sum positive."""
     return _never_negative(size) and size is not None and dict(_terms(size)).get((), 0) > 0
+
+
+MOST_ELEMENTS = 64  # a shape has a handful; longer ones are data
+
+
+def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Elements | None:
+    """What is known of a value: from a rule, or because it is a small constant of whole numbers."""
+    if value is None:
+        return None
+    if value in known:
+        return known[value]
+    small = value.const_value is None or value.const_value.size <= MOST_ELEMENTS
+    array = constant(value) if small and _is_whole(value) else None
+    if array is None or array.ndim > 1:
+        return None
+    known[value] = Elements(tuple(int(element) for element in array.reshape(-1)), array.ndim == 0)
+    return known[value]
+
+
+def follow(node: "ir.Node", known: "dict[ir.Value, Elements]") -> Elements | None:
+    """What is known of a node's first result."""
+    rule = RULES.get(node.op_type) if is_op(node, node.op_type) else None
+    if rule is None or not node.outputs:
+        return None
+    if node.op_type not in {"Shape", "Size"} and not _is_whole(node.outputs[0]):
+        return None
+    found = rule(node, [sizes_of(value, known) for value in node.inputs])
+    if found is None or len(found.elements) > MOST_ELEMENTS:
+        return None
+    return Elements(tuple(held(size, _bits(node.outputs[0])) for size in found.elements), found.scalar)
+
+
+def _bits(value: "ir.Value") -> int:
+    import onnx_ir as ir
+
+    return 32 if value.dtype == ir.DataType.INT32 else 64
+
+
+def _is_whole(value: "ir.Value") -> bool:
+    import onnx_ir as ir
+
+    return value.dtype in {ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL}
+
+
+def _shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+    source = node.inputs[0]
+    # What an output is declared to be is a promise of the exporter's, which need not hold for every input.
+    dims = None if source is None or source.is_graph_output() else shape_of(source)
+    if dims is None:
+        return None
+    start, end = _integer(node, "start", 0), _integer(node, "end", len(dims))
+    return None if start is None or end is None else Elements(dims[start:end])
+
+
+def _element_count(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    dims = _shape(node, given)
+    return None if dims is None else Elements((_product(dims.elements),), scalar=True)
+
+
+def _product(elements: tuple[Size, ...]) -> Size:
+    product: Size = 1
+    for element in elements:
+        product = multiply(product, element)
+    return product
+
+
+def _same(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+    return given[0]
+
+
+def _cast(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    """Among whole numbers; what may not fit into 32 bits is left to the runtime."""
+    import onnx_ir as ir
+
+    if given[0] is None:
+        return None
+    to = node.outputs[0].dtype
+    if to == ir.DataType.BOOL:
+        return _each(lambda a: int(a != 0) if isinstance(a, int) else None)(node, given)
+    numbers = [element for element in given[0].elements if isinstance(element, int)]
+    fits = all(-(2**31) <= number < 2**31 for number in numbers)
+    return given[0] if to == ir.DataType.INT64 or fits else None
+
+
+def _gather(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    data, at = given[0], given[1]
+    if data is None or data.scalar or at is None or not at.known or _integer(node, "axis", 0) not in {0, -1}:
+        return None
+    count = len(data.elements)
+    places = [place for place in at.elements if isinstance(place, int) and -count <= place < count]
+    if len(places) != len(at.elements):
+        return None
+    return Elements(tuple(data.elements[place] for place in places), at.scalar)
+
+
+def _concat(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    parts: list[Size] = []
+    for value, part in zip(node.inputs, given, strict=True):
+        if part is not None and not part.scalar:
+            parts += part.elements
+        elif value is not None and value.shape is not None and len(value.shape) == 1 and value.shape.is_static():
+            length = value.shape.numpy()[0]
+            if length > MOST_ELEMENTS:
+                return None
+            parts += [None] * length
+        else:
+            return None
+    return Elements(tuple(parts))
+
+
+def _slice(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    numbers = [_only(part) for part in given[1:]]
+    absent = [value is None for value in node.inputs[1:]]
+    if given[0] is None or given[0].scalar or len(numbers) < 2:
+        return None
+    defaults = [None, None, 0, 1]
+    start, end, axis, step = (numbers[i] if i < len(numbers) and not absent[i] else defaults[i] for i in range(4))
+    if start is None or end is None or axis not in {0, -1} or not step:
+        return None
+    if step < 0 and end < -len(given[0].elements):
+        return Elements(given[0].elements[start::step])
+    return Elements(given[0].elements[start:end:step])
+
+
+def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    """To one number; the other way leads from one number to a list of one."""
+    if squeezes_by_no_axes(node):
+        return None
+    if given[0] is None or len(given[0].elements) != 1 or given[0].scalar:
+        return None
+    return Elements(given[0].elements, scalar=True)
+
+
+def _unsqueeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    axes = list(node.attributes["axes"].as_ints()) if "axes" in node.attributes else None
+    if len(given) > 1 and given[1] is not None:
+        axes = [element for element in given[1].elements if isinstance(element, int)]
+    if given[0] is None or not given[0].scalar or axes is None or len(axes) != 1:
+        return None
+    return Elements(given[0].elements)
+
+
+def _reshape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+    if given[0] is None or given[1] is None:
+        return None
+    if not given[1].elements and len(given[0].elements) == 1:
+        return Elements(given[0].elements, scalar=True)
+    return Elements(given[0].elements) if len(given[1].elements) == 1 else None
+
+
+def _constant_of_shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    if given[0] is None or len(given[0].elements) != 1 or not isinstance(given[0].elements[0], int):
+        return None
+    attribute, length = node.attributes.get("value"), given[0].elements[0]
+    if attribute is None or not 0 <= length <= MOST_ELEMENTS:
+        return None
+    return Elements((int(attribute.as_tensor().numpy().reshape(-1)[0]),) * length)
+
+
+def _reduce_prod(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+    if given[0] is None or given[0].scalar or _integer(node, "noop_with_empty_axes", 0):
+        return None
+    scalar = _integer(node, "keepdims", 1) == 0
+    return Elements((_product(given[0].elements),), scalar)
+
+
+def _pairwise(
+    operation: "Callable[[Size, Size], Size]",
+) -> "Callable[[ir.Node, list[Elements | None]], Elements | None]":
+    """Of two, with one number repeated for all of the other's."""
+
+    def rule(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+        if len(given) != 2 or given[0] is None or given[1] is None:
+            return None
+        if node.attributes:  # Mod as C computes it
+            return None
+        return _broadcast(operation, given[0], given[1])
+
+    return rule
+
+
+def _broadcast(operation: "Callable[[Size, Size], Size]", a: Elements, b: Elements) -> Elements | None:
+    count = max(len(a.elements), len(b.elements))
+    if {len(a.elements), len(b.elements)} - {1, count}:
+        return None
+    if not a.elements or not b.elements:
+        return None
+    pairs = zip(_repeated(a, count), _repeated(b, count), strict=True)
+    return Elements(tuple(operation(x, y) for x, y in pairs), a.scalar and b.scalar)
+
+
+def _repeated(part: Elements, count: int) -> tuple[Size, ...]:
+    return part.elements * count if len(part.elements) == 1 else part.elements
+
+
+def _where(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+    condition, yes, no = given
+    if condition is None or yes is None or no is None:
+        return None
+    count = max(len(part.elements) for part in (condition, yes, no))
+    if any(len(part.elements) not in {1, count} for part in (condition, yes, no)):
+        return None
+    picked = [
+        (y if c else n) if isinstance(c, int) else (y if y == n else None)
+        for c, y, n in zip(*(_repeated(part, count) for part in (condition, yes, no)), strict=True)
+    ]
+    return Elements(tuple(picked), condition.scalar and yes.scalar and no.scalar)
+
+
+def _each(operation: "Callable[[Size], Size]") -> "Callable[[ir.Node, list[Elements | None]], Elements | None]":
+    def rule(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+        return None if given[0] is None else Elements(tuple(map(operation, given[0].elements)), given[0].scalar)
+
+    return rule
+
+
+def _largest(a: Size, b: Size) -> Size:
+    a_wins = greater(a, b)
+    return None if not isinstance(a_wins, int) else a if a_wins else b
+
+
+def _smallest(a: Size, b: Size) -> Size:
+    a_wins = greater(b, a)
+    return None if not isinstance(a_wins, int) else a if a_wins else b
+
+
+def _integer(node: "ir.Node", name: str, default: int) -> int | None:
+    attribute = node.attributes.get(name)
+    if attribute is None:
+        return default
+    return None if attribute.is_ref() else attribute.as_int()
+
+
+def _only(part: Elements | None) -> int | None:
+    if part is None or len(part.elements) != 1 or not isinstance(part.elements[0], int):
+        return None
+    return part.elements[0]
+
+
+def _not(a: Size) -> Size:
+    return int(not a) if isinstance(a, int) else None
+
+
+def _both(a: Size, b: Size) -> Size:
+    if 0 in {a, b}:
+        return 0
+    return 1 if isinstance(a, int) and isinstance(b, int) else None
+
+
+def _either(a: Size, b: Size) -> Size:
+    if 1 in {a, b}:
+        return 1
+    return 0 if isinstance(a, int) and isinstance(b, int) else None
+
+
+RULES: "dict[str, Callable[[ir.Node, list[Elements | None]], Elements | None]]" = {
+    "Shape": _shape,
+    "Size": _element_count,
+    "Identity": _same,
+    "Cast": _cast,
+    "Gather": _gather,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Reshape": _reshape,
+    "ConstantOfShape": _constant_of_shape,
+    "ReduceProd": _reduce_prod,
+    "Where": _where,
+    "Add": _pairwise(add),
+    "Sub": _pairwise(subtract),
+    "Mul": _pairwise(multiply),
+    "Div": _pairwise(divide),
+    "Mod": _pairwise(remainder),
+    "Max": _pairwise(_largest),
+    "Min": _pairwise(_smallest),
+    "Equal": _pairwise(equal),
+    "Greater": _pairwise(greater),
+    "Less": _pairwise(lambda a, b: greater(b, a)),
+    "And": _pairwise(_both),
+    "Or": _pairwise(_either),
+    "Not": _each(_not),
+    "Neg": _each(lambda a: multiply(a, -1)),
+    "Abs": _each(absolute),
+}

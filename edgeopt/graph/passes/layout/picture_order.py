@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.agnostic import tensors_of
 from edgeopt.graph.passes.knowledge.names import separate_names
-from edgeopt.graph.turned import Order, note_turned, turned
+from edgeopt.graph.structure import Order, note_turned, turned
 
 if TYPE_CHECKING:
     import onnx_ir as ir

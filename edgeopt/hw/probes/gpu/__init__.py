@@ -1,11 +1,9 @@
 """GPUs that a runtime could compute on, found in the way of each operating system."""
 
-from edgeopt.hw import pci
-from edgeopt.hw.accelerators import Finding, gather
-from edgeopt.hw.device import Unavailable
-from edgeopt.hw.facts import Facts
+from edgeopt.hw.accelerators import Finding, gather, pci_devices
+from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
-from edgeopt.hw.probes.gpu import apple, drm, jetson, nvidia, vendor_nodes, windows
+from edgeopt.hw.probes.gpu import apple, drm, nvidia, windows
 
 _DISPLAY_CONTROLLERS = 0x03
 _MAKERS = {"10de": "an NVIDIA", "1002": "an AMD", "8086": "an Intel"}
@@ -22,10 +20,10 @@ def probe(host: Host) -> Facts | Unavailable:
 
 
 def _linux(host: Host) -> Facts | Unavailable:
-    board = jetson.find(host)
+    board = nvidia.find_jetson(host)
     cards = board if board.sheets else nvidia.find(host)
     nodes = drm.find(host, skip_nvidia=bool(cards.sheets))
-    others = vendor_nodes.find(host)
+    others = drm.find_vendor_nodes(host)
     findings = [cards, nodes, others]
     if not any(finding.sheets for finding in findings):
         findings.append(_without_driver(host))
@@ -36,7 +34,7 @@ def _without_driver(host: Host) -> Finding:
     """A GPU that is plugged in, but that nothing drives."""
     idle = [
         device
-        for device in pci.devices(host)
+        for device in pci_devices(host)
         if device.kind >> 16 == _DISPLAY_CONTROLLERS and not device.driver and device.vendor in _MAKERS
     ]
     return Finding(

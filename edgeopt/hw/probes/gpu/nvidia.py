@@ -1,13 +1,25 @@
-"""NVIDIA GPUs: through NVML, and where that is not to be had from the driver's files and `nvidia-smi`."""
+"""NVIDIA GPUs through NVML, else the driver's files and nvidia-smi; Jetson boards, which NVML hardly knows."""
 
+import csv
 import re
 
 from edgeopt.errors import pip_install
 from edgeopt.hw import kernel_text
-from edgeopt.hw.accelerators import Finding, Sheet, blocked, rows, scaled
+from edgeopt.hw.accelerators import (
+    COMPATIBLE,
+    Finding,
+    Sheet,
+    blocked,
+    compatible,
+    devfreq,
+    json_of,
+    number,
+    rows,
+    scaled,
+)
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import Host
-from edgeopt.hw.probes.gpu import nvidia_smi
+from edgeopt.hw.nvml import normal_slot
 
 DRIVER_FOLDER = "/proc/driver/nvidia"
 APIS = ("cuda", "tensorrt")
@@ -59,7 +71,7 @@ def from_nvml(host: Host, cards: tuple[Sheet, ...] = ()) -> Finding:
     """The sheets that NVML fills, or else `cards`, with the reason why NVML does not answer."""
     binding = next((name for name in BINDINGS if host.version(name)), None)
     if not binding:
-        told = nvidia_smi.sheets(host)
+        told = smi_sheets(host)
         reason = f"NVML's Python binding, nvidia-ml-py, is not installed; {EXTRA}"
         place = ("nvidia-smi",) if told else ()
         return Finding(_merged(told, cards) if told else cards, {"gpu.nvidia": reason}, place)
@@ -116,7 +128,7 @@ def _complete(host: Host, sheet: Sheet, names: tuple[str, ...], wsl: bool) -> No
         place = f"/sys/bus/pci/devices/{sheet.slot}/numa_node"
         node = kernel_text.whole(host.read(place))
         sheet.put("numa_node", node if node is None or node >= 0 else None, place)
-    nvidia_smi.cuda_of_branch(sheet)
+    cuda_of_branch(sheet)
     sheet.driven_by(host, APIS, RUNTIMES)
     hidden = host.call("os", "getenv", "CUDA_VISIBLE_DEVICES")
     if isinstance(hidden, str) and hidden.strip() in {"", "-1"}:
@@ -185,3 +197,162 @@ def _as_sentence(reason: str) -> str:
 
 def _table(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
+
+
+_MIB = 2**20
+# The tool's field, the record's field, and what one of its units is.
+_SMI_FIELDS: tuple[tuple[str, str, float], ...] = (
+    ("pci.bus_id", "", 0),
+    ("name", "name", 0),
+    ("driver_version", "driver", 0),
+    ("memory.total", "memory_total_bytes", _MIB),
+    ("memory.free", "memory_free_bytes", _MIB),
+    ("clocks.max.sm", "clock_max_hz", 1e6),
+    ("clocks.sm", "clock_hz", 1e6),
+    ("power.limit", "power_limit_w", 0.0),
+    ("power.draw", "power_w", 0.0),
+    ("temperature.gpu", "temperature_c", 0.0),
+    ("utilization.gpu", "utilization_percent", 0.0),
+    ("compute_cap", "compute_capability", 0),
+)
+_TEXTS = frozenset({"name", "driver", "compute_capability"})
+
+# The newest CUDA that a branch of the driver runs, from the table of drivers in CUDA's release notes.
+_CUDA_OF_BRANCH = {
+    450: "11.0", 455: "11.1", 460: "11.2", 465: "11.3", 470: "11.4", 495: "11.5", 510: "11.6", 515: "11.7",
+    520: "11.8", 525: "12.0", 530: "12.1", 535: "12.2", 545: "12.3", 550: "12.4", 555: "12.5", 560: "12.6",
+    565: "12.7", 570: "12.8", 575: "12.9", 580: "13.0", 590: "13.1",
+}  # fmt: skip
+
+
+def smi_command(fields: tuple[str, ...]) -> tuple[str, ...]:
+    return ("nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
+
+
+def smi_sheets(host: Host) -> tuple[Sheet, ...]:
+    """One a GPU; empty where the tool is not there or fails."""
+    fields = tuple(field for field, _, _ in _SMI_FIELDS)
+    answer = host.run(smi_command(fields))
+    if answer is None:  # drivers before 510 lack compute_cap and reject the whole query
+        fields = fields[:-1]
+        answer = host.run(smi_command(fields))
+    lines = list(csv.reader((answer or "").splitlines(), skipinitialspace=True))
+    return tuple(_smi_sheet(fields, line) for line in lines if len(line) == len(fields))
+
+
+def cuda_of_branch(sheet: Sheet) -> None:
+    """Only NVML tells the newest CUDA; NVIDIA's table by the driver's branch does as well."""
+    branch = str(sheet.values.get("driver", "")).partition(".")[0]
+    version = _CUDA_OF_BRANCH.get(int(branch)) if branch.isdecimal() else None
+    sheet.put(
+        "cuda_version", version, "the driver's branch, by CUDA's release notes", "not available without NVML"
+    )
+
+
+def _smi_sheet(fields: tuple[str, ...], line: list[str]) -> Sheet:
+    sheet = Sheet("gpu", slot=normal_slot(line[0]))
+    for (field, name, unit), text in zip(_SMI_FIELDS, line, strict=False):
+        if not name:
+            continue
+        source = f"nvidia-smi {field}"
+        value = _value(text, unit, is_text=name in _TEXTS)
+        sheet.put(name, value, source, f"nvidia-smi says {text.strip('[] ') or 'nothing'}")
+    if len(fields) < len(_SMI_FIELDS):
+        sheet.absent["compute_capability"] = "this driver's nvidia-smi does not report it"
+    return sheet
+
+
+def _value(text: str, unit: float, is_text: bool) -> object:
+    if text.startswith("["):  # [N/A], [Not Supported], [Insufficient Permissions]
+        return None
+    if is_text:
+        return text
+    try:
+        return int(float(text) * unit) if unit else float(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+RELEASE = "/etc/nv_tegra_release"
+_CUDA = "/usr/local/cuda/version.json"
+_DEVFREQ = "/sys/class/devfreq"
+_ZONES = "/sys/class/thermal"
+
+# The chip's name in the device tree, its GPU, and the compute capability that NVIDIA lists for it.
+_CHIPS = {
+    "nvidia,tegra264": ("Jetson Thor GPU (Blackwell)", "11.0"),
+    "nvidia,tegra234": ("Jetson Orin GPU (Ampere)", "8.7"),
+    "nvidia,tegra194": ("Jetson Xavier GPU (Volta)", "7.2"),
+    "nvidia,tegra186": ("Jetson TX2 GPU (Pascal)", "6.2"),
+    "nvidia,tegra210": ("Jetson Nano or TX1 GPU (Maxwell)", "5.3"),
+}
+
+# JetPack's release by that of L4T, its Linux; the first row that fits holds.
+_JETPACKS = (
+    ("38.", "7"),
+    ("36.4.4", "6.2.1"),
+    ("36.4.3", "6.2"),
+    ("36.4", "6.1"),
+    ("36.3", "6.0"),
+    ("36.", "6"),
+    ("35.", "5"),
+    ("32.", "4"),
+)
+
+
+def find_jetson(host: Host) -> Finding:
+    chip = next((name for name in compatible(host) if name in _CHIPS), None)
+    if not chip:
+        return Finding()
+    name, capability = _CHIPS[chip]
+    sheet = Sheet("gpu")
+    sheet.put("name", name, COMPATIBLE)
+    sheet.put("vendor", "NVIDIA", COMPATIBLE)
+    sheet.put("compute_capability", capability, f"{COMPATIBLE}: {chip}")
+    sheet.put("memory_shared", True, f"{COMPATIBLE}: {chip}")
+    _versions(host, sheet)
+    _clock(host, sheet)
+    _temperature(host, sheet)
+    sheet.driven_by(host, APIS, RUNTIMES)
+    # JetPack 6 has /dev/nvgpu as a folder, older ones /dev/nvhost-gpu; a container sees the one that it was given.
+    nodes = host.list("/dev")
+    gpu_nodes = [node for node in nodes if node in {"nvhost-gpu", "nvhost-ctrl-gpu", "nvgpu", "nvmap"}]
+    if nodes and not gpu_nodes:
+        sheet.notes.append("The GPU has no device node in /dev: start the container with --runtime nvidia.")
+    elif "nvmap" in gpu_nodes and (why := blocked(host, "/dev/nvmap", "the GPU")):
+        sheet.notes.append(why)
+    return Finding((sheet,), {}, (COMPATIBLE,))
+
+
+def _versions(host: Host, sheet: Sheet) -> None:
+    release = re.search(r"R(\d{2,3}) \(release\), REVISION: ([\d.]+\d)", host.read(RELEASE) or "")
+    l4t = f"{release[1]}.{release[2]}" if release else None
+    jetpack = next((pack for start, pack in _JETPACKS if l4t and l4t.startswith(start)), None)
+    text = f"L4T {l4t}{f' (JetPack {jetpack})' if jetpack else ''}" if l4t else None
+    sheet.put("driver", text, RELEASE, f"no {RELEASE}, where JetPack writes its release")
+    toolkit = json_of(host.read(_CUDA))
+    cuda = toolkit.get("cuda") if isinstance(toolkit, dict) else None
+    version = cuda.get("version") if isinstance(cuda, dict) else None
+    short = re.match(r"\d+\.\d+", version) if isinstance(version, str) else None
+    sheet.put("cuda_version", short and short[0], _CUDA, f"no CUDA of JetPack is installed ({_CUDA} is missing)")
+
+
+def _clock(host: Host, sheet: Sheet) -> None:
+    # 17000000.gpu, .ga10b, .gv11b, .gp10b, 57000000.gpu; Thor has one entry for each of its clocks.
+    names = [n for n in host.list(_DEVFREQ) if re.search(r"\.(gpu|ga10b|gv11b|gp10b)$|^gpu-gpc-0$", n)]
+    if not names:
+        sheet.absent["clock_max_hz"] = f"no GPU in {_DEVFREQ}"
+        return
+    folder = f"{_DEVFREQ}/{names[0]}"
+    devfreq(host, sheet, folder)
+    load = f"{folder}/device/load"  # in thousandths
+    sheet.put("utilization_percent", number(host.read(load), 0.1), load, f"no {load}")
+
+
+def _temperature(host: Host, sheet: Sheet) -> None:
+    for zone in host.list(_ZONES):
+        if (host.read(f"{_ZONES}/{zone}/type") or "").strip().lower() in {"gpu-therm", "gpu-thermal"}:
+            file = f"{_ZONES}/{zone}/temp"
+            sheet.put("temperature_c", number(host.read(file), 0.001), file, "the sensor is switched off")
+            return
+    sheet.absent["temperature_c"] = "no thermal zone of the GPU"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.base import full_precision
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import SUFFIX, Budget, Deployment, Evidence, Run, Source, Step

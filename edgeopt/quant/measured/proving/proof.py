@@ -16,7 +16,7 @@ from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs, lower_bound_db
-from edgeopt.graph.weak_samples import usual_power, weak_samples
+from edgeopt.graph.levels import usual_power, weak_samples
 from edgeopt.measure.contender import Contender, Side, enter
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.legs import FallenError, Starter, Terms, run_legs

@@ -14,7 +14,7 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.graph.analysis import Analysis, OpTimeRow
-from edgeopt.graph.analysis.given import Given
+from edgeopt.graph.analysis.records import Given
 from edgeopt.measure.kernels.op_times import asked, timed
 from edgeopt.measure.kernels.op_times_child import OptionValue, Wanted
 from edgeopt.measure.kernels.op_times_rows import rows_of

@@ -7,8 +7,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheel
 from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
 
 from edgeopt.diagram.colours import Colouring
-from edgeopt.diagram.levels import Path
-from edgeopt.diagram.outline import Group
+from edgeopt.diagram.outline import Group, Path
 from edgeopt.diagram.scene import Diagram, Scene
 from edgeopt_gui.pages.graph.items import BoxItem, LineItem
 from edgeopt_gui.pages.graph.minimap import Minimap

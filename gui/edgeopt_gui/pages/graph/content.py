@@ -16,8 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from edgeopt.diagram.colours import Colouring, colourings
-from edgeopt.diagram.levels import Path
-from edgeopt.diagram.outline import Group, leaves
+from edgeopt.diagram.outline import Group, Path, leaves
 from edgeopt.diagram.scene import Diagram, End, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of

@@ -5,8 +5,8 @@ from pathlib import Path as FilePath
 import msgspec
 
 from edgeopt.commands.graph.revisions import Revision
-from edgeopt.diagram.changes import Side, change_colouring
-from edgeopt.diagram.levels import Path
+from edgeopt.diagram.colours import Side, change_colouring
+from edgeopt.diagram.outline import Path
 from edgeopt.diagram.scene import Layout, Scene, diagram_of
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import NodeRow, OpTimes

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from edgeopt.diagram.levels import Path
+from edgeopt.diagram.outline import Path
 from edgeopt.diagram.scene import Diagram, Layout, Scene, opened_at_first
 from edgeopt.graph.analysis.records import name_of
 

@@ -7,9 +7,8 @@ from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QImage, QPainter, QPalette
 
 from edgeopt.diagram.colours import Colouring
-from edgeopt.diagram.page import PageGraph, page
+from edgeopt.diagram.page import PageGraph, page, svg
 from edgeopt.diagram.scene import Diagram, Layout, Scene
-from edgeopt.diagram.svg import svg
 from edgeopt_gui.pages.graph.canvas import Canvas
 
 _MOST_PIXELS = 12_000

@@ -1,7 +1,6 @@
 """Which boxes of a scene are connected, and which lies beside another."""
 
-from edgeopt.diagram.levels import Path
-from edgeopt.diagram.outline import Group, Leaf
+from edgeopt.diagram.outline import Group, Leaf, Path
 from edgeopt.diagram.scene import Box, Diagram, Scene
 
 

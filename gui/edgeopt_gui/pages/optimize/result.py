@@ -8,8 +8,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.graph.accuracy import EQUAL_DB
-from edgeopt.graph.levels import LevelAccuracy
-from edgeopt.graph.weak_samples import Tail
+from edgeopt.graph.levels import LevelAccuracy, Tail
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt.search.outcome import CURRENT, Candidate, Status, VariantReport
 from edgeopt.units import count

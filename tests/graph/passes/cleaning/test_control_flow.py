@@ -31,13 +31,13 @@ def test_outputs_of_the_model_keep_their_names(make_model, apply_pass, kinds):
 
 
 def test_what_nobody_reads_is_not_computed(make_model, apply_pass, kinds):
-    from edgeopt.graph.passes.cleaning import dead_nodes
+    from edgeopt.graph.passes.cleaning import redundant
 
     text = BRANCHES.format(out="float[2] y", before="", condition="c", after="y = Abs(q)")
     for way in (True, False):
         result = apply_pass(PASS, make_model(text), x=X, c=np.array(way))
     assert "dropped 1 result of an If" in result.applied[0].what
-    kept = dead_nodes.PASS.apply(result.model, PassContext())
+    kept = redundant.DEAD_NODES.apply(result.model, PassContext())
     assert "Relu" not in kinds(kept.model)
 
 

@@ -3,9 +3,9 @@ import onnxruntime as ort
 import pytest
 
 from edgeopt.data.samples import Samples
+from edgeopt.graph.masks import STEP, kept_length, kept_share
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
-from edgeopt.graph.passes.knowledge.masks import STEP, kept_length, kept_share
 from tests.masked import HEARD, feeds
 
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.fusion.softmax import OVERFLOWS, PASS, VANISHES
+from edgeopt.graph.passes.fusion.activations import OVERFLOWS, VANISHES
+from edgeopt.graph.passes.fusion.activations import SOFTMAX as PASS
 
 X = np.random.default_rng(7).standard_normal((2, 3, 8)).astype(np.float32)
 AXES = {"axes": np.array([-1])}

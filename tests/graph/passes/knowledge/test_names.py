@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.fusion.batchnorm_into_conv import PASS
+from edgeopt.graph.passes.fusion.batchnorm import INTO_CONV
 from edgeopt.graph.passes.knowledge.names import separate_names
 
 TEXT = """g (float[2] x, bool p) => (float[2] y, float[2] z) {
@@ -44,5 +44,5 @@ def test_weights_that_a_pass_made_do_not_clash(make_model, results, conv_and_nor
         f"g (float[1,3,8,8] x) => (float[1,4,6,6] y) {{ {taken} = Relu(x) c = Conv({taken}, w) [n] y = {norm} }}"
     )
     model = make_model(text, **conv_and_norm)
-    folded = PASS.apply(model.ir, PassContext()).model
+    folded = INTO_CONV.apply(model.ir, PassContext()).model
     np.testing.assert_allclose(results(folded, x=image)[0], results(model.ir, x=image)[0], rtol=1e-4, atol=1e-4)

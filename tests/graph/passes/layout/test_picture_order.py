@@ -8,7 +8,7 @@ from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.layout import transposes
 from edgeopt.graph.passes.layout.picture_order import FIRST, LAST, PASS
 from edgeopt.graph.shapes import infer_shapes
-from edgeopt.graph.turned import as_model_takes, as_source_gives, turned
+from edgeopt.graph.structure import as_model_takes, as_source_gives, turned
 
 RANDOM = np.random.default_rng(21)
 IN, OUT = "Transpose <perm = [0, 3, 1, 2]>", "Transpose <perm = [0, 2, 3, 1]>"

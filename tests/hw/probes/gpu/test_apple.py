@@ -12,11 +12,7 @@ SILICON = {
     "sppci_device_type": "spdisplays_gpu",
     "sppci_model": "Apple M2",
 }
-CARD = {
-    "spdisplays_vendor": "sppci_vendor_amd",
-    "spdisplays_vram": "8 GB",
-    "sppci_model": "AMD Radeon Pro 5500M",
-}
+CARD = {"spdisplays_vendor": "sppci_vendor_amd", "spdisplays_vram": "8 GB", "sppci_model": "AMD Radeon Pro 5500M"}
 INSIDE = {
     "spdisplays_vendor": "Intel",
     "spdisplays_vram_shared": "1536 MB",

@@ -1,0 +1,429 @@
+"""Matrix products: an Einsum becomes a MatMul, and a MatMul with an addition behind it a Gemm."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label, replace_value
+from edgeopt.graph.passes.knowledge import sizes
+from edgeopt.graph.passes.knowledge.linear import new_weight
+from edgeopt.graph.passes.knowledge.matching import homes, rank
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_UNNAMED = "αβγδεζηθ"
+"""The dimensions behind `...`, counted from the last."""
+
+Lengths = Mapping[str, int | None]
+"""What is known of the length of an index; None where it is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """The indices of each operand and of the result, a letter a dimension."""
+
+    terms: tuple[str, ...]
+    result: str
+
+
+def read(text: str, ranks: Sequence[int | None]) -> Equation | str:
+    """The equation of operands with these numbers of dimensions, or why it cannot be read."""
+    left, arrow, right = text.replace(" ", "").partition("->")
+    letters, terms = left.replace(",", "").replace(".", ""), left.split(",")
+    misfit = f"its equation '{text}' does not fit its operands"
+    if len(terms) != len(ranks):
+        return misfit
+    if not arrow:
+        right = ("..." if "..." in left else "") + "".join(sorted(c for c in letters if letters.count(c) == 1))
+    if any("..." in term and rank is None for term, rank in zip(terms, ranks, strict=True)):
+        return "the number of dimensions of '...' is not known"
+    behind = [_behind(term, rank) for term, rank in zip(terms, ranks, strict=True)]
+    if max(behind) > len(_UNNAMED):
+        return "'...' covers too many dimensions"
+    named = [term.replace("...", _unnamed(count)) for term, count in zip(terms, behind, strict=True)]
+    result = right.replace("...", _unnamed(max(behind)))
+    if any(rank is not None and len(term) != rank for term, rank in zip(named, ranks, strict=True)):
+        return misfit
+    if set(result) - set("".join(named)) or len(set(result)) != len(result):
+        return misfit
+    if twice := next((c for term in named for c in term if term.count(c) > 1), ""):
+        return f"'{twice}' is twice in one operand, which takes its diagonal"
+    return Equation(tuple(named), result)
+
+
+def _behind(term: str, rank: int | None) -> int:
+    return 0 if "..." not in term or rank is None else rank - len(term.replace("...", ""))
+
+
+def _unnamed(count: int) -> str:
+    return _UNNAMED[:count][::-1] if count > 0 else ""
+
+
+def called(index: str) -> str:
+    """An index as a reader of the equation knows it."""
+    return "..." if index in _UNNAMED else index
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixForm:
+    """One way to write an equation as a matrix product; each group of indices becomes one dimension."""
+
+    swapped: bool
+    """The second operand comes first."""
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    out: tuple[str, ...]
+
+
+def ways(equation: Equation) -> Iterator[MatrixForm]:
+    """All that are worth a thought: either operand first, the inner indices in the order of either."""
+    for swapped in (False, True):
+        one, other = equation.terms[::-1] if swapped else equation.terms
+        batch = "".join(c for c in equation.result if c in one and c in other)
+        rows = "".join(c for c in equation.result if c in one and c not in other)
+        columns = "".join(c for c in equation.result if c in other and c not in one)
+        inner = [c for c in one if c in other and c not in equation.result]
+        for order in dict.fromkeys(("".join(inner), "".join(c for c in other if c in inner))):
+            if batch:
+                yield MatrixForm(swapped, (*batch, rows, order), (*batch, order, columns), (*batch, rows, columns))
+            else:
+                # A matrix goes with all rows of the first operand, in however many dimensions they lie.
+                yield MatrixForm(swapped, (*rows, order), (order, columns), (*rows, columns))
+
+
+def summed(equation: Equation) -> str:
+    """The indices that are in both operands and not in the result."""
+    one, other = equation.terms
+    return "".join(c for c in one if c in other and c not in equation.result)
+
+
+def crosses(equation: Equation) -> bool:
+    """Each operand has an index of its own: every number of one meets every number of the other."""
+    one, other = equation.terms
+    return bool(set(one) - set(other)) and bool(set(other) - set(one))
+
+
+def alone(equation: Equation) -> str:
+    """The indices that are summed within one operand."""
+    letters = "".join(equation.terms)
+    return "".join(c for c in letters if c not in equation.result and letters.count(c) == 1)
+
+
+def joined(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
+    """The shape that makes one dimension of each group, and None where every group is one already.
+
+    Where more than one dimension is open, the index that is one too many.
+    """
+    if all(len(group) == 1 for group in groups):
+        return None
+    shape = []
+    for place, group in enumerate(groups):
+        known = [lengths[c] for c in group]
+        if None not in known:
+            shape.append(prod(length for length in known if length is not None))
+        elif all(len(before) == 1 for before in groups[: place + 1]):
+            shape.append(0)  # copied from where it stands already
+        elif -1 in shape:
+            return next(c for c in group if lengths[c] is None)
+        else:
+            shape.append(-1)
+    return shape
+
+
+def parted(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
+    """The same the other way: the shape in which every index is a dimension again."""
+    if all(len(group) == 1 for group in groups):
+        return None
+    shape: list[int] = []
+    for place, group in enumerate(groups):
+        for c in group:
+            length = lengths[c]
+            if length is not None:
+                shape.append(length)
+            elif all(len(before) == 1 for before in groups[: place + 1]):
+                shape.append(0)
+            elif -1 in shape:
+                return c
+            else:
+                shape.append(-1)
+    return shape
+
+
+OPSET = 13
+"""From here on Unsqueeze takes its axes as an input, and MatMul every type of floats."""
+FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
+_RESHAPE_COSTS = 0.1  # of a transpose: it moves nothing
+_INNER_COSTS = 0.3
+_FOLDED_COSTS = 0.01  # done once, when weights are folded
+
+
+def apply_einsum_into_matmul(model: "ir.Model", context: PassContext) -> PassResult:
+    """An Einsum of two operands is a matrix product between transposes and reshapes; runtimes have kernels for it.
+
+    Indices in both operands and in the result are the batch; those in both and not in the result are inner and
+    summed; those of the first operand alone are rows, those of the second alone columns. Each kind becomes one
+    dimension:
+
+        Einsum(a, b) = Transpose(Reshape(MatMul(a', b')))  a' = (batch, rows, inner), b' = (batch, inner, columns)
+        Einsum(a, b) = Mul(a', b')                         where nothing is summed, and rows or columns are missing
+        Einsum(a)    = Transpose(a)                        where nothing is summed
+
+    Either operand may come first, and the inner indices follow the order of either: the way with the fewest
+    transposes is taken. In a Reshape one dimension may be open, more may not.
+    """
+    import onnx_ir as ir
+
+    model, notes = context.copy(model), Notes()
+    for part, opset in homes(model):
+        for node in list(part) if isinstance(part, ir.Graph) else ():  # functions are inlined before
+            if not is_op(node, "Einsum"):
+                continue
+            named = label(node)
+            found = (
+                _operator(part, node, context, notes)
+                if opset >= OPSET
+                else f"MatMul for all floats needs opset {OPSET}"
+            )
+            if found in {"MatMul", "Mul", "Transpose"}:
+                notes.did(f"wrote Einsum as {found}", named)
+            else:
+                notes.refuse(found, named)
+    return notes.result(model)
+
+
+def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: Notes) -> str:
+    """Replaces the node; tells by which operator, or why it stays."""
+    operands = [value for value in node.inputs if value is not None]
+    if not 0 < len(operands) == len(node.inputs) <= 2:
+        return f"it has {len(node.inputs)} operands; a matrix product has two"
+    equation = read(node.attributes["equation"].as_string(), [rank(value) for value in operands])
+    if isinstance(equation, str):
+        return equation
+    if own := alone(equation):
+        return f"it sums '{called(own[0])}' over one operand only"
+    writer = Writer(graph, node)
+    if len(operands) == 1:
+        writer.finish(writer.turned(operands[0], equation.terms[0], equation.result))
+        return "Transpose"
+    lengths = _lengths(equation, operands)
+    found: MatrixForm | str = "its values may not be floats, and not every runtime multiplies other types"
+    if all(value.dtype is not None and value.dtype.name in FLOATS for value in operands):
+        found = lengths if isinstance(lengths, str) else _cheapest(equation, operands, lengths)
+    if not summed(equation) and (isinstance(found, str) or not crosses(equation)):
+        writer.multiply(equation, operands)
+        return "Mul"
+    if isinstance(found, str) or isinstance(lengths, str):
+        return str(found)
+    if _is_ambiguous(found, lengths):
+        if context.empty_inputs:
+            return "Reshape cannot infer an open dimension if another one is 0"
+        notes.nonempty_only = True
+    writer.product(equation, operands, lengths, found)
+    return "MatMul"
+
+
+def _is_ambiguous(way: MatrixForm, lengths: Lengths) -> bool:
+    """Whether a dimension is left to be told from others that are copied, which may be 0."""
+    shapes = (joined(way.left, lengths), joined(way.right, lengths), parted(way.out, lengths))
+    return any(shape is not None and 0 in shape and -1 in shape for shape in shapes if not isinstance(shape, str))
+
+
+def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
+    """How long each index is; why that is not known well enough, for those that are summed."""
+    found: dict[str, int | None] = {}
+    for term, value in zip(equation.terms, operands, strict=True):
+        for axis, index in enumerate(term):
+            size = sizes.dimension(value, axis)
+            if size == 0:
+                return f"'{called(index)}' has no elements"
+            found[index] = size if isinstance(size, int) and found.get(index, size) == size else None
+    one, other = equation.terms
+    for index in (c for c in one if c in other):
+        here, there = (sizes.dimension(v, t.index(index)) for v, t in zip(operands, equation.terms, strict=True))
+        if here is not None and here == there:
+            continue
+        if isinstance(here, int) and isinstance(there, int):
+            return f"'{called(index)}' is {here} long in one operand and {there} in the other"
+        if index not in equation.result:
+            return f"'{called(index)}' may have different sizes in the operands"
+    return found
+
+
+def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) -> MatrixForm | str:
+    """The way with the fewest transposes, or why there is none."""
+    best, least, reason = None, inf, ""
+    for way in ways(equation):
+        costs = 0.0
+        sides = (equation.terms, operands) if not way.swapped else (equation.terms[::-1], operands[::-1])
+        for term, value, groups in zip(*sides, (way.left, way.right), strict=True):
+            factor = _FOLDED_COSTS if constant(value) is not None else 1.0
+            costs += factor * (_turning(term, "".join(groups)) + _reshaping(joined(groups, lengths)))
+        costs += _turning("".join(way.out), equation.result) + _reshaping(parted(way.out, lengths))
+        if costs < least:
+            best, least = way, costs
+        shapes = (joined(way.left, lengths), joined(way.right, lengths), parted(way.out, lengths))
+        open_one = next((shape for shape in shapes if isinstance(shape, str)), "")
+        reason = reason or (
+            f"'{called(open_one)}' is open like another index, and Reshape can infer only one" if open_one else ""
+        )
+    return best or reason
+
+
+def _turning(old: str, new: str) -> float:
+    if old == new:
+        return 0.0
+    # The last two are turned within the product by most runtimes.
+    return _INNER_COSTS if old == new[:-2] + new[:-3:-1] else 1.0
+
+
+def _reshaping(shape: list[int] | str | None) -> float:
+    return inf if isinstance(shape, str) else _RESHAPE_COSTS if shape else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Puts nodes before an Einsum, and the last one in its place."""
+
+    graph: "ir.Graph"
+    node: "ir.Node"
+
+    def put(self, kind: str, *inputs: "ir.Value", **attributes: object) -> "ir.Value":
+        import onnx_ir as ir
+
+        made = ir.node(kind, inputs, attributes)
+        self.graph.insert_before(self.node, made)
+        return made.outputs[0]
+
+    def numbers(self, what: str, numbers: list[int]) -> "ir.Value":
+        stem = self.node.name or self.node.outputs[0].name
+        return new_weight(self.graph, f"{stem}_{what}", np.asarray(numbers, np.int64))
+
+    def turned(self, value: "ir.Value", old: str, new: str) -> "ir.Value":
+        return value if old == new else self.put("Transpose", value, perm=[old.index(c) for c in new])
+
+    def reshaped(self, value: "ir.Value", shape: list[int] | str | None) -> "ir.Value":
+        if shape is None or isinstance(shape, str):
+            return value
+        return self.put("Reshape", value, self.numbers("shape", shape))
+
+    def finish(self, value: "ir.Value") -> None:
+        """What was written last gives the result, under its name."""
+        old = self.node.outputs[0]
+        if value in self.node.inputs:
+            value = self.put("Identity", value)
+        name, value.shape, value.type = old.name, old.shape, old.type
+        old.replace_all_uses_with(value, replace_graph_outputs=True)
+        last = value.producer()
+        assert last is not None  # noqa: S101 - it was just made
+        last.name = self.node.name
+        self.graph.remove(self.node, safe=True)
+        old.name, value.name = f"{name}__replaced", name
+
+    def multiply(self, equation: Equation, operands: "list[ir.Value]") -> None:
+        sides = []
+        for term, value in zip(equation.terms, operands, strict=True):
+            order = "".join(c for c in equation.result if c in term)
+            # Those before the first are stretched by themselves.
+            begun = equation.result.index(order[0]) if order else len(equation.result)
+            missing = [place for place, c in enumerate(equation.result[begun:]) if c not in term]
+            side = self.turned(value, term, order)
+            sides.append(self.put("Unsqueeze", side, self.numbers("axes", missing)) if missing else side)
+        self.finish(self.put("Mul", *sides))
+
+    def product(self, equation: Equation, operands: "list[ir.Value]", lengths: Lengths, way: MatrixForm) -> None:
+        sides = (equation.terms, operands) if not way.swapped else (equation.terms[::-1], operands[::-1])
+        factors = [
+            self.reshaped(self.turned(value, term, "".join(groups)), joined(groups, lengths))
+            for term, value, groups in zip(*sides, (way.left, way.right), strict=True)
+        ]
+        result = self.reshaped(self.put("MatMul", *factors), parted(way.out, lengths))
+        self.finish(self.turned(result, "".join(way.out), equation.result))
+
+
+EINSUM_INTO_MATMUL = Pass(
+    "einsum-into-matmul",
+    "Einsums become matrix products",
+    apply_einsum_into_matmul,
+    tolerance_db=100.0,
+    nonempty_only=True,
+    lowest_opset=OPSET,
+)
+
+_FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
+
+
+def apply_matmul_add_to_gemm(model: "ir.Model", context: PassContext) -> PassResult:
+    """A matrix product and the addition behind it become one Gemm.
+
+        Add(MatMul(a, b), c)  =  Gemm(a, b, c)      a and b are matrices, c has one number a column, or one for all
+
+    Matrix products of more dimensions stay as they are: Gemm takes two only. In float both forms are as fast; in
+    int8 ONNX Runtime adds the bias inside the product.
+    """
+    import onnx_ir as ir
+
+    model, notes = context.copy(model), Notes()
+    for part in model.graphs():  # functions are inlined before
+        for add in list(part):
+            found = _product_and_bias(add)
+            if found is None:
+                continue
+            product, bias = found
+            if reason := _why_not(product, bias, add):
+                notes.refuse(reason, label(add))
+                continue
+            gemm = ir.node("Gemm", [*product.inputs, bias], name=product.name or add.name)
+            result = gemm.outputs[0]
+            result.name = f"{product.outputs[0].name}_gemm"  # for a moment: it takes over the name of the sum
+            result.shape, result.type = add.outputs[0].shape, add.outputs[0].type
+            part.insert_before(add, gemm)
+            # Cannot be refused: the new node lies in the same graph and is no output yet.
+            replace_value(add.outputs[0], result)
+            part.remove([add, product], safe=True)
+            notes.did("merged a matrix product and the addition after it into a Gemm", label(product), label(add))
+    return notes.result(model)
+
+
+def _product_and_bias(add: "ir.Node") -> "tuple[ir.Node, ir.Value] | None":
+    """The product of two matrices that an addition reads, and what it adds."""
+    if not is_op(add, "Add"):
+        return None
+    for place in (0, 1):
+        value, other = add.inputs[place], add.inputs[1 - place]
+        product = value.producer() if value is not None else None
+        if product is None or other is None or not is_op(product, "MatMul"):
+            continue
+        if all(each is not None and each.shape is not None and len(each.shape) == 2 for each in product.inputs):
+            return product, other
+    return None
+
+
+def _why_not(product: "ir.Node", bias: "ir.Value", add: "ir.Node") -> str | None:
+    result = product.outputs[0]
+    if result.is_graph_output() or len(result.uses()) > 1:
+        return "the output of the MatMul is used elsewhere too"
+    if product.graph is not add.graph:
+        return "the MatMul is outside the subgraph that holds it"
+    if result.dtype is None or result.dtype.name not in _FLOATS:
+        return "not every runtime supports Gemm for other types than floats"
+    left, right = product.inputs
+    assert left is not None and right is not None and right.shape is not None  # noqa: S101, PT018 - seen before
+    shape, columns = bias.shape, right.shape[1]
+    if shape is None or len(shape) > 2 or (len(shape) == 2 and shape[0] != 1):
+        return "the added tensor does not have one value for each column"
+    wide = shape[-1] if len(shape) else 1
+    if wide != 1 and (wide != columns or (not isinstance(wide, int) and wide.value is None)):
+        return "the added tensor may broadcast the result to a larger shape"
+    return None
+
+
+MATMUL_ADD_TO_GEMM = Pass(
+    "matmul-add-to-gemm",
+    "matrix products followed by a bias become one Gemm",
+    apply_matmul_add_to_gemm,
+    tolerance_db=100.0,
+)

@@ -1,0 +1,268 @@
+"""Element-wise arithmetic with constants: as scale and shift, where it changes nothing, and the sign of zeros.
+
+x + 0, x - 0, x * 1 and x / 1 change nothing. A constant is 0 or 1 only where every element is equal to it, in the
+type that it has: 1e-10 is not 0, and keeps a logarithm finite. It may give the result no other shape. x - 0, x * 1
+and x / 1 are x to the last bit, for infinities, NaN and -0 too. x + 0 is +0 where x is -0, and 1 / x then has the
+other sign, so it goes only where nothing tells these apart; x + (-0) is x. Zeros are followed to everything that
+is computed of them, until an operator gives the same for both. Unknown operators and the model's outputs tell.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.passes.knowledge.linear import FLOATS
+from edgeopt.graph.passes.knowledge.matching import scalar
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+    from numpy.typing import NDArray
+
+LARGEST = 2.0**32
+"""Larger factors, and smaller ones than its inverse, make numbers overflow or lose their digits that would not do
+so if several factors were multiplied first. What a model answers there is its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleAndShift:
+    """factor * source + shift, in float64, with the shapes that the constants have."""
+
+    source: "ir.Value"
+    factor: "NDArray[Any]"
+    shift: "NDArray[Any]"
+
+
+def step_of(node: "ir.Node | None") -> ScaleAndShift | None:
+    """What a node does to the one operand that is not constant; None where it is no such arithmetic.
+
+    Nor is it with factors so large or so small that it matters when they are multiplied.
+    """
+    step = _step_of(node)
+    if step is None:
+        return None
+    factor = np.abs(step.factor)
+    moderate = (factor == 0) | ((factor >= 1 / LARGEST) & (factor <= LARGEST))
+    return step if moderate.all() else None
+
+
+def _step_of(node: "ir.Node | None") -> ScaleAndShift | None:
+    if node is None or not is_op(node, "Mul", "Div", "Add", "Sub", "Neg"):
+        return None
+    one: NDArray[Any] = np.ones(())
+    zero: NDArray[Any] = np.zeros(())
+    if is_op(node, "Neg"):
+        source = node.inputs[0]
+        return ScaleAndShift(source, np.negative(one), zero) if source is not None and _is_float(source) else None
+    left, right = node.inputs
+    first, second = constant(left), constant(right)
+    if (first is None) == (second is None):
+        return None
+    source, number = (left, second) if second is not None else (right, first)
+    if source is None or number is None or number.dtype.name not in FLOATS:
+        return None
+    exact = number.astype(np.float64)
+    if is_op(node, "Add"):
+        return ScaleAndShift(source, one, exact)
+    if is_op(node, "Sub"):
+        return ScaleAndShift(source, one, -exact) if second is not None else ScaleAndShift(source, -one, exact)
+    if is_op(node, "Mul"):
+        return ScaleAndShift(source, exact, zero)
+    if second is None or not exact.all():
+        return None  # c / x, or a division by zero, which gives infinities that a product would not
+    return ScaleAndShift(source, 1.0 / exact, zero)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Steps one after another as one: factor * x + shift, and the largest number that is ever added, so scaled."""
+
+    factor: "NDArray[Any]"
+    shift: "NDArray[Any]"
+    largest: "NDArray[Any]"
+    reason: str | None = None
+    """Why the chain rounds in other places than the one step would, where that is more than rounding."""
+
+
+_DIGITS = 64.0
+"""A sum that cancels may lose this much of its precision: six bits."""
+_REACH = {"float16": 2.0**6}
+_USUAL_REACH = 2.0**20
+
+
+def chained(steps: "Sequence[ScaleAndShift]", dtype: "np.dtype[Any]") -> Chain:
+    """The steps as one, in the order in which they are taken, computed in float64."""
+    factor, shift, largest = np.ones(()), np.zeros(()), np.zeros(())
+    reason, smallest, widest = None, np.ones(()), np.ones(())
+    with np.errstate(all="ignore"):  # what does not fit is refused by the caller
+        for step in steps:
+            moved = shift * step.factor
+            if lost(step.shift, moved, dtype):
+                reason = "one of its constants would be rounded away beside another"
+            factor, shift = factor * step.factor, moved + step.shift
+            largest = np.maximum(largest * np.abs(step.factor), np.abs(step.shift))
+            smallest, widest = np.minimum(smallest, np.abs(factor)), np.maximum(widest, np.abs(factor))
+        if (np.abs(shift) * _DIGITS < largest).any():
+            reason = "it adds a value and subtracts it again, and the rounding in between would be lost"
+        reach, size = _REACH.get(dtype.name, _USUAL_REACH), np.abs(factor)
+        if (widest > np.maximum(size, 1) * reach).any() or (smallest * reach < np.minimum(size, 1)).any():
+            reason = "its intermediate values leave the range of its input and output"
+    return Chain(factor, shift, largest, reason)
+
+
+def lost(shift: "NDArray[Any]", beside: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
+    """Whether a shift vanishes beside a constant, where it would not beside the data, which may be 0."""
+    with np.errstate(all="ignore"):
+        vanished = (beside + shift).astype(dtype) == beside.astype(dtype)
+    return bool((vanished & (shift != 0) & (beside != 0)).any())
+
+
+def widens(source: "ir.Value", array: "NDArray[Any]") -> bool:
+    """Whether arithmetic with a constant may make a tensor bigger than it is, by broadcasting."""
+    if array.ndim == 0:
+        return False
+    shape = source.shape
+    if shape is None or array.ndim > len(shape):
+        return True
+    sizes = list(shape)[len(shape) - array.ndim :]
+    return any(have != want for have, want in zip(sizes, array.shape, strict=True) if want != 1)
+
+
+def _is_float(value: "ir.Value") -> bool:
+    return value.dtype is not None and value.dtype.is_floating_point()
+
+
+SIGN = "adding 0 turns -0 into +0, and later nodes depend on the sign"
+
+
+def arithmetic(node: "ir.Node") -> "ir.Value | str | None":
+    """What the arithmetic passes on, why it does not where only the sign of a zero is in the way, or None."""
+    places = (1, 0) if is_op(node, "Add", "Mul") else (1,)
+    for place in places:
+        x, array = node.inputs[1 - place], constant(node.inputs[place])
+        if x is None or array is None or not _is_neutral(node, array) or widens(x, array):
+            continue
+        if (
+            _makes_zeros_positive(node, array)
+            and not never_negative_zero(x)
+            and tells_zeros_apart(node.outputs[0])
+        ):
+            return SIGN
+        return x
+    return None
+
+
+def _is_neutral(node: "ir.Node", array: "NDArray[Any]") -> bool:
+    if array.dtype.kind in "OSU" or array.dtype.name.startswith("complex"):
+        return False
+    wanted = 0 if is_op(node, "Add", "Sub") else 1
+    first = array.reshape(-1)[:1]  # large weights differ in their first number already
+    return bool((first == wanted).all()) and bool((array == wanted).all())
+
+
+def _makes_zeros_positive(node: "ir.Node", array: "NDArray[Any]") -> bool:
+    if not is_op(node, "Add", "Sub") or array.dtype.kind in "biu":
+        return False
+    negative = np.signbit(array.astype(np.float64))
+    return bool(negative.any() if is_op(node, "Sub") else (~negative).any())
+
+
+DEPTH = 8
+_SAME_FOR_BOTH = (
+    *("Abs", "Cos", "Cosh", "Exp", "HardSigmoid", "Log", "Sigmoid", "Softplus"),
+    *("Softmax", "LogSoftmax", "Hardmax", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"),
+    *("ReduceSumSquare", "ArgMax", "ArgMin", "NonZero", "Shape", "Size", "IsNaN", "IsInf"),
+    *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+)
+_CARRY = (
+    *("Add", "Sub", "Mul", "Neg", "Sum", "Mean", "Max", "Min", "Sqrt", "Floor", "Ceil", "Round", "Sign"),
+    *("Sin", "Tan", "Asin", "Atan", "Sinh", "Tanh", "Asinh", "Atanh", "Erf"),
+    *("Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "ThresholdedRelu", "Softsign", "Clip"),
+    *("Gelu", "Mish", "Swish", "HardSwish"),
+    *("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile", "Dropout"),
+    *("Concat", "Split", "Slice", "Gather", "GatherND", "GatherElements", "Pad", "Where", "Trilu"),
+    *("ScatterND", "ScatterElements", "DepthToSpace", "SpaceToDepth"),
+    *("MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", "CumSum"),
+    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"),
+    *("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"),
+)
+_CARRY_FIRST = ("Div", "BatchNormalization", "LayerNormalization", "RMSNormalization", "Resize")
+"""What they do with their first input; a divisor or a variance of zero is another matter."""
+_NEVER = (*("Abs", "Cosh", "Exp", "Sigmoid", "Softmax", "Softplus"), *("ReduceL1", "ReduceL2", "ReduceSumSquare"))
+_MOVED = ("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand")
+
+
+def tells_zeros_apart(value: "ir.Value") -> bool:
+    """Whether the results of the model may depend on the sign of a zero in this value."""
+    seen = {value}
+    queue = deque([value])
+    while queue:
+        one = queue.popleft()
+        if one.is_graph_output():
+            return True
+        for node, place in one.uses():
+            if is_op(node, *_SAME_FOR_BOTH) or _absorbs(node, place):
+                continue
+            if not is_op(node, *_CARRY) and not (place == 0 and _carries_first(node)):
+                return True
+            new = [result for result in node.outputs if result not in seen]
+            seen.update(new)
+            queue.extend(new)
+    return False
+
+
+def _absorbs(node: "ir.Node", place: int) -> bool:
+    """A sum with a number that is never zero; whole numbers, which have one zero; an exponent."""
+    if is_op(node, "Add", "Sub"):
+        other = constant(node.inputs[1 - place])
+        return other is not None and other.dtype.kind != "c" and bool(other.all())
+    if is_op(node, "Cast"):
+        result = node.outputs[0].dtype
+        return result is not None and (result.is_integer() or result.name == "BOOL")
+    return place == 1 and is_op(node, "Pow")
+
+
+def _carries_first(node: "ir.Node") -> bool:
+    if is_op(node, "Pow"):
+        exponent = scalar(node.inputs[1])
+        return exponent is not None and exponent > 0
+    if is_op(node, "Cast"):
+        result = node.outputs[0].dtype
+        return result is not None and result.is_floating_point()
+    return is_op(node, *_CARRY_FIRST)
+
+
+def never_negative_zero(value: "ir.Value | None", depth: int = DEPTH) -> bool:
+    """Whether a value is known to hold no -0. A sum is -0 only where both of its terms are."""
+    if value is None or depth == 0:
+        return False
+    if value.dtype is not None and (value.dtype.is_integer() or value.dtype.name == "BOOL"):
+        return True
+    array = constant(value)
+    if array is not None:
+        return not _has_negative_zero(array)
+    node = value.producer()
+    if node is None or is_op(node, *_NEVER):
+        return node is not None
+    if is_op(node, *_MOVED):
+        return never_negative_zero(node.inputs[0], depth - 1)
+    if is_op(node, "Mul"):
+        return node.inputs[0] is node.inputs[1]
+    if is_op(node, "Cast"):
+        return never_negative_zero(node.inputs[0], depth - 1) and not _rounds_to_zero(node)
+    return is_op(node, "Add") and any(never_negative_zero(one, depth - 1) for one in node.inputs)
+
+
+def _rounds_to_zero(cast: "ir.Node") -> bool:
+    """Whether small negative numbers may become zeros that keep their sign."""
+    source = cast.inputs[0]
+    return source is None or source.dtype is None or source.dtype.is_floating_point()
+
+
+def _has_negative_zero(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> bool:
+    if array.dtype.kind in "biu":
+        return False
+    return bool((np.signbit(array.astype(np.float64)) & (array == 0)).any()) if array.dtype.kind != "c" else True

@@ -1,7 +1,0 @@
-from edgeopt.hw import device_tree
-
-
-def test_the_board_and_its_chip(machine):
-    host = machine({"/proc/device-tree/compatible": "radxa,rock-5b\0rockchip,rk3588\0"})
-    assert device_tree.compatible(host) == ("radxa,rock-5b", "rockchip,rk3588")
-    assert device_tree.compatible(machine({"/proc/device-tree/compatible": ""})) == ()
