@@ -8,7 +8,7 @@ import msgspec
 from edgeopt import units
 from edgeopt.bundle.runtime.session import load
 from edgeopt.commands.demo.request import Request
-from edgeopt.commands.report.make import report
+from edgeopt.commands.report.report import report
 from edgeopt.commands.report.request import Request as ReportRequest
 from edgeopt.data import demo as samples
 from edgeopt.events import Emit

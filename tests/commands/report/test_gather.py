@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from edgeopt.bundle.manifest import write_manifest
-from edgeopt.commands.report.gather import gather
+from edgeopt.commands.report.report import gather
 from edgeopt.errors import BundleError, ModelError
 from tests.commands.report.evidence import ahead, outcome, put_evidence
 

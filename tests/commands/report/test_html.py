@@ -4,8 +4,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from edgeopt.commands.report.gather import gather
-from edgeopt.commands.report.make import written
+from edgeopt.commands.report.report import gather, written
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from tests.commands.report.evidence import CANDIDATES, outcome, put_evidence

@@ -2,8 +2,7 @@ import msgspec
 import pytest
 
 from edgeopt.commands.report.facts import Facts
-from edgeopt.commands.report.gather import gather
-from edgeopt.commands.report.make import report, written
+from edgeopt.commands.report.report import gather, report, written
 from edgeopt.commands.report.request import Request
 from edgeopt.errors import UsageError
 

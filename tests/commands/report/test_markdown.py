@@ -1,7 +1,6 @@
 import re
 
-from edgeopt.commands.report.gather import gather
-from edgeopt.commands.report.make import written
+from edgeopt.commands.report.report import gather, written
 from tests.commands.report.evidence import outcome, put_evidence
 
 

@@ -1,17 +1,19 @@
-"""How fast the result is against the baseline, with all that the proof saw."""
+"""Sections about speed: the result against the baseline, the steps to it, memory, and processing around the model."""
 
+from edgeopt.bundle.deployment import Part, Tensor
+from edgeopt.bundle.processing.words import said_of
 from edgeopt.commands.documents.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
-from edgeopt.commands.report import words
-from edgeopt.commands.report.charts import latencies, rounds
-from edgeopt.commands.report.charts.latencies import Hill
-from edgeopt.commands.report.facts import Facts, Side, Speed
+from edgeopt.commands.report import charts, words
+from edgeopt.commands.report.charts import Bar, Group, Hill
+from edgeopt.commands.report.facts import Facts, Side, Speed, Stage
+from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import IDENTICAL, paired_ratios
 
 _PERCENTILES = (50, 90, 95, 99)
 _FEWEST_FOR_P99 = 100
 
 
-def section(facts: Facts) -> Section | None:
+def speed_section(facts: Facts) -> Section | None:
     speed = facts.speed
     if speed is None:
         return Section("speed", "Speed", (Words(_not_measured(facts)),))
@@ -121,7 +123,7 @@ def _latencies(speed: Speed) -> list[Block]:
         return []
 
     def draw(width: int) -> Picture:
-        return latencies.draw(hills, width)
+        return charts.draw_hills(hills, width)
 
     says = "Distribution of run times: " + "; ".join(
         f"{hill.name} from {words.milliseconds(hill.quantiles_ms[0])} to "
@@ -141,7 +143,7 @@ def _rounds(speed: Speed) -> list[Block]:
     found = speed.ratio
 
     def draw(width: int) -> Picture:
-        return rounds.draw(ratios, found, width)
+        return charts.draw_rounds(ratios, found, width)
 
     says = (
         f"In {len(ratios)} rounds the result was between {min(ratios):.2f} and {max(ratios):.2f} times as fast as "
@@ -163,3 +165,186 @@ def _rounds(speed: Speed) -> list[Block]:
         Chart("How much faster, round by round", says, draw, caption),
         Folded("The rounds in numbers", (table,)),
     ]
+
+
+def stages_section(facts: Facts) -> Section | None:
+    stages = facts.stages
+    if not stages:
+        return None
+    if len(stages) == 1:
+        said = "The result is the unchanged source model, so there are no steps."
+        return Section("stages", "Stages", (Words(said),))
+    blocks: list[Block] = []
+    if any(stage.time_ms for stage in stages):
+        blocks.append(_stages_chart(stages, _is_under_load(facts)))
+    blocks.append(_stages_table(stages))
+    return Section("stages", "Stages", tuple(blocks))
+
+
+def _is_under_load(facts: Facts) -> bool:
+    evidence = facts.deployment.evidence
+    return evidence is not None and evidence.load is not None
+
+
+def _stages_chart(stages: tuple[Stage, ...], under_load: bool) -> Chart:
+    known = [stage for stage in stages if stage.time_ms]
+    groups = [Group(stage.name, (_stage_bar(stage),)) for stage in known]
+
+    def draw(width: int) -> Picture:
+        return charts.draw_bars(groups, width)
+
+    said = "; ".join(f"{stage.name}: {words.milliseconds(stage.time_ms)}" for stage in known)
+    caption = (
+        "Source and result were measured interleaved at the end. The steps between them raced for a "
+        "few rounds: their time is the baseline's divided by the ratio in these rounds, with its "
+        "interval."
+    )
+    what = "Time by sample, under load" if under_load else "Time of one run"
+    return Chart(f"{what}, step by step", f"{what} by stage: {said}.", draw, caption)
+
+
+def _stage_bar(stage: Stage) -> Bar:
+    value, found = stage.time_ms or 0.0, stage.ratio
+    said = words.milliseconds(value) + (f" · {words.ratio(found.median)}" if found else "")
+    class_ = "base" if found is None else "result" if stage.proved else "between"
+    if found is None or found.low <= 0:
+        return Bar(value, class_, said)
+    return Bar(value, class_, said, value * found.median / found.high, value * found.median / found.low)
+
+
+def _stages_table(stages: tuple[Stage, ...]) -> Table:
+    rows = [
+        Row(
+            (
+                stage.name,
+                stage.what,
+                words.milliseconds(stage.time_ms),
+                _stage_ratio(stage),
+                words.interval(stage.ratio),
+                words.size(stage.size_bytes),
+                words.mebibytes(stage.peak_bytes),
+                "the reference" if place == 0 else words.decibels(stage.snr_db),
+            ),
+            "strong" if place == len(stages) - 1 else "",
+        )
+        for place, stage in enumerate(stages)
+    ]
+    titles = ("stage", "what", ">time", ">speed", ">interval", ">size", ">peak memory", ">accuracy")
+    return Table(columns(*titles), tuple(rows))
+
+
+def _stage_ratio(stage: Stage) -> str:
+    return words.ratio(stage.ratio.median) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN
+
+
+_PHASES = (
+    ("before the runtime", "start_bytes"),
+    ("runtime imported", "import_bytes"),
+    ("model loaded", "load_bytes"),
+    ("first run", "first_run_bytes"),
+    ("steady", "steady_bytes"),
+    ("peak", "peak_bytes"),
+)
+
+
+def memory_section(facts: Facts) -> Section | None:
+    speed = facts.speed
+    result, baseline = (speed.result.memory, speed.baseline.memory) if speed else (None, None)
+    if result is None:
+        said = "The bundle has no record of memory; edgeopt bench measures it by phase."
+        return None if facts.deployment.predicted else Section("memory", "Memory", (Words(said),))
+    known = [(name, key) for name, key in _PHASES if getattr(result, key) is not None]
+    groups = [
+        Group(
+            name,
+            (
+                *([_memory_bar(before, "base")] if (before := _bytes_of(baseline, key)) is not None else []),
+                _memory_bar(_bytes_of(result, key) or 0, "result"),
+            ),
+        )
+        for name, key in known
+    ]
+
+    def draw(width: int) -> Picture:
+        return charts.draw_bars(groups, width)
+
+    rows = [
+        Row(
+            (
+                name,
+                words.mebibytes(_bytes_of(baseline, key)),
+                words.mebibytes(_bytes_of(result, key)),
+                _memory_change(baseline, result, key),
+            )
+        )
+        for name, key in known
+    ]
+    own = _own(result)
+    if own is not None:
+        rows.append(Row(("the model's own: peak less import", *_owns(baseline, result)), "strong"))
+    table = Table(columns("at the end of", ">baseline", ">result", ">change"), tuple(rows))
+    peak = f"At its peak the result took {words.mebibytes(result.peak_bytes)}"
+    compared = f", the baseline {words.mebibytes(baseline.peak_bytes)}." if baseline else "."
+    caption = (
+        "Resident memory of the process, including Python and the samples; grey is the baseline. "
+        "Memory of the import belongs to the runtime, not to a model."
+    )
+    chart = Chart("Resident memory by phase", peak + compared, draw, caption)
+    return Section("memory", "Memory", (chart, table))
+
+
+def _bytes_of(memory: Memory | None, key: str) -> int | None:
+    found = getattr(memory, key, None)
+    return found if isinstance(found, int) else None
+
+
+def _memory_bar(count: int, class_: str) -> Bar:
+    return Bar(count, class_, words.mebibytes(count))
+
+
+def _memory_change(before: Memory | None, after: Memory, key: str) -> str:
+    return words.change(_bytes_of(before, key), _bytes_of(after, key))
+
+
+def _own(memory: Memory | None) -> int | None:
+    if memory is None or memory.peak_bytes is None or memory.import_bytes is None:
+        return None
+    return memory.peak_bytes - memory.import_bytes
+
+
+def _owns(before: Memory | None, after: Memory) -> tuple[str, str, str]:
+    first, second = _own(before), _own(after)
+    return words.mebibytes(first), words.mebibytes(second), words.change(first, second)
+
+
+def processing_section(facts: Facts) -> Section | None:
+    told = facts.deployment.processing
+    if told is None:
+        return None
+    times = told.times
+    rows = [
+        _part_row("before", told.pre, times.pre_ms if times else None),
+        Row(
+            ("inference", "the model", "", "", words.milliseconds(times.inference_ms if times else None)), "strong"
+        ),
+        _part_row("after", told.post, times.post_ms if times else None),
+    ]
+    caption = "It is not part of the inference, which all other figures measure."
+    if times is not None:
+        caption += (
+            f" Timed in one process, one stage after the other, medians of {times.runs} runs; caches are "
+            "colder there than in inference alone."
+        )
+    titles = ("", "what", "takes", "gives", ">time")
+    table = Table(columns(*titles), tuple(row for row in rows if row is not None), caption)
+    return Section("processing", "Before and after the model", (table,))
+
+
+def _part_row(name: str, part: Part | None, time_ms: float | None) -> Row | None:
+    if part is None:
+        return None
+    return Row((name, said_of(part), _tensors(part.inputs), _tensors(part.outputs), words.milliseconds(time_ms)))
+
+
+def _tensors(tensors: list[Tensor]) -> str:
+    return "; ".join(f"{each.name} {each.dtype} {words.dimensions(each.shape)}" for each in tensors)

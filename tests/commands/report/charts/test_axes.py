@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.commands.report.charts.axes import Scale, scale_for, shortened
+from edgeopt.commands.report.charts import Scale, scale_for, shortened
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,8 @@ import re
 
 import pytest
 
-from edgeopt.commands.report.charts import bars, latencies, rounds, scatter
-from edgeopt.commands.report.charts.axes import scale_for
-from edgeopt.commands.report.charts.bars import Bar, Group
-from edgeopt.commands.report.charts.latencies import Hill
-from edgeopt.commands.report.charts.scatter import Axes, Dot
+from edgeopt.commands.report import charts
+from edgeopt.commands.report.charts import Axes, Bar, Dot, Group, Hill, scale_for
 from edgeopt.measure.stats import Interval
 
 
@@ -27,7 +24,7 @@ def test_the_hill_is_highest_where_most_runs_lie(width):
     even = tuple(1 + k / 100 for k in range(101))
     early = tuple(1 + (k / 100) ** 4 for k in range(101))
     for quantiles, left in ((even, False), (early, True)):
-        picture = latencies.draw([Hill("result", quantiles, "result")], width)
+        picture = charts.draw_hills([Hill("result", quantiles, "result")], width)
         check(picture)
         points = re.search(r'points="([^"]+)"', picture.inside)[1].split()
         top = min(points, key=lambda point: float(point.split(",")[1]))
@@ -35,13 +32,13 @@ def test_the_hill_is_highest_where_most_runs_lie(width):
 
 
 def test_runs_that_all_took_as_long():
-    check(latencies.draw([Hill("a", (0.5,) * 101, "base"), Hill("b", (0.5,) * 101, "result")], 952))
+    check(charts.draw_hills([Hill("a", (0.5,) * 101, "base"), Hill("b", (0.5,) * 101, "result")], 952))
 
 
 @pytest.mark.parametrize("ratios", [[1.0], [2.0, 2.0], [0.1, 30.0, 2.0]])
 def test_every_round_has_its_point(ratios):
     for interval in (Interval(2.0, 0.0, math.inf, 3), Interval(2.0, 1.9, 2.1, 3)):
-        picture = rounds.draw(ratios, interval, 358)
+        picture = charts.draw_rounds(ratios, interval, 358)
         check(picture)
         assert len(numbers(picture, "cx")) == len(ratios)
 
@@ -49,7 +46,7 @@ def test_every_round_has_its_point(ratios):
 def test_lengths_compare():
     groups = [Group("a", (Bar(1.0, "base", "1"),)), Group("b", (Bar(2.0, "result", "2", 1.5, math.inf, 1.0),))]
     for width in (358, 952):
-        picture = bars.draw(groups, width)
+        picture = charts.draw_bars(groups, width)
         check(picture)
         first, second = numbers(picture, "width")
         assert second == pytest.approx(2 * first, abs=0.2)
@@ -57,13 +54,13 @@ def test_lengths_compare():
 
 
 def test_bars_of_nothing():
-    check(bars.draw([Group("a", (Bar(0.0, "base", "0"),))], 952))
+    check(charts.draw_bars([Group("a", (Bar(0.0, "base", "0"),))], 952))
 
 
 def test_points_stay_in_their_frame():
-    left, right, bottom, top = scatter.room(358)
+    left, right, bottom, top = charts.plot_area(358)
     across, up = scale_for([1.0, 9.0], left, right), scale_for([10.0, 80.0], bottom, top)
     dots = [Dot(1.0, 80.0, "dot", shape) for shape in ("circle", "square", "triangle", "diamond")]
-    picture = scatter.draw(Axes(across, up, "time", "accuracy", str, str), dots, (), 358)
+    picture = charts.draw_points(Axes(across, up, "time", "accuracy", str, str), dots, (), 358)
     check(picture)
     assert numbers(picture, "cx") == [pytest.approx(across.place(1.0), abs=0.1)]

@@ -1,5 +1,6 @@
-"""Gathers what is known of a bundle: from its files, from its models, and from this device."""
+"""`edgeopt report`: gathers what is known of a bundle from its files, its models and this device, and writes it."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,18 +8,27 @@ import msgspec
 
 from edgeopt.backends.base import Array
 from edgeopt.bundle.read import Bundle, read_bundle
+from edgeopt.commands.analyze.analyze import analyze
+from edgeopt.commands.bench.saved import check_place
+from edgeopt.commands.documents import html, markdown
+from edgeopt.commands.documents.blocks import Mood, Words
 from edgeopt.commands.predict.records import Ahead
-from edgeopt.commands.report import ahead, model, planned, race
+from edgeopt.commands.report import evidence
 from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in
-from edgeopt.commands.report.facts import Accuracy, Facts, Made, Side, Speed
+from edgeopt.commands.report.facts import Accuracy, Bound, Facts, Made, OperatorCount, Reports, Side, Speed, Work
+from edgeopt.commands.report.request import Format, Request, format_of
+from edgeopt.commands.report.sections import sections_of
+from edgeopt.commands.report.sections.verdict import good_enough
+from edgeopt.commands.report.words import moment
 from edgeopt.data.judging.goals import NO_FLOOR
-from edgeopt.errors import BundleError
+from edgeopt.errors import BundleError, EdgeoptError, ModelError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.calls import Calls
+from edgeopt.measure.files import writing
 from edgeopt.measure.stats import IDENTICAL, Interval
 from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
@@ -26,6 +36,35 @@ from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Outcome, Proof, rival
 from edgeopt.search.shapes.shape_words import cost_line
 from edgeopt.version import __version__
+
+_MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
+
+
+def report(request: Request, emit: Emit = ignore) -> Reports:
+    """The bundle is only read."""
+    chosen, out = format_of(request), request.out
+    check_place(out, "The report")
+    facts = gather(request.bundle, source=request.model, nodes=request.nodes, emit=emit)
+    emit(Progress("writing the report", out.name))
+    content = written(facts, chosen).encode()
+    with writing(out) as file:
+        file.write(content)
+    return Reports(str(out), chosen, len(content), facts.verdict, facts.summary, facts.unknown)
+
+
+def written(facts: Facts, to: Format) -> str:
+    """The whole document."""
+    if to == "json":
+        return msgspec.json.format(msgspec.json.encode(facts), indent=1).decode() + "\n"
+    name, run = facts.deployment.name, facts.deployment.run
+    verdict, *rest = sections_of(facts)
+    title = f"{name}: {verdict.title}"
+    last = f"Made by edgeopt {facts.reported_by} on {moment(facts.reported_at)}."
+    if to == "markdown":
+        return markdown.page(title, [*verdict.blocks, *rest, Words(last)])
+    mood: Mood = _MOODS.get(facts.verdict, "") if good_enough(facts.accuracy) else "bad"
+    heading = f"{name} on {run.backend}, for {facts.deployment.target}"
+    return html.page(html.Page(title, heading, verdict, mood, tuple(rest), last))
 
 
 def gather(path: Path, *, source: Path | None = None, nodes: bool | None = None, emit: Emit = ignore) -> Facts:
@@ -172,7 +211,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
         )  # fmt: skip
     if isinstance(found, Ahead):
-        known = ahead.accuracy_of(found)
+        known = evidence.predicted_accuracy(found)
     if isinstance(found, Quantized) and found.proof is not None:
         proved, goal = found.proof, found.goal or NO_FLOOR
         known = Accuracy(
@@ -207,16 +246,21 @@ def _with_golden(known: Accuracy, bundle: Bundle, unknown: dict[str, str]) -> Ac
 def _with_field(facts: Facts, found: Found | str) -> Facts:
     if isinstance(found, Outcome):
         return msgspec.structs.replace(
-            facts, stages=race.stages_of(found), points=race.points_of(found), not_made=race.not_made_of(found)
+            facts,
+            stages=evidence.search_stages(found),
+            points=evidence.search_points(found),
+            not_made=evidence.search_not_made(found),
         )
     if isinstance(found, Ahead):
-        return msgspec.structs.replace(facts, points=ahead.points_of(found), not_made=ahead.not_made_of(found))
+        return msgspec.structs.replace(
+            facts, points=evidence.predicted_points(found), not_made=evidence.predicted_not_made(found)
+        )
     if isinstance(found, Quantized):
         return msgspec.structs.replace(
             facts,
-            stages=planned.stages_of(found, facts.deployment, facts.model_bytes),
-            points=planned.points_of(found),
-            layers=planned.layers_of(found),
+            stages=evidence.plan_stages(found, facts.deployment, facts.model_bytes),
+            points=evidence.plan_points(found),
+            layers=evidence.plan_layers(found),
             float_ratio=found.speedup,
             float_on=found.float_on,
         )
@@ -250,29 +294,27 @@ def _with_models(
 ) -> Facts:
     emit(Progress("reading the model", bundle.model.name))
     feeds, unknown = _first_sample(bundle), dict(facts.unknown)
-    after = model.analysis_of(bundle.model, feeds, here)
-    before = model.source_analysis(source, facts.deployment.source.sha256, feeds, here) if source else None
-    counted = model.operators_in(before) if before else None
+    after = analysis_of(bundle.model, feeds, here)
+    before = source_analysis(source, facts.deployment.source.sha256, feeds, here) if source else None
+    counted = operators_in(before) if before else None
     if counted is None and isinstance(found, Outcome) and found.operators:
         counted = found.operators
     if counted is None:
         unknown["operators before"] = "Unknown; pass the source model with --model."
     if isinstance(after, str):
         unknown["operators after"] = unknown["time by node"] = after
-        return msgspec.structs.replace(facts, operators=model.counts_of(counted, None), unknown=unknown)
+        return msgspec.structs.replace(facts, operators=counts_of(counted, None), unknown=unknown)
     times = _times(facts, bundle, after, feeds, nodes, here, emit)
     if isinstance(times, str):
         unknown["time by node"] = times
     threads = facts.deployment.run.options.get("threads")
     return msgspec.structs.replace(
         facts,
-        operators=model.counts_of(counted, model.operators_in(after)),
-        work_before=model.work_of(before) if before else None,
-        work_after=model.work_of(after),
+        operators=counts_of(counted, operators_in(after)),
+        work_before=work_of(before) if before else None,
+        work_after=work_of(after),
         nodes=None if isinstance(times, str) else times,
-        bounds=()
-        if isinstance(times, str)
-        else model.bounds_of(here, threads if isinstance(threads, int) else None),
+        bounds=() if isinstance(times, str) else bounds_of(here, threads if isinstance(threads, int) else None),
         unknown=unknown,
     )
 
@@ -295,7 +337,7 @@ def _times(
         )
     if feeds is None:
         return "The bundle holds no golden inputs to run."
-    return model.node_times(bundle, after, feeds, here, emit)
+    return node_times(bundle, after, feeds, here, emit)
 
 
 def _first_sample(bundle: Bundle) -> dict[str, Array] | None:
@@ -304,3 +346,112 @@ def _first_sample(bundle: Bundle) -> dict[str, Array] | None:
     except BundleError:
         return None
     return found[0] if found else None
+
+
+_RUNS, _LIMIT_S = 60, 1.5
+
+
+def analysis_of(path: Path, feeds: Mapping[str, Array] | None, device: Device) -> Analysis | str:
+    """The model alone, asking no runtime; or why it cannot be told."""
+    shapes = {name: tuple(array.shape) for name, array in feeds.items()} if feeds else {}
+    try:
+        try:
+            return analyze(path, shapes=shapes, device=device, coverage=False, opportunities=False, run=False)
+        except EdgeoptError:
+            # The samples may leave out a batch axis of 1 that the model has.
+            return analyze(path, device=device, coverage=False, opportunities=False, run=False)
+    except EdgeoptError as error:
+        return f"The model could not be read: {error.message}"
+
+
+def source_analysis(path: Path, digest: str, feeds: Mapping[str, Array] | None, device: Device) -> Analysis:
+    """Of the source model that the user named; ModelError where it is another one."""
+    from edgeopt.graph.files.sniff import check_file
+
+    check_file(path)
+    found = analysis_of(path, feeds, device)
+    if isinstance(found, str):
+        raise ModelError(found, "Give the model that the bundle was made from.")
+    if found.digest != digest:
+        raise ModelError(
+            f"'{path.name}' is not the model that the bundle was made from: its digest begins with "
+            f"{found.digest[:12]}, and that of the source with {digest[:12]}.",
+            "Give the model that the bundle was made from, or leave --model out.",
+        )
+    return found
+
+
+def work_of(found: Analysis) -> Work:
+    work = found.work
+    return Work(
+        found.nodes_count,
+        found.parameters,
+        found.size_bytes,
+        work.macs if work and not work.unknown else None,
+        work.moved_bytes if work and not work.unknown else None,
+    )
+
+
+def counts_of(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> tuple[OperatorCount, ...]:
+    """Each operator of either, those first that there are most of."""
+    names = [*(before or {}), *(name for name in after or {} if name not in (before or {}))]
+    rows = [
+        OperatorCount(
+            name,
+            None if before is None else before.get(name, 0),
+            None if after is None else after.get(name, 0),
+        )
+        for name in names
+    ]
+    return tuple(sorted(rows, key=lambda row: (-max(row.before or 0, row.after or 0), row.operator)))
+
+
+def operators_in(found: Analysis) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for row in found.operators:
+        name = f"{row.domain}.{row.operator}" if row.domain else row.operator
+        counted[name] = counted.get(name, 0) + row.count
+    return counted
+
+
+def node_times(
+    bundle: Bundle, found: Analysis, feeds: Mapping[str, Array], device: Device, emit: Emit = ignore
+) -> OpTimes | str:
+    """Where the time of a run goes on this device now, in the bundle's runtime and options; or why not."""
+    from edgeopt.measure.kernels.op_times import Timing, profile_ops
+
+    run = bundle.deployment.run
+    emit(Progress("timing the nodes", run.backend))
+    threads = run.options.get("threads")
+    # Those of a batch would not fit the one golden sample.
+    of_one = {"shapes": {name: list(array.shape) for name, array in feeds.items()}}
+    timing = Timing(
+        threads=threads if isinstance(threads, int) else None,
+        options={**run.options, **(of_one if "shapes" in run.options else {})},
+        device=device,
+        runs=_RUNS,
+        limit_s=_LIMIT_S,
+    )
+    try:
+        times = profile_ops(bundle.model, found, (run.backend,), dict(feeds), timing)[0]
+    except EdgeoptError as error:
+        return error.message
+    return times if times.rows else f"Nothing was measured: {times.reason or 'no node ran'}"
+
+
+def bounds_of(device: Device, threads: int | None) -> tuple[Bound, ...]:
+    """The measured peaks for this number of threads, as upper bounds."""
+    peaks, used = device.peaks, threads or device.limits.usable_cores
+    if peaks is None:
+        return ()
+    best: dict[str, float] = {}
+    for each in peaks.compute:
+        if each.threads == used:
+            best[each.precision] = max(best.get(each.precision, 0.0), each.operations_per_s)
+    compute = [Bound(name, operations_per_s=rate) for name, rate in best.items()]
+    memory = [
+        Bound(each.level, bytes_per_s=rate)
+        for each in peaks.memory
+        if each.threads == used and (rate := each.copy_bytes_per_s or each.read_bytes_per_s) is not None
+    ]
+    return (*compute, *memory)
