@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle.deployment import SUFFIX
+from edgeopt.bundle.deployment import SUFFIX, Deployment
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.commands.analyze.deployment import deployment_row, proved_outputs
-from edgeopt.commands.analyze.lane import Lane
-from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
+from edgeopt.commands.analyze.messages import Lane, RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
 from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.graph.analysis import Analysis
+from edgeopt.graph.analysis import Analysis, DeploymentRow, ProvedOutput
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.nodes import rare_collections
@@ -29,6 +27,7 @@ from edgeopt.measure.processes.failed import Failed
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
     from edgeopt.graph.model import Model
+
 
 # What is asked of a model must not take longer than people wait: larger ones are left out, and a note says so.
 _REWRITES_MOST_BYTES = 300_000_000
@@ -290,3 +289,57 @@ def _profiled(path: Path, analysis: Analysis, given: Given, wishes: Wishes, emit
     timing = Timing(threads=wishes.threads, device=given.device)
     times = profile_ops(path, analysis, names or (), feeds, emit=emit, timing=timing)
     return msgspec.structs.replace(analysis, op_times=times)
+
+
+_EVIDENCE = "evidence.json"
+_LARGEST_BYTES = 64 << 20
+
+
+class _Proof(msgspec.Struct, frozen=True):
+    outputs: tuple[ProvedOutput, ...] = ()
+
+
+class _Evidence(msgspec.Struct, frozen=True):
+    """What all records of a proof have in common; reading all of one takes the whole search's modules."""
+
+    proof: _Proof | None = None
+
+
+def proved_outputs(folder: Path) -> tuple[ProvedOutput, ...]:
+    """Of a bundle whose proof tells them; what is wrong with a record, `edgeopt report` says."""
+    file = folder / _EVIDENCE
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            return ()
+        found = msgspec.json.decode(file.read_bytes(), type=_Evidence)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ()
+    return found.proof.outputs if found.proof is not None else ()
+
+
+def deployment_row(deployment: Deployment, outputs: tuple[ProvedOutput, ...] = ()) -> DeploymentRow:
+    evidence = deployment.evidence
+    row = DeploymentRow(
+        deployment.name,
+        deployment.created,
+        deployment.target,
+        deployment.run.backend,
+        deployment.run.options,
+        deployment.source.name,
+        deployment.summary,
+        outputs=outputs,
+    )
+    if evidence is None:
+        # An analysis has no predicted times; the verdict contains the prediction.
+        predicted = deployment.predicted
+        return msgspec.structs.replace(row, verdict=predicted.verdict) if predicted else row
+    return msgspec.structs.replace(
+        row,
+        verdict=evidence.verdict,
+        speedup=evidence.speedup,
+        speedup_low=evidence.speedup_low,
+        speedup_high=evidence.speedup_high,
+        latency_ms=evidence.latency_ms,
+        accuracy_db=evidence.accuracy_db,
+        floor_db=evidence.floor_db,
+    )

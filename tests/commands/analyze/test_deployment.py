@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from edgeopt.commands.analyze.deployment import proved_outputs
+from edgeopt.commands.analyze.analyze import proved_outputs
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.analysis import ProvedOutput
 

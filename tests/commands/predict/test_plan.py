@@ -16,7 +16,7 @@ from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import load
 from edgeopt.cli.main import run
 from edgeopt.cli.optimize_ahead import show
-from edgeopt.commands.analyze.deployment import deployment_row
+from edgeopt.commands.analyze.analyze import deployment_row
 from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.predict.plan import optimize_for
 from edgeopt.commands.predict.records import Ahead

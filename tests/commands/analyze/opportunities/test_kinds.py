@@ -3,18 +3,9 @@
 import msgspec
 import pytest
 
+from edgeopt.commands.analyze import opportunities
 from edgeopt.commands.analyze.messages import Leak, Node, Rewrite, Rewritten
-from edgeopt.commands.analyze.opportunities import (
-    batch,
-    dynamic_shapes,
-    find_all,
-    layout,
-    memory_bound,
-    metadata,
-    precision,
-    quantization,
-    weights,
-)
+from edgeopt.commands.analyze.opportunities import find_all
 from edgeopt.graph.analysis import CoverageRow, Dimension, WeightsSummary
 
 
@@ -42,7 +33,7 @@ def light(node):
 
 def test_a_chain_of_element_wise_nodes(view, light, product):
     rows = (product(), light("Mul", "m", "a"), light("Add", "a", "b"), light("Tanh", "b", "y", "activation"))
-    (found,) = memory_bound.find(view(*rows))
+    (found,) = opportunities.find_memory_bound(view(*rows))
     assert "1 chain of element-wise nodes (up to 3 long)" in found.reason
     assert found.nodes == ("n_a", "n_b", "n_y")
     # Of six transfers of a megabyte each, four go away.
@@ -52,15 +43,15 @@ def test_a_chain_of_element_wise_nodes(view, light, product):
 
 def test_what_is_read_twice_or_fused_by_a_pass_is_no_chain(view, light):
     rows = (light("Mul", "x", "a"), light("Add", "a", "b"), light("Sub", "a", "y"))
-    assert list(memory_bound.find(view(*rows))) == []
+    assert list(opportunities.find_memory_bound(view(*rows))) == []
     rows = (light("Mul", "x", "a"), light("Add", "a", "y"))
-    assert len(list(memory_bound.find(view(*rows)))) == 1
+    assert len(list(opportunities.find_memory_bound(view(*rows)))) == 1
     gone = Rewrite("gelu", "", "fusion", True, (), (), (Node("n_a", "Mul", ("x",), ("a",)),))
-    assert list(memory_bound.find(view(*rows, rewritten=Rewritten((gone,))))) == []
+    assert list(opportunities.find_memory_bound(view(*rows, rewritten=Rewritten((gone,))))) == []
 
 
 def test_large_products_are_to_be_quantized_by_what_the_peaks_allow(view, product, device):
-    (found,) = quantization.find(view(product(), device=device))
+    (found,) = opportunities.find_quantization(view(product(), device=device))
     assert found.gain_share == pytest.approx(0.75, abs=0.01)
     assert not found.exact
     assert "up to 4.0x as fast" in found.reason
@@ -68,69 +59,69 @@ def test_large_products_are_to_be_quantized_by_what_the_peaks_allow(view, produc
 
 
 def test_without_peaks_quantization_has_no_estimate(view, product):
-    (found,) = quantization.find(view(product()))
+    (found,) = opportunities.find_quantization(view(product()))
     assert found.gain_share is None
     assert "probe --deep" in found.basis
 
 
 def test_that_results_change_is_said_once(view, product):
     """The listing says so of every opportunity that is not exact."""
-    (found,) = quantization.find(view(product()))
+    (found,) = opportunities.find_quantization(view(product()))
     assert not found.exact
     assert "changes the results" not in found.reason
 
 
 def test_the_users_data_stand_in_the_command(view, product, tmp_path):
-    (found,) = quantization.find(view(product(), data=tmp_path / "my data.npz"))
+    (found,) = opportunities.find_quantization(view(product(), data=tmp_path / "my data.npz"))
     assert f"--data '{tmp_path}/my data.npz'" in found.command
 
 
 def test_what_is_quantized_or_has_no_weights_is_left_alone(view, node, product, device):
     scaled = node("DequantizeLinear", ["q 4 1024 int8"], ["d 4 1024"], "quantization", moved=10)
-    assert list(quantization.find(view(scaled, product(source="d"), device=device))) == []
-    assert list(quantization.find(view(product(parameters=0), device=device))) == []
+    assert list(opportunities.find_quantization(view(scaled, product(source="d"), device=device))) == []
+    assert list(opportunities.find_quantization(view(product(parameters=0), device=device))) == []
 
 
 def test_float64_is_too_precise(view, node):
     row = node("Mul", ["x 4 float64"], ["y 4 float64"], "element-wise", operations=4, moved=96)
-    (found,) = precision.find(view(row))
+    (found,) = opportunities.find_precision(view(row))
     assert "float64" in found.title
     assert found.gain_share == pytest.approx(0.475)  # no share is said to be all of a run
 
 
 def test_a_device_that_computes_halves_faster(view, product, device):
-    assert list(precision.find(view(product(), device=device))) == []  # as fast as float32 only
+    assert list(opportunities.find_precision(view(product(), device=device))) == []  # as fast as float32 only
     compute = tuple(
         msgspec.structs.replace(peak, operations_per_s=3e11) if peak.precision == "bf16" else peak
         for peak in device.peaks.compute
     )
     quick = msgspec.structs.replace(device, peaks=msgspec.structs.replace(device.peaks, compute=compute))
-    (found,) = precision.find(view(product(), device=quick))
+    (found,) = opportunities.find_precision(view(product(), device=quick))
     assert found.title == "Compute in bfloat16"
     assert found.gain_share == pytest.approx(2 / 3, abs=0.01)
 
 
 def test_weights_in_half_that_are_cast(view, node):
     row = node("Cast", ["w 4 float16"], ["y 4"], "data movement", operations=4, moved=24, weights_bytes=8)
-    (found,) = precision.find(view(row))
+    (found,) = opportunities.find_precision(view(row))
     assert "1 weights" in found.reason
-    assert list(precision.find(view(row, inputs=("w 4 float16",)))) == []
+    assert list(opportunities.find_precision(view(row, inputs=("w 4 float16",)))) == []
 
 
 def test_transposes_that_no_pass_takes_out(view, node, product):
     row = node("Transpose", ["x 4 8"], ["y 8 4"], "data movement", moved=50_000_000)
-    (found,) = layout.find(view(row, product()))
+    (found,) = opportunities.find_layout(view(row, product()))
     assert found.reason.startswith("Transposes of 47.7 MiB in 1 node compute nothing; ")
     gone = Rewrite("transposes", "", "layout", True, (), (), (Node("n_y", "Transpose", ("x",), ("y",)),))
-    assert list(layout.find(view(row, product(), rewritten=Rewritten((gone,))))) == []
+    assert list(opportunities.find_layout(view(row, product(), rewritten=Rewritten((gone,))))) == []
 
 
 def test_a_backend_that_wants_the_channels_last(view, node):
     row = node("Conv", ["x 1 3 8 8"], ["y 1 3 8 8"], "convolution", operations=1000, moved=10)
     covered = CoverageRow("onnxruntime-xnnpack", "ONNX Runtime, XNNPACK", "1", 1, 1, boundaries=0)
-    (found,) = layout.find(view(row, coverage=(covered,)))
+    (found,) = opportunities.find_layout(view(row, coverage=(covered,)))
     assert found.title == "Put the channels last"
-    assert list(layout.find(view(row))) == []
+    assert list(opportunities.find_layout(view(row))) == []
 
 
 def test_open_dimensions_can_be_fixed_with_a_command_that_says_how(view, node):
@@ -139,42 +130,42 @@ def test_open_dimensions_can_be_fixed_with_a_command_that_says_how(view, node):
         node("Relu", ["x batch 8"], ["y batch 8"], "activation", operations=8, moved=64),
     )
     sizes = (Dimension("batch", 1, ("input 'x', axis 0",)),)
-    (found,) = dynamic_shapes.find(view(*rows, inputs=("x batch 8", "fixed 2 4"), dimensions=sizes))
+    (found,) = opportunities.find_dynamic_shapes(view(*rows, inputs=("x batch 8", "fixed 2 4"), dimensions=sizes))
     assert found.command.endswith("--shape x=1x8")
     assert found.nodes == ("n_s",)
     assert 0 < found.gain_share < 1
-    assert list(dynamic_shapes.find(view(*rows))) == []
+    assert list(opportunities.find_dynamic_shapes(view(*rows))) == []
 
 
 def test_a_size_that_is_not_known_is_a_letter(view):
-    (found,) = dynamic_shapes.find(view(inputs=("x batch 8",)))
+    (found,) = opportunities.find_dynamic_shapes(view(inputs=("x batch 8",)))
     assert found.command.endswith("--shape x=Nx8")
 
 
 def test_products_that_wait_for_their_weights_want_a_batch(view, product):
     row = product(operations=2_000_000, moved=5_000_000)
-    (found,) = batch.find(view(row, inputs=("x batch 1024",)))
+    (found,) = opportunities.find_batch(view(row, inputs=("x batch 1024",)))
     assert found.gain_share > 0.5
     assert "--sweep batch=1,8" in found.command
-    assert list(batch.find(view(row, inputs=("x 1 1024",)))) == []
-    assert list(batch.find(view(product(), inputs=("x batch 1024",)))) == []  # it computes enough
+    assert list(opportunities.find_batch(view(row, inputs=("x 1 1024",)))) == []
+    assert list(opportunities.find_batch(view(product(), inputs=("x batch 1024",)))) == []  # it computes enough
 
 
 def test_weights_that_are_twins_unused_or_denormal(view):
     summary = WeightsSummary(denormal=("d",), unused=("u",), twins=(("a", "b"),), twins_bytes=4096)
-    found = {each.title: each for each in weights.find(view(weights_summary=summary))}
+    found = {each.title: each for each in opportunities.find_weights(view(weights_summary=summary))}
     assert found["Flush denormal numbers to zero"].nodes == ("d",)
     assert found["Store equal weights once"].nodes == ("a", "b")
     assert found["Drop unused weights"].nodes == ("u",)
-    assert list(weights.find(view())) == []
+    assert list(opportunities.find_weights(view())) == []
 
 
 def test_notes_of_the_exporter_that_name_folders(view):
     leak = Leak("the node 'n'", "/home/somebody/model.py")
-    (found,) = metadata.find(view(rewritten=Rewritten((), (), (leak,), 1, 40)))
+    (found,) = opportunities.find_metadata(view(rewritten=Rewritten((), (), (leak,), 1, 40)))
     assert "/home/somebody/model.py" in found.reason
     assert "1 text names folders" in found.reason
-    assert list(metadata.find(view(rewritten=Rewritten((), (), (), 0, 40)))) == []
+    assert list(opportunities.find_metadata(view(rewritten=Rewritten((), (), (), 0, 40)))) == []
 
 
 def test_the_largest_gain_comes_first_and_what_has_no_estimate_last(view, product, device):

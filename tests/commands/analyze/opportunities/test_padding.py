@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.commands.analyze.opportunities import padding
+from edgeopt.commands.analyze import opportunities
 
 IDS = "ids b n int64"
 MASK = "attention_mask b n int64"
@@ -19,14 +19,14 @@ def data(tmp_path):
 
 
 def test_padded_data_is_told_with_its_share(view, data):
-    (found,) = padding.find(view(inputs=(IDS, MASK), outputs=(POOLED,), data=data(10, 20)))
+    (found,) = opportunities.find_padding(view(inputs=(IDS, MASK), outputs=(POOLED,), data=data(10, 20)))
     assert found.gain_share == 1 - 48 / 128
     assert "62% of your data is padding" in found.reason
     assert found.exact
 
 
 def test_without_data_it_says_what_would_tell(view):
-    (found,) = padding.find(view(inputs=(IDS, MASK), outputs=(POOLED,)))
+    (found,) = opportunities.find_padding(view(inputs=(IDS, MASK), outputs=(POOLED,)))
     assert found.gain_share is None
     assert "Pass --data" in found.reason
 
@@ -41,8 +41,8 @@ def test_without_data_it_says_what_would_tell(view):
     ids=["rows", "fixed", "no-mask"],
 )
 def test_what_cannot_be_skipped_is_left_alone(view, inputs, output):
-    assert list(padding.find(view(inputs=inputs, outputs=(output,)))) == []
+    assert list(opportunities.find_padding(view(inputs=inputs, outputs=(output,)))) == []
 
 
 def test_full_data_is_left_alone(view, data):
-    assert list(padding.find(view(inputs=(IDS, MASK), outputs=(POOLED,), data=data(60, 64)))) == []
+    assert list(opportunities.find_padding(view(inputs=(IDS, MASK), outputs=(POOLED,), data=data(60, 64)))) == []

@@ -1,7 +1,7 @@
 import pytest
 
 from edgeopt.commands.analyze.messages import Node, Rewrite, Rewritten
-from edgeopt.commands.analyze.opportunities.rewrites import find
+from edgeopt.commands.analyze.opportunities import find_rewrites
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def rewrite(name, kind, gone=(), new=(), whats=("did something",)):
 def test_a_fusion_is_an_opportunity_with_its_gain_and_the_command(view, rows):
     gone = [Node("n_b", "BatchNormalization", ("c",), ("b",))]
     seen = view(*rows, rewritten=Rewritten((rewrite("batchnorm-into-conv", "fusion", gone),)))
-    (found,) = find(seen)
+    (found,) = find_rewrites(seen)
     assert found.kind == "unfused patterns"
     assert found.title == "A title"
     assert found.gain_share == pytest.approx(0.5, abs=0.01)
@@ -30,14 +30,14 @@ def test_a_fusion_is_an_opportunity_with_its_gain_and_the_command(view, rows):
 
 
 def test_what_changes_no_nodes_has_no_estimate(view, rows):
-    (found,) = find(view(*rows, rewritten=Rewritten((rewrite("weights-out-of-inputs", "cleaning"),))))
+    (found,) = find_rewrites(view(*rows, rewritten=Rewritten((rewrite("weights-out-of-inputs", "cleaning"),))))
     assert (found.kind, found.gain_share) == ("weights as inputs", None)
     assert "no estimate" in found.basis
 
 
 @pytest.mark.parametrize("name", ["raise-opset", "strip-metadata", "deduplicate-weights"])
 def test_passes_that_gain_nothing_by_themselves_are_no_opportunities(view, rows, name):
-    assert list(find(view(*rows, rewritten=Rewritten((rewrite(name, "cleaning"),))))) == []
+    assert list(find_rewrites(view(*rows, rewritten=Rewritten((rewrite(name, "cleaning"),))))) == []
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_passes_that_gain_nothing_by_themselves_are_no_opportunities(view, rows,
     ],
 )
 def test_the_kind_follows_from_the_pass(view, rows, name, folder, kind):
-    (found,) = find(view(*rows, rewritten=Rewritten((rewrite(name, folder),))))
+    (found,) = find_rewrites(view(*rows, rewritten=Rewritten((rewrite(name, folder),))))
     assert found.kind == kind
 
 
 def test_nothing_is_known_where_the_passes_were_not_asked(view, rows):
-    assert list(find(view(*rows))) == []
+    assert list(find_rewrites(view(*rows))) == []
