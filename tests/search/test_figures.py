@@ -9,8 +9,8 @@ from rich.console import Console
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.optimize import show
+from edgeopt.commands.cost.cost import of_bundle
 from edgeopt.commands.cost.figures import times as speedup_words
-from edgeopt.commands.cost.measured import of_bundle
 from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.report.report import gather, written
 from edgeopt.events import ignore

@@ -4,13 +4,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.commands.bench import inputs
+from edgeopt.commands.bench import sides
 from edgeopt.commands.bench.bench import bench
-from edgeopt.commands.bench.describing import describe_all, narrowest
-from edgeopt.commands.bench.inputs import write_inputs
 from edgeopt.commands.bench.naming import Named
 from edgeopt.commands.bench.request import Request
-from edgeopt.commands.bench.sides import Settings, prepare
+from edgeopt.commands.bench.sides import Settings, describe_all, narrowest, prepare, write_inputs
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.events import ignore
@@ -118,7 +116,7 @@ def test_data_that_cannot_be_read_is_said_where_only_a_program_takes_part(make, 
 
 
 def test_few_samples_are_made_up_where_they_are_large(conv_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "_MOST_BYTES", 256 << 10)  # megabytes would say the same
+    monkeypatch.setattr(sides, "_MOST_BYTES", 256 << 10)  # megabytes would say the same
     named = [Named("model", "m.xml")]
     large = (TensorInfo("x", "uint8", (1, 100 << 10)),)
 

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from edgeopt.commands.bench.threads import chosen_cores
+from edgeopt.commands.bench.sides import chosen_cores
 from edgeopt.errors import UsageError
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from edgeopt.bundle.deployment import Evidence
 from edgeopt.commands.bench.saved import save
+from edgeopt.commands.cost.cost import of_bundle, of_saved_run
 from edgeopt.commands.cost.figures import Span
-from edgeopt.commands.cost.measured import of_bundle, of_saved_run
 from edgeopt.errors import BundleError, InputError
 from edgeopt.measure.duties.records import (
     ConcurrencyReport,
