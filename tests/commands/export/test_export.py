@@ -5,8 +5,7 @@ import pytest
 
 from edgeopt.bundle import deployment as profile
 from edgeopt.bundle.manifest import file_digest, write_manifest
-from edgeopt.commands.export.export import MARK, export
-from edgeopt.commands.export.formats import FORMATS
+from edgeopt.commands.export.export import FORMATS, MARK, export
 from edgeopt.errors import BundleError, ConstraintError, UsageError, VerificationError
 
 
