@@ -14,8 +14,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.commands.ops.case import Case
-from edgeopt.commands.ops.cost import CHOICES, MOVES, NORMS, STEPWISE
-from edgeopt.commands.ops.prepare import Prepared, output_dtype
+from edgeopt.commands.ops.prepare import CHOICES, MOVES, NORMS, STEPWISE, Prepared, output_dtype
 
 _EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10}
 _BASE = 16.0

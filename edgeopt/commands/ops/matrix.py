@@ -6,8 +6,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.commands.documents.blocks import Column, Marked, Mood, Row, Table
-from edgeopt.commands.ops.case import PRECISIONS, Precision
-from edgeopt.commands.ops.result import STATUSES, CaseRow, Figures, Report, Status
+from edgeopt.commands.ops.case import PRECISIONS, STATUSES, CaseRow, Figures, Precision, Report, Status
 
 MARKS: dict[Status, str] = {"conforms": "✓", "deviates": "≠", "not supported": "○", "failed": "✗"}
 MOODS: dict[Status, Mood] = {"conforms": "good", "deviates": "warning", "not supported": "accent", "failed": "bad"}

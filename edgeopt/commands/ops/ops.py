@@ -10,12 +10,11 @@ import msgspec
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend
-from edgeopt.commands.ops.case import Case, Port
+from edgeopt.commands.ops.case import STATUSES, BackendRow, Case, CaseRow, Figures, Measured, Port, Report, Status
 from edgeopt.commands.ops.cases import FAMILIES, operators
 from edgeopt.commands.ops.compatibility import compatibility, kinds_of
 from edgeopt.commands.ops.request import Request
 from edgeopt.commands.ops.request import operators as requested_operators
-from edgeopt.commands.ops.result import STATUSES, BackendRow, CaseRow, Figures, Measured, Report, Status
 from edgeopt.commands.ops.run import Wanted, measure
 from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
 from edgeopt.events import Emit, Log

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.commands.ops.case import SIZES, Case, Precision
+from edgeopt.commands.ops.case import SIZES, Case, Measured, Precision, Status
 from edgeopt.commands.ops.compare import compare
 from edgeopt.commands.ops.messages import (
     Answer,
@@ -25,7 +25,6 @@ from edgeopt.commands.ops.messages import (
     write_arrays,
 )
 from edgeopt.commands.ops.prepare import Prepared, prepare
-from edgeopt.commands.ops.result import Measured, Status
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
 from edgeopt.measure.host import LocalHost, TrialHost

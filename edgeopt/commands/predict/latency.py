@@ -10,7 +10,7 @@ from math import log, sqrt
 
 import msgspec
 
-from edgeopt.commands.ops.result import CaseRow, Report
+from edgeopt.commands.ops.case import CaseRow, Report
 from edgeopt.commands.predict.kernels import Kernel, kernels_of
 from edgeopt.graph.analysis.records import Analysis
 from edgeopt.graph.analysis.roofline import HINT, Least, least

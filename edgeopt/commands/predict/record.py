@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.commands.ops.result import Report
+from edgeopt.commands.ops.case import Report
 from edgeopt.errors import InputError
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe

@@ -11,8 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from edgeopt.commands.ops.case import PRECISIONS
 from edgeopt.commands.ops.cases import CASES, operators
 from edgeopt.commands.ops.compare import compare
-from edgeopt.commands.ops.prepare import prepare
-from edgeopt.commands.ops.references import TOO_SLOW, compute, evaluate
+from edgeopt.commands.ops.prepare import TOO_SLOW, compute, evaluate, prepare
 from edgeopt.errors import MissingExtraError
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgeopt.commands.ops.result import BackendRow, CaseRow, Figures, Measured, Report
+from edgeopt.commands.ops.case import BackendRow, CaseRow, Figures, Measured, Report
 from edgeopt.commands.predict.latency import Latency, Predictor
 from edgeopt.data import demo as samples
 from edgeopt.graph.analysis.onnx import analyze_onnx

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from edgeopt.commands.ops.result import Report
+from edgeopt.commands.ops.case import Report
 from edgeopt.commands.predict.record import read_record
 from edgeopt.errors import InputError
 from edgeopt.events import Progress, Result

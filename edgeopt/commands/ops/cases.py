@@ -1,7 +1,8 @@
-"""Cases of layers: products, windows, normalization, recurrence, attention, and all that on eight-bit numbers."""
+"""All cases by family. Here those of layers: products, windows, normalization, recurrence, attention, eight bits."""
 
 from collections.abc import Iterator
 
+from edgeopt.commands.ops import elementwise
 from edgeopt.commands.ops.case import (
     ALL,
     FLOATS,
@@ -269,3 +270,23 @@ def _quantized() -> Iterator[Case]:
 
 
 QUANTIZED: tuple[Case, ...] = tuple(_quantized())
+
+
+FAMILIES: tuple[tuple[str, tuple[Case, ...]], ...] = (
+    ("element-wise", elementwise.ELEMENTWISE),
+    ("matrix", MATRIX),
+    ("convolution", CONVOLUTION),
+    ("pooling", POOLING),
+    ("normalization", NORMALIZATION),
+    ("reduction", elementwise.REDUCTION),
+    ("shape", elementwise.SHAPE),
+    ("recurrent", RECURRENT),
+    ("attention", ATTENTION),
+    ("quantized", QUANTIZED),
+)
+CASES: tuple[Case, ...] = tuple(case for _, cases in FAMILIES for case in cases)
+
+
+def operators() -> tuple[str, ...]:
+    """Every operator that has cases, in the order of the families."""
+    return tuple(dict.fromkeys(case.operator for case in CASES))
