@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
     from edgeopt.commands.quantize.api import quantize
-    from edgeopt.commands.simplify.operators import OperatorOptimizer, optimize_operators
+    from edgeopt.commands.simplify.simplify import OperatorOptimizer, optimize_operators
     from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
     from edgeopt.search.optimize import optimize
@@ -61,8 +61,8 @@ _HOMES = {
     "Models": "edgeopt.bundle.runtime.models",
     "Pool": "edgeopt.bundle.runtime.pool.pool",
     "OperatorType": "edgeopt.graph.analysis.categories",
-    "OperatorOptimizer": "edgeopt.commands.simplify.operators",
-    "optimize_operators": "edgeopt.commands.simplify.operators",
+    "OperatorOptimizer": "edgeopt.commands.simplify.simplify",
+    "optimize_operators": "edgeopt.commands.simplify.simplify",
 }
 
 

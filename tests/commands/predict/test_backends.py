@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.commands.predict.backends import on_device, stand_in
+from edgeopt.commands.predict.record import on_device, stand_in
 from edgeopt.hw.probe import probe
 from edgeopt.hw.recording import open_recording
 from edgeopt.profiles.targets import profile_for

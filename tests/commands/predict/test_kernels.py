@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.commands.predict.kernels import kernels_of
+from edgeopt.commands.predict.latency import kernels_of
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from tests.conftest import seeded, write_onnx
 

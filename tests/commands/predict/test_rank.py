@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from edgeopt.commands.predict.latency import Latency
-from edgeopt.commands.predict.rank import ranked
+from edgeopt.commands.predict.plan import ranked
 from edgeopt.commands.predict.variants import Made
 from edgeopt.search.outcome import Candidate
 

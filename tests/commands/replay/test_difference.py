@@ -2,7 +2,7 @@ import msgspec
 
 from edgeopt.bundle.read import read_bundle
 from edgeopt.cli.main import run
-from edgeopt.commands.replay.difference import difference
+from edgeopt.commands.replay.profile_commands import difference
 
 
 def rows_of(found, part):

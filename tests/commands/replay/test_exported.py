@@ -4,7 +4,7 @@ import pytest
 
 from edgeopt.bundle.deployment import LARGEST_BYTES
 from edgeopt.cli.main import run
-from edgeopt.commands.replay.exported import export, look_at
+from edgeopt.commands.replay.profile_commands import export, look_at
 from edgeopt.errors import BundleError, UsageError
 
 
