@@ -2,8 +2,8 @@ import pytest
 
 import edgeopt
 from edgeopt.bundle.runtime.check import check
-from edgeopt.commands.demo import demo
-from edgeopt.commands.demo.request import Request
+from edgeopt.commands import demo
+from edgeopt.commands.demo import Request
 from edgeopt.events import ignore
 
 

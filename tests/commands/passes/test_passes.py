@@ -1,7 +1,6 @@
 import pytest
 
-from edgeopt.commands.passes.passes import passes
-from edgeopt.commands.passes.request import Request
+from edgeopt.commands.passes import Request, passes
 from edgeopt.errors import UsageError
 
 

@@ -1,13 +1,53 @@
-"""`edgeopt passes`: the rewrites there are."""
+"""`edgeopt passes`: the rewrites there are, and how one of them works."""
 
 import importlib
 import inspect
+from pathlib import Path
+from typing import Annotated
 
-from edgeopt.commands.passes.records import STANDARD, PassLine, PassList
-from edgeopt.commands.passes.request import Request
+import msgspec
+
 from edgeopt.commands.simplify.simplify import all_passes
 from edgeopt.graph.passes import Pass
 from edgeopt.graph.pipeline import select
+from edgeopt.options import argument, option
+
+
+class Request(msgspec.Struct, frozen=True):
+    """As it was written."""
+
+    name: Annotated[str | None, argument("Pass to explain (default: list all passes).", metavar="[PASS]")] = None
+    rules: Annotated[
+        tuple[Path, ...], option("File with your own rewrites to list too; repeatable.", metavar="FILE.py")
+    ] = ()
+
+
+STANDARD = "any"
+
+
+class PassLine(msgspec.Struct, frozen=True):
+    name: str
+    title: str
+    kind: str = ""
+    """The folder of the pass: cleaning, algebra, fusion, layout; `lowering` or `rules` for others."""
+    tolerance_db: float | None = None
+    """Outputs keep at least this ratio; None: they stay the same to the last bit."""
+    finite_only: bool = False
+    """Results may differ where inputs are NaN, infinite or -0."""
+    nonempty_only: bool = False
+    """Results may differ, or the model fail, where an open dimension is 0."""
+    on_request: bool = False
+    lowest_opset: int = 0
+    """0: any."""
+    runtime: str = STANDARD
+    """The one runtime that understands what it writes; `any` for standard ONNX."""
+    text: str = ""
+    """How it works, where one pass was asked for."""
+
+
+class PassList(msgspec.Struct, frozen=True):
+    passes: tuple[PassLine, ...]
+
 
 _KINDS = ("cleaning", "algebra", "fusion", "layout", "lowering")
 

@@ -1,13 +1,13 @@
-"""The demo: one search on the built-in sample, and what it gained, told in a table."""
+"""`edgeopt demo`: one search on the built-in sample, and what it gained."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from edgeopt import units
 from edgeopt.bundle.runtime.session import load
-from edgeopt.commands.demo.request import Request
 from edgeopt.commands.report.report import report
 from edgeopt.commands.report.request import Request as ReportRequest
 from edgeopt.data import demo as samples
@@ -15,8 +15,16 @@ from edgeopt.events import Emit
 from edgeopt.graph.accuracy import agreement
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
+from edgeopt.options import option
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Outcome
+
+
+class Request(msgspec.Struct, frozen=True):
+    """As it was written."""
+
+    out: Annotated[Path, option("Bundle to write.", "-o", "--out")] = Path("demo.edgeopt")
+
 
 _TIME_LIMIT_S = 45.0
 

@@ -1,11 +1,21 @@
 """`edgeopt backends`: what can run models here, and what can be set on each."""
 
+from typing import Annotated
+
 import msgspec
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available, Backend
 from edgeopt.backends.options import described
 from edgeopt.errors import pip_install
+from edgeopt.options import argument
+
+
+class Request(msgspec.Struct, frozen=True):
+    """As it was written."""
+
+    name: Annotated[str | None, argument("Backend to show the options of (default: list all backends).")] = None
+
 
 Value = str | int | float | bool
 

@@ -2,16 +2,107 @@
 
 import os
 from pathlib import Path
+from typing import Annotated
 
-from edgeopt.commands.targets.records import Shown, TargetList, Use, Validated, Written
-from edgeopt.commands.targets.request import ListRequest, NewRequest, ShowRequest, ValidateRequest
+import msgspec
+
 from edgeopt.errors import UsageError
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.measure.files import writing
-from edgeopt.profiles import AUTO, resolve, shipped_profiles, shipped_uses
+from edgeopt.options import argument, option
+from edgeopt.profiles import AUTO, explain, resolve, shipped_profiles, shipped_uses
 from edgeopt.profiles.explain import check_new, draft, explained
-from edgeopt.profiles.targets import Fits, choose, find, fit, lacking_backend, planned_names
+from edgeopt.profiles.targets import Fits, Verdict, choose, find, fit, lacking_backend, planned_names
+
+Stored = Annotated[
+    Path | None, option("Record of another device, written by `edgeopt probe --json`.", metavar="FILE.json")
+]
+Root = Annotated[
+    Path | None, option("Recording of another machine, or its unpacked tree of /proc and /sys.", metavar="DIR")
+]
+
+
+class ListRequest(msgspec.Struct, frozen=True):
+    """Where no command of it is named."""
+
+    device: Stored = None
+    root: Root = None
+
+
+class ShowRequest(msgspec.Struct, frozen=True):
+    name: Annotated[str, argument("Profile to show, by name or file.")]
+    device: Stored = None
+    root: Root = None
+
+
+class ValidateRequest(msgspec.Struct, frozen=True):
+    file: Annotated[Path, argument("Profile to check (TOML).")]
+    device: Stored = None
+    root: Root = None
+
+
+class NewRequest(msgspec.Struct, frozen=True):
+    name: Annotated[str, argument("Name of the new profile.")]
+    from_: Annotated[
+        str | None,
+        option(
+            "Profile to extend, by name or file, or auto (default: the best fit for this device).",
+            metavar="BASE",
+        ),
+    ] = None
+    out: Annotated[
+        Path | None, option("File to write (default: NAME.toml in the current folder).", "-o", "--out")
+    ] = None
+
+
+class Use(msgspec.Struct, frozen=True):
+    """A profile for a use: it extends whatever target fits."""
+
+    name: str
+    title: str
+
+
+class TargetList(msgspec.Struct, frozen=True):
+    chosen: str
+    """The most exact target that fits the device."""
+    used: str
+    """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
+    targets: tuple[Verdict, ...]
+    uses: tuple[Use, ...] = ()
+
+
+class Shown(msgspec.Struct, frozen=True):
+    name: str
+    title: str
+    path: str
+    extends: tuple[str, ...]
+    """What it extends, what that extends, and so on."""
+    automatic: bool
+    """One of those is whatever target fits the device."""
+    fits: bool
+    reason: str
+    lacking_backend: str | None
+    """The backend that it is about, where this version of edgeopt does not have it."""
+    values: tuple[explain.Row, ...]
+
+
+class Validated(msgspec.Struct, frozen=True):
+    path: str
+    name: str
+    extends: tuple[str, ...]
+    fits: bool
+    reason: str
+    lacking_backend: str | None
+    left_out: tuple[str, ...]
+    """Backends and variants that this version of edgeopt knows by name only."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    path: str
+    name: str
+    extends: str
+
 
 Where = ListRequest | ShowRequest | ValidateRequest
 
