@@ -189,7 +189,7 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | N
     if not wishes.opportunities:
         return msgspec.structs.replace(analysis, warnings=(*analysis.warnings, *notes)), model
     from edgeopt.commands.analyze.opportunities import find_all
-    from edgeopt.commands.analyze.opportunities.view import View
+    from edgeopt.commands.analyze.opportunity_view import View
 
     view = View(analysis, given.device, given.threads, rewritten, wishes.data)
     found = find_all(view)

@@ -6,7 +6,7 @@ from shlex import quote
 from edgeopt import units
 from edgeopt.commands.analyze.inputs import infos
 from edgeopt.commands.analyze.messages import Rewrite
-from edgeopt.commands.analyze.opportunities.view import View
+from edgeopt.commands.analyze.opportunity_view import View
 from edgeopt.data.read import load_data
 from edgeopt.graph.analysis import NodeRow, Opportunity, Tensor
 from edgeopt.graph.analysis.categories import HEAVY

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from edgeopt.commands.analyze.messages import Node
-from edgeopt.commands.analyze.opportunities.view import View
+from edgeopt.commands.analyze.opportunity_view import View
 from edgeopt.graph.analysis import Cost, Dimension, OpTimeRow, OpTimes, Tensor
 
 

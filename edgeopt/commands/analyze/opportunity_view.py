@@ -1,4 +1,4 @@
-"""What the finders of opportunities look at: the model, the device, and where the time of a run goes."""
+"""What finders of opportunities look at: the model, the device, and where the time of a run goes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
