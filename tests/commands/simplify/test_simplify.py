@@ -5,6 +5,7 @@ import onnx.parser
 import pytest
 
 import edgeopt
+from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import UsageError
 
 pytest.importorskip("onnxruntime", reason="results are proved in ONNX Runtime")
@@ -73,3 +74,17 @@ def test_nothing_applied_means_nothing_to_tell(source, tmp_path):
 
 def test_operator_types_are_public():
     assert edgeopt.OperatorType.CONVOLUTION in set(edgeopt.OperatorType)
+
+
+def test_shapes_as_they_are_written():
+    assert read_shapes(("image=1x3x224x224", "a=b=2", "scalar=")) == {
+        "image": (1, 3, 224, 224),
+        "a=b": (2,),
+        "scalar": (),
+    }
+
+
+@pytest.mark.parametrize("wrong", ["x", "x=1,2", "x=ax3", "=1x2", "x=1x"])
+def test_what_is_no_shape(wrong):
+    with pytest.raises(UsageError, match="is not a shape"):
+        read_shapes((wrong,))

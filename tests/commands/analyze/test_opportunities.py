@@ -1,11 +1,12 @@
 """The finders that look at the analysis alone; one test for what each finds, one for what it leaves alone."""
 
 import msgspec
+import numpy as np
 import pytest
 
 from edgeopt.commands.analyze import opportunities
 from edgeopt.commands.analyze.messages import Leak, Node, Rewrite, Rewritten
-from edgeopt.commands.analyze.opportunities import find_all
+from edgeopt.commands.analyze.opportunities import find_all, find_rewrites
 from edgeopt.graph.analysis import CoverageRow, Dimension, WeightsSummary
 
 
@@ -180,3 +181,103 @@ def test_the_largest_gain_comes_first_and_what_has_no_estimate_last(view, produc
     assert known == sorted(known, reverse=True)
     assert gains[-1] is None
     assert gains[0] is not None
+
+
+IDS = "ids b n int64"
+MASK = "attention_mask b n int64"
+POOLED = "y b 8"
+
+
+@pytest.fixture
+def data(tmp_path):
+    def write(*kept):
+        masks = np.stack([(np.arange(64) < n).astype(np.int64) for n in kept])[:, None]
+        np.savez(tmp_path / "data.npz", ids=masks, attention_mask=masks)
+        return tmp_path / "data.npz"
+
+    return write
+
+
+def test_padded_data_is_told_with_its_share(view, data):
+    (found,) = opportunities.find_padding(view(inputs=(IDS, MASK), outputs=(POOLED,), data=data(10, 20)))
+    assert found.gain_share == 1 - 48 / 128
+    assert "62% of your data is padding" in found.reason
+    assert found.exact
+
+
+def test_without_data_it_says_what_would_tell(view):
+    (found,) = opportunities.find_padding(view(inputs=(IDS, MASK), outputs=(POOLED,)))
+    assert found.gain_share is None
+    assert "Pass --data" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output"),
+    [
+        ((IDS, MASK), "y b n 8"),  # a row for each place
+        ((IDS, "attention_mask b 64 int64"), POOLED),
+        ((IDS, "weights b n int64"), POOLED),
+    ],
+    ids=["rows", "fixed", "no-mask"],
+)
+def test_what_cannot_be_skipped_is_left_alone(view, inputs, output):
+    assert list(opportunities.find_padding(view(inputs=inputs, outputs=(output,)))) == []
+
+
+def test_full_data_is_left_alone(view, data):
+    assert list(opportunities.find_padding(view(inputs=(IDS, MASK), outputs=(POOLED,), data=data(60, 64)))) == []
+
+
+@pytest.fixture
+def rows(node):
+    return (
+        node("Conv", ["x 4 8"], ["c 4 8"], "convolution", operations=1_600_000, moved=1000, macs=800_000),
+        node("BatchNormalization", ["c 4 8"], ["b 4 8"], "normalization", operations=64, moved=1_000_000),
+    )
+
+
+def rewrite(name, kind, gone=(), new=(), whats=("did something",)):
+    return Rewrite(name, "a title", kind, True, whats, tuple(n.name for n in gone), tuple(gone), tuple(new))
+
+
+def test_a_fusion_is_an_opportunity_with_its_gain_and_the_command(view, rows):
+    gone = [Node("n_b", "BatchNormalization", ("c",), ("b",))]
+    seen = view(*rows, rewritten=Rewritten((rewrite("batchnorm-into-conv", "fusion", gone),)))
+    (found,) = find_rewrites(seen)
+    assert found.kind == "unfused patterns"
+    assert found.title == "A title"
+    assert found.gain_share == pytest.approx(0.5, abs=0.01)
+    assert "1 node less" in found.basis
+    assert found.nodes == ("n_b",)
+    assert found.command.startswith("edgeopt simplify ")
+    assert "did something" in found.reason
+
+
+def test_what_changes_no_nodes_has_no_estimate(view, rows):
+    (found,) = find_rewrites(view(*rows, rewritten=Rewritten((rewrite("weights-out-of-inputs", "cleaning"),))))
+    assert (found.kind, found.gain_share) == ("weights as inputs", None)
+    assert "no estimate" in found.basis
+
+
+@pytest.mark.parametrize("name", ["raise-opset", "strip-metadata", "deduplicate-weights"])
+def test_passes_that_gain_nothing_by_themselves_are_no_opportunities(view, rows, name):
+    assert list(find_rewrites(view(*rows, rewritten=Rewritten((rewrite(name, "cleaning"),))))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "kind"),
+    [
+        ("identities", "cleaning", "redundant nodes"),
+        ("transposes", "layout", "redundant nodes"),
+        ("channels-last", "layout", "layout"),
+        ("constant-chains", "algebra", "cheaper forms"),
+        ("fold-constants", "cleaning", "foldable constants"),
+    ],
+)
+def test_the_kind_follows_from_the_pass(view, rows, name, folder, kind):
+    (found,) = find_rewrites(view(*rows, rewritten=Rewritten((rewrite(name, folder),))))
+    assert found.kind == kind
+
+
+def test_nothing_is_known_where_the_passes_were_not_asked(view, rows):
+    assert list(find_rewrites(view(*rows))) == []

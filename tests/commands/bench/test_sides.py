@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import onnx
 import pytest
@@ -8,7 +10,7 @@ from edgeopt.commands.bench import sides
 from edgeopt.commands.bench.bench import bench
 from edgeopt.commands.bench.naming import Named
 from edgeopt.commands.bench.request import Request
-from edgeopt.commands.bench.sides import Settings, describe_all, narrowest, prepare, write_inputs
+from edgeopt.commands.bench.sides import Settings, chosen_cores, describe_all, narrowest, prepare, write_inputs
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.events import ignore
@@ -126,3 +128,17 @@ def test_few_samples_are_made_up_where_they_are_large(conv_model, tmp_path, monk
     found = write_inputs(named, [Place()], large, None, tmp_path)
     assert found.words == "2 generated samples"
     assert len(open_samples(found.folder)) == 2
+
+
+@pytest.mark.parametrize("name", ["threads", "inter_threads", "compile_threads"])
+def test_more_threads_than_can_get_on_are_refused(monkeypatch, name):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert chosen_cores({name: 16}) == ({name: 16}, ())
+    with pytest.raises(UsageError, match=f"'{name}' must be at most 16 here"):
+        chosen_cores({name: 17})
+
+
+def test_no_device_has_cores_for_more_than_a_thousand_threads(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 512)
+    with pytest.raises(UsageError, match="at most 1024"):
+        chosen_cores({"threads": 1025})

@@ -1,9 +1,13 @@
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from edgeopt.bundle.manifest import write_manifest
-from edgeopt.commands.report.report import gather
-from edgeopt.errors import BundleError, ModelError
+from edgeopt.commands.report.facts import Facts
+from edgeopt.commands.report.report import gather, report, written
+from edgeopt.commands.report.request import Request, format_of
+from edgeopt.errors import BundleError, ModelError, UsageError
 from tests.commands.report.evidence import ahead, outcome, put_evidence
 
 
@@ -134,3 +138,61 @@ def _source(bundle):
     from edgeopt.bundle.deployment import FILE, read_deployment
 
     return read_deployment(bundle / FILE).source
+
+
+def test_the_facts_as_json_are_read_back_the_same(raced_bundle):
+    facts = gather(raced_bundle, nodes=False)
+    assert msgspec.json.decode(written(facts, "json"), type=Facts) == facts
+
+
+def test_a_single_file_is_reported_as_its_folder_is(raced_bundle, tmp_path):
+    from edgeopt.bundle.archive import pack
+
+    single = tmp_path / "raced-one.edgeopt"
+    with single.open("wb") as file:
+        pack(raced_bundle, file)
+    found = report(Request(single, tmp_path / "report.html", nodes=False))
+    assert found.verdict == "faster"
+    assert "SIGSEGV" in (tmp_path / "report.html").read_text()
+
+
+def test_undecided_shows_the_source_unchanged(raced_bundle):
+    facts = gather(raced_bundle, nodes=False)
+    undecided = msgspec.structs.replace(facts, verdict="undecided", stages=facts.stages[:1])
+    page = written(undecided, "markdown")
+    assert "Undecided" in page
+    assert "Speed-up" not in page
+    assert page.count("(unchanged)") == 2
+
+
+def test_candidates_have_race_and_proof_apart(raced_bundle):
+    page = written(gather(raced_bundle, nodes=False), "markdown")
+    assert "| race |" in page
+    assert "| proof |" in page
+
+
+def test_a_folder_that_is_not_there_is_told_before_anything_is_measured(raced_bundle, tmp_path):
+    phases = []
+    with pytest.raises(UsageError, match="does not exist"):
+        report(Request(raced_bundle, tmp_path / "nowhere" / "report.html"), phases.append)
+    assert phases == []
+
+
+BUNDLE = Path("model.edgeopt")
+
+
+@pytest.mark.parametrize(
+    ("out", "to", "form"),
+    [("a.html", "", "html"), ("a.MD", "", "markdown"), ("a.json", "", "json"), ("a.pdf", "json", "json")],
+)
+def test_the_ending_says_what_to_write_unless_it_is_said(out, to, form):
+    assert format_of(Request(BUNDLE, Path(out), to)) == form
+
+
+@pytest.mark.parametrize(
+    ("out", "to", "words"),
+    [("a.pdf", "", "names no report format"), ("a.html", "pdf", "no report format 'pdf'")],
+)
+def test_what_is_no_form_is_refused(out, to, words):
+    with pytest.raises(UsageError, match=words):
+        format_of(Request(BUNDLE, Path(out), to))
