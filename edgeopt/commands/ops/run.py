@@ -12,8 +12,7 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.commands.ops.case import SIZES, Case, Measured, Precision, Status
-from edgeopt.commands.ops.compare import compare
-from edgeopt.commands.ops.messages import (
+from edgeopt.commands.ops.child import (
     Answer,
     Open,
     Opened,
@@ -24,6 +23,7 @@ from edgeopt.commands.ops.messages import (
     read_arrays,
     write_arrays,
 )
+from edgeopt.commands.ops.compare import compare
 from edgeopt.commands.ops.prepare import Prepared, prepare
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device

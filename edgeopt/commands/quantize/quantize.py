@@ -3,15 +3,20 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Unpack
 
 import msgspec
 
+from edgeopt.backends.options import as_texts
 from edgeopt.bundle.read import is_bundle, read_bundle
+from edgeopt.commands.quantize.request import Asked, Wishes, request_from
+from edgeopt.data.given import as_file
 from edgeopt.errors import DataError, ModelError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import agreement
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.probe import probe
+from edgeopt.keywords import read, takes
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms.base import FormContext
 from edgeopt.quant.forms.int8 import FORM as INT8
@@ -26,7 +31,7 @@ from edgeopt.quant.records import Range
 from edgeopt.workspace import WORK, workspace
 
 
-def quantize(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
+def quantize_model(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     """Raises an EdgeoptError for what is wrong with what was given; that nothing is gained is an answer.
 
     Whatever happens, nothing is left behind but the file that was asked for.
@@ -187,4 +192,19 @@ def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     if request.check_targets and request.out is None and not request.sensitivity:
         return checked(request, emit)
 
-    return quantize(request, emit)
+    return quantize_model(request, emit)
+
+
+@takes(Asked, Wishes)
+def quantize(
+    model: str | Path, out: str | Path | None = None, *, emit: Emit = ignore, **wishes: Unpack[Wishes]
+) -> Quantized:
+    """Quantizes a model inside the accuracy floor, and writes it where that is faster; says why where it is not.
+
+    `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds.
+    Without `out` nothing is written, and the result tells what each layer costs and saves.
+    """
+    with workspace(WORK) as folder:
+        data, options = as_file(wishes.get("data"), folder), as_texts(wishes.get("options") or {})
+        given = {"sensitivity": out is None, **wishes, "data": data, "options": options}
+        return quantize_model(request_from(read(Asked, {**given, "model": model, "out": out})), emit)

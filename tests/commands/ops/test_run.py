@@ -4,7 +4,7 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.commands.ops import run as ops_run
 from edgeopt.commands.ops.cases import CASES
-from edgeopt.commands.ops.messages import Opened, Refused, Timed
+from edgeopt.commands.ops.child import Opened, Refused, Timed
 from edgeopt.commands.ops.run import Lane, measure, options_for
 from edgeopt.events import ignore
 from edgeopt.hw.device import Runtime
@@ -16,7 +16,7 @@ CHILD = """
 import os, signal, threading
 import msgspec
 from edgeopt.measure.processes.serve import serve
-from edgeopt.commands.ops.messages import Opened, Open, Refused, Timed, decode_request
+from edgeopt.commands.ops.child import Opened, Open, Refused, Timed, decode_request
 
 def answer(line):
     request = decode_request.decode(line)

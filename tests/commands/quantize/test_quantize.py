@@ -14,7 +14,7 @@ from edgeopt.backends import backend_named
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.quantize_words import about
-from edgeopt.commands.quantize.quantize import quantize
+from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 from edgeopt.errors import DataError, EdgeoptError, ModelError, UsageError
 from edgeopt.events import Progress, ignore
@@ -27,7 +27,7 @@ SHORT_S = 8.0
 
 def ask(model, out=None, data=None, emit=ignore, **wishes):
     wishes = {"backend": "onnxruntime-cpu", "options": {"threads": 1}, "time_limit_s": SHORT_S, **wishes}
-    return quantize(QuantizeRequest(model, out, data, **wishes), emit)
+    return quantize_model(QuantizeRequest(model, out, data, **wishes), emit)
 
 
 def left_behind():
