@@ -9,11 +9,8 @@ import pytest
 import edgeopt
 from edgeopt.backends.options import MOST_THREADS
 from edgeopt.bundle import request as running
-from edgeopt.commands import backends as backends
-from edgeopt.commands import demo as demo
-from edgeopt.commands import passes as passes
+from edgeopt.commands import backends, demo, passes, targets
 from edgeopt.commands import probe as probing
-from edgeopt.commands import targets as targets
 from edgeopt.commands.analyze import request as analyzing
 from edgeopt.commands.bench import api, request
 from edgeopt.commands.compare import request as comparing

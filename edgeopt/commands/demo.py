@@ -2,31 +2,24 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle.runtime.session import load
-from edgeopt.commands.report.report import report
 from edgeopt.commands.report.request import Request as ReportRequest
-from edgeopt.data import demo as samples
 from edgeopt.events import Emit
-from edgeopt.graph.accuracy import agreement
-from edgeopt.hw.device import Device
-from edgeopt.hw.probe import probe
 from edgeopt.options import option
-from edgeopt.search.optimize import optimize
-from edgeopt.search.outcome import Outcome
+
+if TYPE_CHECKING:
+    from edgeopt.hw.device import Device
+    from edgeopt.search.outcome import Outcome
+
+_TIME_LIMIT_S = 45.0
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     out: Annotated[Path, option("Bundle to write.", "-o", "--out")] = Path("demo.edgeopt")
-
-
-_TIME_LIMIT_S = 45.0
 
 
 class Gain(msgspec.Struct, frozen=True):
@@ -40,8 +33,8 @@ class Gain(msgspec.Struct, frozen=True):
 
 class Demo(msgspec.Struct, frozen=True):
     model: str
-    device: Device
-    outcome: Outcome
+    device: "Device"
+    outcome: "Outcome"
     gains: tuple[Gain, ...]
     losses: tuple[Gain, ...]
     """What became worse for that."""
@@ -53,6 +46,12 @@ class Demo(msgspec.Struct, frozen=True):
 
 def demo(request: Request, emit: Emit) -> Demo:
     """Optimizes the sample, loads the bundle, says what was gained, and writes the report of all that."""
+    from edgeopt.bundle.runtime.session import load
+    from edgeopt.commands.report.report import report
+    from edgeopt.data import demo as samples
+    from edgeopt.hw.probe import probe
+    from edgeopt.search.optimize import optimize
+
     out = request.out
     device = probe()
     outcome = optimize(samples.MODEL, out, data=samples.DATA, time_limit_s=_TIME_LIMIT_S, fresh=True, emit=emit)
@@ -64,7 +63,7 @@ def demo(request: Request, emit: Emit) -> Demo:
     return Demo(str(samples.MODEL), device, outcome, gains, losses, accuracy_sentence(outcome), where)
 
 
-def gains_and_losses(outcome: Outcome, backend: str) -> tuple[tuple[Gain, ...], tuple[Gain, ...]]:
+def gains_and_losses(outcome: "Outcome", backend: str) -> tuple[tuple[Gain, ...], tuple[Gain, ...]]:
     """What is better than before, and what is worse; what stayed the same is in neither."""
     changes = list(_changes(outcome, backend))
     better = tuple(gain for gain, before, after in changes if after < before)
@@ -72,7 +71,7 @@ def gains_and_losses(outcome: Outcome, backend: str) -> tuple[tuple[Gain, ...], 
     return better, worse
 
 
-def _changes(outcome: Outcome, backend: str) -> Iterator[tuple[Gain, float, float]]:
+def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[Gain, float, float]]:
     """Each figure, with its numbers before and after; less is better."""
     proof, winner = outcome.proof, outcome.winner
     variants = {v.name: v for v in outcome.variants}
@@ -104,7 +103,9 @@ def _counted(
     return Gain(what, *shown, why), before, before if shown[0] == shown[1] else after
 
 
-def accuracy_sentence(outcome: Outcome) -> str:
+def accuracy_sentence(outcome: "Outcome") -> str:
+    from edgeopt.graph.accuracy import agreement
+
     proof = outcome.proof
     aside = " set aside" if proof.set_aside else ""
     return (

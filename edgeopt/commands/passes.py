@@ -3,26 +3,24 @@
 import importlib
 import inspect
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from edgeopt.commands.simplify.simplify import all_passes
-from edgeopt.graph.passes import Pass
-from edgeopt.graph.pipeline import select
 from edgeopt.options import argument, option
+
+if TYPE_CHECKING:
+    from edgeopt.graph.passes import Pass
+
+STANDARD = "any"
+_KINDS = ("cleaning", "algebra", "fusion", "layout", "lowering")
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     name: Annotated[str | None, argument("Pass to explain (default: list all passes).", metavar="[PASS]")] = None
     rules: Annotated[
         tuple[Path, ...], option("File with your own rewrites to list too; repeatable.", metavar="FILE.py")
     ] = ()
-
-
-STANDARD = "any"
 
 
 class PassLine(msgspec.Struct, frozen=True):
@@ -49,10 +47,10 @@ class PassList(msgspec.Struct, frozen=True):
     passes: tuple[PassLine, ...]
 
 
-_KINDS = ("cleaning", "algebra", "fusion", "layout", "lowering")
-
-
 def passes(request: Request) -> PassList:
+    from edgeopt.commands.simplify.simplify import all_passes
+    from edgeopt.graph.pipeline import select
+
     name = request.name
     found = [*((each, STANDARD) for each in all_passes(request.rules)), *_lowerings()]
     if name is not None:
@@ -61,7 +59,7 @@ def passes(request: Request) -> PassList:
     return PassList(tuple(_line(each, runtime, name is not None) for each, runtime in found))
 
 
-def _lowerings() -> list[tuple[Pass, str]]:
+def _lowerings() -> "list[tuple[Pass, str]]":
     """What stands under a runtime's own `lowering` folder."""
     found = []
     for runtime, title in (("onnxruntime", "ONNX Runtime"), ("openvino", "OpenVINO")):
@@ -73,7 +71,7 @@ def _lowerings() -> list[tuple[Pass, str]]:
     return found
 
 
-def _line(one: Pass, runtime: str, with_text: bool) -> PassLine:
+def _line(one: "Pass", runtime: str, with_text: bool) -> PassLine:
     module = inspect.getmodule(one.apply)
     parts = (module.__name__ if module else "").split(".")
     kind = next((part for part in _KINDS if part in parts), "rules")

@@ -1,21 +1,19 @@
 """`edgeopt probe`: this device or a recorded one, its identity and its peaks."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log
-from edgeopt.hw.device import Device
-from edgeopt.hw.host import LocalHost
-from edgeopt.hw.probe import probe as probe_device
 from edgeopt.options import option
+
+if TYPE_CHECKING:
+    from edgeopt.hw.device import Device
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     explain: Annotated[bool, option("Show where each fact comes from.")] = False
     record: Annotated[Path | None, option("Folder to write a recording of this machine to.", metavar="DIR")] = None
     root: Annotated[
@@ -43,7 +41,7 @@ def check(request: Request) -> None:
         raise UsageError(f"{given[0]} has no identity of the machine, so --identify cannot be used.")
 
 
-def probe(request: Request, emit: Emit) -> Device:
+def probe(request: Request, emit: Emit) -> "Device":
     check(request)
     found = _found(request, emit)
     if request.identify:
@@ -51,7 +49,9 @@ def probe(request: Request, emit: Emit) -> Device:
     return _measured(found, request.again, emit) if request.deep else found
 
 
-def _found(request: Request, emit: Emit) -> Device:
+def _found(request: Request, emit: Emit) -> "Device":
+    from edgeopt.hw.probe import probe as probe_device
+
     if request.device is not None:
         from edgeopt.hw.stored import read_device
 
@@ -63,7 +63,9 @@ def _found(request: Request, emit: Emit) -> Device:
     return probe_device() if request.record is None else _recorded(request.record, emit)
 
 
-def _recorded(folder: Path, emit: Emit) -> Device:
+def _recorded(folder: Path, emit: Emit) -> "Device":
+    from edgeopt.hw.host import LocalHost
+    from edgeopt.hw.probe import probe as probe_device
     from edgeopt.hw.recording import RecordingHost, check_folder
 
     check_folder(folder)
@@ -75,7 +77,8 @@ def _recorded(folder: Path, emit: Emit) -> Device:
     return found
 
 
-def _identified(device: Device) -> Device:
+def _identified(device: "Device") -> "Device":
+    from edgeopt.hw.host import LocalHost
     from edgeopt.hw.machine_identity import identity
 
     found, sources, unavailable = identity(LocalHost(cache_folder=None))
@@ -87,7 +90,7 @@ def _identified(device: Device) -> Device:
     )
 
 
-def _measured(device: Device, again: bool, emit: Emit) -> Device:
+def _measured(device: "Device", again: bool, emit: Emit) -> "Device":
     """The device with its peaks: cached ones, unless there are none or new ones are requested."""
     if device.peaks is not None and not again:
         return device

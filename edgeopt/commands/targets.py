@@ -2,18 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.hw.device import Device
-from edgeopt.hw.probe import probe
-from edgeopt.measure.files import writing
 from edgeopt.options import argument, option
-from edgeopt.profiles import AUTO, explain, resolve, shipped_profiles, shipped_uses
-from edgeopt.profiles.explain import check_new, draft, explained
-from edgeopt.profiles.targets import Fits, Verdict, choose, find, fit, lacking_backend, planned_names
+
+if TYPE_CHECKING:
+    from edgeopt.hw.device import Device
+    from edgeopt.profiles import explain
+    from edgeopt.profiles.targets import Verdict
 
 Stored = Annotated[
     Path | None, option("Record of another device, written by `edgeopt probe --json`.", metavar="FILE.json")
@@ -68,7 +67,7 @@ class TargetList(msgspec.Struct, frozen=True):
     """The most exact target that fits the device."""
     used: str
     """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
-    targets: tuple[Verdict, ...]
+    targets: tuple["Verdict", ...]
     uses: tuple[Use, ...] = ()
 
 
@@ -84,7 +83,7 @@ class Shown(msgspec.Struct, frozen=True):
     reason: str
     lacking_backend: str | None
     """The backend that it is about, where this version of edgeopt does not have it."""
-    values: tuple[explain.Row, ...]
+    values: tuple["explain.Row", ...]
 
 
 class Validated(msgspec.Struct, frozen=True):
@@ -108,12 +107,18 @@ Where = ListRequest | ShowRequest | ValidateRequest
 
 
 def list_targets(request: ListRequest) -> TargetList:
+    from edgeopt.profiles import shipped_profiles, shipped_uses
+    from edgeopt.profiles.targets import choose
+
     choice = choose(_device(request), shipped_profiles())
     uses = tuple(Use(use.name, use.title) for use in shipped_uses())
     return TargetList(choice.target.name, choice.profile.name, choice.verdicts, uses)
 
 
 def look_up(request: ShowRequest) -> Shown:
+    from edgeopt.profiles.explain import explained
+    from edgeopt.profiles.targets import Fits, find, fit, lacking_backend
+
     machine = _device(request)
     resolved = find(request.name, machine)
     profile, answer = resolved.profile, fit(machine, resolved.profile)
@@ -131,6 +136,9 @@ def look_up(request: ShowRequest) -> Shown:
 
 
 def check(request: ValidateRequest) -> Validated:
+    from edgeopt.profiles import resolve
+    from edgeopt.profiles.targets import Fits, find, fit, lacking_backend, planned_names
+
     # Resolved first: a shipped profile of the same name must not replace a missing file.
     resolve(request.file)
     machine = _device(request)
@@ -148,6 +156,12 @@ def check(request: ValidateRequest) -> Validated:
 
 
 def begin(request: NewRequest) -> Written:
+    from edgeopt.hw.probe import probe
+    from edgeopt.measure.files import writing
+    from edgeopt.profiles import AUTO, shipped_profiles
+    from edgeopt.profiles.explain import check_new, draft, explained
+    from edgeopt.profiles.targets import choose, find
+
     name, base = request.name, request.from_
     machine = probe()
     chosen = choose(machine, shipped_profiles()).profile.name
@@ -164,7 +178,9 @@ def begin(request: NewRequest) -> Written:
     return Written(str(path), name, extends)
 
 
-def _device(request: Where) -> Device:
+def _device(request: Where) -> "Device":
+    from edgeopt.hw.probe import probe
+
     if request.device is not None and request.root is not None:
         raise UsageError("--device and --root exclude each other.", "Give one of them.")
     if request.device is not None:

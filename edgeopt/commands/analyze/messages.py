@@ -1,4 +1,4 @@
-"""What a child process of `edgeopt analyze` is asked and answers, one JSON line each, and the lane that asks it."""
+"""What a child process of `edgeopt analyze` is asked and answers, one JSON line each, and what asks it."""
 
 import tempfile
 from pathlib import Path

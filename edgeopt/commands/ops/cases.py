@@ -1,4 +1,4 @@
-"""All cases by family. Here those of layers: products, windows, normalization, recurrence, attention, eight bits."""
+"""All cases by family, and those of layers: products, windows, normalization, recurrence, attention, int8."""
 
 from collections.abc import Iterator
 

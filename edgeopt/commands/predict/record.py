@@ -1,4 +1,4 @@
-"""The record of a device that is not here: the probe's facts, peaks, operator table, and the backends that it has."""
+"""The record of a device that is not here (facts, peaks, operator table), and the backends that it has."""
 
 from dataclasses import dataclass
 from pathlib import Path

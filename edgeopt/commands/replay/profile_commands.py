@@ -1,4 +1,4 @@
-"""`edgeopt profile export`, `import` and `diff`: a deployment profile as one file, and what differs between two."""
+"""`edgeopt profile export`, `import` and `diff`: a profile as one file, and what differs between two."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""The evidence of a bundle, from a search, a precision plan or a prediction, and the facts of a report that it holds."""
+"""The evidence of a bundle: from a search, a precision plan, a prediction, or none; as facts of a report."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ import msgspec
 
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.commands.predict.records import Ahead, Planned, Status
-from edgeopt.commands.report.facts import Accuracy, LayerChoice, NotMade, Point, Stage
+from edgeopt.commands.report.facts import Accuracy, Facts, LayerChoice, NotMade, Point, Stage
 from edgeopt.commands.report.words import several
 from edgeopt.graph.ledger import Ledger
 from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
@@ -75,7 +75,30 @@ def _plain(file: Path) -> object:
     return found
 
 
-def with_front(points: Sequence[Point]) -> tuple[Point, ...]:
+def with_candidates(facts: Facts, found: Found | str) -> Facts:
+    """With the candidates, stages and layers that the evidence tells of."""
+    if isinstance(found, Outcome):
+        return msgspec.structs.replace(
+            facts,
+            stages=_search_stages(found),
+            points=_search_points(found),
+            not_made=_search_not_made(found),
+        )
+    if isinstance(found, Ahead):
+        return msgspec.structs.replace(facts, points=_predicted_points(found), not_made=_predicted_not_made(found))
+    if isinstance(found, Quantized):
+        return msgspec.structs.replace(
+            facts,
+            stages=_plan_stages(found, facts.deployment, facts.model_bytes),
+            points=_plan_points(found),
+            layers=_plan_layers(found),
+            float_ratio=found.speedup,
+            float_on=found.float_on,
+        )
+    return facts
+
+
+def _with_front(points: Sequence[Point]) -> tuple[Point, ...]:
     """The points, with those on the front marked."""
     known = [Figures(p.status, p.time_ms, p.snr_db, p.peak_bytes, p.size_bytes) for p in points]
     on_it = set(front(known))
@@ -92,17 +115,17 @@ _QUANTIZED = "fewer bits"
 _PRECISION = "precision"
 
 
-def search_points(found: Outcome) -> tuple[Point, ...]:
+def _search_points(found: Outcome) -> tuple[Point, ...]:
     """Every candidate with the one estimate of its speed."""
     points = [_search_point(found, each) for each in found.candidates]
-    return with_front(points)
+    return _with_front(points)
 
 
-def search_not_made(found: Outcome) -> tuple[NotMade, ...]:
+def _search_not_made(found: Outcome) -> tuple[NotMade, ...]:
     return tuple(NotMade(v.name, v.title, v.failure) for v in found.variants if v.failure)
 
 
-def search_stages(found: Outcome) -> tuple[Stage, ...]:
+def _search_stages(found: Outcome) -> tuple[Stage, ...]:
     """The way to the winner: each step as far as possible in the step before's runtime and options."""
     proof, winner = found.proof, found.winner
     size = _size_of(found, found.baseline)
@@ -247,18 +270,18 @@ def _is_for(variant: VariantReport, candidate: Candidate) -> bool:
 _FLOATS = "in full precision, where that is quickest"
 
 
-def plan_points(found: Quantized) -> tuple[Point, ...]:
+def _plan_points(found: Quantized) -> tuple[Point, ...]:
     """The frontier that the plan chose from; its times are what was expected from layers timed one by one."""
     plan = found.plan
-    return with_front([_plan_point(each, plan) for each in plan.frontier]) if plan else ()
+    return _with_front([_plan_point(each, plan) for each in plan.frontier]) if plan else ()
 
 
-def plan_layers(found: Quantized) -> tuple[LayerChoice, ...]:
+def _plan_layers(found: Quantized) -> tuple[LayerChoice, ...]:
     verdicts = found.plan.verdicts if found.plan else ()
     return tuple(LayerChoice(each.layer, each.form, each.reason) for each in verdicts)
 
 
-def plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> tuple[Stage, ...]:
+def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> tuple[Stage, ...]:
     """From the source over floats on the same backend to the result."""
     source = found.source_speedup
     if deployment.evidence is None or source is None:
@@ -317,12 +340,12 @@ _PREDICTED_STATUS: dict[Status, str] = {"chosen": "winner", "behind": "lost", "b
 _LEFT_TO_DEVICE: Status = "not planned"
 
 
-def predicted_points(found: Ahead) -> tuple[Point, ...]:
+def _predicted_points(found: Ahead) -> tuple[Point, ...]:
     """Every candidate that was looked at, with the time that is predicted for it where one is."""
-    return with_front([_predicted_point(each) for each in found.candidates if each.status != _LEFT_TO_DEVICE])
+    return _with_front([_predicted_point(each) for each in found.candidates if each.status != _LEFT_TO_DEVICE])
 
 
-def predicted_not_made(found: Ahead) -> tuple[NotMade, ...]:
+def _predicted_not_made(found: Ahead) -> tuple[NotMade, ...]:
     """What only the device can tell."""
     return tuple(
         NotMade(p.candidate.variant, "", p.reason) for p in found.candidates if p.status == _LEFT_TO_DEVICE

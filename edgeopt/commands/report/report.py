@@ -1,4 +1,4 @@
-"""`edgeopt report`: gathers what is known of a bundle from its files, its models and this device, and writes it."""
+"""`edgeopt report`: gathers what is known of a bundle from its files, models and this device; writes it."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,8 +13,7 @@ from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.documents import html, markdown
 from edgeopt.commands.documents.blocks import Mood, Words
 from edgeopt.commands.predict.records import Ahead
-from edgeopt.commands.report import evidence
-from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in
+from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in, predicted_accuracy, with_candidates
 from edgeopt.commands.report.facts import Accuracy, Bound, Facts, Made, OperatorCount, Reports, Side, Speed, Work
 from edgeopt.commands.report.request import Format, Request, format_of
 from edgeopt.commands.report.sections import sections_of
@@ -102,7 +101,7 @@ def gather(path: Path, *, source: Path | None = None, nodes: bool | None = None,
         seconds=None if isinstance(found, str) else found.seconds or None,
         unknown=unknown,
     )
-    facts = _with_field(facts, found)
+    facts = with_candidates(facts, found)
     facts = _with_device(facts, found, here)
     return _with_models(facts, bundle, found, source, nodes, here, emit)
 
@@ -211,7 +210,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
         )  # fmt: skip
     if isinstance(found, Ahead):
-        known = evidence.predicted_accuracy(found)
+        known = predicted_accuracy(found)
     if isinstance(found, Quantized) and found.proof is not None:
         proved, goal = found.proof, found.goal or NO_FLOOR
         known = Accuracy(
@@ -241,30 +240,6 @@ def _with_golden(known: Accuracy, bundle: Bundle, unknown: dict[str, str]) -> Ac
         outputs=tuple(each.without_samples() for each in found.outputs),
         outputs_on=f"{several} of the bundle",
     )
-
-
-def _with_field(facts: Facts, found: Found | str) -> Facts:
-    if isinstance(found, Outcome):
-        return msgspec.structs.replace(
-            facts,
-            stages=evidence.search_stages(found),
-            points=evidence.search_points(found),
-            not_made=evidence.search_not_made(found),
-        )
-    if isinstance(found, Ahead):
-        return msgspec.structs.replace(
-            facts, points=evidence.predicted_points(found), not_made=evidence.predicted_not_made(found)
-        )
-    if isinstance(found, Quantized):
-        return msgspec.structs.replace(
-            facts,
-            stages=evidence.plan_stages(found, facts.deployment, facts.model_bytes),
-            points=evidence.plan_points(found),
-            layers=evidence.plan_layers(found),
-            float_ratio=found.speedup,
-            float_on=found.float_on,
-        )
-    return facts
 
 
 def _with_device(facts: Facts, found: Found | str, here: Device) -> Facts:

@@ -1,4 +1,4 @@
-"""Rewrites a model, proves that it still is the same, and writes it: `edgeopt simplify`, and the same for scripts."""
+"""`edgeopt simplify`: rewrites a model, proves that it still is the same, and writes it; also for scripts."""
 
 import os
 from collections.abc import Mapping, Sequence

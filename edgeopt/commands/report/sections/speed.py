@@ -1,4 +1,4 @@
-"""Sections about speed: the result against the baseline, the steps to it, memory, and processing around the model."""
+"""Sections about speed: result against baseline, the steps to it, memory, and processing around it."""
 
 from edgeopt.bundle.deployment import Part, Tensor
 from edgeopt.bundle.processing.words import said_of
