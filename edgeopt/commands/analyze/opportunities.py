@@ -5,16 +5,19 @@ from shlex import quote
 
 from edgeopt import units
 from edgeopt.commands.analyze.inputs import infos
-from edgeopt.commands.analyze.messages import Rewrite
 from edgeopt.commands.analyze.opportunity_view import View
 from edgeopt.data.read import load_data
 from edgeopt.graph.analysis import NodeRow, Opportunity, Tensor
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.masks import is_mask
 from edgeopt.graph.passes.knowledge.masks import kept_share
-from edgeopt.hw.device import ComputePeak, Device
+from edgeopt.hw.device import Device
 
 _LEAST_PADDING = 0.1
+
+
+def _names(rows: Iterable[NodeRow]) -> tuple[str, ...]:
+    return tuple(row.name or row.outputs[0].name for row in rows)
 
 
 def find_padding(view: View) -> Iterable[Opportunity]:
@@ -26,29 +29,21 @@ def find_padding(view: View) -> Iterable[Opportunity]:
     length = (masks[0].shape or (None, None))[1]
     if not isinstance(length, str) or any(length in (output.shape or ()) for output in analysis.outputs):
         return
-    gain = None if view.data is None else _padded_share(view, masks[0])
+    gain = None
+    if view.data is not None:
+        gain = 1.0 - kept_share(load_data(view.data, infos(analysis.inputs, {})), masks[0].name)
     if gain is not None and gain < _LEAST_PADDING:
         return
-    told = (
-        f"{gain:.0%} of your data is padding."
-        if gain is not None
-        else "Pass --data to see how much of your data is padding."
-    )
+    told = "Pass --data to see how much" if gain is None else f"{gain:.0%}"
     yield Opportunity(
         "padding",
         f"Skip the padding that '{masks[0].name}' marks at the end of sequences",
-        f"{told} It is computed like other values; optimize proves that it does not matter and skips it.",
+        f"{told} of your data is padding. It is computed like other values; optimize proves that it does not matter and skips it.",
         (),
         gain,
         "the share of padding" if gain is not None else "no estimate without data",
         view.optimize,
     )
-
-
-def _padded_share(view: View, mask: Tensor) -> float | None:
-    assert view.data is not None  # noqa: S101 - the caller has looked
-    samples = load_data(view.data, infos(view.analysis.inputs, {}))
-    return 1.0 - kept_share(samples, mask.name)
 
 
 # They bring a model into common form, or other finders report them.
@@ -71,37 +66,26 @@ def find_rewrites(view: View) -> Iterable[Opportunity]:
     if view.rewritten is None:
         return
     for rewrite in view.rewritten.rewrites:
-        if rewrite.pass_name not in _NO_GAIN:
-            yield _opportunity(view, rewrite)
-
-
-def _opportunity(view: View, rewrite: Rewrite) -> Opportunity:
-    kind, title = _KINDS.get(rewrite.pass_name) or _KINDS.get(rewrite.kind, ("cheaper forms", ""))
-    if kind != "unfused patterns" and any(word in rewrite.pass_name for word in _REDUNDANT):
-        kind = "redundant nodes"
-    gone, new = len(rewrite.gone), len(rewrite.new)
-    gain = view.share(view.saved_ms(rewrite.gone, rewrite.new)) if gone else None
-    return Opportunity(
-        kind,
-        title or rewrite.title[:1].upper() + rewrite.title[1:],
-        f"The pass {rewrite.pass_name} would apply: {_joined(rewrite.whats)}.",
-        rewrite.nodes,
-        gain,
-        _basis(view, gone, new) if gain is not None else "no estimate: the gain differs between runtimes",
-        view.simplify,
-        # To the last bit or within a bound far below the noise of floats: rounding, either way.
-        exact=True,
-    )
-
-
-def _basis(view: View, gone: int, new: int) -> str:
-    took = f"{gone} node{'s' if gone != 1 else ''} less" + (f", {new} new" if new else "")
-    return f"{took}; at most, as runtimes do some of it by themselves; {view.basis}"
-
-
-def _joined(whats: tuple[str, ...], most: int = 4) -> str:
-    more = f"; and {len(whats) - most} more" if len(whats) > most else ""
-    return "; ".join(whats[:most]) + more
+        if rewrite.pass_name in _NO_GAIN:
+            continue
+        kind, title = _KINDS.get(rewrite.pass_name) or _KINDS.get(rewrite.kind, ("cheaper forms", ""))
+        if kind != "unfused patterns" and any(word in rewrite.pass_name for word in _REDUNDANT):
+            kind = "redundant nodes"
+        whats, new = rewrite.whats, f", {len(rewrite.new)} new" if rewrite.new else ""
+        gain = view.share(view.saved_ms(rewrite.gone, rewrite.new)) if rewrite.gone else None
+        basis = (
+            f"{units.count(len(rewrite.gone), 'node')} less{new}; at most, as runtimes do some of it by themselves"
+        )
+        yield Opportunity(
+            kind,
+            title or rewrite.title[:1].upper() + rewrite.title[1:],
+            f"The pass {rewrite.pass_name} would apply: {'; '.join(whats[:4])}"
+            + (f"; and {len(whats) - 4} more." if len(whats) > 4 else "."),
+            rewrite.nodes,
+            gain,
+            f"{basis}; {view.basis}" if gain is not None else "no estimate: the gain differs between runtimes",
+            view.simplify,
+        )
 
 
 _LIGHT = frozenset({"element-wise", "activation", "quantization"})
@@ -124,7 +108,7 @@ def find_memory_bound(view: View) -> Iterable[Opportunity]:
         "Try a runtime that fuses chains of element-wise nodes",
         f"{len(chains)} chain{'s' if len(chains) != 1 else ''} of element-wise nodes (up to {len(longest)} long) "
         f"move{'s' if len(chains) == 1 else ''} {units.size(moved)} through memory between their nodes.",
-        tuple(row.name or row.outputs[0].name for chain in chains for row in chain),
+        _names(row for chain in chains for row in chain),
         gain,
         f"at most, if no intermediate result goes through memory; {view.basis}",
         view.optimize,
@@ -133,16 +117,10 @@ def find_memory_bound(view: View) -> Iterable[Opportunity]:
 
 def _chains(view: View) -> Iterable[list[NodeRow]]:
     outputs = {tensor.name for tensor in view.analysis.outputs}
-    gone = {
-        name
-        for each in (view.rewritten.rewrites if view.rewritten else ())
-        for n in each.gone
-        for name in n.outputs
-    }
     light = {
         row.outputs[0].name: row
         for row in view.rows
-        if row.category in _LIGHT and len(row.outputs) == 1 and row.outputs[0].name not in gone
+        if row.category in _LIGHT and len(row.outputs) == 1 and row.outputs[0].name not in view.removed
     }
 
     def next_of(row: NodeRow) -> NodeRow | None:
@@ -194,7 +172,7 @@ def find_quantization(view: View) -> Iterable[Opportunity]:
         "quantization",
         "Quantize the large layers to eight bits",
         f"{what}{told}. edgeopt optimize tries it and keeps it only within the accuracy floor.",
-        tuple(row.name or row.outputs[0].name for row in rows),
+        _names(rows),
         gain,
         basis,
         view.optimize,
@@ -207,14 +185,11 @@ def speed_ratio(device: Device | None, precision: str, threads: int | None) -> f
     peaks = device.peaks.compute if device is not None and device.peaks is not None else ()
     counts = {peak.threads for peak in peaks}
     chosen = threads if threads in counts else max(counts, default=0)
-    plain = _best(peaks, "fp32", chosen)
-    wanted = _best(peaks, precision, chosen)
+    plain, wanted = (
+        max((p.operations_per_s for p in peaks if p.precision == each and p.threads == chosen), default=None)
+        for each in ("fp32", precision)
+    )
     return wanted / plain if plain and wanted else None
-
-
-def _best(peaks: tuple[ComputePeak, ...], precision: str, threads: int) -> float | None:
-    rates = [p.operations_per_s for p in peaks if p.precision == precision and p.threads == threads]
-    return max(rates, default=None)
 
 
 def _could_be(row: NodeRow, view: View) -> bool:
@@ -257,7 +232,8 @@ def _double(view: View) -> Iterable[Opportunity]:
 def _half(view: View) -> Iterable[Opportunity]:
     ratios = [(name, speed_ratio(view.device, name, view.threads)) for name in _HALF]
     best, ratio = max(((n, r) for n, r in ratios if r is not None), key=lambda pair: pair[1], default=("", 0.0))
-    rows = [row for row in view.rows if row.category in HEAVY and _reads(row, "float32")]
+    heavy = (row for row in view.rows if row.category in HEAVY)
+    rows = [row for row in heavy if all(t.dtype == "float32" for t in row.inputs[:2] if t.name)]
     if ratio < _WORTH or not rows:
         return
     times = [(view.time_ms(row) or 0.0, ratio if view.is_compute_bound(row) else 2.0) for row in rows]
@@ -303,14 +279,6 @@ def _casts(view: View) -> Iterable[Opportunity]:
     )
 
 
-def _reads(row: NodeRow, dtype: str) -> bool:
-    return all(tensor.dtype == dtype for tensor in row.inputs[:2] if tensor.name)
-
-
-def _names(rows: list[NodeRow]) -> tuple[str, ...]:
-    return tuple(row.name or row.outputs[0].name for row in rows)
-
-
 _LEAST_TRANSPOSES = 0.005
 _CHANNELS_LAST = ("onnxruntime-xnnpack", "onnxruntime-qnn")
 _LEAST_CONVOLUTIONS = 0.3
@@ -322,13 +290,7 @@ def find_layout(view: View) -> Iterable[Opportunity]:
 
 
 def _transposes(view: View) -> Iterable[Opportunity]:
-    gone = {
-        name
-        for each in (view.rewritten.rewrites if view.rewritten else ())
-        for n in each.gone
-        for name in n.outputs
-    }
-    rows = [row for row in view.rows if row.operator == "Transpose" and row.outputs[0].name not in gone]
+    rows = [row for row in view.rows if row.operator == "Transpose" and row.outputs[0].name not in view.removed]
     share = view.share_of(rows)
     if not rows or share is None or share < _LEAST_TRANSPOSES:
         return
@@ -338,7 +300,7 @@ def _transposes(view: View) -> Iterable[Opportunity]:
         "Avoid transposes",
         f"Transposes of {units.size(moved)} in {units.count(len(rows), 'node')} compute "
         "nothing; no pass can remove them, but exporting with another layout may.",
-        tuple(row.name or row.outputs[0].name for row in rows),
+        _names(rows),
         share,
         f"at most, if all of them go; {view.basis}",
         view.optimize,
@@ -357,7 +319,7 @@ def _channels_last(view: View) -> Iterable[Opportunity]:
         "Put the channels last",
         f"{here[0].title} computes convolutions with the channels last, and converts around each of its "
         f"{(here[0].boundaries or 0) + 1} groups of nodes.",
-        tuple(row.name or row.outputs[0].name for row in convolutions),
+        _names(convolutions),
         None,
         "no estimate: it depends on how the backend groups the nodes",
         view.optimize,
@@ -371,7 +333,7 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
         return
     shapes = [row for row in view.rows if row.category == "shape"]
     gain = view.share_of(shapes) if shapes else None
-    names = [f"{t.name} {_shape(t)}" for t in open_ones]
+    names = [f"{t.name} [{', '.join('?' if d is None else str(d) for d in t.shape or ())}]" for t in open_ones]
     told = f" and {len(names) - 4} more" if len(names) > 4 else ""
     work = f" {len(shapes)} nodes that only compute with shapes could be folded then." if shapes else ""
     wishes = " ".join(f"--shape {quote(f'{t.name}={_example(t, view)}')}" for t in open_ones)
@@ -379,15 +341,11 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
         "dynamic shapes",
         "Fix the shapes of the inputs, if every run has the same",
         f"Open: {', '.join(names[:4])}{told}. Runtimes plan once for shapes that are fixed.{work}",
-        tuple(row.name or row.outputs[0].name for row in shapes),
+        _names(shapes),
         gain,
         f"the nodes that compute with shapes; {view.basis}" if gain is not None else "no estimate",
         f"edgeopt simplify {view.file()} -o {view.output('.fixed.onnx')} {wishes}",
     )
-
-
-def _shape(tensor: Tensor) -> str:
-    return "[" + ", ".join("?" if d is None else str(d) for d in tensor.shape or ()) + "]"
 
 
 def _example(tensor: Tensor, view: View) -> str:
@@ -407,7 +365,7 @@ _LEAST_BATCH_GAIN = 0.05
 def find_batch(view: View) -> Iterable[Opportunity]:
     """Where throughput counts; one answer alone does not come sooner."""
     inputs = view.analysis.inputs
-    if not inputs or not all(_open_batch(tensor) for tensor in inputs):
+    if not inputs or not all(tensor.shape and not isinstance(tensor.shape[0], int) for tensor in inputs):
         return
     rows = [
         row for row in view.rows if row.weights_bytes and row.category in HEAVY and not view.is_compute_bound(row)
@@ -421,15 +379,11 @@ def find_batch(view: View) -> Iterable[Opportunity]:
         "batch",
         f"For throughput, run several samples at once, for example {_BATCH}",
         f"At a batch of 1, {len(rows)} nodes wait for their weights ({units.size(weights)}).",
-        tuple(row.name or row.outputs[0].name for row in rows),
+        _names(rows),
         gain,
         f"of the time per sample at a batch of {_BATCH}, at most; {view.basis}",
         f"edgeopt bench {view.file()} --sweep batch=1,{_BATCH}",
     )
-
-
-def _open_batch(tensor: Tensor) -> bool:
-    return bool(tensor.shape) and not isinstance((tensor.shape or (1,))[0], int)
 
 
 _LEAST_TWIN_BYTES = 1024

@@ -95,6 +95,12 @@ class View:
         return (row.cost.operations or 0) > _OPERATIONS_PER_BYTE * moved
 
     @cached_property
+    def removed(self) -> frozenset[str]:
+        """The outputs of nodes that rewrites would remove."""
+        rewrites = self.rewritten.rewrites if self.rewritten else ()
+        return frozenset(name for each in rewrites for node in each.gone for name in node.outputs)
+
+    @cached_property
     def by_output(self) -> Mapping[str, NodeRow]:
         return {tensor.name: row for row in self.analysis.nodes for tensor in row.outputs if tensor.name}
 

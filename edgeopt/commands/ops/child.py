@@ -1,4 +1,4 @@
-"""Runs single operators in a process of its own (`python -m` this file): one JSON line for each question and answer."""
+"""Runs single operators in a process of its own (`python -m` this file): a JSON line for each question."""
 
 import statistics
 import time
