@@ -23,8 +23,6 @@ Root = Annotated[
 
 
 class ListRequest(msgspec.Struct, frozen=True):
-    """Where no command of it is named."""
-
     device: Stored = None
     root: Root = None
 

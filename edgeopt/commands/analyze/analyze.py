@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,8 +39,6 @@ _RUN_LIMIT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user asked for besides the model."""
-
     data: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     device: Device | None = None
@@ -118,7 +116,6 @@ def read_and_analyze(path: Path, wishes: Wishes, emit: Emit = ignore) -> Analyze
 
 
 def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
-    """The same as the command line asks for it."""
     check(request)
     return analyze(
         request.subject,
@@ -172,7 +169,7 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | N
             from edgeopt.commands.analyze.inputs import shapes_of
 
             emit(Progress("reading the data", wishes.data.name))
-            given = _with(given, shapes=shapes_of(wishes.data, analysis.inputs))
+            given = replace(given, shapes=shapes_of(wishes.data, analysis.inputs))
             analysis = read(given)
         if asked:
             emit(Progress("asking the passes"))
@@ -208,10 +205,6 @@ def _reader(path: Path) -> "tuple[Model | None, Callable[[Given], Analysis]]":
     from edgeopt.graph.analysis.onnx import analysis_of  # after it: a file that is refused is refused sooner
 
     return model, lambda given: analysis_of(model, given)
-
-
-def _with(given: Given, shapes: Mapping[str, tuple[int, ...]]) -> Given:
-    return Given(shapes, given.real, given.device, given.threads, given.large_weights)
 
 
 def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
@@ -268,7 +261,7 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
     passes.ask(RealShapes(str(path.absolute()), dict(given.shapes), data))
     answer = passes.answer(_RUN_LIMIT_S)
     if isinstance(answer, Seen):
-        return Given(given.shapes, answer.shapes, given.device, given.threads, given.large_weights)
+        return replace(given, real=answer.shapes)
     reason = answer.told if isinstance(answer, Failed) else "it sent an unexpected answer"
     notes.append(f"The model could not be run to find unknown shapes: {reason}")
     return given

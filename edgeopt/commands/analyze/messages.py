@@ -53,8 +53,6 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """What one pass would do."""
-
     pass_name: str
     title: str
     kind: str

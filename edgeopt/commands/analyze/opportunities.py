@@ -38,7 +38,8 @@ def find_padding(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "padding",
         f"Skip the padding that '{masks[0].name}' marks at the end of sequences",
-        f"{told} of your data is padding. It is computed like other values; optimize proves that it does not matter and skips it.",
+        f"{told} of your data is padding. It is computed like other values; optimize proves that it does not "
+        "matter and skips it.",
         (),
         gain,
         "the share of padding" if gain is not None else "no estimate without data",
@@ -73,9 +74,7 @@ def find_rewrites(view: View) -> Iterable[Opportunity]:
             kind = "redundant nodes"
         whats, new = rewrite.whats, f", {len(rewrite.new)} new" if rewrite.new else ""
         gain = view.share(view.saved_ms(rewrite.gone, rewrite.new)) if rewrite.gone else None
-        basis = (
-            f"{units.count(len(rewrite.gone), 'node')} less{new}; at most, as runtimes do some of it by themselves"
-        )
+        less = f"{len(rewrite.gone)} node{'s' if len(rewrite.gone) != 1 else ''} less{new}"
         yield Opportunity(
             kind,
             title or rewrite.title[:1].upper() + rewrite.title[1:],
@@ -83,7 +82,9 @@ def find_rewrites(view: View) -> Iterable[Opportunity]:
             + (f"; and {len(whats) - 4} more." if len(whats) > 4 else "."),
             rewrite.nodes,
             gain,
-            f"{basis}; {view.basis}" if gain is not None else "no estimate: the gain differs between runtimes",
+            f"{less}; at most, as runtimes do some of it by themselves; {view.basis}"
+            if gain is not None
+            else "no estimate: the gain differs between runtimes",
             view.simplify,
         )
 

@@ -158,13 +158,9 @@ def _asked(load: Load, backend: str, timeout_s: float, folder: Path) -> Answer:
         return ask(child, Describe(backend, load.model_path, load.custom_ops, _shaping(load)), timeout_s)
 
 
-def _accelerated(load: Load) -> bool:
-    return load.backend.rpartition("-")[2] in _ACCELERATED
-
-
 def _on_processor(load: Load) -> str | None:
     """The backend of the same runtime that opens nothing but the processor; None: the side's own will do."""
-    if not _accelerated(load):
+    if load.backend.rpartition("-")[2] not in _ACCELERATED:
         return None
     name = f"{load.backend.partition('-')[0]}-cpu"
     peer = next((backend for backend in BACKENDS if backend.name == name), None)
@@ -444,17 +440,13 @@ def _load(named: Named, place: Place | None, settings: Settings, libraries: tupl
         )
     options = dict(named.options)
     if settings.threads is not None and "threads" not in options:
-        options["threads"] = _number(settings.threads)
+        options["threads"] = int(settings.threads) if settings.threads.isdecimal() else settings.threads
     options, cores = chosen_cores(options)
     read_options(place.backend.options, options, place.backend.name)
     return Load(
         place.backend.name, str(place.model), options, "",
         custom_ops=libraries, strict=settings.strict, cores=cores, counters=settings.counters,
     )  # fmt: skip
-
-
-def _number(threads: str) -> int | str:
-    return int(threads) if threads.isdecimal() else threads
 
 
 def _libraries(paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -258,8 +258,6 @@ _OTHER_WAY: dict[Verdict, Verdict] = {"faster": "slower", "slower": "faster"}
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What is to be swept."""
-
     spec: str
     """`NAME` or `NAME=VALUE,VALUE`: an option, `batch`, an axis's name, or `INPUT.AXIS`."""
     inputs: tuple[TensorInfo, ...]
@@ -276,7 +274,6 @@ class Sweep:
 def sweep(
     host: TrialHost, side: Side, wanted: Sweep, emit: Emit, state: StateSampler | None = None
 ) -> SweepReport:
-    """Measures a side with each value, interleaved."""
     if wanted.runs is not None and wanted.runs < 1:
         raise UsageError(f"{wanted.runs} is not a number of runs.", "Give a number from 1: --runs 1000")
     folder = wanted.folder
@@ -298,7 +295,6 @@ def sweep(
 
 
 def _parsed(spec: str) -> tuple[str, bool, list[str]]:
-    """The name, whether values are given, and these."""
     name, sign, rest = spec.partition("=")
     values = [v.strip() for v in rest.split(",")] if sign else []
     if not name.strip() or (sign and not all(values)):
@@ -389,7 +385,6 @@ def _unknown(side: Side, name: str, inputs: tuple[TensorInfo, ...]) -> UsageErro
 
 
 def nearest_options(options: tuple[str, ...]) -> str:
-    """The first few that a sweep is likely to want."""
     usual = [n for n in ("performance_hint", "threads", "streams", "precision", "pinning") if n in options]
     return ", ".join(usual[:3] or options[:3])
 

@@ -169,8 +169,6 @@ Feeds = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What both models gave on the same samples."""
-
     feeds: tuple[Feeds, Feeds]
     accuracy: Accuracy
     notes: tuple[str, ...]

@@ -71,8 +71,6 @@ class Runner:
 
 @dataclass(slots=True)
 class Search:
-    """What both models were asked for so far."""
-
     matching: "Matching"
     runners: tuple[Runner, Runner]
     floor_db: float

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt.bundle.deployment import SUFFIX
-from edgeopt.bundle.deployment import Evidence as Proof
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.commands.bench.bench import Report, bench
 from edgeopt.commands.bench.request import Request as BenchRequest
@@ -51,7 +50,12 @@ def of_bundle(path: Path) -> Measured:
             f"The bundle '{path.name}' holds no evidence of its speed.",
             "Measure it now with --measure, or make it again with edgeopt optimize.",
         )
-    figures = (proof.baseline_ms, proof.latency_ms, proof.speedup, *_throughputs(proof))
+    figures = (
+        proof.baseline_ms,
+        proof.latency_ms,
+        proof.speedup,
+        *(() if proof.load is None else (proof.load.samples_per_s, proof.load.baseline_samples_per_s)),
+    )
     if not all(value > 0 and math.isfinite(1e3 / value) for value in figures):
         raise BundleError(
             f"The evidence of the bundle '{path.name}' is invalid: a time or speed-up is not above 0.",
@@ -72,10 +76,6 @@ def of_bundle(path: Path) -> Measured:
         device=dict(deployment.device),
         measured_at=deployment.created,
     )
-
-
-def _throughputs(proof: Proof) -> tuple[float, ...]:
-    return () if proof.load is None else (proof.load.samples_per_s, proof.load.baseline_samples_per_s)
 
 
 def of_saved_run(path: Path, against: str | None) -> Measured:

@@ -91,7 +91,6 @@ def numbers(*values: Number, dtype: str = "int64") -> Port:
 
 
 def number(value: Number, dtype: str = "float") -> Port:
-    """A constant single number."""
     return Port((), dtype=dtype, constant=True, values=(value,))
 
 
@@ -145,8 +144,6 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """What is shown of one case on one backend."""
-
     measured: Measured
     roofline_share: float | None = None
     """How near to the best that this device could do: 1 is there."""

@@ -62,7 +62,6 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """What `write_arrays` has written."""
     with path.open("rb") as file:
         names = np.load(file, allow_pickle=False)
         return {str(name): np.load(file, allow_pickle=False) for name in names}
@@ -73,8 +72,6 @@ _MOST_RUNS = 10_000
 
 
 class Runner:
-    """The model that is open."""
-
     def __init__(self) -> None:
         self._session: Session | None = None
         self._feeds: dict[str, Array] = {}

@@ -94,14 +94,10 @@ def _together(
         share = (noise / signal) ** 0.5 / (most * _EPSILON[dtype])
         return share, "All numbers together are further off than float16 is"
     if dtype in {"uint8", "int8"}:
-        count, room = int(np.count_nonzero(off)), _most_off(off.size)
+        count, room = int(np.count_nonzero(off)), (max(1, int(off.size * _SHARE_OFF)) if off.size > 1 else 0)
         said = f"{count:,} of {off.size:,} numbers are off by one step ({room:,} may be)"
         return count / room if room else 2.0 * count, said
     return 0.0, ""
-
-
-def _most_off(size: int) -> int:
-    return max(1, int(size * _SHARE_OFF)) if size > 1 else 0
 
 
 def _allowed(prepared: Prepared, exact: Array, dtype: str, signal: float) -> Array | None:

@@ -160,7 +160,6 @@ def _time_us(cases: Sequence[CaseRow], column: Tried) -> float | None:
 
 
 def _figures(cases: Sequence[CaseRow], column: Tried) -> list[Figures]:
-    """From small to large."""
     own = (case.results.get(column.backend) for case in cases if case.precision == column.precision)
     return [figures for figures in own if figures is not None]
 

@@ -41,8 +41,6 @@ _ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What is to be tried."""
-
     backends: tuple[str, ...] = ()
     """Empty: all that are available here."""
     only: tuple[str, ...] = ()

@@ -85,7 +85,6 @@ def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes:
 
 
 def bytes_moved(operator: str, inputs_bytes: list[int], outputs_bytes: int) -> int:
-    """What must at least be read and written."""
     if operator in _READ_IN_PART:
         return min(inputs_bytes[0], outputs_bytes) + sum(inputs_bytes[1:]) + outputs_bytes
     return sum(inputs_bytes) + outputs_bytes
@@ -284,7 +283,6 @@ def prepare(case: Case) -> Prepared:
 
 
 def output_dtype(case: Case, expected: Array) -> str:
-    """The type of an output in the model."""
     return _DTYPES[case.precision] if expected.dtype == np.float64 else str(expected.dtype.name)
 
 

@@ -65,7 +65,6 @@ class Lane:
         self._asked.send(Open(self.backend, options, put(model), put(feeds), str(self.outputs_path)))
 
     def time(self, slice_ms: float) -> Answer | Failed:
-        """Runs what is open for a slice."""
         self._asked.send(Time(slice_ms))
         return self.answer(_SLICE_LIMIT_S)
 
@@ -81,8 +80,6 @@ class Lane:
 
 @dataclass(slots=True)
 class _Try:
-    """One backend at a case."""
-
     lane: Lane
     found: Measured
     failure: str | None = None

@@ -7,7 +7,7 @@ if there is one; otherwise from such kernels on the machine where edgeopt was de
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import log, prod, sqrt
 
@@ -96,7 +96,7 @@ def _kernel(row: NodeRow, bits: str, computed: set[str]) -> Kernel:
     weights = 0
     if kind.startswith(("Conv", "MatMul")) and len(row.inputs) > 1 and row.inputs[1].name not in computed:
         weights = _size(row.inputs[1].shape) * _FLOAT_BYTES
-    rounded = bits == "int8" and _reads_floats(row)
+    rounded = bits == "int8" and any(tensor.dtype == "float32" for tensor in row.inputs[:1])
     # What is no product gains little by bytes: it looks numbers up, or takes them to floats and back.
     if rounded and kind.startswith(("Conv", "MatMul")):
         moved, weights = moved // _FLOAT_BYTES, weights // _FLOAT_BYTES
@@ -184,17 +184,9 @@ def _fuses(row: NodeRow, product: str, backend: str) -> bool:
     return row.operator in (_BEHIND_CONV if "Conv" in product else _BEHIND_MATMUL)
 
 
-def _reads_floats(row: NodeRow) -> bool:
-    return any(tensor.dtype == "float32" for tensor in row.inputs[:1])
-
-
 def _size(shape: tuple[int | str | None, ...] | None) -> int:
-    sizes = list(_whole(shape or ()))
+    sizes = [size for size in shape or () if isinstance(size, int)]
     return prod(sizes) if shape and len(sizes) == len(shape) else 0
-
-
-def _whole(shape: Iterable[int | str | None]) -> Iterator[int]:
-    return (size for size in shape if isinstance(size, int))
 
 
 # Shares of the roofline that kernels of a kind reached, the middle over both runtimes (x86-64 with AVX-512).

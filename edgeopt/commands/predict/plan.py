@@ -94,7 +94,7 @@ LEFT = {
 def ahead_of(
     plan: Plan, found: Ranked, best: Place, baseline: Candidate, accuracy_db: float, seconds: float
 ) -> Ahead:
-    start = _of(found, baseline)
+    start = next((place for place in found.places if _is_baseline(place, baseline)), None)
     speedup = _speedup(start, best)
     basis = _basis(best)
     return Ahead(
@@ -209,10 +209,6 @@ def _finish(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _of(found: Ranked, candidate: Candidate) -> Place | None:
-    return next((place for place in found.places if _is_baseline(place, candidate)), None)
-
-
 def _is_baseline(place: Place, baseline: Candidate) -> bool:
     """By variant and backend; the options of candidates are those that a search begins with."""
     mine = place.made.candidate
@@ -223,7 +219,6 @@ _GOLDEN_SAMPLES = 4
 
 
 def write_bundle(plan: Plan, made: Made, outcome: Ahead) -> None:
-    """Puts it in its place, whole or not at all."""
     wishes = plan.wishes
     with write.draft(wishes.out) as folder:
         _write_golden(plan, made, folder)
@@ -362,7 +357,11 @@ def optimize_for(  # noqa: PLR0913 - all but the first three are optional and gi
 def make_all(plan: Plan, folder: Path) -> list[Made]:
     """Every variant of the ladder on every backend that the device has."""
     plan.emit(Progress("making variants", plan.profile.name))
-    made = [_exact(plan, name, backend) for backend in plan.backends.order for name in _exact_names(plan)]
+    made = [
+        _exact(plan, name, backend)
+        for backend in plan.backends.order
+        for name in (("source", CLEANED) if plan.cleaning else ("source",))
+    ]
     forms = {form.name: form for form in FORMS}
     quantizes = not (plan.given.use.generated or plan.given.use.shared)
     for name in plan.profile.precision.ladder:
@@ -379,10 +378,6 @@ def make_all(plan: Plan, folder: Path) -> list[Made]:
                 place = folder / "variants" / name / backend
                 made.append(in_form(plan.bench, form, _candidate(plan, name, backend), place, plan.cleaning))
     return made
-
-
-def _exact_names(plan: Plan) -> Sequence[str]:
-    return ("source", CLEANED) if plan.cleaning else ("source",)
 
 
 def _exact(plan: Plan, name: str, backend: str) -> Made:

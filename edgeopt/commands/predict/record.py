@@ -28,7 +28,6 @@ class Record:
 
     @property
     def title(self) -> str:
-        """What people call the device."""
         host, cpu = self.device.host, self.device.cpu
         return host.board or f"{cpu.model or host.architecture}, {cpu.physical_cores or cpu.logical_cores} cores"
 

@@ -53,8 +53,6 @@ _SIMULATED_FLOOR_DB = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The baseline of all variants."""
-
     study: Study
     runs: Runs
     floor_db: float
@@ -120,7 +118,8 @@ def in_form(bench: Bench, form: Form, candidate: Candidate, folder: Path, cleani
     kept = ""
     for given_back in _fewer(bench, form, course, choices):
         mine = {layer: name for layer, name in choices.items() if layer not in given_back}
-        made.failure, made.below, kept = "", False, _told(given_back, choices)
+        made.failure, made.below = "", False
+        kept = f"{len(given_back)} of {len(choices)} layers kept float for the floor" if given_back else ""
         try:
             entry = write_entry(bench.study, course, mine, made.path)
             made.candidate = Candidate(form.name, candidate.backend, dict(entry.course.options))
@@ -179,10 +178,6 @@ def _doubt(bench: Bench, form: Form, backend: str, share: float) -> str:
     return "this processor has no instruction for products of bytes" if slow else ""
 
 
-def _told(given_back: frozenset[str], choices: dict[str, str]) -> str:
-    return f"{len(given_back)} of {len(choices)} layers kept float for the floor" if given_back else ""
-
-
 def _as_the_device_computes(bench: Bench, made: Made) -> None:
     """What only the device's own arithmetic and its provider would do to the file."""
     from edgeopt.graph.model import load
@@ -232,8 +227,6 @@ class Wishes:
 
 @dataclass(slots=True)
 class Plan:
-    """What is known while it is made."""
-
     wishes: Wishes
     record: Record
     profile: TargetProfile

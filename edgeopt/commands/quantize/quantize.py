@@ -51,7 +51,6 @@ def quantize_model(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
 
 
 def _targets(work: Work, found: Quantized) -> tuple[TargetSaid, ...]:
-    """What other targets' devices would do with the file."""
     if not work.request.check_targets or not found.files:
         return ()
     from edgeopt.quant.targets import check_targets
@@ -166,7 +165,7 @@ def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
         {},
         request.shown_goal,
         targets=said,
-        warnings=_of_samples(given.use.generated),
+        warnings=(("No data: saturation is checked on generated inputs.",) if given.use.generated else ()),
         seconds=time.monotonic() - begin,
     )
 
@@ -179,10 +178,6 @@ def _targets_summary(said: tuple[TargetSaid, ...]) -> str:
         if row.target not in targets[row.verdict]:
             targets[row.verdict].append(row.target)
     return "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in targets.items()) + "."
-
-
-def _of_samples(generated: bool) -> tuple[str, ...]:
-    return ("No data: saturation is checked on generated inputs.",) if generated else ()
 
 
 def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:

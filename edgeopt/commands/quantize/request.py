@@ -35,8 +35,6 @@ Augmenting = Annotated[
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     model: Model
     out: Annotated[
         Path | None,
@@ -120,8 +118,6 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class AskedCalibrations(msgspec.Struct, frozen=True):
-    """What `edgeopt compare-calibrations` is asked."""
-
     model: Model
     data: Annotated[
         Path, option("Samples: an .npz file or a folder; half are used for calibration.", metavar="DATA")

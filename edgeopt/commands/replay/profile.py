@@ -23,7 +23,6 @@ HINT = "Copy the bundle or the exported profile again from its source."
 
 
 def packed(content: bytes) -> str:
-    """For a text."""
     return base64.b64encode(zlib.compress(content, 9)).decode()
 
 

@@ -91,7 +91,6 @@ class Work:
         self.emit(Log("warning", message))
 
     def answers(self, feeds: Outputs) -> Outputs:
-        """Of the rebuilt model."""
         return self.runs.outputs(self.model, self.run.backend, self.run.options, feeds)
 
     def samples(self) -> Samples:
@@ -235,7 +234,6 @@ def prove(work: Work) -> Evidence:
 
 
 def summary_of(evidence: Evidence) -> str:
-    """What was proved, in a sentence."""
     times = f"{evidence.latency_ms:.3g} ms against {evidence.baseline_ms:.3g} ms"
     accuracy = accuracy_text(evidence.accuracy_db)
     if evidence.verdict == FASTER:
@@ -249,8 +247,6 @@ _PREDICTION = "prediction.json"
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
-    """What a replay gave."""
-
     bundle: str
     profile: str
     model: str
@@ -325,7 +321,6 @@ def source_of(path: Path, deployment: Deployment) -> "Model":
 
 
 def _is_same(work: Work) -> bool:
-    """Whether the files are those of the first bundle."""
     bundle, told = work.profile.bundle, dict(work.deployment.files)
     if not told and bundle is not None:
         listed = manifest.check_manifest(bundle.folder).files

@@ -84,7 +84,6 @@ def check_steps(profile: Profile) -> None:
 
 
 def said_of(step: Step) -> str:
-    """A step in words."""
     if step.forms:
         told = ", ".join(f"{plural(len(layers), 'layer')} in {form}" for form, layers in step.forms.items())
         return f"{step.recipe}: {told}"

@@ -39,7 +39,7 @@ class Scale:
         """Round numbers within the range, at most this many."""
         found = self._decades() if self.logarithmic else []
         while len(found) > most:
-            kept = [value for value in found if _is_decade(value)]
+            kept = [value for value in found if (abs(math.log10(value) - round(math.log10(value))) < 1e-9)]
             found = kept if len(kept) >= 2 and len(kept) < len(found) else found[::2]
         if len(found) < 2:
             found = _even(self.low, self.high, most)
@@ -74,10 +74,6 @@ def _even(low: float, high: float, most: int) -> list[float]:
             break
         best = found
     return best
-
-
-def _is_decade(value: float) -> bool:
-    return abs(math.log10(value) - round(math.log10(value))) < 1e-9
 
 
 def label(x: float, y: float, words: str, anchor: str = "start", class_: str = "soft") -> Markup:

@@ -16,7 +16,7 @@ from edgeopt.quant.records import FLOAT, Plan
 from edgeopt.quant.records import Point as PlanPoint
 from edgeopt.search.delivering.front import IN_THE_RACE, Figures, front
 from edgeopt.search.objectives import THROUGHPUT
-from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, VariantReport
+from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
 
 FILE = "evidence.json"
 _PREDICTION = "prediction.json"
@@ -82,10 +82,18 @@ def with_candidates(facts: Facts, found: Found | str) -> Facts:
             facts,
             stages=_search_stages(found),
             points=_search_points(found),
-            not_made=_search_not_made(found),
+            not_made=tuple(NotMade(v.name, v.title, v.failure) for v in found.variants if v.failure),
         )
     if isinstance(found, Ahead):
-        return msgspec.structs.replace(facts, points=_predicted_points(found), not_made=_predicted_not_made(found))
+        return msgspec.structs.replace(
+            facts,
+            points=_with_front(
+                [_predicted_point(each) for each in found.candidates if each.status != _LEFT_TO_DEVICE]
+            ),
+            not_made=tuple(
+                NotMade(p.candidate.variant, "", p.reason) for p in found.candidates if p.status == _LEFT_TO_DEVICE
+            ),
+        )
     if isinstance(found, Quantized):
         return msgspec.structs.replace(
             facts,
@@ -99,7 +107,6 @@ def with_candidates(facts: Facts, found: Found | str) -> Facts:
 
 
 def _with_front(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The points, with those on the front marked."""
     known = [Figures(p.status, p.time_ms, p.snr_db, p.peak_bytes, p.size_bytes) for p in points]
     on_it = set(front(known))
     return tuple(msgspec.structs.replace(each, on_front=place in on_it) for place, each in enumerate(points))
@@ -119,10 +126,6 @@ def _search_points(found: Outcome) -> tuple[Point, ...]:
     """Every candidate with the one estimate of its speed."""
     points = [_search_point(found, each) for each in found.candidates]
     return _with_front(points)
-
-
-def _search_not_made(found: Outcome) -> tuple[NotMade, ...]:
-    return tuple(NotMade(v.name, v.title, v.failure) for v in found.variants if v.failure)
 
 
 def _search_stages(found: Outcome) -> tuple[Stage, ...]:
@@ -182,15 +185,12 @@ def _way(found: Outcome) -> Iterable[CandidateReport]:
     own = [
         c
         for c in mine
-        if c.candidate.variant == winner.variant and _precision(c) == winner.options.get(_PRECISION)
+        if c.candidate.variant == winner.variant
+        and c.candidate.options.get(_PRECISION) == winner.options.get(_PRECISION)
     ]
     if own:
         yield min(own, key=_plainness)
     yield from (c for c in mine if c.candidate == winner)
-
-
-def _precision(report: CandidateReport) -> object:
-    return report.candidate.options.get(_PRECISION)
 
 
 def _plainness(report: CandidateReport) -> tuple[int, float]:
@@ -259,12 +259,12 @@ def _search_point(found: Outcome, report: CandidateReport) -> Point:
 
 
 def _size_of(found: Outcome, candidate: Candidate) -> int | None:
-    own = [v for v in found.variants if v.name == candidate.variant and _is_for(v, candidate)]
+    own = [
+        v
+        for v in found.variants
+        if v.name == candidate.variant and (not v.backends or candidate.backend in v.backends)
+    ]
     return next((v.size_bytes for v in own if v.size_bytes is not None), None)
-
-
-def _is_for(variant: VariantReport, candidate: Candidate) -> bool:
-    return not variant.backends or candidate.backend in variant.backends
 
 
 _FLOATS = "in full precision, where that is quickest"
@@ -338,18 +338,6 @@ def _plan_point(each: PlanPoint, plan: Plan) -> Point:
 
 _PREDICTED_STATUS: dict[Status, str] = {"chosen": "winner", "behind": "lost", "baseline": "lost"}
 _LEFT_TO_DEVICE: Status = "not planned"
-
-
-def _predicted_points(found: Ahead) -> tuple[Point, ...]:
-    """Every candidate that was looked at, with the time that is predicted for it where one is."""
-    return _with_front([_predicted_point(each) for each in found.candidates if each.status != _LEFT_TO_DEVICE])
-
-
-def _predicted_not_made(found: Ahead) -> tuple[NotMade, ...]:
-    """What only the device can tell."""
-    return tuple(
-        NotMade(p.candidate.variant, "", p.reason) for p in found.candidates if p.status == _LEFT_TO_DEVICE
-    )
 
 
 def predicted_accuracy(found: Ahead) -> Accuracy:

@@ -52,7 +52,6 @@ def report(request: Request, emit: Emit = ignore) -> Reports:
 
 
 def written(facts: Facts, to: Format) -> str:
-    """The whole document."""
     if to == "json":
         return msgspec.json.format(msgspec.json.encode(facts), indent=1).decode() + "\n"
     name, run = facts.deployment.name, facts.deployment.run

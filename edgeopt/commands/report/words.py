@@ -68,7 +68,6 @@ def decibels(value: float | None) -> str:
 
 
 def change(before: float | None, after: float | None) -> str:
-    """From one to the other, in percent."""
     if not before or after is None:
         return UNKNOWN
     moved = after / before - 1

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 
 class Simplified(msgspec.Struct, frozen=True):
-    """What became of a model."""
-
     source: str
     output: str
     nodes_before: int
@@ -67,7 +65,6 @@ class Simplified(msgspec.Struct, frozen=True):
 
 
 def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
-    """Loads, rewrites, proves, saves."""
     from edgeopt.graph.model import load
     from edgeopt.graph.pipeline import select
 
@@ -253,7 +250,6 @@ def _nodes(model_ir: "ir.Model") -> int:
 
 
 def _size_bytes(path: Path) -> int:
-    """The model, with its external weight files."""
     import onnx
 
     from edgeopt.graph.files.external import external_files
@@ -269,8 +265,6 @@ SETTABLE = (*(name for name in Request.__struct_fields__ if name not in _NOT_SET
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What `save_optimization_metadata` writes."""
-
     target: str | None
     result: Simplified
 

@@ -301,7 +301,7 @@ def _passes(ledger: tuple[LedgerEntry, ...]) -> list[Block]:
 
 
 def _pass_row(each: LedgerEntry) -> Row:
-    what = _changes(each)
+    what = _listed([(c.what, c.nodes) for c in each.applied], "change")
     if each.rolled_back:
         what = f"Undone: {each.rolled_back}"
     elif each.refused:
@@ -309,10 +309,6 @@ def _pass_row(each: LedgerEntry) -> Row:
     counted = each.nodes_before or each.nodes_after
     nodes = (f"{each.nodes_before:,}", f"{each.nodes_after:,}") if counted else (words.UNKNOWN, words.UNKNOWN)
     return Row((each.pass_name, what, *nodes, _error(each) if counted else words.UNKNOWN))
-
-
-def _changes(each: LedgerEntry) -> str:
-    return _listed([(c.what, c.nodes) for c in each.applied], "change")
 
 
 def _refusals(each: LedgerEntry) -> str:

@@ -219,7 +219,7 @@ def _stages_table(stages: tuple[Stage, ...]) -> Table:
                 stage.name,
                 stage.what,
                 words.milliseconds(stage.time_ms),
-                _stage_ratio(stage),
+                (words.ratio(stage.ratio.median) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN),
                 words.interval(stage.ratio),
                 words.size(stage.size_bytes),
                 words.mebibytes(stage.peak_bytes),
@@ -231,10 +231,6 @@ def _stages_table(stages: tuple[Stage, ...]) -> Table:
     ]
     titles = ("stage", "what", ">time", ">speed", ">interval", ">size", ">peak memory", ">accuracy")
     return Table(columns(*titles), tuple(rows))
-
-
-def _stage_ratio(stage: Stage) -> str:
-    return words.ratio(stage.ratio.median) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN
 
 
 _PHASES = (
@@ -274,7 +270,7 @@ def memory_section(facts: Facts) -> Section | None:
                 name,
                 words.mebibytes(_bytes_of(baseline, key)),
                 words.mebibytes(_bytes_of(result, key)),
-                _memory_change(baseline, result, key),
+                words.change(_bytes_of(baseline, key), _bytes_of(result, key)),
             )
         )
         for name, key in known
@@ -300,10 +296,6 @@ def _bytes_of(memory: Memory | None, key: str) -> int | None:
 
 def _memory_bar(count: int, class_: str) -> Bar:
     return Bar(count, class_, words.mebibytes(count))
-
-
-def _memory_change(before: Memory | None, after: Memory, key: str) -> str:
-    return words.change(_bytes_of(before, key), _bytes_of(after, key))
 
 
 def _own(memory: Memory | None) -> int | None:

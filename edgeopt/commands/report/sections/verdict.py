@@ -44,7 +44,11 @@ def good_enough(accuracy: Accuracy | None) -> bool:
 def _figures(facts: Facts) -> tuple[Figure, ...]:
     figures = []
     if facts.speed is not None:
-        figures += _of_the_source(facts.speed) if _is_unchanged(facts) else _of_speed(facts.speed)
+        figures += (
+            [Figure("Time of one run", words.milliseconds(facts.speed.baseline.latency_ms), "unchanged")]
+            if _is_unchanged(facts)
+            else _of_speed(facts.speed)
+        )
     predicted = facts.deployment.predicted
     if predicted is not None and predicted.latency_ms is not None:
         beside = f"predicted; baseline {words.milliseconds(predicted.baseline_ms)}"
@@ -60,10 +64,6 @@ def _figures(facts: Facts) -> tuple[Figure, ...]:
 def _is_unchanged(facts: Facts) -> bool:
     """The bundle has the source model: what its two sides differ by is noise."""
     return facts.verdict in {"keep what you have", "undecided"} and len(facts.stages) == 1
-
-
-def _of_the_source(speed: Speed) -> list[Figure]:
-    return [Figure("Time of one run", words.milliseconds(speed.baseline.latency_ms), "unchanged")]
 
 
 def _of_speed(speed: Speed) -> list[Figure]:
