@@ -161,7 +161,9 @@ def write(order: Order, folder: Path) -> Made:
             shutil.copyfile(source, folder / source.name)
     name, floor_db = model.relative_to(folder).as_posix(), golden_floor_db(order.bundle)
     if runtime == ONNXRUNTIME:
-        _refuse_others(order)
+        if order.backend in {"onnxruntime-directml", "onnxruntime-openvino"}:
+            reason = f"starting {order.backend} needs a library that this source does not support"
+            raise refuse(order, NAME, reason, "Use --to runner.")
         header = onnxruntime_header(name, floor_db, ort_settings(order, model))
         if ort_options(order).io_binding:
             made.notes.append(
@@ -175,16 +177,6 @@ def write(order: Order, folder: Path) -> Made:
     if version:
         made.notes.append(f"It was proved with {runtime} {version}; link that version, or run the golden samples.")
     return made
-
-
-def _refuse_others(order: Order) -> None:
-    if order.backend in {"onnxruntime-directml", "onnxruntime-openvino"}:
-        raise refuse(
-            order,
-            NAME,
-            f"starting {order.backend} needs a library that this source does not support",
-            "Use --to runner.",
-        )
 
 
 def _write_golden(order: Order, folder: Path) -> None:

@@ -80,18 +80,6 @@ DATA_TYPES = {
 }
 
 
-def unsaid(ports: Sequence[TensorInfo]) -> str:
-    """Why these cannot be in a configuration, as the end of a sentence; empty if they can."""
-    for port in ports:
-        if not port.rank_known:
-            return f"nothing is known of the number of dimensions of '{port.name}'"
-        if port.dtype not in DATA_TYPES:
-            return f"Triton has no name for the type of '{port.name}', {port.dtype}"
-        if 0 in port.shape:
-            return f"a dimension of '{port.name}' is 0"
-    return ""
-
-
 def open_axis(ports: Sequence[TensorInfo]) -> str:
     """Why the first dimension of these is no open batch axis, as a sentence's end; empty where it is."""
     names = set()
@@ -395,8 +383,16 @@ def _say_left_out(order: Order, words: Words, made: Made) -> None:
 def _sayable(
     order: Order, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    reason = unsaid([*inputs, *outputs])
-    if reason:
+    """The same, where a configuration can state all of them."""
+    for port in (*inputs, *outputs):
+        if not port.rank_known:
+            reason = f"nothing is known of the number of dimensions of '{port.name}'"
+        elif port.dtype not in DATA_TYPES:
+            reason = f"Triton has no name for the type of '{port.name}', {port.dtype}"
+        elif 0 in port.shape:
+            reason = f"a dimension of '{port.name}' is 0"
+        else:
+            continue
         raise refuse(order, NAME, reason, _FIX_SHAPES)
     return inputs, outputs
 

@@ -118,7 +118,9 @@ def measure(wanted: Sequence[Wanted], device: Device, emit: Emit, keep: Keep) ->
             prepared = following
             assert prepared is not None  # noqa: S101 - the round before made it
             own = [lanes[name] for name in backends]
-            model, feeds = _written(prepared, folder)
+            model, feeds = folder / "case.onnx", folder / "feeds"
+            model.write_bytes(prepared.model)
+            write_arrays(feeds, prepared.feeds)
             for lane in own:
                 lane.open(model, feeds, options_for(lane.backend, device, case.precision))
             # Meanwhile: nothing is timed yet.
@@ -143,13 +145,6 @@ def options_for(backend: str, device: Device, precision: Precision) -> dict[str,
         in_half = precision == "fp16" and "FP16" in told.get(place.upper(), ())
         options["precision"] = "f16" if in_half else "f32"
     return options
-
-
-def _written(prepared: Prepared, folder: Path) -> tuple[Path, Path]:
-    model, feeds = folder / "case.onnx", folder / "feeds"
-    model.write_bytes(prepared.model)
-    write_arrays(feeds, prepared.feeds)
-    return model, feeds
 
 
 def _results(prepared: Prepared, lanes: list[Lane]) -> dict[str, Measured]:

@@ -95,7 +95,9 @@ def ahead_of(
     plan: Plan, found: Ranked, best: Place, baseline: Candidate, accuracy_db: float, seconds: float
 ) -> Ahead:
     start = next((place for place in found.places if _is_baseline(place, baseline)), None)
-    speedup = _speedup(start, best)
+    speedup = None
+    if start is not None and start.predicted_ms is not None and best.predicted_ms:
+        speedup = start.predicted_ms / best.predicted_ms
     basis = _basis(best)
     return Ahead(
         model=plan.wishes.model.name,
@@ -153,25 +155,15 @@ def _verdict(place: Place, best: Place) -> tuple[Status, str]:
     if made.failure:
         return ("below the floor" if made.below else "failed"), made.failure
     if place is best:
-        return "chosen", _why(place)
+        if isinstance(place.latency, Latency):
+            return "chosen", f"fastest predicted; {place.latency.products_share:.0%} of its time in products"
+        return "chosen", "first in the order of the profile within the floor"
     if place.predicted_ms is not None and best.predicted_ms:
         return (
             "behind",
             f"predicted at {place.predicted_ms / best.predicted_ms:.2f} times the time of the chosen one",
         )
     return "behind", "behind the chosen one in the order of the profile"
-
-
-def _why(place: Place) -> str:
-    if isinstance(place.latency, Latency):
-        return f"fastest predicted; {place.latency.products_share:.0%} of its time in products"
-    return "first in the order of the profile within the floor"
-
-
-def _speedup(start: Place | None, best: Place) -> float | None:
-    if start is None or start.predicted_ms is None or not best.predicted_ms:
-        return None
-    return start.predicted_ms / best.predicted_ms
 
 
 def _summary(plan: Plan, best: Place, start: Place | None, speedup: float | None, accuracy_db: float) -> str:
@@ -221,7 +213,11 @@ _GOLDEN_SAMPLES = 4
 def write_bundle(plan: Plan, made: Made, outcome: Ahead) -> None:
     wishes = plan.wishes
     with write.draft(wishes.out) as folder:
-        _write_golden(plan, made, folder)
+        given = plan.given
+        some = range(given.prove.start, min(given.prove.stop, given.prove.start + _GOLDEN_SAMPLES))
+        write.write_golden(folder, "inputs", given.feeds(some))
+        write.write_golden(folder, "outputs", plan.bench.outputs(made, some))
+        write.write_golden(folder, "reference", plan.bench.study.reference_of(some))
         files = {"model.onnx": made.path}
         if made.candidate.variant == "source":
             parent = wishes.model.parent
@@ -232,14 +228,6 @@ def write_bundle(plan: Plan, made: Made, outcome: Ahead) -> None:
         documents: dict[str, object] = {"prediction.json": outcome, "ledger.json": outcome.ledger}
         write.fill(folder, files, _deployment(plan, made, outcome, name), documents, _record(plan, made))
         write.publish(folder, wishes.out, single_file=wishes.single_file)
-
-
-def _write_golden(plan: Plan, made: Made, folder: Path) -> None:
-    given = plan.given
-    some = range(given.prove.start, min(given.prove.stop, given.prove.start + _GOLDEN_SAMPLES))
-    write.write_golden(folder, "inputs", given.feeds(some))
-    write.write_golden(folder, "outputs", plan.bench.outputs(made, some))
-    write.write_golden(folder, "reference", plan.bench.study.reference_of(some))
 
 
 def _deployment(plan: Plan, made: Made, outcome: Ahead, model: str) -> Deployment:

@@ -256,24 +256,14 @@ def _check(request: "QuantizeRequest") -> None:
             "Add --backend NAME; `edgeopt backends` lists them with their options.",
         )
     if request.calibration:
-        _check_calibration(request.calibration)
-    for target in request.check_targets:
-        _check_target(target)
+        from edgeopt.quant.ranges import METHODS as CALIBRATIONS
 
+        known = tuple(method.name for method in CALIBRATIONS)
+        if (name := request.calibration) not in known:
+            raise UsageError(f"There is no method of calibration '{name}'.", nearest(name, known))
+    for name in request.check_targets:
+        from edgeopt.profiles.load import shipped_profiles
 
-def _check_calibration(name: str) -> None:
-    from edgeopt.nearest import nearest
-    from edgeopt.quant.ranges import METHODS as CALIBRATIONS
-
-    known = tuple(method.name for method in CALIBRATIONS)
-    if name not in known:
-        raise UsageError(f"There is no method of calibration '{name}'.", nearest(name, known))
-
-
-def _check_target(name: str) -> None:
-    from edgeopt.nearest import nearest
-    from edgeopt.profiles.load import shipped_profiles
-
-    known = tuple(profile.name for profile in shipped_profiles())
-    if name not in known and not Path(name).is_file():
-        raise UsageError(f"There is no target '{name}'.", nearest(name, known))
+        known = tuple(profile.name for profile in shipped_profiles())
+        if name not in known and not Path(name).is_file():
+            raise UsageError(f"There is no target '{name}'.", nearest(name, known))

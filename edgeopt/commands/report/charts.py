@@ -105,9 +105,9 @@ def bottom_axis(scale: Scale, top: float, bottom: float, named: Callable[[float]
     return joined(*marks)
 
 
-def left_axis(scale: Scale, left: float, right: float, named: Callable[[float], str], most: int = 5) -> Markup:
+def left_axis(scale: Scale, left: float, right: float, named: Callable[[float], str]) -> Markup:
     marks = []
-    for value in scale.ticks(most):
+    for value in scale.ticks(5):
         y = scale.place(value)
         marks += [line(left, y, right, y), label(left - 8, y + 4, named(value), "end")]
     return joined(*marks)
@@ -145,7 +145,7 @@ class Group:
     bars: tuple[Bar, ...]
 
 
-def draw_bars(groups: Sequence[Group], width: int, most: float | None = None) -> Picture:
+def draw_bars(groups: Sequence[Group], width: int) -> Picture:
     """From 0 on, so that lengths compare; what it says stands behind each bar."""
     narrow = width < _NARROW
     said = max((len(each.said) for group in groups for each in group.bars), default=0) * LETTER_PX + 12
@@ -154,7 +154,7 @@ def draw_bars(groups: Sequence[Group], width: int, most: float | None = None) ->
     highest = max((value for value in ends if math.isfinite(value)), default=1.0)
     bars_most = max((b.value for g in groups for b in g.bars), default=1.0)
     # An interval without an end must not shrink every bar to nothing.
-    top = most or min(highest, 1.6 * bars_most) or 1.0
+    top = min(highest, 1.6 * bars_most) or 1.0
     scale = Scale(0.0, top, names, width - said)
     y, parts = 2.0, []
     for group in groups:

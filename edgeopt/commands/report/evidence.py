@@ -81,7 +81,7 @@ def with_candidates(facts: Facts, found: Found | str) -> Facts:
         return msgspec.structs.replace(
             facts,
             stages=_search_stages(found),
-            points=_search_points(found),
+            points=_with_front([_search_point(found, each) for each in found.candidates]),
             not_made=tuple(NotMade(v.name, v.title, v.failure) for v in found.variants if v.failure),
         )
     if isinstance(found, Ahead):
@@ -120,12 +120,6 @@ _WHAT = {
 }
 _QUANTIZED = "fewer bits"
 _PRECISION = "precision"
-
-
-def _search_points(found: Outcome) -> tuple[Point, ...]:
-    """Every candidate with the one estimate of its speed."""
-    points = [_search_point(found, each) for each in found.candidates]
-    return _with_front(points)
 
 
 def _search_stages(found: Outcome) -> tuple[Stage, ...]:

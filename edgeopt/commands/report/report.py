@@ -267,65 +267,37 @@ def _with_models(
     emit: Emit,
 ) -> Facts:
     emit(Progress("reading the model", bundle.model.name))
-    feeds, unknown = _first_sample(bundle), dict(facts.unknown)
-    after = analysis_of(bundle.model, feeds, here)
-    before = source_analysis(source, facts.deployment.source.sha256, feeds, here) if source else None
-    counted = operators_in(before) if before else None
+    unknown = dict(facts.unknown)
+    try:
+        feeds = next(iter(bundle.golden("inputs")), None)
+    except BundleError:
+        feeds = None
+    after = _analysis_of(bundle.model, feeds, here)
+    before = _source_analysis(source, facts.deployment.source.sha256, feeds, here) if source else None
+    counted = _operators_in(before) if before else None
     if counted is None and isinstance(found, Outcome) and found.operators:
         counted = found.operators
     if counted is None:
         unknown["operators before"] = "Unknown; pass the source model with --model."
     if isinstance(after, str):
         unknown["operators after"] = unknown["time by node"] = after
-        return msgspec.structs.replace(facts, operators=counts_of(counted, None), unknown=unknown)
-    times = _times(facts, bundle, after, feeds, nodes, here, emit)
+        return msgspec.structs.replace(facts, operators=_counts_of(counted, None), unknown=unknown)
+    times = _node_times(facts, bundle, after, feeds, nodes, here, emit)
     if isinstance(times, str):
         unknown["time by node"] = times
     threads = facts.deployment.run.options.get("threads")
     return msgspec.structs.replace(
         facts,
-        operators=counts_of(counted, operators_in(after)),
-        work_before=work_of(before) if before else None,
-        work_after=work_of(after),
+        operators=_counts_of(counted, _operators_in(after)),
+        work_before=_work_of(before) if before else None,
+        work_after=_work_of(after),
         nodes=None if isinstance(times, str) else times,
-        bounds=() if isinstance(times, str) else bounds_of(here, threads if isinstance(threads, int) else None),
+        bounds=() if isinstance(times, str) else _bounds_of(here, threads if isinstance(threads, int) else None),
         unknown=unknown,
     )
 
 
-def _times(
-    facts: Facts,
-    bundle: Bundle,
-    after: Analysis,
-    feeds: dict[str, Array] | None,
-    nodes: bool | None,
-    here: Device,
-    emit: Emit,
-) -> OpTimes | str:
-    if nodes is False:
-        return "Not measured (--no-nodes)."
-    if nodes is None and facts.changed_here:
-        return (
-            f"The device that made this report is another one ({', '.join(facts.changed_here)} differ); "
-            "--nodes measures here anyway."
-        )
-    if feeds is None:
-        return "The bundle holds no golden inputs to run."
-    return node_times(bundle, after, feeds, here, emit)
-
-
-def _first_sample(bundle: Bundle) -> dict[str, Array] | None:
-    try:
-        found = bundle.golden("inputs")
-    except BundleError:
-        return None
-    return found[0] if found else None
-
-
-_RUNS, _LIMIT_S = 60, 1.5
-
-
-def analysis_of(path: Path, feeds: Mapping[str, Array] | None, device: Device) -> Analysis | str:
+def _analysis_of(path: Path, feeds: Mapping[str, Array] | None, device: Device) -> Analysis | str:
     """The model alone, asking no runtime; or why it cannot be told."""
     shapes = {name: tuple(array.shape) for name, array in feeds.items()} if feeds else {}
     try:
@@ -338,12 +310,12 @@ def analysis_of(path: Path, feeds: Mapping[str, Array] | None, device: Device) -
         return f"The model could not be read: {error.message}"
 
 
-def source_analysis(path: Path, digest: str, feeds: Mapping[str, Array] | None, device: Device) -> Analysis:
+def _source_analysis(path: Path, digest: str, feeds: Mapping[str, Array] | None, device: Device) -> Analysis:
     """Of the source model that the user named; ModelError where it is another one."""
     from edgeopt.graph.files.sniff import check_file
 
     check_file(path)
-    found = analysis_of(path, feeds, device)
+    found = _analysis_of(path, feeds, device)
     if isinstance(found, str):
         raise ModelError(found, "Give the model that the bundle was made from.")
     if found.digest != digest:
@@ -355,7 +327,7 @@ def source_analysis(path: Path, digest: str, feeds: Mapping[str, Array] | None, 
     return found
 
 
-def work_of(found: Analysis) -> Work:
+def _work_of(found: Analysis) -> Work:
     work = found.work
     return Work(
         found.nodes_count,
@@ -366,7 +338,7 @@ def work_of(found: Analysis) -> Work:
     )
 
 
-def counts_of(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> tuple[OperatorCount, ...]:
+def _counts_of(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> tuple[OperatorCount, ...]:
     """Each operator of either, those first that there are most of."""
     names = [*(before or {}), *(name for name in after or {} if name not in (before or {}))]
     rows = [
@@ -380,7 +352,7 @@ def counts_of(before: Mapping[str, int] | None, after: Mapping[str, int] | None)
     return tuple(sorted(rows, key=lambda row: (-max(row.before or 0, row.after or 0), row.operator)))
 
 
-def operators_in(found: Analysis) -> dict[str, int]:
+def _operators_in(found: Analysis) -> dict[str, int]:
     counted: dict[str, int] = {}
     for row in found.operators:
         name = f"{row.domain}.{row.operator}" if row.domain else row.operator
@@ -388,12 +360,27 @@ def operators_in(found: Analysis) -> dict[str, int]:
     return counted
 
 
-def node_times(
-    bundle: Bundle, found: Analysis, feeds: Mapping[str, Array], device: Device, emit: Emit = ignore
+def _node_times(
+    facts: Facts,
+    bundle: Bundle,
+    found: Analysis,
+    feeds: dict[str, Array] | None,
+    nodes: bool | None,
+    device: Device,
+    emit: Emit,
 ) -> OpTimes | str:
     """Where the time of a run goes on this device now, in the bundle's runtime and options; or why not."""
     from edgeopt.measure.kernels.op_times import Timing, profile_ops
 
+    if nodes is False:
+        return "Not measured (--no-nodes)."
+    if nodes is None and facts.changed_here:
+        return (
+            f"The device that made this report is another one ({', '.join(facts.changed_here)} differ); "
+            "--nodes measures here anyway."
+        )
+    if feeds is None:
+        return "The bundle holds no golden inputs to run."
     run = bundle.deployment.run
     emit(Progress("timing the nodes", run.backend))
     threads = run.options.get("threads")
@@ -403,17 +390,17 @@ def node_times(
         threads=threads if isinstance(threads, int) else None,
         options={**run.options, **(of_one if "shapes" in run.options else {})},
         device=device,
-        runs=_RUNS,
-        limit_s=_LIMIT_S,
+        runs=60,
+        limit_s=1.5,
     )
     try:
-        times = profile_ops(bundle.model, found, (run.backend,), dict(feeds), timing)[0]
+        times = profile_ops(bundle.model, found, (run.backend,), feeds, timing)[0]
     except EdgeoptError as error:
         return error.message
     return times if times.rows else f"Nothing was measured: {times.reason or 'no node ran'}"
 
 
-def bounds_of(device: Device, threads: int | None) -> tuple[Bound, ...]:
+def _bounds_of(device: Device, threads: int | None) -> tuple[Bound, ...]:
     """The measured peaks for this number of threads, as upper bounds."""
     peaks, used = device.peaks, threads or device.limits.usable_cores
     if peaks is None:

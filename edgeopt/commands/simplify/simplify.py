@@ -65,8 +65,9 @@ class Simplified(msgspec.Struct, frozen=True):
 
 
 def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
-    from edgeopt.graph.model import load
+    from edgeopt.graph.model import load, save
     from edgeopt.graph.pipeline import select
+    from edgeopt.measure.files import writing
 
     context, passes = context_of(request), all_passes(request.rules)
     if request.strict:
@@ -88,7 +89,8 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     try:
         result = _rewritten(model, request, context, passes, check, emit)
         done = _proved(result, check, emit)
-        _save(result.model_ir, request.out, emit)
+        emit(events.Progress("save", str(request.out)))
+        save(result.model_ir, request.out)
     finally:
         if check:
             check.close()
@@ -105,7 +107,8 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
         most_changing=_most_changing(result.ledger) if request.bisect else "",
     )
     if request.ledger is not None:
-        _write_ledger(request.ledger, found)
+        with writing(request.ledger) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
     return found
 
 
@@ -201,20 +204,6 @@ def _most_changing(ledger: Ledger) -> str:
                 worst, most = entry.pass_name, grown
             before = entry.snr_db
     return worst
-
-
-def _save(model_ir: "ir.Model", output: Path, emit: events.Emit) -> None:
-    from edgeopt.graph.model import save
-
-    emit(events.Progress("save", str(output)))
-    save(model_ir, output)
-
-
-def _write_ledger(path: Path, found: Simplified) -> None:
-    from edgeopt.measure.files import writing
-
-    with writing(path) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
 
 
 def _check_place(path: Path) -> None:

@@ -175,15 +175,11 @@ def stages_section(facts: Facts) -> Section | None:
         said = "The result is the unchanged source model, so there are no steps."
         return Section("stages", "Stages", (Words(said),))
     blocks: list[Block] = []
+    evidence = facts.deployment.evidence
     if any(stage.time_ms for stage in stages):
-        blocks.append(_stages_chart(stages, _is_under_load(facts)))
+        blocks.append(_stages_chart(stages, evidence is not None and evidence.load is not None))
     blocks.append(_stages_table(stages))
     return Section("stages", "Stages", tuple(blocks))
-
-
-def _is_under_load(facts: Facts) -> bool:
-    evidence = facts.deployment.evidence
-    return evidence is not None and evidence.load is not None
 
 
 def _stages_chart(stages: tuple[Stage, ...], under_load: bool) -> Chart:
