@@ -23,15 +23,8 @@ def accuracy_section(facts: Facts) -> Section | None:
             "noise over all samples together; the tolerance is the smallest at which NumPy's allclose "
             "passes."
         )
-        titles = (
-            "output",
-            ">signal to noise",
-            ">largest error",
-            ">mean error",
-            ">cosine",
-            ">equal values",
-            ">tolerance",
-        )
+        errors = (">signal to noise", ">largest error", ">mean error", ">cosine")
+        titles = ("output", *errors, ">equal values", ">tolerance")
         blocks.append(Table(columns(*titles), tuple(_output_row(each) for each in found.outputs), caption))
     blocks += [Words(f"{each.name}: {each.problem}", "warning") for each in found.outputs if each.problem]
     return Section("accuracy", "Accuracy", tuple(blocks))
@@ -60,17 +53,9 @@ def _accuracy_sentence(found: Accuracy) -> str:
 
 def _output_row(each: OutputAccuracy) -> Row:
     tolerance = each.tolerance
-    return Row(
-        (
-            each.name,
-            words.decibels(each.snr_db),
-            f"{each.max_abs:.3g}",
-            f"{each.mean_abs:.3g}",
-            f"{each.cosine:.6f}",
-            words.share(each.agreement),
-            f"rtol {tolerance.rtol:g}, atol {tolerance.atol:.2g}" if tolerance else words.UNKNOWN,
-        )
-    )
+    told = f"rtol {tolerance.rtol:g}, atol {tolerance.atol:.2g}" if tolerance else words.UNKNOWN
+    errors = (words.decibels(each.snr_db), f"{each.max_abs:.3g}", f"{each.mean_abs:.3g}", f"{each.cosine:.6f}")
+    return Row((each.name, *errors, words.share(each.agreement), told))
 
 
 _WORTH_DRAWING = 1.05
@@ -263,29 +248,12 @@ def _candidates_table(facts: Facts, points: list[Point]) -> Table:
         if source:  # as fast as itself by definition
             race, span, proof = words.ratio(1.0), words.UNKNOWN, 1.0
         speed = (race, span, words.ratio(proof)) if measured else ()
-        rows.append(
-            Row(
-                (
-                    p.name,
-                    "chosen" if winner and p.basis == "expected" else p.status,
-                    words.milliseconds(p.time_ms),
-                    *speed,
-                    words.decibels(p.snr_db),
-                    words.mebibytes(p.peak_bytes),
-                    reason,
-                ),
-                "strong" if winner else "",
-            )
-        )
-    titles = [
-        "candidate",
-        "",
-        ">time",
-        *((">race", ">interval of the race", ">proof") if measured else ()),
-        ">accuracy",
-        ">peak memory",
-        "why",
-    ]
+        status = "chosen" if winner and p.basis == "expected" else p.status
+        result = (words.decibels(p.snr_db), words.mebibytes(p.peak_bytes))
+        cells = (p.name, status, words.milliseconds(p.time_ms), *speed, *result, reason)
+        rows.append(Row(cells, "strong" if winner else ""))
+    speeds = (">race", ">interval of the race", ">proof") if measured else ()
+    titles = ["candidate", "", ">time", *speeds, ">accuracy", ">peak memory", "why"]
     return Table(columns(*titles), tuple(rows))
 
 

@@ -1,6 +1,7 @@
 """Sections about the model: operators before and after, the hottest nodes, and what the passes did."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from edgeopt.commands.documents.blocks import (
     Block,
@@ -86,20 +87,17 @@ def _counts(counts: tuple[OperatorCount, ...]) -> list[Block]:
 
 
 def _compared(each: OperatorCount, mood: Mood = "") -> Row:
-    return Row((each.operator, _count(each.before), _count(each.after), _difference(each)), mood)
+    moved = (each.after or 0) - (each.before or 0)
+    return Row(
+        (each.operator, _count(each.before), _count(each.after), f"{moved:+,}" if moved else "the same"), mood
+    )
 
 
 def _count(value: int | None) -> str:
     return words.UNKNOWN if value is None else f"{value:,}"
 
 
-def _difference(each: OperatorCount) -> str:
-    moved = (each.after or 0) - (each.before or 0)
-    return f"{moved:+,}" if moved else "the same"
-
-
 _DRAWN, _SHOWN, _MOST_KERNELS = 12, 15, 200
-_MEMORY = "memory"
 
 
 def nodes_section(facts: Facts) -> Section | None:
@@ -132,28 +130,15 @@ def _nodes_sentence(times: OpTimes) -> str:
 
 def _kernels_chart(times: OpTimes) -> Chart:
     rows = times.rows[:_DRAWN]
+    told = [f"{words.milliseconds(row.time_ms)} · {row.share:.1%}" for row in rows]
     groups = [
-        Group(
-            _name(row),
-            (
-                Bar(
-                    row.time_ms,
-                    "result",
-                    f"{words.milliseconds(row.time_ms)} · {row.share:.1%}",
-                    mark=row.least_ms,
-                ),
-            ),
-        )
-        for row in rows
+        Group(_name(row), (Bar(row.time_ms, "result", said, mark=row.least_ms),))
+        for row, said in zip(rows, told, strict=True)
     ]
-
-    def draw(width: int) -> Picture:
-        return charts.draw_bars(groups, width)
-
+    draw = partial(charts.draw_bars, groups)
     said = "; ".join(f"{_name(row)} {row.share:.0%}" for row in rows[:5])
-    is_bounded = any(row.least_ms is not None for row in rows)
     bound = "The mark in each bar is the lower bound of the kernel's time by the device's measured peaks."
-    caption = bound if is_bounded else ""
+    caption = bound if any(row.least_ms is not None for row in rows) else ""
     return Chart("Kernels that take the longest", f"Of the time in kernels: {said}.", draw, caption)
 
 
@@ -161,24 +146,16 @@ def _kernels_table(rows: Sequence[OpTimeRow]) -> Table:
     titles = ("kernel", "nodes", ">time", ">share", ">GOP/s", ">moved", ">of the peak", "bound by")
     is_bounded = any(row.least_ms is not None for row in rows)
     shown = len(titles) if is_bounded else len(titles) - 2  # without peaks, nothing is known of these
-    return Table(columns(*titles[:shown]), tuple(Row(_kernel_row(row).cells[:shown]) for row in rows))
+    return Table(columns(*titles[:shown]), tuple(Row(_kernel_cells(row)[:shown]) for row in rows))
 
 
-def _kernel_row(row: OpTimeRow) -> Row:
+def _kernel_cells(row: OpTimeRow) -> tuple[str, ...]:
     rate = f"{row.operations / row.time_ms / 1e6:.1f}" if row.operations and row.time_ms else words.UNKNOWN
     reached = f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else words.UNKNOWN
-    return Row(
-        (
-            row.operator or row.kernel,
-            words.named(row.members, 2) if row.members else "not attributed",
-            words.milliseconds(row.time_ms),
-            words.share(row.share),
-            rate,
-            words.size(row.moved_bytes),
-            reached,
-            row.bound or words.UNKNOWN,
-        )
-    )
+    members = words.named(row.members, 2) if row.members else "not attributed"
+    times = (words.milliseconds(row.time_ms), words.share(row.share))
+    moved, bound = words.size(row.moved_bytes), row.bound or words.UNKNOWN
+    return (row.operator or row.kernel, members, *times, rate, moved, reached, bound)
 
 
 def _name(row: OpTimeRow) -> str:
@@ -202,8 +179,12 @@ def _roofline(rows: Sequence[OpTimeRow], bounds: Sequence[Bound]) -> Chart | Non
         rates = [rate for _, _, rate in known] + [each.operations_per_s or 0.0 for each in compute]
         across = _logarithmic([per_byte for _, per_byte, _ in known], left, right)
         up = _logarithmic(rates, bottom, top)
-        axes = Axes(across, up, "operations for each byte moved", "operations a second", _number, _rate)
-        dots = [_kernel_dot(row, per_byte, rate, longest) for row, per_byte, rate in known]
+        axes = Axes(across, up, "operations for each byte moved", "operations a second", "{:g}".format, _rate)
+        dots = []
+        for row, per_byte, rate in known:
+            said = f"{_name(row)}: {_rate(rate)}, {words.milliseconds(row.time_ms)}"
+            radius = 3 + 7 * (row.share / longest) ** 0.5
+            dots.append(Dot(per_byte, rate, "other dot", says=said, radius=radius))
         return charts.draw_points(axes, dots, _roofs(memory, compute, axes), width)
 
     says = (
@@ -219,11 +200,6 @@ def _roofline(rows: Sequence[OpTimeRow], bounds: Sequence[Bound]) -> Chart | Non
     return Chart("Roofline", says, draw, caption)
 
 
-def _kernel_dot(row: OpTimeRow, per_byte: float, rate: float, longest: float) -> Dot:
-    says = f"{_name(row)}: {_rate(rate)}, {words.milliseconds(row.time_ms)}"
-    return Dot(per_byte, rate, "other dot", says=says, radius=3 + 7 * (row.share / longest) ** 0.5)
-
-
 def _logarithmic(values: Sequence[float], begin: float, end: float) -> Scale:
     return Scale(min(values) / 1.6, max(values) * 1.8, begin, end, logarithmic=True)
 
@@ -231,9 +207,8 @@ def _logarithmic(values: Sequence[float], begin: float, end: float) -> Scale:
 def _roofs(memory: Sequence[Bound], compute: Sequence[Bound], axes: Axes) -> list[Path]:
     """Level lines from where memory would be the limit; the slopes of memory and of the nearest cache."""
     top = max(each.operations_per_s or 0.0 for each in compute)
-    ends = [each for each in memory if each.what == _MEMORY] + [each for each in memory if each.what != _MEMORY][
-        :1
-    ]
+    caches = [each for each in memory if each.what != "memory"]
+    ends = [*(each for each in memory if each.what == "memory"), *caches[:1]]
     paths = []
     for each in compute:
         rate = each.operations_per_s or 0.0
@@ -254,10 +229,6 @@ def _rate(value: float) -> str:
         if value >= factor:
             return f"{value / factor:.3g} {unit}"
     return f"{value:.3g} OP/s"
-
-
-def _number(value: float) -> str:
-    return f"{value:g}"
 
 
 _FEW = 6

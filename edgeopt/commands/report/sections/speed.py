@@ -1,8 +1,10 @@
 """Sections about speed: result against baseline, the steps to it, memory, and processing around it."""
 
+from functools import partial
+
 from edgeopt.bundle.deployment import Part, Tensor
 from edgeopt.bundle.processing.words import said_of
-from edgeopt.commands.documents.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
+from edgeopt.commands.documents.blocks import Block, Chart, Folded, Mood, Row, Section, Table, Words, columns
 from edgeopt.commands.report import charts, words
 from edgeopt.commands.report.charts import Bar, Group, Hill
 from edgeopt.commands.report.facts import Facts, Side, Speed, Stage
@@ -76,19 +78,11 @@ def _sides(speed: Speed) -> Table:
 
 def _sizes(speed: Speed) -> Table:
     """Of the runs of one size each; their ratio says more than a median over all sizes."""
-    made = [
-        Row(
-            (
-                each.name,
-                words.milliseconds(each.baseline_ms),
-                words.milliseconds(each.latency_ms),
-                words.ratio(each.baseline_ms / each.latency_ms if each.latency_ms else None),
-                f"{each.runs:,}",
-            ),
-            "bad" if each.slower else "",
-        )
-        for each in speed.by_size
-    ]
+    made = []
+    for each in speed.by_size:
+        times = (words.milliseconds(each.baseline_ms), words.milliseconds(each.latency_ms))
+        ratio = words.ratio(each.baseline_ms / each.latency_ms if each.latency_ms else None)
+        made.append(Row((each.name, *times, ratio, f"{each.runs:,}"), "bad" if each.slower else ""))
     titles = columns("size", ">baseline", ">result", ">as fast", ">runs")
     return Table(titles, tuple(made), "By the size of the input: medians of the runs of each side.")
 
@@ -121,10 +115,7 @@ def _latencies(speed: Speed) -> list[Block]:
     ]
     if not hills:
         return []
-
-    def draw(width: int) -> Picture:
-        return charts.draw_hills(hills, width)
-
+    draw = partial(charts.draw_hills, hills)
     says = "Distribution of run times: " + "; ".join(
         f"{hill.name} from {words.milliseconds(hill.quantiles_ms[0])} to "
         f"{words.milliseconds(hill.quantiles_ms[-1])}, half of the runs within "
@@ -141,10 +132,7 @@ def _rounds(speed: Speed) -> list[Block]:
         return []
     ratios = paired_ratios(baseline.slices_ms, result.slices_ms)
     found = speed.ratio
-
-    def draw(width: int) -> Picture:
-        return charts.draw_rounds(ratios, found, width)
-
+    draw = partial(charts.draw_rounds, ratios, found)
     says = (
         f"In {len(ratios)} rounds the result was between {min(ratios):.2f} and {max(ratios):.2f} times as fast as "
         f"the baseline; it was faster in {sum(each > 1 for each in ratios)} of them."
@@ -185,10 +173,7 @@ def stages_section(facts: Facts) -> Section | None:
 def _stages_chart(stages: tuple[Stage, ...], under_load: bool) -> Chart:
     known = [stage for stage in stages if stage.time_ms]
     groups = [Group(stage.name, (_stage_bar(stage),)) for stage in known]
-
-    def draw(width: int) -> Picture:
-        return charts.draw_bars(groups, width)
-
+    draw = partial(charts.draw_bars, groups)
     said = "; ".join(f"{stage.name}: {words.milliseconds(stage.time_ms)}" for stage in known)
     caption = (
         "Source and result were measured interleaved at the end. The steps between them raced for a "
@@ -209,22 +194,14 @@ def _stage_bar(stage: Stage) -> Bar:
 
 
 def _stages_table(stages: tuple[Stage, ...]) -> Table:
-    rows = [
-        Row(
-            (
-                stage.name,
-                stage.what,
-                words.milliseconds(stage.time_ms),
-                (words.ratio(stage.ratio.median) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN),
-                words.interval(stage.ratio),
-                words.size(stage.size_bytes),
-                words.mebibytes(stage.peak_bytes),
-                "the reference" if place == 0 else words.decibels(stage.snr_db),
-            ),
-            "strong" if place == len(stages) - 1 else "",
-        )
-        for place, stage in enumerate(stages)
-    ]
+    rows = []
+    for place, stage in enumerate(stages):
+        ratio = words.ratio(stage.ratio.median) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN
+        speed = (words.milliseconds(stage.time_ms), ratio, words.interval(stage.ratio))
+        memory = (words.size(stage.size_bytes), words.mebibytes(stage.peak_bytes))
+        accuracy = "the reference" if place == 0 else words.decibels(stage.snr_db)
+        mood: Mood = "strong" if place == len(stages) - 1 else ""
+        rows.append(Row((stage.name, stage.what, *speed, *memory, accuracy), mood))
     titles = ("stage", "what", ">time", ">speed", ">interval", ">size", ">peak memory", ">accuracy")
     return Table(columns(*titles), tuple(rows))
 
@@ -246,34 +223,17 @@ def memory_section(facts: Facts) -> Section | None:
         said = "The bundle has no record of memory; edgeopt bench measures it by phase."
         return None if facts.deployment.predicted else Section("memory", "Memory", (Words(said),))
     known = [(name, key) for name, key in _PHASES if getattr(result, key) is not None]
-    groups = [
-        Group(
-            name,
-            (
-                *([_memory_bar(before, "base")] if (before := _bytes_of(baseline, key)) is not None else []),
-                _memory_bar(_bytes_of(result, key) or 0, "result"),
-            ),
-        )
-        for name, key in known
-    ]
-
-    def draw(width: int) -> Picture:
-        return charts.draw_bars(groups, width)
-
-    rows = [
-        Row(
-            (
-                name,
-                words.mebibytes(_bytes_of(baseline, key)),
-                words.mebibytes(_bytes_of(result, key)),
-                words.change(_bytes_of(baseline, key), _bytes_of(result, key)),
-            )
-        )
-        for name, key in known
-    ]
-    own = _own(result)
-    if own is not None:
-        rows.append(Row(("the model's own: peak less import", *_owns(baseline, result)), "strong"))
+    groups, rows = [], []
+    for name, key in known:
+        before, after = _bytes_of(baseline, key), _bytes_of(result, key)
+        sides = [(before, "base"), (after or 0, "result")]
+        bars = (Bar(count, class_, words.mebibytes(count)) for count, class_ in sides if count is not None)
+        groups.append(Group(name, tuple(bars)))
+        rows.append(Row((name, *_compared(before, after))))
+    draw = partial(charts.draw_bars, groups)
+    if _own(result) is not None:
+        own = _compared(_own(baseline), _own(result))
+        rows.append(Row(("the model's own: peak less import", *own), "strong"))
     table = Table(columns("at the end of", ">baseline", ">result", ">change"), tuple(rows))
     peak = f"At its peak the result took {words.mebibytes(result.peak_bytes)}"
     compared = f", the baseline {words.mebibytes(baseline.peak_bytes)}." if baseline else "."
@@ -290,19 +250,14 @@ def _bytes_of(memory: Memory | None, key: str) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _memory_bar(count: int, class_: str) -> Bar:
-    return Bar(count, class_, words.mebibytes(count))
-
-
 def _own(memory: Memory | None) -> int | None:
     if memory is None or memory.peak_bytes is None or memory.import_bytes is None:
         return None
     return memory.peak_bytes - memory.import_bytes
 
 
-def _owns(before: Memory | None, after: Memory) -> tuple[str, str, str]:
-    first, second = _own(before), _own(after)
-    return words.mebibytes(first), words.mebibytes(second), words.change(first, second)
+def _compared(before: int | None, after: int | None) -> tuple[str, str, str]:
+    return words.mebibytes(before), words.mebibytes(after), words.change(before, after)
 
 
 def processing_section(facts: Facts) -> Section | None:
