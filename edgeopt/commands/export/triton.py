@@ -249,14 +249,7 @@ def require_batch(
         raise refuse(order, NAME, f"it takes no batches: {failed}", "Leave out --max-batch-size.")
 
 
-_BACKENDS = (
-    "onnxruntime-cpu",
-    "onnxruntime-cuda",
-    "openvino-cpu",
-    "openvino-gpu",
-    "openvino-npu",
-    "openvino-auto",
-)
+_BACKENDS = ("onnxruntime-cpu", "onnxruntime-cuda", *(f"openvino-{on}" for on in ("cpu", "gpu", "npu", "auto")))
 
 
 def write(order: Order, folder: Path) -> Made:

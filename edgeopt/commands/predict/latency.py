@@ -25,14 +25,7 @@ _PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "MatMulInteger", "ConvIn
 # What ONNX Runtime computes within a convolution, and within a matrix product; OpenVINO takes nearly anything.
 _BEHIND_CONV = frozenset(
     {
-        "BatchNormalization",
-        "Relu",
-        "Clip",
-        "LeakyRelu",
-        "Sigmoid",
-        "Tanh",
-        "HardSigmoid",
-        "HardSwish",
+        *("BatchNormalization", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish"),
         "Add",
         "Mul",
     }

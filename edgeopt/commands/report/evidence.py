@@ -122,24 +122,16 @@ _QUANTIZED = "fewer bits"
 _PRECISION = "precision"
 
 
+def _source_stage(candidate: str, time_ms: float, size_bytes: int | None, peak_bytes: int | None) -> Stage:
+    what = "the source model, with default options"
+    return Stage("source", what, candidate, None, time_ms, size_bytes, peak_bytes, proved=True)
+
+
 def _search_stages(found: Outcome) -> tuple[Stage, ...]:
     """The way to the winner: each step as far as possible in the step before's runtime and options."""
-    proof, winner = found.proof, found.winner
-    size = _size_of(found, found.baseline)
-    peak = proof.baseline_memory.peak_bytes if proof.baseline_memory else None
-    stages = [
-        Stage(
-            "source",
-            "the source model, with default options",
-            found.baseline.name,
-            None,
-            _baseline_ms(found),
-            size,
-            peak,
-            None,
-            proved=True,
-        )
-    ]
+    winner, memory = found.winner, found.proof.baseline_memory
+    size, peak = _size_of(found, found.baseline), memory.peak_bytes if memory else None
+    stages = [_source_stage(found.baseline.name, _baseline_ms(found), size, peak)]
     if winner == found.baseline:
         return tuple(stages)
     used = [found.baseline]
@@ -207,16 +199,8 @@ def _stage(found: Outcome, report: CandidateReport, before: Sequence[Candidate])
     else:
         name, what = "tuned", "with the runtime's options that were fastest"
     point = _search_point(found, report)
-    stage = Stage(
-        name,
-        what,
-        candidate.name,
-        point.ratio,
-        point.time_ms,
-        point.size_bytes,
-        point.peak_bytes,
-        point.snr_db,
-    )
+    measured = (point.ratio, point.time_ms, point.size_bytes, point.peak_bytes, point.snr_db)
+    stage = Stage(name, what, candidate.name, *measured)
     return _proved(stage, found) if candidate == found.winner else stage
 
 
@@ -282,17 +266,8 @@ def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> 
         return ()
     baseline_ms = deployment.evidence.baseline_ms
     backend = found.float_on or f"{found.backend} with the result's options"
-    first = Stage(
-        "source",
-        "the source model, with default options",
-        deployment.evidence.baseline,
-        None,
-        baseline_ms,
-        found.source_bytes,
-        _peak(found, SOURCE),
-        proved=True,
-    )
-    stages = [first]
+    peaks = {name: memory.peak_bytes for name, memory in found.memory.items()}
+    stages = [_source_stage(deployment.evidence.baseline, baseline_ms, found.source_bytes, peaks.get(SOURCE))]
     if found.speedup is not None:
         over_source = source.median / found.speedup.median
         stages.append(Stage("floats", _FLOATS, backend, time_ms=baseline_ms / over_source))
@@ -303,15 +278,11 @@ def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> 
         source,
         deployment.evidence.latency_ms,
         model_bytes,
-        _peak(found, RESULT),
+        peaks.get(RESULT),
         found.proof.snr_db if found.proof else None,
         proved=True,
     )
     return (*stages, result)
-
-
-def _peak(found: Quantized, name: str) -> int | None:
-    return found.memory[name].peak_bytes if name in found.memory else None
 
 
 def _plan_point(each: PlanPoint, plan: Plan) -> Point:
