@@ -154,7 +154,7 @@ def find_quantization(view: View) -> Iterable[Opportunity]:
     share = view.share_of(rows)
     if not rows or share is None or share < _LEAST_QUANTIZED:
         return
-    ratio = speed_ratio(view.device, "int8", view.threads)
+    ratio = _speed_ratio(view.device, "int8", view.threads)
     what = (
         f"{len(rows)} of its matrix products and convolutions compute in float32 with fixed weights; they are "
         f"{share:.0%} of the time"
@@ -181,7 +181,7 @@ def find_quantization(view: View) -> Iterable[Opportunity]:
     )
 
 
-def speed_ratio(device: Device | None, precision: str, threads: int | None) -> float | None:
+def _speed_ratio(device: Device | None, precision: str, threads: int | None) -> float | None:
     """The peak in this precision over that in float32, each the best of all runtimes; None where unmeasured."""
     peaks = device.peaks.compute if device is not None and device.peaks is not None else ()
     counts = {peak.threads for peak in peaks}
@@ -231,7 +231,7 @@ def _double(view: View) -> Iterable[Opportunity]:
 
 
 def _half(view: View) -> Iterable[Opportunity]:
-    ratios = [(name, speed_ratio(view.device, name, view.threads)) for name in _HALF]
+    ratios = [(name, _speed_ratio(view.device, name, view.threads)) for name in _HALF]
     best, ratio = max(((n, r) for n, r in ratios if r is not None), key=lambda pair: pair[1], default=("", 0.0))
     heavy = (row for row in view.rows if row.category in HEAVY)
     rows = [row for row in heavy if all(t.dtype == "float32" for t in row.inputs[:2] if t.name)]

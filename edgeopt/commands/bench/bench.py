@@ -77,7 +77,7 @@ def refuse_fallback(sides: list[Side], folder: Path, emit: Emit, timeout_s: floa
             )
 
 
-def with_times(
+def _with_times(
     reports: tuple[SideReport, ...], sides: list[Side], folder: Path, emit: Emit
 ) -> tuple[SideReport, ...]:
     """The reports, with times in the placement of each side that fell back in part."""
@@ -99,7 +99,7 @@ def _timed(report: SideReport, side: Side, folder: Path, emit: Emit) -> SideRepo
     return msgspec.structs.replace(report, placement=msgspec.structs.replace(placement, time_ms=answer.time_ms))
 
 
-def not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:
+def _not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:
     """Sentences; none where all was counted."""
     found = open_counters()
     if isinstance(found, Unavailable):
@@ -231,7 +231,7 @@ def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) ->
         with _metered(sides, emit) as meter:
             return run_sustained(host, sides, lasting, emit, meter)
     report = _contest(request, prepared, host, emit)
-    timed = with_times(report.sides, sides, folder, emit)
+    timed = _with_times(report.sides, sides, folder, emit)
     return msgspec.structs.replace(report, sides=with_stages(timed, sides, folder, emit))
 
 
@@ -269,7 +269,7 @@ def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) 
         data=prepared.inputs.words,
         versions=_versions(sides),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        warnings=report.warnings + (not_counted(report.sides) if request.counters else ()),
+        warnings=report.warnings + (_not_counted(report.sides) if request.counters else ()),
     )
 
 

@@ -199,7 +199,7 @@ def _described_tensor(tensor: TensorInfo) -> str:
     return f"{tensor.dtype} [{', '.join('?' if d is None else str(d) for d in tensor.shape)}]"
 
 
-GENERATED_SAMPLES = 16
+_GENERATED_SAMPLES = 16
 _MOST_BYTES = 256 << 20
 
 
@@ -244,7 +244,7 @@ def write_inputs(
     return Inputs(samples, words, tensors, generated=True)
 
 
-def named_arrays(data: Path) -> tuple[TensorInfo, ...]:
+def _named_arrays(data: Path) -> tuple[TensorInfo, ...]:
     """The arrays of the data themselves, for a program that does not say what it takes."""
     import numpy as np
 
@@ -280,7 +280,7 @@ def _count(tensors: tuple[TensorInfo, ...]) -> int:
             np.dtype(tensor.dtype).itemsize if known else 1
         )
 
-    return max(1, min(GENERATED_SAMPLES, _MOST_BYTES // max(1, sum(map(size, tensors)))))
+    return max(1, min(_GENERATED_SAMPLES, _MOST_BYTES // max(1, sum(map(size, tensors)))))
 
 
 def _generate(
@@ -368,7 +368,7 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
     emit(Progress("reading the model", names[0]))
     inputs = narrowest(describe_all(loads, names, folder, settings.load_timeout_s), names)
     if inputs is None and settings.data is not None:
-        inputs = named_arrays(settings.data)
+        inputs = _named_arrays(settings.data)
     written = write_inputs(named, places, inputs, settings.data, folder)
     sides = [
         Side(name, msgspec.structs.replace(load, samples_path=str(written.folder)), each.what, each.kind)

@@ -160,12 +160,12 @@ def find_axis(name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
         if len(long) == 1:
             return Axis(long[0], _places(long[0], inputs), is_batch=False)
         if not long:
-            raise ModelError("No input axis has the name of a sequence length.", axes_hint(inputs))
+            raise ModelError("No input axis has the name of a sequence length.", _axes_hint(inputs))
         raise UsageError(f"'sequence' may mean {' or '.join(long)} here.", "Name the one that you mean.")
     return None
 
 
-def axes_hint(inputs: Sequence[TensorInfo], name: str = "", options: Sequence[str] = ()) -> str:
+def _axes_hint(inputs: Sequence[TensorInfo], name: str = "", options: Sequence[str] = ()) -> str:
     """What can be swept: what `name` may stand for, else all open axes, after the options if there are some."""
     names = [*dict.fromkeys(d for t in inputs for d in t.shape if isinstance(d, str))]
     names += [f"{t.name}.{k}" for t in inputs for k, d in enumerate(t.shape) if d is None]
@@ -200,7 +200,7 @@ def _of_input(name: str, tensor: TensorInfo, axis_name: str, inputs: Sequence[Te
     if isinstance(size, int):
         raise ModelError(
             f"The model fixes axis {axis} of its input '{tensor.name}' to {size}: it is {_shape(tensor)}.",
-            axes_hint(inputs),
+            _axes_hint(inputs),
         )
     # A name stands for one size everywhere.
     places = _places(size, inputs) if isinstance(size, str) else ((tensor.name, axis),)
@@ -376,15 +376,15 @@ def _unknown(side: Side, name: str, inputs: tuple[TensorInfo, ...]) -> UsageErro
     if name == "graph_level":
         return UsageError(
             f"{backend} has no graph levels: it always rewrites the model fully.",
-            f"Sweep one of its options ({nearest_options(options)}), or graph_level with onnxruntime-cpu.",
+            f"Sweep one of its options ({_nearest_options(options)}), or graph_level with onnxruntime-cpu.",
         )
-    hint = axes_hint(inputs, name, options)
+    hint = _axes_hint(inputs, name, options)
     if not options:
         return UsageError(f"'{name}' is not an open axis, and '{side.name}' has no options here.", hint)
     return UsageError(f"'{name}' is neither an option of {backend} nor an open axis of the model.", hint)
 
 
-def nearest_options(options: tuple[str, ...]) -> str:
+def _nearest_options(options: tuple[str, ...]) -> str:
     usual = [n for n in ("performance_hint", "threads", "streams", "precision", "pinning") if n in options]
     return ", ".join(usual[:3] or options[:3])
 

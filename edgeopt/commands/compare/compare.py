@@ -213,7 +213,7 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
         emit(events.Progress("graphs"))
         matching = match(first.model.ir, second.model.ir)
         plain = msgspec.structs.replace(plain, graph=diff(matching))
-    names = matched_inputs(ports[0][0], ports[1][0])
+    names = _matched_inputs(ports[0][0], ports[1][0])
     if isinstance(names, str):
         return msgspec.structs.replace(plain, not_compared=names)
     feeds = _feeds(request, (first, second), (ports[0][0], ports[1][0]), names)
@@ -272,7 +272,7 @@ def _ports(side: Named, backend: Backend) -> tuple[tuple[TensorInfo, ...], tuple
         session.close()
 
 
-def matched_inputs(first: Sequence[TensorInfo], second: Sequence[TensorInfo]) -> dict[str, str] | str:
+def _matched_inputs(first: Sequence[TensorInfo], second: Sequence[TensorInfo]) -> dict[str, str] | str:
     """The first model's inputs with their names in the second; a sentence where they cannot be the same.
 
     By name; where no name fits, by place, if types and numbers of dimensions are the same.

@@ -182,12 +182,12 @@ def _compared(
         nodes = _maker(matching.first.nodes, name), _maker(matching.second.nodes, other)
         scaled = accuracy.problem is None and accuracy.snr_db < min(floor_db, _RESCALED_MOST_DB)
         least_db = max(floor_db, accuracy.snr_db + _REST_BELOW_DB)
-        rescaled = scaled and is_rescaled(first[name], second[other], least_db)
+        rescaled = scaled and _is_rescaled(first[name], second[other], least_db)
         probes.append(Probe(name, other, *nodes, accuracy.snr_db, worst, accuracy.problem, rescaled))
     return probes
 
 
-def is_rescaled(first: "Array", second: "Array", least_db: float) -> bool:
+def _is_rescaled(first: "Array", second: "Array", least_db: float) -> bool:
     """Whether the second is the first times a positive factor: one for all, or one per channel or feature."""
     import numpy as np
 

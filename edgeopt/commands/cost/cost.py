@@ -91,10 +91,10 @@ def of_saved_run(path: Path, against: str | None) -> Measured:
         report = msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         raise InputError(f"'{path}' is not a saved run: {error}.", _AGAIN) from error
-    return of_report(report, str(path), "saved run", against)
+    return _of_report(report, str(path), "saved run", against)
 
 
-def of_report(report: Report, source: str, evidence: Evidence, against: str | None) -> Measured:
+def _of_report(report: Report, source: str, evidence: Evidence, against: str | None) -> Measured:
     """The first side of a report against its baseline: the side that is named, else the first that it ran with."""
     if not isinstance(report, ContestReport | ConcurrencyReport | SustainedReport):
         raise InputError(f"'{source}' has no throughput.", _AGAIN)
@@ -280,7 +280,7 @@ def _measured_now(subject: str, request: Request, emit: Emit) -> Measured:
         processes=request.processes,
     )
     # The other side has a name of its own in the report; there is only one.
-    return of_report(bench(asked, emit), subject, "measured now", None)
+    return _of_report(bench(asked, emit), subject, "measured now", None)
 
 
 def _cheapest(costs: Sequence[Cost], terms: Terms) -> str:

@@ -80,12 +80,12 @@ def check_model(order: Order, made: Made, model: Path, backend: str, options: Op
         return
     session = backend_named(backend).load(model, options)
     try:
-        check_runs(order, made, session)
+        _check_runs(order, made, session)
     finally:
         session.close()
 
 
-def check_runs(order: Order, made: Made, session: Runs) -> None:
+def _check_runs(order: Order, made: Made, session: Runs) -> None:
     made.answer = answer_golden(order.bundle, session)
     wrong = made.answer.sentence("The exported model")
     if wrong:

@@ -80,7 +80,7 @@ DATA_TYPES = {
 }
 
 
-def open_axis(ports: Sequence[TensorInfo]) -> str:
+def _open_axis(ports: Sequence[TensorInfo]) -> str:
     """Why the first dimension of these is no open batch axis, as a sentence's end; empty where it is."""
     names = set()
     for port in ports:
@@ -123,7 +123,7 @@ class Words:
         return [name for name in options if name not in self.carried]
 
 
-def onnxruntime_words(order: Order) -> Words:
+def _onnxruntime_words(order: Order) -> Words:
     options = ort_options(order)
     given = order.bundle.deployment.run.options
     words = Words()
@@ -164,7 +164,7 @@ def _cuda(order: Order, options: OrtOptions, words: Words) -> None:
     words.carried |= own | {"io_binding"}  # Triton binds outputs by itself
 
 
-def openvino_words(order: Order, device: str) -> Words:
+def _openvino_words(order: Order, device: str) -> Words:
     options = order.bundle.deployment.run.options
     words = Words({"PERFORMANCE_HINT": str(options.get("performance_hint", "latency")).upper()})
     for name, word in (
@@ -191,12 +191,12 @@ _ORT_BATCH = 8
 """What ONNX Runtime gets at most in one run, where nobody says; it runs fewer as they come."""
 
 
-def ort_batch(order: Order, made: Made, model: Path, options: dict[str, Any], both: list[TensorInfo]) -> int:
+def _ort_batch(order: Order, made: Made, model: Path, options: dict[str, Any], both: list[TensorInfo]) -> int:
     """The most samples in one run: by the model's own batch axis, tried with two samples in one."""
     wanted = _ORT_BATCH if order.max_batch_size is None else order.max_batch_size
     if wanted == 0:
         return 0
-    closed = open_axis(both) or ("" if made.not_checked else _try_batch(order, model, options, 2))
+    closed = _open_axis(both) or ("" if made.not_checked else _try_batch(order, model, options, 2))
     if closed and order.max_batch_size:
         raise refuse(order, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
     if closed:
@@ -238,7 +238,7 @@ def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -
     return ""
 
 
-def require_batch(
+def _require_batch(
     order: Order, model: Path, options: dict[str, Any], inputs: tuple[TensorInfo, ...], batch: int
 ) -> None:
     """As Triton runs it: the whole batch as a fixed shape."""
@@ -279,11 +279,11 @@ _HEAD = "# Written by `edgeopt export --to triton`; README.md says what it does 
 def _onnxruntime(order: Order, place: Path, made: Made) -> dict[str, object]:
     model = copy_model(order, place, "model.onnx")
     inputs, outputs = _sayable(order, *ports(order, order.bundle.model, order.backend))
-    words = onnxruntime_words(order)
+    words = _onnxruntime_words(order)
     carried = {name: value for name, value in order.bundle.deployment.run.options.items() if name in words.carried}
     _say_left_out(order, words, made)
     check_model(order, made, model, order.backend, carried)
-    batch = ort_batch(order, made, model, carried, [*inputs, *outputs])
+    batch = _ort_batch(order, made, model, carried, [*inputs, *outputs])
     instance: dict[str, object] = {"count": 1, "kind": Word("KIND_CPU")}
     if order.backend == "onnxruntime-cuda":
         device = getattr(ort_options(order), "device_id", 0)
@@ -315,9 +315,9 @@ def _openvino(order: Order, place: Path, made: Made) -> dict[str, object]:
             order, NAME, f"'{scalar}' is a single number, which Triton's OpenVINO backend does not take",
             "Give it a dimension of 1 in the model.",
         )  # fmt: skip
-    if batch and (closed := open_axis([*inputs, *outputs])):
+    if batch and (closed := _open_axis([*inputs, *outputs])):
         raise refuse(order, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
-    words = openvino_words(order, settings.device)
+    words = _openvino_words(order, settings.device)
     words.carried |= {"shapes"} if shapes or bucketed or not settings.shapes else set()
     words.carried |= set(BUCKETS)  # which the notes of every form speak of
     if batch:
@@ -328,7 +328,7 @@ def _openvino(order: Order, place: Path, made: Made) -> dict[str, object]:
     _say_left_out(order, words, made)
     check_model(order, made, saved, order.backend, carried)
     if batch and not made.not_checked:
-        require_batch(order, saved, carried, inputs, batch)
+        _require_batch(order, saved, carried, inputs, batch)
     kind: dict[str, object] = {"count": 1, "kind": Word("KIND_CPU")}
     return _config(order, place, "openvino", words, batch, (inputs, outputs), kind)
 

@@ -103,7 +103,7 @@ def _together(
 def _allowed(prepared: Prepared, exact: Array, dtype: str, signal: float) -> Array | None:
     """By how much each number may be off; None: not at all."""
     case = prepared.case
-    if is_exact(case):
+    if _is_exact(case):
         return None
     if dtype in _EPSILON:
         epsilon = _EPSILON[dtype]
@@ -129,7 +129,7 @@ def _half_roots(prepared: Prepared) -> float:
     return _HALF_SUM if prepared.fan_in > 1 or operator in NORMS else _HALF_ROOT
 
 
-def is_exact(case: Case) -> bool:
+def _is_exact(case: Case) -> bool:
     """Nothing is computed, so nothing is rounded; in int8 that holds where the output keeps the scale."""
     if case.precision == "int8":
         return case.keeps_scale

@@ -139,7 +139,7 @@ def ops(request: Request, emit: Emit) -> Report:
 def assess(device: Device, choice: Choice, emit: Emit) -> Report:
     """Tries each case on each backend, unless that is known already."""
     begin = time.monotonic()
-    rows = backend_rows(choice.backends)
+    rows = _backend_rows(choice.backends)
     present = [row for row in rows if row.version is not None]
     if not present:
         reasons = "; ".join(f"{row.name}: {row.reason}" for row in rows)
@@ -179,7 +179,7 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
     )
 
 
-def backend_rows(names: Sequence[str]) -> list[BackendRow]:
+def _backend_rows(names: Sequence[str]) -> list[BackendRow]:
     """The named backends, each with the reason if it is missing; otherwise all available ones."""
     if names:
         return [_backend_row(backend_named(name)) for name in dict.fromkeys(names)]

@@ -91,7 +91,7 @@ LEFT = {
 }
 
 
-def ahead_of(
+def _ahead_of(
     plan: Plan, found: Ranked, best: Place, baseline: Candidate, accuracy_db: float, seconds: float
 ) -> Ahead:
     start = next((place for place in found.places if _is_baseline(place, baseline)), None)
@@ -419,7 +419,7 @@ def _delivered(plan: Plan, found: Ranked, begun: float) -> Ahead:
             best.made.failure = f"{judged.value:.1f} dB on samples set aside{where}"
             best.made.below = True
             continue
-        outcome = ahead_of(plan, found, best, plain(first), judged.value, time.monotonic() - begun)
+        outcome = _ahead_of(plan, found, best, plain(first), judged.value, time.monotonic() - begun)
         plan.emit(Progress("writing", str(plan.wishes.out)))
         write_bundle(plan, best.made, outcome)
         return outcome

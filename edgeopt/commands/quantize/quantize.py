@@ -70,7 +70,7 @@ _CLOSE_DB = 0.5
 """Other samples move the ratio by more than this."""
 
 
-def only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
+def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     """What `edgeopt compare-calibrations` does; nothing is written."""
     begin = time.monotonic()
     with workspace(WORK) as folder, Runs() as runs:
@@ -183,7 +183,7 @@ def _targets_summary(said: tuple[TargetSaid, ...]) -> str:
 def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     """Quantizes, or only looks, where nothing is to be written."""
     if request.compare_calibrations:
-        return only_compared(request, emit)
+        return _only_compared(request, emit)
     if request.check_targets and request.out is None and not request.sensitivity:
         return checked(request, emit)
 

@@ -18,8 +18,8 @@ from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.write import MODEL_FOLDER, RECORD
 from edgeopt.errors import BundleError
 
-LARGEST_BYTES = 64 << 20
-HINT = "Copy the bundle or the exported profile again from its source."
+_LARGEST_EMBEDDED_BYTES = 64 << 20
+_HINT = "Copy the bundle or the exported profile again from its source."
 
 
 def packed(content: bytes) -> str:
@@ -30,20 +30,20 @@ def unpacked(text: str, what: str, path: Path) -> bytes:
     """Raises BundleError with the fault; a foreign bundle must not fill the memory."""
     try:
         unpacker = zlib.decompressobj()
-        content = unpacker.decompress(base64.b64decode(text, validate=True), LARGEST_BYTES)
+        content = unpacker.decompress(base64.b64decode(text, validate=True), _LARGEST_EMBEDDED_BYTES)
     except (zlib.error, binascii.Error, ValueError) as error:
-        raise BundleError(f"{what} in '{path}' is damaged: {error}.", HINT) from None
+        raise BundleError(f"{what} in '{path}' is damaged: {error}.", _HINT) from None
     if not unpacker.eof:
-        raise BundleError(f"{what} in '{path}' is truncated or too large.", HINT)
+        raise BundleError(f"{what} in '{path}' is truncated or too large.", _HINT)
     return content
 
 
-def read_beside(folder: Path, name: str, path: Path, most_bytes: int, too_large_for: str) -> bytes:
+def _read_beside(folder: Path, name: str, path: Path, most_bytes: int, too_large_for: str) -> bytes:
     """A file that a profile names, of the bundle or next to a profile that lies alone."""
     file = folder / name
     try:
         if file.stat().st_size > most_bytes:
-            raise BundleError(f"{file} is too large for {too_large_for}.", HINT)
+            raise BundleError(f"{file} is too large for {too_large_for}.", _HINT)
         return file.read_bytes()
     except OSError:
         raise BundleError(
@@ -52,7 +52,7 @@ def read_beside(folder: Path, name: str, path: Path, most_bytes: int, too_large_
         ) from None
 
 
-def files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -> dict[str, bytes]:
+def _files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -> dict[str, bytes]:
     """By their place in a bundle, as their digests say that they were; raises BundleError."""
     found: dict[str, bytes] = {}
     for name, part in _with_files(processing):
@@ -63,7 +63,7 @@ def files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -
         if hashlib.sha256(content).hexdigest() != part.sha256:
             raise BundleError(
                 f"The {name}processing in '{path}' was changed: its digest differs.",
-                HINT,
+                _HINT,
             )
         found[_place(name)] = content
     return found
@@ -71,8 +71,8 @@ def files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -
 
 def _beside(path: Path, part: Part, name: str) -> bytes:
     if part.file != _place(name):
-        raise BundleError(f"'{path}' names '{part.file}', and only {_place(name)} is read.", HINT)
-    return read_beside(path.parent, part.file, path, LARGEST_BYTES, "processing")
+        raise BundleError(f"'{path}' names '{part.file}', and only {_place(name)} is read.", _HINT)
+    return _read_beside(path.parent, part.file, path, _LARGEST_EMBEDDED_BYTES, "processing")
 
 
 def embedded(processing: Processing, files: dict[str, bytes]) -> Processing:
@@ -99,8 +99,8 @@ def _place(name: str) -> str:
     return f"{FOLDER}/{name}.onnx"
 
 
-_LARGEST_BYTES = 2 << 30
-_WHAT = "The calibration result"
+_LARGEST_RECORD_BYTES = 2 << 30
+_RECORD_NAME = "The calibration result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def read_profile(path: Path) -> Profile:
 def _profile(path: Path, deployment: Deployment, bundle: Bundle | None) -> Profile:
     folder = path.parent if bundle is None else bundle.folder
     record = _checked(deployment.quantization, folder, path)
-    return Profile(path, deployment, record, bundle, files_of(deployment.processing, bundle, path))
+    return Profile(path, deployment, record, bundle, _files_of(deployment.processing, bundle, path))
 
 
 def model_place(deployment: Deployment) -> Path:
@@ -156,7 +156,7 @@ def model_place(deployment: Deployment) -> Path:
     ):
         raise BundleError(
             f"The deployment profile has its model at '{deployment.run.model}', which is not in {MODEL_FOLDER}/.",
-            HINT,
+            _HINT,
         )
     return Path(*parts)
 
@@ -166,11 +166,13 @@ def _checked(told: Record | None, folder: Path, path: Path) -> bytes | None:
     if told is None:
         return None
     if not told.embedded and told.file != RECORD:
-        raise BundleError(f"The deployment profile '{path}' names '{told.file}', and only {RECORD} is read.", HINT)
+        raise BundleError(
+            f"The deployment profile '{path}' names '{told.file}', and only {RECORD} is read.", _HINT
+        )
     if told.embedded:
-        content = unpacked(told.embedded, _WHAT, path)
+        content = unpacked(told.embedded, _RECORD_NAME, path)
     else:
-        content = read_beside(folder, RECORD, path, _LARGEST_BYTES, "a record of a quantization")
+        content = _read_beside(folder, RECORD, path, _LARGEST_RECORD_BYTES, "a record of a quantization")
     if hashlib.sha256(content).hexdigest() != told.sha256:
-        raise BundleError(f"{_WHAT} in '{path}' was changed: its digest differs.", HINT)
+        raise BundleError(f"{_RECORD_NAME} in '{path}' was changed: its digest differs.", _HINT)
     return content

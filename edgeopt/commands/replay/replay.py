@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.model import Model
 
 
-GOLDEN_SAMPLES = 4
+_GOLDEN_SAMPLES = 4
 _FLOOR_DB = 30.0
 # Other processors round otherwise.
 _LEEWAY_DB = 1.0
@@ -104,8 +104,8 @@ class Work:
         bundle = self.profile.bundle
         if bundle is not None:
             return check_samples(from_feeds(bundle.golden("inputs")), inputs)
-        feeds = mixed(inputs, load(self.request.model).ir, GOLDEN_SAMPLES // 2)
-        return check_samples(from_feeds(feeds[:GOLDEN_SAMPLES]), inputs)
+        feeds = mixed(inputs, load(self.request.model).ir, _GOLDEN_SAMPLES // 2)
+        return check_samples(from_feeds(feeds[:_GOLDEN_SAMPLES]), inputs)
 
     def last_samples(self, samples: Samples, most: int) -> tuple[Outputs, Outputs]:
         """The last ones, which a search sets aside, and what the source answers to them; after `samples`."""
@@ -129,7 +129,7 @@ class Answered(msgspec.Struct, frozen=True):
     """They are generated, and compared with the model's own answers."""
 
 
-def put_golden(work: Work, same: bool) -> Answered:
+def _put_golden(work: Work, same: bool) -> Answered:
     """Raises VerificationError where the rebuilt model is too far from the source."""
     bundle = work.profile.bundle
     work.emit(Progress("running golden samples", work.run.backend))
@@ -159,7 +159,7 @@ def put_golden(work: Work, same: bool) -> Answered:
 
 def _fresh(work: Work, same: bool) -> Answered:
     made_up = work.request.data is None
-    feeds, reference = work.last_samples(work.samples(), GOLDEN_SAMPLES)
+    feeds, reference = work.last_samples(work.samples(), _GOLDEN_SAMPLES)
     outputs = work.answers(feeds)
     accuracy = compare_outputs(reference, outputs)
     near = not accuracy.problem and accuracy.snr_db >= work.needed_db
@@ -233,7 +233,7 @@ def prove(work: Work) -> Evidence:
     )
 
 
-def summary_of(evidence: Evidence) -> str:
+def _summary_of(evidence: Evidence) -> str:
     times = f"{evidence.latency_ms:.3g} ms against {evidence.baseline_ms:.3g} ms"
     accuracy = accuracy_text(evidence.accuracy_db)
     if evidence.verdict == FASTER:
@@ -280,7 +280,7 @@ def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
         work = Work(request, profile, folder, rest, runs, emit)
         ledger = rebuild(profile, source, folder, rest, emit)
         same = _is_same(work)
-        answered = put_golden(work, same)
+        answered = _put_golden(work, same)
         evidence = prove(work) if request.measure else profile.deployment.evidence
         deployment = _with_processing(work, _described(work, same, answered.own_answers, evidence))
         documents = _documents(work, ledger)
@@ -351,7 +351,7 @@ def _described(work: Work, same: bool, own_answers: bool, evidence: Evidence | N
     device = probe()
     return msgspec.structs.replace(
         first,
-        summary=summary_of(evidence),
+        summary=_summary_of(evidence),
         predicted=None,
         device=fingerprint(device),
         machine=machine_of(device),

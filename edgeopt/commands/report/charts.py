@@ -88,7 +88,9 @@ def bar(x: float, y: float, width: float, height: float, class_: str) -> Markup:
     return tag("rect", x=x, y=y, width=max(0.0, width), height=height, rx=1.5, class_=class_)
 
 
-def bottom_axis(scale: Scale, top: float, bottom: float, named: Callable[[float], str], title: str = "") -> Markup:
+def _bottom_axis(
+    scale: Scale, top: float, bottom: float, named: Callable[[float], str], title: str = ""
+) -> Markup:
     """Grid lines, their numbers below, and what they are."""
     room = abs(scale.end - scale.begin)
     ticks = scale.ticks(max(2, int(room // 80)))
@@ -105,7 +107,7 @@ def bottom_axis(scale: Scale, top: float, bottom: float, named: Callable[[float]
     return joined(*marks)
 
 
-def left_axis(scale: Scale, left: float, right: float, named: Callable[[float], str]) -> Markup:
+def _left_axis(scale: Scale, left: float, right: float, named: Callable[[float], str]) -> Markup:
     marks = []
     for value in scale.ticks(5):
         y = scale.place(value)
@@ -208,7 +210,7 @@ def draw_hills(hills: Sequence[Hill], width: int) -> Picture:
     ends = [value for hill in hills for value in (hill.quantiles_ms[0], _at(hill.quantiles_ms, _DRAWN))]
     scale = scale_for(ends, 4, width - 4)
     bottom = len(hills) * (_HEAD + _HILL + _GAP)
-    parts = [bottom_axis(scale, 0, bottom, time_axis(scale.high), "one run")]
+    parts = [_bottom_axis(scale, 0, bottom, time_axis(scale.high), "one run")]
     for place, hill in enumerate(hills):
         parts.append(_hill(hill, scale, place * (_HEAD + _HILL + _GAP), width))
     return Picture(width, bottom + _HILLS_FOOT, joined(*parts))
@@ -264,7 +266,7 @@ def draw_rounds(ratios: Sequence[float], interval: Interval, width: int) -> Pict
     ]
     median, one = scale.place(interval.median), scale.place(1.0)
     inside = joined(
-        left_axis(scale, _ROUNDS_LEFT, right, lambda value: f"{value:g}x"),
+        _left_axis(scale, _ROUNDS_LEFT, right, lambda value: f"{value:g}x"),
         bar(_ROUNDS_LEFT, high, right - _ROUNDS_LEFT, low - high, "band"),
         line(_ROUNDS_LEFT, median, right, median, "result mark"),
         line(_ROUNDS_LEFT, one, right, one, "base mark"),
@@ -320,8 +322,8 @@ def plot_area(width: int) -> tuple[float, float, float, float]:
 def draw_points(axes: Axes, dots: Sequence[Dot], paths: Sequence[Path], width: int) -> Picture:
     left, right, bottom, top = plot_area(width)
     parts = [
-        bottom_axis(axes.across, top, bottom, axes.across_named, axes.across_title),
-        left_axis(axes.up, left, right, axes.up_named),
+        _bottom_axis(axes.across, top, bottom, axes.across_named, axes.across_title),
+        _left_axis(axes.up, left, right, axes.up_named),
         line(left, bottom, right, bottom, "axis"),
         label(0, 12, axes.up_title),
         *(_path(axes, each, right) for each in paths),
