@@ -99,12 +99,8 @@ def _measured(device: "Device", again: bool, emit: Emit) -> "Device":
     from edgeopt.measure.peaks.measure import measure
 
     if device.state and not device.state.worth_measuring:
-        emit(
-            Log(
-                "warning",
-                "The state of this device does not allow reliable measurements; measured peaks may be too low.",
-            )
-        )
+        warning = "The state of this device does not allow reliable measurements; measured peaks may be too low."
+        emit(Log("warning", warning))
     measured = measure(device, emit)
     problem = store(user_cache_folder(), device, measured)
     if problem:

@@ -402,17 +402,14 @@ def _sizes(axis: Axis, given: bool, texts: list[str]) -> list[int]:
 def _with_option(side: Side, name: str, value: Value) -> Side:
     options, cores = chosen_cores({**side.load.options, name: value})
     load = msgspec.structs.replace(side.load, options=options, cores=cores or side.load.cores)
-    return msgspec.structs.replace(side, name=f"{name}={_written(value)}", load=load)
+    written = ("on" if value else "off") if isinstance(value, bool) else str(value)
+    return msgspec.structs.replace(side, name=f"{name}={written}", load=load)
 
 
 def _resized_side(side: Side, axis: Axis, size: int, inputs: tuple[TensorInfo, ...], folder: Path) -> Side:
     samples = resized(Path(side.load.samples_path), axis, size, inputs, folder)
     load = msgspec.structs.replace(side.load, samples_path=str(samples))
     return msgspec.structs.replace(side, name=f"{axis.name}={size}", load=load)
-
-
-def _written(value: Value) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def _report(

@@ -154,18 +154,13 @@ def _bisected(values: list[str], search: Search) -> str | None:
     right, wrong = -1, len(values)
     while wrong - right > 1:
         search.emit(events.Progress("layers", f"looking between {right + 2} and {wrong} of {len(values)} values"))
-        places = _spread(right, wrong)
+        between = wrong - right - 1
+        count = min(AT_ONCE, between)
+        places = sorted({right + round((step + 1) * (between + 1) / (count + 1)) for step in range(count)})
         bad = set(search.bad([values[place] for place in places]))
         wrong = next((place for place in places if values[place] in bad), wrong)
         right = max((place for place in places if place < wrong), default=right)
     return values[wrong] if wrong < len(values) else None
-
-
-def _spread(right: int, wrong: int) -> list[int]:
-    """A few places between two others, evenly."""
-    between = wrong - right - 1
-    count = min(AT_ONCE, between)
-    return sorted({right + round((step + 1) * (between + 1) / (count + 1)) for step in range(count)})
 
 
 def _compared(

@@ -72,9 +72,6 @@ def _plain_convolutions() -> Iterator[Case]:
             ports.append([fed(1, come, side, side), kernels, weights(go)])
             attributes.append({"kernel_shape": (kernel, kernel), "group": groups, **more})
         yield from spread("Conv", ports, variant, precisions, attributes)
-
-
-def _along_one_axis() -> Iterator[Case]:
     sizes = ((8, 16, 64), (64, 64, 256), (128, 256, 1024))
     ports = [[fed(1, c, t), weights(g, c, 3, fan_in=c * 3), weights(g)] for c, g, t in sizes]
     yield from spread("Conv", ports, "1-d 3", FLOATS, {"kernel_shape": (3,), "pads": (1, 1)})
@@ -95,7 +92,7 @@ def _transposed() -> Iterator[Case]:
         yield from spread("ConvTranspose", ports, variant, FLOATS, attributes)
 
 
-CONVOLUTION: tuple[Case, ...] = (*_plain_convolutions(), *_along_one_axis(), *_transposed())
+CONVOLUTION: tuple[Case, ...] = (*_plain_convolutions(), *_transposed())
 
 
 _Pool = tuple[str, str, Attributes, tuple[Precision, ...]]

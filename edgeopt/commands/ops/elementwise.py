@@ -181,15 +181,9 @@ def _moves() -> Iterator[Case]:
     yield from spread("Unsqueeze", [[fed(*s), numbers(0, -1)] for s in TOKENS])
     yield from spread("Expand", [[fed(s[0], 1, s[2]), numbers(*s)] for s in TOKENS])
     yield from spread("DepthToSpace", [[fed(*s)] for s in IMAGES], attributes={"blocksize": 2, "mode": "CRD"})
-
-
-def _pads() -> Iterator[Case]:
     for mode in ("constant", "edge", "reflect", "wrap"):
         ports = [[fed(*s), numbers(0, 0, 1, 2, 0, 0, 3, 1)] for s in IMAGES]
         yield from spread("Pad", ports, mode, attributes={"mode": mode})
-
-
-def _casts() -> Iterator[Case]:
     for to, come, (low, high) in _CASTS:
         ports = [[fed(*s, low=low, high=high, dtype=come)] for s in IMAGES]
         yield from spread("Cast", ports, f"{come} to {to}", ("fp32",), {"to": _ONNX_TYPES[to]})
@@ -207,4 +201,4 @@ def _resizes() -> Iterator[Case]:
     yield from spread("Resize", sizes, "linear to a size", attributes={"mode": "linear"})
 
 
-SHAPE: tuple[Case, ...] = (*_moves(), *_pads(), *_casts(), *_resizes())
+SHAPE: tuple[Case, ...] = (*_moves(), *_resizes())

@@ -156,12 +156,8 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
             wanted.append((case, names))
     if wanted:
         if device.state and not device.state.worth_measuring:
-            emit(
-                Log(
-                    "warning",
-                    "The state of this device does not allow reliable measurements; times may be too long.",
-                )
-            )
+            warning = "The state of this device does not allow reliable measurements; times may be too long."
+            emit(Log("warning", warning))
         try:
             measure(wanted, device, emit, kept.add)
         finally:

@@ -68,7 +68,7 @@ def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes:
     elif operator == "QLinearConv":
         found = prod(inputs[3][1:])
     elif operator == "ConvTranspose":
-        found = prod(inputs[1]) // inputs[1][1] // prod(_whole(attributes, "strides"))
+        found = prod(inputs[1]) // inputs[1][1] // prod(_integers(attributes, "strides", (1,)))
     elif operator in {"MatMul", "QLinearMatMul", "MatMulInteger"}:
         found = given[-1] if given else 1
     elif operator == "Gemm":
@@ -78,7 +78,7 @@ def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes:
     elif operator == "Attention":
         found = 4 * (given[-1] + inputs[1][-2])  # two sums and an exponential function, one after the other
     elif operator in _POOLS:
-        found = prod(_whole(attributes, "kernel_shape"))
+        found = prod(_integers(attributes, "kernel_shape", (1,)))
     elif operator.startswith(("Reduce", "Global")):
         found = prod(given) // max(1, prod(outputs[0]))
     return max(1, found)
@@ -88,11 +88,6 @@ def bytes_moved(operator: str, inputs_bytes: list[int], outputs_bytes: int) -> i
     if operator in _READ_IN_PART:
         return min(inputs_bytes[0], outputs_bytes) + sum(inputs_bytes[1:]) + outputs_bytes
     return sum(inputs_bytes) + outputs_bytes
-
-
-def _whole(attributes: Attributes, name: str) -> tuple[int, ...]:
-    value = attributes.get(name, (1,))
-    return tuple(int(each) for each in value) if isinstance(value, tuple) else (1,)
 
 
 Inputs = Sequence[Array | None]

@@ -5,7 +5,7 @@ What needs neither model nor data to be seen is said here.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import msgspec
 
@@ -166,21 +166,14 @@ def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
     if isinstance(asked, AskedCalibrations):
         request = QuantizeRequest(**same, compare_calibrations=True)
     else:
-        request = QuantizeRequest(**{**same, **_read(asked)})
+        from edgeopt.commands.bench.naming import read_options
+        from edgeopt.commands.simplify.request import read_shapes
+
+        same |= {"goal": _goal(asked), "options": _plain(read_options(list(asked.options)))}
+        targets = tuple(name.strip() for name in asked.check_targets.split(",") if name.strip())
+        request = QuantizeRequest(**{**same, "shapes": read_shapes(asked.shape), "check_targets": targets})
     _check(request)
     return request
-
-
-def _read(asked: Asked) -> dict[str, Any]:
-    from edgeopt.commands.bench.naming import read_options
-    from edgeopt.commands.simplify.request import read_shapes
-
-    return {
-        "goal": _goal(asked),
-        "options": _plain(read_options(list(asked.options))),
-        "shapes": read_shapes(asked.shape),
-        "check_targets": tuple(name.strip() for name in asked.check_targets.split(",") if name.strip()),
-    }
 
 
 def _goal(asked: Asked) -> "Goal":

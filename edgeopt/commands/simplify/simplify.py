@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from edgeopt.graph.analysis import Analysis
     from edgeopt.graph.model import Model
-    from edgeopt.graph.passes import Pass, PassContext
+    from edgeopt.graph.passes import Pass
     from edgeopt.graph.pipeline import PipelineResult
     from edgeopt.measure.exactness.proof import SourceCheck
 
@@ -66,7 +66,7 @@ class Simplified(msgspec.Struct, frozen=True):
 
 def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     from edgeopt.graph.model import load, save
-    from edgeopt.graph.pipeline import select
+    from edgeopt.graph.pipeline import run_pipeline, select
     from edgeopt.measure.files import writing
 
     context, passes = context_of(request), all_passes(request.rules)
@@ -87,7 +87,17 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     _check_shapes(model, request)
     check, reason = _source_check(model, request, chosen, emit)
     try:
-        result = _rewritten(model, request, context, passes, check, emit)
+        result = run_pipeline(
+            model,
+            only=request.only,
+            skip=request.skip,
+            also=requested(request),
+            check=check.why_wrong if check else None,
+            measure=check.error if check and request.bisect else None,
+            emit=emit,
+            passes=passes,
+            context=context,
+        )
         done = _proved(result, check, emit)
         emit(events.Progress("save", str(request.out)))
         save(result.model_ir, request.out)
@@ -144,29 +154,6 @@ def _source_check(
         reason = f"{error.message} {error.hint}".strip()
         emit(events.Log("warning", f"The result is not verified: {reason}"))
         return None, reason
-
-
-def _rewritten(
-    model: "Model",
-    request: Request,
-    context: "PassContext",
-    passes: "Sequence[Pass]",
-    check: "SourceCheck | None",
-    emit: events.Emit,
-) -> "PipelineResult":
-    from edgeopt.graph.pipeline import run_pipeline
-
-    return run_pipeline(
-        model,
-        only=request.only,
-        skip=request.skip,
-        also=requested(request),
-        check=check.why_wrong if check else None,
-        measure=check.error if check and request.bisect else None,
-        emit=emit,
-        passes=passes,
-        context=context,
-    )
 
 
 def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:
