@@ -100,7 +100,8 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
     check_steps(profile)
     if model is not None:
         source_of(model, deployment)
-    given = model if model is not None else Path(deployment.source.name)
+    given, told = model if model is not None else Path(deployment.source.name), deployment.processing
+    parts = [] if told is None else [("before the model", told.pre), ("after it", told.post)]
     return Imported(
         profile=str(path),
         name=deployment.name,
@@ -111,19 +112,13 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
         backend=deployment.run.backend,
         unavailable=_unavailable(profile),
         steps=tuple(said_of(step) for step in deployment.steps),
-        processing=_processing(deployment),
+        processing=tuple(f"{where}: {in_words(part)}" for where, part in parts if part is not None),
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),
         command=shlex.join(
             ["edgeopt", "replay", str(path), str(given), "-o", str(free_place(deployment.name, path)), "--measure"]
         ),
     )
-
-
-def _processing(deployment: Deployment) -> tuple[str, ...]:
-    told = deployment.processing
-    parts = [] if told is None else [("before the model", told.pre), ("after it", told.post)]
-    return tuple(f"{where}: {in_words(part)}" for where, part in parts if part is not None)
 
 
 def _unavailable(profile: Profile) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.commands.predict.records import Ahead, Planned, Status
-from edgeopt.commands.report.facts import Accuracy, Facts, LayerChoice, NotMade, Point, Stage
+from edgeopt.commands.report.facts import Facts, LayerChoice, NotMade, Point, Stage
 from edgeopt.commands.report.words import several
 from edgeopt.graph.ledger import Ledger
 from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
@@ -85,24 +85,19 @@ def with_candidates(facts: Facts, found: Found | str) -> Facts:
             not_made=tuple(NotMade(v.name, v.title, v.failure) for v in found.variants if v.failure),
         )
     if isinstance(found, Ahead):
+        left = [each for each in found.candidates if each.status == "not planned"]
         return msgspec.structs.replace(
             facts,
-            points=_with_front(
-                [_predicted_point(each) for each in found.candidates if each.status != _LEFT_TO_DEVICE]
-            ),
-            not_made=tuple(
-                NotMade(p.candidate.variant, "", p.reason) for p in found.candidates if p.status == _LEFT_TO_DEVICE
-            ),
+            points=_with_front([_predicted_point(each) for each in found.candidates if each not in left]),
+            not_made=tuple(NotMade(each.candidate.variant, "", each.reason) for each in left),
         )
     if isinstance(found, Quantized):
-        return msgspec.structs.replace(
-            facts,
-            stages=_plan_stages(found, facts.deployment, facts.model_bytes),
-            points=_plan_points(found),
-            layers=_plan_layers(found),
-            float_ratio=found.speedup,
-            float_on=found.float_on,
-        )
+        stages = _plan_stages(found, facts.deployment, facts.model_bytes)
+        facts = msgspec.structs.replace(facts, stages=stages, float_ratio=found.speedup, float_on=found.float_on)
+        if plan := found.plan:
+            points = _with_front([_plan_point(each, plan) for each in plan.frontier])
+            layers = tuple(LayerChoice(each.layer, each.form, each.reason) for each in plan.verdicts)
+            return msgspec.structs.replace(facts, points=points, layers=layers)
     return facts
 
 
@@ -248,17 +243,6 @@ def _size_of(found: Outcome, candidate: Candidate) -> int | None:
 _FLOATS = "in full precision, where that is quickest"
 
 
-def _plan_points(found: Quantized) -> tuple[Point, ...]:
-    """The frontier that the plan chose from; its times are what was expected from layers timed one by one."""
-    plan = found.plan
-    return _with_front([_plan_point(each, plan) for each in plan.frontier]) if plan else ()
-
-
-def _plan_layers(found: Quantized) -> tuple[LayerChoice, ...]:
-    verdicts = found.plan.verdicts if found.plan else ()
-    return tuple(LayerChoice(each.layer, each.form, each.reason) for each in verdicts)
-
-
 def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> tuple[Stage, ...]:
     """From the source over floats on the same backend to the result."""
     source = found.source_speedup
@@ -302,12 +286,6 @@ def _plan_point(each: PlanPoint, plan: Plan) -> Point:
 
 
 _PREDICTED_STATUS: dict[Status, str] = {"chosen": "winner", "behind": "lost", "baseline": "lost"}
-_LEFT_TO_DEVICE: Status = "not planned"
-
-
-def predicted_accuracy(found: Ahead) -> Accuracy:
-    """It is real: by runs elsewhere, which round alike."""
-    return Accuracy(found.accuracy_db, found.floor_db, "", found.samples, found.set_aside)
 
 
 def _predicted_point(each: Planned) -> Point:

@@ -13,7 +13,7 @@ from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.documents import html, markdown
 from edgeopt.commands.documents.blocks import Mood, Words
 from edgeopt.commands.predict.records import Ahead
-from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in, predicted_accuracy, with_candidates
+from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in, with_candidates
 from edgeopt.commands.report.facts import Accuracy, Bound, Facts, Made, OperatorCount, Reports, Side, Speed, Work
 from edgeopt.commands.report.request import Format, Request, format_of
 from edgeopt.commands.report.sections import sections_of
@@ -209,7 +209,8 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
         )  # fmt: skip
     if isinstance(found, Ahead):
-        known = predicted_accuracy(found)
+        # It is real: by runs elsewhere, which round alike.
+        known = Accuracy(found.accuracy_db, found.floor_db, "", found.samples, found.set_aside)
     if isinstance(found, Quantized) and found.proof is not None:
         proved, goal = found.proof, found.goal or NO_FLOOR
         known = Accuracy(
