@@ -1,4 +1,4 @@
-"""What could be done about a model on this device: a finder for each kind, and all of them in one table."""
+"""What could be done about a model on this device: a finder for each kind; a new one is a line in `FINDERS`."""
 
 from collections.abc import Iterable
 from shlex import quote

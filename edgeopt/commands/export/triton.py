@@ -112,6 +112,7 @@ _LEVELS = {"basic": -1, "extended": 1, "none": 2}
 _INITIALIZERS = "session.use_device_allocator_for_initializers"
 
 
+# The words are those that triton-inference-server/onnxruntime_backend and openvino_backend read.
 @dataclass(slots=True)
 class Words:
     parameters: dict[str, str] = field(default_factory=dict)

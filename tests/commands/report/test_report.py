@@ -3,11 +3,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.commands.report.facts import Facts
 from edgeopt.commands.report.report import gather, report, written
 from edgeopt.commands.report.request import Request, format_of
 from edgeopt.errors import BundleError, ModelError, UsageError
+from edgeopt.graph.model import load
 from tests.commands.report.evidence import ahead, outcome, put_evidence
 
 
@@ -63,9 +65,7 @@ def test_another_device_is_said_and_nothing_is_measured_there(bundle, device_fin
 
 
 def test_the_source_model_is_held_against_the_result(bundle, conv_model):
-    from edgeopt.graph.model import load
-
-    source = msgspec.structs.replace(_source(bundle), sha256=load(conv_model).digest)
+    source = msgspec.structs.replace(read_deployment(bundle / FILE).source, sha256=load(conv_model).digest)
     put_evidence(bundle, outcome(), source=source)
     found = gather(bundle, source=conv_model, nodes=False)
     assert found.work_before == found.work_after
@@ -134,15 +134,8 @@ def test_a_damaged_bundle_is_refused(bundle):
         gather(bundle, nodes=False)
 
 
-def _source(bundle):
-    from edgeopt.bundle.deployment import FILE, read_deployment
-
-    return read_deployment(bundle / FILE).source
-
-
-def test_the_facts_as_json_are_read_back_the_same(raced_bundle):
-    facts = gather(raced_bundle, nodes=False)
-    assert msgspec.json.decode(written(facts, "json"), type=Facts) == facts
+def test_the_facts_as_json_are_read_back_the_same(raced):
+    assert msgspec.json.decode(written(raced, "json"), type=Facts) == raced
 
 
 def test_a_single_file_is_reported_as_its_folder_is(raced_bundle, tmp_path):
@@ -156,17 +149,16 @@ def test_a_single_file_is_reported_as_its_folder_is(raced_bundle, tmp_path):
     assert "SIGSEGV" in (tmp_path / "report.html").read_text()
 
 
-def test_undecided_shows_the_source_unchanged(raced_bundle):
-    facts = gather(raced_bundle, nodes=False)
-    undecided = msgspec.structs.replace(facts, verdict="undecided", stages=facts.stages[:1])
+def test_undecided_shows_the_source_unchanged(raced):
+    undecided = msgspec.structs.replace(raced, verdict="undecided", stages=raced.stages[:1])
     page = written(undecided, "markdown")
     assert "Undecided" in page
     assert "Speed-up" not in page
     assert page.count("(unchanged)") == 2
 
 
-def test_candidates_have_race_and_proof_apart(raced_bundle):
-    page = written(gather(raced_bundle, nodes=False), "markdown")
+def test_candidates_have_race_and_proof_apart(raced):
+    page = written(raced, "markdown")
     assert "| race |" in page
     assert "| proof |" in page
 
@@ -178,15 +170,12 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_measured(raced_bu
     assert phases == []
 
 
-BUNDLE = Path("model.edgeopt")
-
-
 @pytest.mark.parametrize(
     ("out", "to", "form"),
     [("a.html", "", "html"), ("a.MD", "", "markdown"), ("a.json", "", "json"), ("a.pdf", "json", "json")],
 )
 def test_the_ending_says_what_to_write_unless_it_is_said(out, to, form):
-    assert format_of(Request(BUNDLE, Path(out), to)) == form
+    assert format_of(Request(Path("model.edgeopt"), Path(out), to)) == form
 
 
 @pytest.mark.parametrize(
@@ -195,4 +184,4 @@ def test_the_ending_says_what_to_write_unless_it_is_said(out, to, form):
 )
 def test_what_is_no_form_is_refused(out, to, words):
     with pytest.raises(UsageError, match=words):
-        format_of(Request(BUNDLE, Path(out), to))
+        format_of(Request(Path("model.edgeopt"), Path(out), to))
