@@ -128,8 +128,7 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
 
     A report that cannot be written is still returned; `unwritten` receives the reasons, one sentence each.
     """
-    check(request)
-    _check_places(request)
+    _check(request)
     limits = request.limits
     named = sides_of(request)
     refuse_without_verdict(limits, len(named), request.duty, request.sweep is not None)
@@ -184,8 +183,7 @@ def _save(report: Report | SuiteReport, place: Path | None, emit: Emit, unwritte
 
 def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str] | None = None) -> SuiteReport:
     """Every model of a folder, interleaved with the other side; `unwritten` as above."""
-    check(request)
-    _check_places(request)
+    _check(request)
     refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
     if request.duty != "steady" or request.concurrency or request.processes or request.sweep:
         raise UsageError(
@@ -204,7 +202,8 @@ def _contest_of(request: Request, emit: Emit) -> ContestReport:
     return report
 
 
-def _check_places(request: Request) -> None:
+def _check(request: Request) -> None:
+    check(request)
     if request.save is not None:
         check_place(request.save, "The report")
 
@@ -276,7 +275,9 @@ def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) 
 @contextmanager
 def _metered(sides: list[Side], emit: Emit) -> Iterator[EnergyMeter | Unavailable]:
     """The device's energy meter, which knows what it draws when idle."""
-    meter = EnergyMeter.open(gpus=_gpus(sides))
+    on_gpu = [side.load for side in sides if side.load.backend.endswith(("-cuda", "-tensorrt"))]
+    numbers = [load.options.get("device_id", 0) for load in on_gpu]
+    meter = EnergyMeter.open(gpus=sorted({number for number in numbers if isinstance(number, int)}))
     if not isinstance(meter, EnergyMeter):
         yield meter
         return
@@ -301,13 +302,6 @@ def _in_one_phase(emit: Emit) -> Emit:
         emit(event)
 
     return tell
-
-
-def _gpus(sides: list[Side]) -> list[int]:
-    """The NVIDIA GPUs that the sides use."""
-    on_gpu = [side.load for side in sides if side.load.backend.endswith(("-cuda", "-tensorrt"))]
-    numbers = [load.options.get("device_id", 0) for load in on_gpu]
-    return sorted({number for number in numbers if isinstance(number, int)})
 
 
 def _with(rules: _Rules, name: str, value: float | None) -> _Rules:

@@ -40,17 +40,10 @@ _COUNTS = ("threads", "inter_threads", "intra_op_num_threads", "compile_threads"
 
 
 def chosen_cores(options: dict[str, OptionValue]) -> tuple[dict[str, OptionValue], tuple[int, ...]]:
-    """The options with `threads` as a number, and the cores that the word for it stood for; none: all."""
-    _refuse_crowds(options)
-    word = options.get("threads")
-    if not isinstance(word, str):
-        return options, ()
-    chosen = cores_for(word, _device())
-    return {**options, "threads": chosen.threads}, chosen.cores
+    """The options with `threads` as a number, and the cores that the word for it stood for; none: all.
 
-
-def _refuse_crowds(options: dict[str, OptionValue]) -> None:
-    """Raises UsageError for more threads than can ever get on: a run would take minutes, for ever as it seems."""
+    Raises UsageError for more threads than can ever get on: a run would take minutes, for ever as it seems.
+    """
     logical = os.cpu_count() or 1
     most = min(MOST_THREADS, _MOST_A_CORE * logical)
     for name in _COUNTS:
@@ -61,6 +54,11 @@ def _refuse_crowds(options: dict[str, OptionValue]) -> None:
                 f"not {count}.",
                 "Name cores instead: usable, physical or performance.",
             )
+    word = options.get("threads")
+    if not isinstance(word, str):
+        return options, ()
+    chosen = cores_for(word, _device())
+    return {**options, "threads": chosen.threads}, chosen.cores
 
 
 @cache
@@ -210,7 +208,6 @@ class Inputs:
     folder: Path
     words: str
     tensors: tuple[TensorInfo, ...]
-    generated: bool = False
 
 
 def write_inputs(
@@ -240,8 +237,7 @@ def write_inputs(
         return _saved(check_samples(from_feeds(feeds), tensors, what), what, tensors, samples)
     count = _count(tensors)
     _generate(named, places, tensors, samples, folder, count)
-    words = f"{count} generated sample{'s' if count != 1 else ''}"
-    return Inputs(samples, words, tensors, generated=True)
+    return Inputs(samples, f"{count} generated sample{'s' if count != 1 else ''}", tensors)
 
 
 def _named_arrays(data: Path) -> tuple[TensorInfo, ...]:
