@@ -88,7 +88,8 @@ def summary(report: Report) -> Iterator[str]:
             yield f"{row.name}: not available: {row.reason}."
             continue
         counts = report.counts[row.name]
-        others = ", ".join(f"{counts[status]} {_plural(status)}" for status in STATUSES[1:] if counts[status])
+        flawed = {"deviate" if status == "deviates" else status: counts[status] for status in STATUSES[1:]}
+        others = ", ".join(f"{count} {status}" for status, count in flawed.items() if count)
         share = counts["conforms"] / total if total else 0.0
         rest = f"; {others}" if others else ""
         yield f"{row.name} {row.version}: {counts['conforms']} of {total} cases conform ({_percent(share)}){rest}."
@@ -110,10 +111,6 @@ def roofline_note(report: Report) -> str:
         return ""
     amount = "No" if all(f.roofline_reason for f in timed) else "Some cells have no"
     return f"{amount} share of the roofline: {'; '.join(reasons)}."
-
-
-def _plural(status: Status) -> str:
-    return {"deviates": "deviate"}.get(status, status)
 
 
 def _percent(share: float) -> str:

@@ -252,14 +252,14 @@ class Predictor:
             return reason
         cores = threads or self.device.limits.usable_cores
         kernels, unknown = kernels_of(analysis, backend, grouped)
-        shares = _Shares(self, backend)
+        shares, of_kernel_s = _Shares(self, backend), _KERNEL_OF_OVERHEAD * self.overhead_s(backend)
         weights = analysis.weights_bytes > self._last_cache_bytes()
         spent: dict[bool, float] = defaultdict(float)
         for kernel in kernels:
             found = self._least_s(kernel, backend, cores, from_memory=weights)
             if isinstance(found, str):
                 return found
-            spent[kernel.is_product] += kernel.runs * (found / shares.of(kernel, cores) + self._kernel_s(backend))
+            spent[kernel.is_product] += kernel.runs * (found / shares.of(kernel, cores) + of_kernel_s)
         total = (spent[True] + spent[False] + self.overhead_s(backend)) * 1e3
         return Latency(
             total,
@@ -304,9 +304,6 @@ class Predictor:
     def overhead_s(self, backend: str) -> float:
         overheads = () if self.device.peaks is None else self.device.peaks.overheads
         return next((o.overhead_us * 1e-6 for o in overheads if o.runtime == RUNTIME_OF[backend]), 0.0)
-
-    def _kernel_s(self, backend: str) -> float:
-        return _KERNEL_OF_OVERHEAD * self.overhead_s(backend)
 
 
 class _Shares:

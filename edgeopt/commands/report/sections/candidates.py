@@ -244,7 +244,8 @@ def _candidates_table(facts: Facts, points: list[Point]) -> Table:
         reason = p.reason or ("the result" if winner else "")
         source = facts.speed is not None and p.name == facts.speed.baseline.name
         proof = facts.speed.ratio.median if facts.speed is not None and winner and not source else None
-        race, span = words.ratio(p.ratio.median if p.ratio else None), _span(p)
+        race = words.ratio(p.ratio.median if p.ratio else None)
+        span = words.UNKNOWN if p.ratio is None or p.ratio.rounds == 0 else words.interval(p.ratio)
         if source:  # as fast as itself by definition
             race, span, proof = words.ratio(1.0), words.UNKNOWN, 1.0
         speed = (race, span, words.ratio(proof)) if measured else ()
@@ -255,8 +256,3 @@ def _candidates_table(facts: Facts, points: list[Point]) -> Table:
     speeds = (">race", ">interval of the race", ">proof") if measured else ()
     titles = ["candidate", "", ">time", *speeds, ">accuracy", ">peak memory", "why"]
     return Table(columns(*titles), tuple(rows))
-
-
-def _span(point: Point) -> str:
-    found = point.ratio
-    return words.UNKNOWN if found is None or found.rounds == 0 else words.interval(found)

@@ -165,7 +165,10 @@ def _facts(device: Device) -> list[tuple[str, str]]:
         ("virtual machine", host.virtual_machine or ""),
         ("container", host.container or ""),
         ("Python", host.python),
-        *((each.kind.upper(), f"{each.name}{_driver(each.driver)}") for each in device.accelerators),
+        *(
+            (each.kind.upper(), f"{each.name}{f', driver {each.driver}' if each.driver else ''}")
+            for each in device.accelerators
+        ),
     ]
     return [(name, value) for name, value in found if value]
 
@@ -173,10 +176,6 @@ def _facts(device: Device) -> list[tuple[str, str]]:
 def _cache(each: Cache) -> str:
     several = f"{each.instances} x " if each.instances > 1 else ""
     return f"L{each.level} {several}{words.size(each.size_bytes)}"
-
-
-def _driver(version: str | None) -> str:
-    return f", driver {version}" if version else ""
 
 
 def _state(device: Device) -> list[Block]:
@@ -213,6 +212,7 @@ def reproduce_section(facts: Facts) -> Section:
 def _identity(facts: Facts) -> Table:
     deployment = facts.deployment
     run = deployment.run
+    took = f" in {facts.seconds:.0f} s" if facts.seconds else ""
     known = [
         ("source model", f"{deployment.source.name}, {words.size(deployment.source.size_bytes)}"),
         ("its SHA-256", deployment.source.sha256),
@@ -222,12 +222,8 @@ def _identity(facts: Facts) -> Table:
         ("its options", words.options(run.options)),
         ("steps", " → ".join(each.recipe for each in deployment.steps) or "none: the source model itself"),
         ("target", deployment.target),
-        ("made", f"{words.moment(deployment.created)} by edgeopt {deployment.edgeopt}{_took(facts)}"),
+        ("made", f"{words.moment(deployment.created)} by edgeopt {deployment.edgeopt}{took}"),
         ("bundle", f"{words.size(facts.bundle_bytes)} in all, {words.size(facts.model_bytes)} of it the model"),
         ("this report", f"{words.moment(facts.reported_at)} by edgeopt {facts.reported_by}"),
     ]
     return Table(columns("", "what"), rows(*known))
-
-
-def _took(facts: Facts) -> str:
-    return f" in {facts.seconds:.0f} s" if facts.seconds else ""
