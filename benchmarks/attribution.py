@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgeopt.commands.analyze.inputs import feeds_for, infos
-from edgeopt.commands.quantize.api import quantize
+from edgeopt.commands.quantize.quantize import quantize
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.errors import EdgeoptError

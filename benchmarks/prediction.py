@@ -20,8 +20,7 @@ import numpy as np
 from edgeopt.bundle.runtime.session import load
 from edgeopt.commands.predict.latency import Latency
 from edgeopt.commands.predict.plan import make_all, predicted
-from edgeopt.commands.predict.variants import Made
-from edgeopt.commands.predict.work import Plan, Wishes, prepared
+from edgeopt.commands.predict.variants import Made, Plan, Wishes, prepared
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.quant.measured.given import Runs

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
-    from edgeopt.commands.quantize.api import quantize
-    from edgeopt.commands.simplify.operators import OperatorOptimizer, optimize_operators
+    from edgeopt.commands.quantize.quantize import quantize
+    from edgeopt.commands.simplify.simplify import OperatorOptimizer, optimize_operators
     from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
     from edgeopt.search.optimize import optimize
@@ -54,15 +54,15 @@ _HOMES = {
     "analyze": "edgeopt.commands.analyze.analyze",
     "optimize": "edgeopt.search.optimize",
     "bench": "edgeopt.commands.bench.api",
-    "quantize": "edgeopt.commands.quantize.api",
+    "quantize": "edgeopt.commands.quantize.quantize",
     "load": "edgeopt.bundle.runtime.session",
     "Batching": "edgeopt.bundle.runtime.batching",
     "Isolation": "edgeopt.bundle.runtime.isolated.session",
     "Models": "edgeopt.bundle.runtime.models",
     "Pool": "edgeopt.bundle.runtime.pool.pool",
     "OperatorType": "edgeopt.graph.analysis.categories",
-    "OperatorOptimizer": "edgeopt.commands.simplify.operators",
-    "optimize_operators": "edgeopt.commands.simplify.operators",
+    "OperatorOptimizer": "edgeopt.commands.simplify.simplify",
+    "optimize_operators": "edgeopt.commands.simplify.simplify",
 }
 
 

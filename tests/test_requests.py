@@ -9,22 +9,19 @@ import pytest
 import edgeopt
 from edgeopt.backends.options import MOST_THREADS
 from edgeopt.bundle import request as running
+from edgeopt.commands import backends, demo, passes, targets
+from edgeopt.commands import probe as probing
 from edgeopt.commands.analyze import request as analyzing
-from edgeopt.commands.backends import request as backends
 from edgeopt.commands.bench import api, request
 from edgeopt.commands.compare import request as comparing
 from edgeopt.commands.cost import request as costing
-from edgeopt.commands.demo import request as demo
 from edgeopt.commands.export import request as exporting
 from edgeopt.commands.graph import request as drawing
 from edgeopt.commands.ops import request as ops
-from edgeopt.commands.passes import request as passes
-from edgeopt.commands.probe import request as probing
 from edgeopt.commands.quantize import request as quantizing
 from edgeopt.commands.replay import request as replaying
 from edgeopt.commands.report import request as reporting
 from edgeopt.commands.simplify import request as simplify
-from edgeopt.commands.targets import request as targets
 from edgeopt.errors import UsageError, flag_of
 from edgeopt.fleet import request as fleet
 from edgeopt.options import check_range, option_named, options_of

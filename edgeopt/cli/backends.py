@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.commands.backends.request import Request
+from edgeopt.commands.backends import Request
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.backends.backends import BackendLine, BackendList, OptionList, Value
+    from edgeopt.commands.backends import BackendLine, BackendList, OptionList, Value
 
 
 @asks(Request)
@@ -21,7 +21,7 @@ def backends(request: Request, json: JsonFlag = False) -> None:
       edgeopt backends onnxruntime-cpu              options, and the values a search tries
       edgeopt backends --json | jq -r '.data.backends[] | select(.available) | .name'
     """
-    from edgeopt.commands.backends.backends import list_backends, list_options
+    from edgeopt.commands.backends import list_backends, list_options
 
     name = request.name
     if name is None:

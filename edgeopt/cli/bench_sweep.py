@@ -7,7 +7,7 @@ from edgeopt.cli.bench_rows import mebibytes, number
 from edgeopt.commands.documents.blocks import Block, Table, Words, columns, filled, lines, rows
 
 if TYPE_CHECKING:
-    from edgeopt.commands.bench.sweep_report import SweepPoint, SweepReport, Value
+    from edgeopt.commands.bench.sweep import SweepPoint, SweepReport, Value
     from edgeopt.measure.stats import Interval
 
 _BEST = "*"

@@ -36,7 +36,7 @@ def compare_calibrations(
 
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.cli.quantize import noting_warnings
-        from edgeopt.commands.quantize.ask import answer
+        from edgeopt.commands.quantize.quantize import answer
 
         return answer(request_from(asked), noting_warnings(emit, said))
 

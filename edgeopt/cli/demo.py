@@ -7,11 +7,11 @@ import msgspec
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.commands.demo.request import Request
+from edgeopt.commands.demo import Request
 from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.demo.demo import Demo, Gain
+    from edgeopt.commands.demo import Demo, Gain
     from edgeopt.events import Emit
 
 
@@ -31,7 +31,7 @@ def demo(request: Request, json: JsonFlag = False) -> None:
     """
 
     def work(emit: "Emit") -> "Demo":
-        from edgeopt.commands.demo.demo import demo
+        from edgeopt.commands.demo import demo
 
         return demo(request, emit)
 

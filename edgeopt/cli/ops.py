@@ -9,7 +9,7 @@ from edgeopt.commands.ops.request import Request
 
 if TYPE_CHECKING:
     from edgeopt.commands.documents.blocks import Block
-    from edgeopt.commands.ops.result import Report
+    from edgeopt.commands.ops.case import Report
     from edgeopt.events import Emit
 
 

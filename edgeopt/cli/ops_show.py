@@ -6,8 +6,8 @@ import msgspec
 
 from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.commands.documents.markdown import page
+from edgeopt.commands.ops.case import STATUSES, Compatibility, CoverageRow, OperatorRow, Report
 from edgeopt.commands.ops.matrix import LEGEND, MARKS, MOODS, Flaw, flaws, matrix, roofline_note, summary
-from edgeopt.commands.ops.result import STATUSES, Compatibility, CoverageRow, OperatorRow, Report
 
 _NAMED = 5
 _NOTHING_BETWEEN = 1.1

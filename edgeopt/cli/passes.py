@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, filled, lines, section
-from edgeopt.commands.passes.records import STANDARD, PassLine, PassList
-from edgeopt.commands.passes.request import Request
+from edgeopt.commands.passes import STANDARD, PassLine, PassList, Request
 
 if TYPE_CHECKING:
     from edgeopt.events import Emit
@@ -31,7 +30,7 @@ def passes(request: Request, json: JsonFlag = False) -> None:
     """
 
     def work(_emit: "Emit") -> "PassList":
-        from edgeopt.commands.passes.passes import passes
+        from edgeopt.commands.passes import passes
 
         return passes(request)
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.commands.probe.request import Request
+from edgeopt.commands.probe import Request
 
 if TYPE_CHECKING:
     from edgeopt.commands.documents.blocks import Block
@@ -30,7 +30,7 @@ def probe(request: Request, json: JsonFlag = False) -> None:
     """
 
     def work(emit: "Emit") -> "Device":
-        from edgeopt.commands.probe.probe import probe
+        from edgeopt.commands.probe import probe
 
         return probe(request, emit)
 

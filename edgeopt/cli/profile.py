@@ -13,8 +13,7 @@ from edgeopt.commands.documents.blocks import Block, Column, Commands, Listed, R
 from edgeopt.commands.replay.request import DiffRequest, ExportRequest, ImportRequest
 
 if TYPE_CHECKING:
-    from edgeopt.commands.replay.difference import Difference
-    from edgeopt.commands.replay.exported import Exported, Imported
+    from edgeopt.commands.replay.profile_commands import Difference, Exported, Imported
 
 
 def _profile(context: typer.Context) -> None:
@@ -47,7 +46,7 @@ def export(request: ExportRequest, json: JsonFlag = False) -> None:
       edgeopt profile export model.edgeopt -o model.toml
       edgeopt replay model.toml model.onnx -o again.edgeopt
     """
-    from edgeopt.commands.replay.exported import export as exported
+    from edgeopt.commands.replay.profile_commands import export as exported
 
     execute("profile-export", lambda _emit: exported(request.bundle, request.out), show_exported, json)
 
@@ -61,7 +60,7 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
       edgeopt profile import model.toml
       edgeopt profile import model.toml model.onnx --json | jq -r .data.command
     """
-    from edgeopt.commands.replay.exported import look_at
+    from edgeopt.commands.replay.profile_commands import look_at
 
     execute("profile-import", lambda _emit: look_at(request.profile, request.model), show_imported, json)
 
@@ -75,7 +74,7 @@ def diff(request: DiffRequest, json: JsonFlag = False) -> None:
       edgeopt profile diff old.edgeopt new.edgeopt
       edgeopt profile diff model.toml model.edgeopt --json | jq .data.rows
     """
-    from edgeopt.commands.replay.difference import difference
+    from edgeopt.commands.replay.profile_commands import difference
 
     execute("profile-diff", lambda _emit: difference(request.first, request.second), show_difference, json)
 

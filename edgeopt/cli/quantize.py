@@ -53,7 +53,7 @@ def quantize(
 
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.commands.bench.saved import check_place, save
-        from edgeopt.commands.quantize.ask import answer
+        from edgeopt.commands.quantize.quantize import answer
 
         if asked.out is None and not asked.sensitivity and not asked.check_targets.strip(" ,"):
             raise UsageError(

@@ -31,7 +31,7 @@ def report(request: Request, json: JsonFlag = False) -> None:
     """
 
     def work(emit: "Emit") -> "Reports":
-        from edgeopt.commands.report.make import report
+        from edgeopt.commands.report.report import report
 
         return report(request, emit)
 

@@ -7,7 +7,7 @@ import typer
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.commands.targets.request import ListRequest, NewRequest, ShowRequest, ValidateRequest
+from edgeopt.commands.targets import ListRequest, NewRequest, ShowRequest, ValidateRequest
 
 
 @asks(ListRequest)
@@ -27,7 +27,7 @@ def _targets(request: ListRequest, context: typer.Context, json: JsonFlag = Fals
       edgeopt targets validate my-camera.toml
     """
     from edgeopt.cli.targets_show import show_list
-    from edgeopt.commands.targets.targets import list_targets
+    from edgeopt.commands.targets import list_targets
 
     name = context.invoked_subcommand
     if name is None:
@@ -47,7 +47,7 @@ def show(request: ShowRequest, json: JsonFlag = False) -> None:
       edgeopt targets show my-camera.toml --json
     """
     from edgeopt.cli.targets_show import show_target
-    from edgeopt.commands.targets.targets import look_up
+    from edgeopt.commands.targets import look_up
 
     execute("targets-show", lambda _: look_up(request), show_target, json)
 
@@ -65,7 +65,7 @@ def validate(request: ValidateRequest, json: JsonFlag = False) -> None:
       edgeopt targets validate my-camera.toml --device device.json --json
     """
     from edgeopt.cli.targets_show import show_validated
-    from edgeopt.commands.targets.targets import check
+    from edgeopt.commands.targets import check
 
     execute("targets-validate", lambda _: check(request), show_validated, json)
 
@@ -81,7 +81,7 @@ def new(request: NewRequest, json: JsonFlag = False) -> None:
       edgeopt targets new my-fleet --from auto        extends the target that fits each device
     """
     from edgeopt.cli.targets_show import show_written
-    from edgeopt.commands.targets.targets import begin
+    from edgeopt.commands.targets import begin
 
     execute("targets-new", lambda _: begin(request), show_written, json)
 

@@ -14,7 +14,7 @@ from edgeopt.commands.documents.blocks import (
     lines,
     section,
 )
-from edgeopt.commands.targets.records import Shown, TargetList, Validated, Written
+from edgeopt.commands.targets import Shown, TargetList, Validated, Written
 
 
 def show_list(result: TargetList) -> list[Block]:

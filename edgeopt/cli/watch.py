@@ -31,7 +31,7 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     """
 
     def work(emit: "Emit") -> "WatchReport":
-        from edgeopt.commands.bench.watch import watch as watch_subject
+        from edgeopt.commands.bench.bench import watch as watch_subject
 
         return watch_subject(request, emit)
 

@@ -22,7 +22,7 @@ from edgeopt.bundle.sign import claimed_key, key_id, load_public_key, new_key, s
 from edgeopt.cli.main import run
 from edgeopt.commands.bench.naming import Named
 from edgeopt.commands.bench.sides import Settings, prepare
-from edgeopt.commands.compare.sides import named
+from edgeopt.commands.compare.compare import named
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.events import ignore
 

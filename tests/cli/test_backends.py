@@ -8,7 +8,7 @@ from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available
 from edgeopt.cli.backends import show_backends, show_options
 from edgeopt.cli.main import run
-from edgeopt.commands.backends.backends import list_backends, list_options
+from edgeopt.commands.backends import list_backends, list_options
 from edgeopt.commands.documents.terminal import write
 
 

@@ -151,7 +151,7 @@ def failing(monkeypatch, edgeopt_here):
         def fail(*_):
             raise error
 
-        monkeypatch.setattr("edgeopt.commands.probe.probe.probe_device", fail)
+        monkeypatch.setattr("edgeopt.hw.probe.probe", fail)
         return edgeopt_here("probe", *more)
 
     return run

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from edgeopt.commands.export.formats import FORMATS
+from edgeopt.commands.export.export import FORMATS
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgeopt.cli.main import run
-from edgeopt.commands.ops.result import Report
+from edgeopt.commands.ops.case import Report
 from edgeopt.data import demo as samples
 
 HERE = ("--backend", "onnxruntime-cpu")

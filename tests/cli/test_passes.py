@@ -2,9 +2,7 @@ import pytest
 
 from edgeopt.cli.passes import show
 from edgeopt.commands.documents.terminal import write
-from edgeopt.commands.passes.passes import passes
-from edgeopt.commands.passes.records import PassLine, PassList
-from edgeopt.commands.passes.request import Request
+from edgeopt.commands.passes import PassLine, PassList, Request, passes
 from edgeopt.graph.passes import standard_passes
 
 

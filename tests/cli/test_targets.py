@@ -9,8 +9,7 @@ from rich.console import Console
 from edgeopt.cli.main import run
 from edgeopt.cli.targets_show import show_list, show_target, show_validated
 from edgeopt.commands.documents.terminal import write
-from edgeopt.commands.targets.request import ListRequest, ShowRequest, ValidateRequest
-from edgeopt.commands.targets.targets import check, list_targets, look_up
+from edgeopt.commands.targets import ListRequest, ShowRequest, ValidateRequest, check, list_targets, look_up
 from edgeopt.hw import probe as probe_module
 from edgeopt.hw.host import RecordedHost
 

@@ -16,7 +16,7 @@ from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, T
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.commands.export.export import export
-from edgeopt.commands.replay.exported import export as export_profile
+from edgeopt.commands.replay.profile_commands import export as export_profile
 from edgeopt.commands.replay.replay import replay
 from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import EdgeoptError

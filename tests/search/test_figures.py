@@ -9,11 +9,10 @@ from rich.console import Console
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.optimize import show
+from edgeopt.commands.cost.cost import of_bundle
 from edgeopt.commands.cost.figures import times as speedup_words
-from edgeopt.commands.cost.measured import of_bundle
 from edgeopt.commands.documents.terminal import write
-from edgeopt.commands.report.gather import gather
-from edgeopt.commands.report.make import written
+from edgeopt.commands.report.report import gather, written
 from edgeopt.events import ignore
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.result import comparison, headline, read_result

@@ -340,7 +340,7 @@ REGISTRIES = (
     ("edgeopt/backends/__init__.py", "BACKENDS"),
     ("edgeopt/measure/terms.py", "TABLE"),
     ("edgeopt/search/making/recipes.py", "RECIPES"),
-    ("edgeopt/commands/ops/cases/__init__.py", "FAMILIES"),
+    ("edgeopt/commands/ops/cases.py", "FAMILIES"),
     ("edgeopt/cli/commands.py", "GROUPS"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
     ("agent/edgeopt_agent/deployments/states.py", "TABLE"),

@@ -2,23 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle.deployment import SUFFIX
+from edgeopt.bundle.deployment import SUFFIX, Deployment
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.commands.analyze.deployment import deployment_row, proved_outputs
-from edgeopt.commands.analyze.lane import Lane
-from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
+from edgeopt.commands.analyze.messages import Lane, RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
 from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.graph.analysis import Analysis
+from edgeopt.graph.analysis import Analysis, DeploymentRow, ProvedOutput
 from edgeopt.graph.analysis.records import Given
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.nodes import rare_collections
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
     from edgeopt.graph.model import Model
 
+
 # What is asked of a model must not take longer than people wait: larger ones are left out, and a note says so.
 _REWRITES_MOST_BYTES = 300_000_000
 _COVERAGE_MOST_BYTES = 1_500_000_000
@@ -40,8 +39,6 @@ _RUN_LIMIT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user asked for besides the model."""
-
     data: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     device: Device | None = None
@@ -119,7 +116,6 @@ def read_and_analyze(path: Path, wishes: Wishes, emit: Emit = ignore) -> Analyze
 
 
 def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
-    """The same as the command line asks for it."""
     check(request)
     return analyze(
         request.subject,
@@ -173,7 +169,7 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | N
             from edgeopt.commands.analyze.inputs import shapes_of
 
             emit(Progress("reading the data", wishes.data.name))
-            given = _with(given, shapes=shapes_of(wishes.data, analysis.inputs))
+            given = replace(given, shapes=shapes_of(wishes.data, analysis.inputs))
             analysis = read(given)
         if asked:
             emit(Progress("asking the passes"))
@@ -190,7 +186,7 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | N
     if not wishes.opportunities:
         return msgspec.structs.replace(analysis, warnings=(*analysis.warnings, *notes)), model
     from edgeopt.commands.analyze.opportunities import find_all
-    from edgeopt.commands.analyze.opportunities.view import View
+    from edgeopt.commands.analyze.opportunity_view import View
 
     view = View(analysis, given.device, given.threads, rewritten, wishes.data)
     found = find_all(view)
@@ -209,10 +205,6 @@ def _reader(path: Path) -> "tuple[Model | None, Callable[[Given], Analysis]]":
     from edgeopt.graph.analysis.onnx import analysis_of  # after it: a file that is refused is refused sooner
 
     return model, lambda given: analysis_of(model, given)
-
-
-def _with(given: Given, shapes: Mapping[str, tuple[int, ...]]) -> Given:
-    return Given(shapes, given.real, given.device, given.threads, given.large_weights)
 
 
 def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
@@ -269,7 +261,7 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
     passes.ask(RealShapes(str(path.absolute()), dict(given.shapes), data))
     answer = passes.answer(_RUN_LIMIT_S)
     if isinstance(answer, Seen):
-        return Given(given.shapes, answer.shapes, given.device, given.threads, given.large_weights)
+        return replace(given, real=answer.shapes)
     reason = answer.told if isinstance(answer, Failed) else "it sent an unexpected answer"
     notes.append(f"The model could not be run to find unknown shapes: {reason}")
     return given
@@ -290,3 +282,57 @@ def _profiled(path: Path, analysis: Analysis, given: Given, wishes: Wishes, emit
     timing = Timing(threads=wishes.threads, device=given.device)
     times = profile_ops(path, analysis, names or (), feeds, emit=emit, timing=timing)
     return msgspec.structs.replace(analysis, op_times=times)
+
+
+_EVIDENCE = "evidence.json"
+_LARGEST_BYTES = 64 << 20
+
+
+class _Proof(msgspec.Struct, frozen=True):
+    outputs: tuple[ProvedOutput, ...] = ()
+
+
+class _Evidence(msgspec.Struct, frozen=True):
+    """What all records of a proof have in common; reading all of one takes the whole search's modules."""
+
+    proof: _Proof | None = None
+
+
+def proved_outputs(folder: Path) -> tuple[ProvedOutput, ...]:
+    """Of a bundle whose proof tells them; what is wrong with a record, `edgeopt report` says."""
+    file = folder / _EVIDENCE
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            return ()
+        found = msgspec.json.decode(file.read_bytes(), type=_Evidence)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ()
+    return found.proof.outputs if found.proof is not None else ()
+
+
+def deployment_row(deployment: Deployment, outputs: tuple[ProvedOutput, ...] = ()) -> DeploymentRow:
+    evidence = deployment.evidence
+    row = DeploymentRow(
+        deployment.name,
+        deployment.created,
+        deployment.target,
+        deployment.run.backend,
+        deployment.run.options,
+        deployment.source.name,
+        deployment.summary,
+        outputs=outputs,
+    )
+    if evidence is None:
+        # An analysis has no predicted times; the verdict contains the prediction.
+        predicted = deployment.predicted
+        return msgspec.structs.replace(row, verdict=predicted.verdict) if predicted else row
+    return msgspec.structs.replace(
+        row,
+        verdict=evidence.verdict,
+        speedup=evidence.speedup,
+        speedup_low=evidence.speedup_low,
+        speedup_high=evidence.speedup_high,
+        latency_ms=evidence.latency_ms,
+        accuracy_db=evidence.accuracy_db,
+        floor_db=evidence.floor_db,
+    )

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend
-from edgeopt.commands.analyze.lane import Lane
-from edgeopt.commands.analyze.messages import Away, Cover, Covered
+from edgeopt.commands.analyze.messages import Away, Cover, Covered, Lane
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import CoverageRow

@@ -1,7 +1,12 @@
-"""What a child process of `edgeopt analyze` is asked and answers: one JSON line each."""
+"""What a child process of `edgeopt analyze` is asked and answers, one JSON line each, and what asks it."""
+
+import tempfile
+from pathlib import Path
 
 import msgspec
 
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.processes.asked import Asked
 from edgeopt.measure.processes.failed import Failed
 
 
@@ -48,8 +53,6 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """What one pass would do."""
-
     pass_name: str
     title: str
     kind: str
@@ -94,3 +97,27 @@ Answer = Covered | Rewritten | Seen | Away | Failed
 
 decode_request: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 decode_answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+CHILD_MODULE = "edgeopt.commands.analyze.child"
+
+
+class Lane:
+    """Several lanes can be asked before any is waited for."""
+
+    def __init__(self) -> None:
+        # What runtimes write for a while goes there, and goes with it.
+        self._folder = tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")
+        self._asked: Asked[Answer] = Asked(LocalHost(Path(self._folder.name)), CHILD_MODULE, decode_answer.decode)
+
+    def ask(self, request: Request) -> None:
+        self._asked.send(request)
+
+    def answer(self, limit_s: float) -> Answer | Failed:
+        """What it says; that it crashed or hung is an answer too."""
+        return self._asked.answer(limit_s)
+
+    def close(self) -> None:
+        """Ends the process, and what it left; safe to call twice."""
+        self._asked.close()
+        self._folder.cleanup()

@@ -1,7 +1,7 @@
-"""`edgeopt bench`: sides under a duty, and the report."""
+"""`edgeopt bench` and `edgeopt watch`: sides under a workload, and the report."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -9,23 +9,20 @@ from typing import TypeVar
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.base import Available
+from edgeopt.backends.base import Available, fallback
 from edgeopt.bundle.facts import machine_of
-from edgeopt.commands.bench.counting import not_counted
 from edgeopt.commands.bench.limits import Judged, judge, refuse_without_verdict
-from edgeopt.commands.bench.places import with_times
-from edgeopt.commands.bench.request import Request, check, levels, sides_of
+from edgeopt.commands.bench.naming import first_side, read_options
+from edgeopt.commands.bench.request import Request, WatchRequest, check, levels, sides_of
 from edgeopt.commands.bench.saved import check_place, save
-from edgeopt.commands.bench.sides import Prepared, prepare
-from edgeopt.commands.bench.strict import refuse_fallback
+from edgeopt.commands.bench.sides import Prepared, Settings, prepare
 from edgeopt.commands.bench.suite import SuiteReport, suite
-from edgeopt.commands.bench.sweep import Sweep, sweep
-from edgeopt.commands.bench.sweep_report import SweepReport
-from edgeopt.errors import UsageError
+from edgeopt.commands.bench.sweep import Sweep, SweepReport, sweep
+from edgeopt.errors import ConstraintError, TrialError, UsageError
 from edgeopt.events import Emit, Event, Log, Progress
 from edgeopt.hw.device import Unavailable, fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.measure.contender import Side
+from edgeopt.measure.contender import Side, ask, load_patience_s
 from edgeopt.measure.contest import contest
 from edgeopt.measure.duties.cold import run_cold
 from edgeopt.measure.duties.concurrent import run_concurrent
@@ -42,14 +39,83 @@ from edgeopt.measure.duties.records import (
 )
 from edgeopt.measure.duties.sustained import run_sustained
 from edgeopt.measure.host import LocalHost
+from edgeopt.measure.instruments.counters import open_counters
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler
-from edgeopt.measure.report import ContestReport
+from edgeopt.measure.messages import Loaded, Placed, Places
+from edgeopt.measure.report import ContestReport, SideReport
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.sides.stages import with_stages
 from edgeopt.measure.stats import IDENTICAL, UNITY
+from edgeopt.measure.watch import WatchReport
+from edgeopt.measure.watch import watch as watch_side
 from edgeopt.version import __version__
 from edgeopt.workspace import workspace
+
+
+def refuse_fallback(sides: list[Side], folder: Path, emit: Emit, timeout_s: float | None = None) -> None:
+    """Raises ConstraintError for the first side that would run in part on another provider or device."""
+    for side in sides:
+        if side.kind not in {"model", "bundle"}:
+            continue
+        emit(Progress("looking for fallback", side.name))
+        with closing(LocalHost(folder).start()) as child:
+            try:
+                answer = ask(
+                    child,
+                    msgspec.structs.replace(side.load, strict=False),
+                    timeout_s or load_patience_s(side.load),
+                )
+            except TrialError:
+                continue  # the measurement reports how it fails
+        said = fallback(answer.placement) if isinstance(answer, Loaded) else None
+        if said is not None:
+            raise ConstraintError(
+                f"'{side.name}': {said}.",
+                "Measure it without --strict, or name a backend that runs all of it.",
+            )
+
+
+def _with_times(
+    reports: tuple[SideReport, ...], sides: list[Side], folder: Path, emit: Emit
+) -> tuple[SideReport, ...]:
+    """The reports, with times in the placement of each side that fell back in part."""
+    return tuple(_timed(report, side, folder, emit) for report, side in zip(reports, sides, strict=True))
+
+
+def _timed(report: SideReport, side: Side, folder: Path, emit: Emit) -> SideReport:
+    placement = report.placement
+    if placement is None or not placement.fallen:
+        return report
+    emit(Progress("timing what fell back", side.name))
+    with closing(LocalHost(folder).start()) as child:
+        try:
+            answer = ask(child, Places(side.load), load_patience_s(side.load))
+        except TrialError:
+            return report  # the figures stand without it
+    if not isinstance(answer, Placed) or not answer.time_ms:
+        return report
+    return msgspec.structs.replace(report, placement=msgspec.structs.replace(placement, time_ms=answer.time_ms))
+
+
+def _not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:
+    """Sentences; none where all was counted."""
+    found = open_counters()
+    if isinstance(found, Unavailable):
+        return (f"No hardware counters: {found.reason.rstrip('.')}.",)
+    missing = dict(found.missing)
+    found.close()
+    said = []
+    for reason in dict.fromkeys(missing.values()):
+        names = [name.replace("_", " ") for name, why in missing.items() if why == reason]
+        said.append(f"Not counted: {', '.join(names)}: {reason.rstrip('.')}.")
+    if found.user_only:
+        said.append("The counters exclude the kernel's work for the model.")
+    uncounted = [side.name for side in sides if not side.counters_per_run and side.failure is None]
+    if uncounted:
+        said.append(f"No counters for {', '.join(uncounted)}: a served model runs in another process.")
+    return tuple(said)
+
 
 _Rules = TypeVar("_Rules", bound=msgspec.Struct)
 _COMPARISONS = ("comparisons", "load_comparisons", "tail_comparisons")
@@ -61,8 +127,7 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
 
     A report that cannot be written is still returned; `unwritten` receives the reasons, one sentence each.
     """
-    check(request)
-    _check_places(request)
+    _check(request)
     limits = request.limits
     named = sides_of(request)
     refuse_without_verdict(limits, len(named), request.duty, request.sweep is not None)
@@ -117,8 +182,7 @@ def _save(report: Report | SuiteReport, place: Path | None, emit: Emit, unwritte
 
 def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str] | None = None) -> SuiteReport:
     """Every model of a folder, interleaved with the other side; `unwritten` as above."""
-    check(request)
-    _check_places(request)
+    _check(request)
     refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
     if request.duty != "steady" or request.concurrency or request.processes or request.sweep:
         raise UsageError(
@@ -137,7 +201,8 @@ def _contest_of(request: Request, emit: Emit) -> ContestReport:
     return report
 
 
-def _check_places(request: Request) -> None:
+def _check(request: Request) -> None:
+    check(request)
     if request.save is not None:
         check_place(request.save, "The report")
 
@@ -164,7 +229,7 @@ def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) ->
         with _metered(sides, emit) as meter:
             return run_sustained(host, sides, lasting, emit, meter)
     report = _contest(request, prepared, host, emit)
-    timed = with_times(report.sides, sides, folder, emit)
+    timed = _with_times(report.sides, sides, folder, emit)
     return msgspec.structs.replace(report, sides=with_stages(timed, sides, folder, emit))
 
 
@@ -202,14 +267,16 @@ def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) 
         data=prepared.inputs.words,
         versions=_versions(sides),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        warnings=report.warnings + (not_counted(report.sides) if request.counters else ()),
+        warnings=report.warnings + (_not_counted(report.sides) if request.counters else ()),
     )
 
 
 @contextmanager
 def _metered(sides: list[Side], emit: Emit) -> Iterator[EnergyMeter | Unavailable]:
     """The device's energy meter, which knows what it draws when idle."""
-    meter = EnergyMeter.open(gpus=_gpus(sides))
+    on_gpu = [side.load for side in sides if side.load.backend.endswith(("-cuda", "-tensorrt"))]
+    numbers = [load.options.get("device_id", 0) for load in on_gpu]
+    meter = EnergyMeter.open(gpus=sorted({number for number in numbers if isinstance(number, int)}))
     if not isinstance(meter, EnergyMeter):
         yield meter
         return
@@ -236,13 +303,6 @@ def _in_one_phase(emit: Emit) -> Emit:
     return tell
 
 
-def _gpus(sides: list[Side]) -> list[int]:
-    """The NVIDIA GPUs that the sides use."""
-    on_gpu = [side.load for side in sides if side.load.backend.endswith(("-cuda", "-tensorrt"))]
-    numbers = [load.options.get("device_id", 0) for load in on_gpu]
-    return sorted({number for number in numbers if isinstance(number, int)})
-
-
 def _with(rules: _Rules, name: str, value: float | None) -> _Rules:
     return rules if value is None else msgspec.structs.replace(rules, **{name: value})
 
@@ -257,3 +317,19 @@ def _versions(sides: list[Side]) -> dict[str, str]:
             if backend.package and isinstance(found, Available):
                 versions[backend.package] = found.version
     return versions
+
+
+def watch(request: WatchRequest, emit: Emit) -> WatchReport:
+    """Runs a side over and over and tells how it fares; without `seconds`, until it is stopped."""
+    named = first_side(request.subject, request.backend, read_options(list(request.options)))
+    settings = Settings(request.data, request.custom_ops, request.strict, threads=request.threads)
+    rate_per_s, seconds = request.rate_per_s, request.seconds
+    for value, what in ((rate_per_s, "rate"), (seconds, "number of seconds")):
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageError(f"{value} is not a {what}.", "Give a number above 0.")
+    with workspace() as folder:
+        prepared = prepare([named], settings, folder, emit)
+        (side,) = prepared.sides
+        if settings.strict:
+            refuse_fallback([side], folder, emit)
+        return watch_side(LocalHost(folder), side, rate_per_s, seconds, emit)

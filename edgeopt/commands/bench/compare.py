@@ -28,8 +28,6 @@ Word = Direction | Literal["no verdict"]
 
 
 class SideChange(msgspec.Struct, frozen=True):
-    """One side of both runs."""
-
     name: str
     before_p50_ms: float
     after_p50_ms: float

@@ -76,7 +76,6 @@ def other_side(text: str, first: Named) -> Named:
 
 
 def program(command: str) -> Named:
-    """A program of the user's."""
     if not command.strip():
         raise UsageError("--baseline-command is empty.", 'Give a program: --baseline-command "python mine.py"')
     return Named("command", command)

@@ -40,8 +40,6 @@ Strict = Annotated[bool, option("Fail (exit code 4) if a runtime moves part of t
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written on the command line."""
-
     subject: Annotated[
         str | None, argument("Model, bundle or address of a served model to measure.", metavar=SUBJECT)
     ] = None
@@ -130,15 +128,12 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def settings(self) -> "Settings":
-        """What holds for every side."""
         from edgeopt.commands.bench.sides import Settings
 
         return Settings(self.data, self.custom_ops, self.strict, self.counters, self.threads, self.load_timeout_s)
 
 
 class CompareRequest(msgspec.Struct, frozen=True):
-    """What `edgeopt bench compare` is asked."""
-
     before: Annotated[Path, argument("Saved report of the earlier run.", metavar="A.json")]
     after: Annotated[Path, argument("Saved report of the later run.", metavar="B.json")]
     max_slowdown: Annotated[
@@ -164,8 +159,6 @@ class CompareRequest(msgspec.Struct, frozen=True):
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
-    """What `edgeopt watch` is asked."""
-
     subject: Annotated[
         str,
         argument(
@@ -215,8 +208,6 @@ class Wishes(TypedDict, total=False):
 
 
 class AllWishes(Wishes, total=False):
-    """And for one kind alone."""
-
     duty: Duty
     rate_per_s: float | None
     minutes: float | None

@@ -1,22 +1,310 @@
-"""From what the user named to sides on the same inputs, for `edgeopt bench` and `edgeopt watch`."""
+"""From what the user named to sides on the same inputs: what each takes, the samples, and the cores."""
 
 import filecmp
+import os
+import zlib
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import combinations
+from math import prod
 from pathlib import Path
+from zipfile import BadZipFile
 
 import msgspec
 
+from edgeopt.backends import BACKENDS
+from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.intended import is_usable
-from edgeopt.backends.options import read_options, side_of
+from edgeopt.backends.options import MOST_THREADS, read_options, side_of
+from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.session import Place, locate
-from edgeopt.commands.bench.describing import describe_all, narrowest
-from edgeopt.commands.bench.inputs import Inputs, named_arrays, write_inputs
-from edgeopt.commands.bench.naming import Named, side_names
-from edgeopt.commands.bench.threads import chosen_cores
-from edgeopt.errors import UsageError
+from edgeopt.commands.bench.naming import Named, OptionValue, side_names
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import Samples, check_samples, from_feeds, save_samples
+from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, TrialError, UsageError, no_outputs
 from edgeopt.events import Emit, Log, Progress
-from edgeopt.measure.contender import Side
-from edgeopt.measure.messages import Load
+from edgeopt.graph.feeds import generate_feeds
+from edgeopt.hw.device import Device
+from edgeopt.hw.probe import probe
+from edgeopt.hw.topology import cores_for
+from edgeopt.measure.contender import Side, ask, load_patience_s, reason
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Answer, Describe, Described, Load
+from edgeopt.measure.processes.failed import Failed
+
+_MOST_A_CORE = 8
+# Options that set the number of threads of a backend.
+_COUNTS = ("threads", "inter_threads", "intra_op_num_threads", "compile_threads")
+
+
+def chosen_cores(options: dict[str, OptionValue]) -> tuple[dict[str, OptionValue], tuple[int, ...]]:
+    """The options with `threads` as a number, and the cores that the word for it stood for; none: all.
+
+    Raises UsageError for more threads than can ever get on: a run would take minutes, for ever as it seems.
+    """
+    logical = os.cpu_count() or 1
+    most = min(MOST_THREADS, _MOST_A_CORE * logical)
+    for name in _COUNTS:
+        count = options.get(name)
+        if isinstance(count, int) and count > most:
+            raise UsageError(
+                f"'{name}' must be at most {most} here, {_MOST_A_CORE} for each of {logical} logical cores, "
+                f"not {count}.",
+                "Name cores instead: usable, physical or performance.",
+            )
+    word = options.get("threads")
+    if not isinstance(word, str):
+        return options, ()
+    chosen = cores_for(word, _device())
+    return {**options, "threads": chosen.threads}, chosen.cores
+
+
+@cache
+def _device() -> Device:
+    return probe()
+
+
+_ERRORS: dict[str, type[EdgeoptError]] = {each.code: each for each in (UsageError, MissingError)}
+# Compiling for these may take minutes, and says nothing of the inputs that a processor's session does not say.
+_ACCELERATED = ("cuda", "tensorrt", "gpu", "npu", "auto", "qnn", "coreml", "directml", "xnnpack", "openvino")
+# The options that change what a model takes.
+_SHAPING = ("free_dimensions",)
+
+Tensors = tuple[TensorInfo, ...]
+
+
+def describe_all(
+    loads: Sequence[Load], names: Sequence[str], folder: Path, timeout_s: float | None = None
+) -> list[Tensors | None]:
+    """The inputs of each side; None for a program, which does not report them. `timeout_s` limits each load."""
+    known: dict[bytes, Tensors] = {}
+    found: list[Tensors | None] = []
+    for load, name in zip(loads, names, strict=True):
+        if load.backend == "command":
+            found.append(None)
+            continue
+        # Backends do not change what a model takes.
+        key = msgspec.json.encode((load.model_path, _shaping(load)))
+        if key not in known:
+            known[key] = _inputs(load, name, folder, timeout_s)
+        found.append(known[key])
+    return found
+
+
+def narrowest(described: Sequence[Tensors | None], names: Sequence[str]) -> Tensors | None:
+    """What fits all sides: each axis with the size that one of them fixes it to; raises ModelError."""
+    known = [(name, found) for name, found in zip(names, described, strict=True) if found is not None]
+    for one, other in combinations(known, 2):
+        _same_inputs(one, other)
+    if not known:
+        return None
+    return tuple(
+        _narrowed([next(t for t in found if t.name == tensor.name) for _, found in known])
+        for tensor in known[0][1]
+    )
+
+
+def _narrowed(alike: list[TensorInfo]) -> TensorInfo:
+    ranked = [tensor for tensor in alike if tensor.rank_known]
+    if not ranked:
+        return alike[0]
+    axes = zip(*(tensor.shape for tensor in ranked), strict=True)
+    # A name says more than nothing: samples are made up by it.
+    shape = tuple(min(axis, key=lambda d: (not isinstance(d, int), not isinstance(d, str))) for axis in axes)
+    return msgspec.structs.replace(ranked[0], shape=shape)
+
+
+def _shaping(load: Load) -> dict[str, str | int | float | bool | dict[str, list[int]]]:
+    return {name: load.options[name] for name in _SHAPING if load.options.get(name)}
+
+
+def _inputs(load: Load, name: str, folder: Path, timeout_s: float | None) -> Tensors:
+    answer: Answer | None = None
+    asked = partial(_asked, load, timeout_s=timeout_s or load_patience_s(load), folder=folder)
+    peer = _on_processor(load)
+    if peer is not None:
+        # A model that only the accelerator can load is described by the accelerator.
+        try:
+            answer = asked(peer)
+        except TrialError:
+            answer = None
+    if not isinstance(answer, Described):
+        try:
+            answer = asked(load.backend)
+        except TrialError as error:
+            hint = "The file may be damaged."
+            if error.ending == "hung":
+                hint = "Give it longer with --load-timeout SECONDS; or the file may be damaged."
+            raise ModelError(f"Loading '{name}' {error.message.rstrip('.')}.", hint) from None
+    if isinstance(answer, Failed):
+        kind = _ERRORS.get(answer.code, ModelError)
+        hint = answer.hint or "Check it with its own runtime."
+        if kind is ModelError and load.backend not in {"url", "command"} and not load.custom_ops:
+            hint = f"{hint.rstrip('.')}; custom operators need their library: --custom-ops LIB"
+        raise kind(answer.message, hint)
+    if not isinstance(answer, Described):
+        raise ModelError(reason(answer), "Check the file with its own runtime.")
+    if not answer.outputs:
+        raise no_outputs(name)
+    return answer.inputs
+
+
+def _asked(load: Load, backend: str, timeout_s: float, folder: Path) -> Answer:
+    with closing(LocalHost(folder).start()) as child:
+        return ask(child, Describe(backend, load.model_path, load.custom_ops, _shaping(load)), timeout_s)
+
+
+def _on_processor(load: Load) -> str | None:
+    """The backend of the same runtime that opens nothing but the processor; None: the side's own will do."""
+    if load.backend.rpartition("-")[2] not in _ACCELERATED:
+        return None
+    name = f"{load.backend.partition('-')[0]}-cpu"
+    peer = next((backend for backend in BACKENDS if backend.name == name), None)
+    return name if peer is not None and isinstance(peer.available(), Available) else None
+
+
+def _same_inputs(one: tuple[str, Tensors], two: tuple[str, Tensors]) -> None:
+    (first_name, first), (name, other) = one, two
+    theirs = {tensor.name: tensor for tensor in other}
+    odd = next((t for t in first if t.name in theirs and not _alike(t, theirs[t.name])), None)
+    if {tensor.name for tensor in first} != set(theirs):
+        said = f"{', '.join(t.name for t in first) or 'none'} and {', '.join(theirs) or 'none'}"
+    elif odd is not None:
+        said = f"'{odd.name}' is {_described_tensor(odd)} and {_described_tensor(theirs[odd.name])}"
+    else:
+        return
+    raise ModelError(
+        f"'{first_name}' and '{name}' take different inputs: {said}.",
+        "Compare models with the same inputs.",
+    )
+
+
+def _alike(one: TensorInfo, other: TensorInfo) -> bool:
+    """Whether some data fits both."""
+    if one.dtype != other.dtype:
+        return False
+    if not (one.rank_known and other.rank_known):
+        return True
+    fixed = [
+        (a, b) for a, b in zip(one.shape, other.shape, strict=False) if isinstance(a, int) and isinstance(b, int)
+    ]
+    return len(one.shape) == len(other.shape) and all(a == b for a, b in fixed)
+
+
+def _described_tensor(tensor: TensorInfo) -> str:
+    return f"{tensor.dtype} [{', '.join('?' if d is None else str(d) for d in tensor.shape)}]"
+
+
+_GENERATED_SAMPLES = 16
+_MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Samples in a folder, as trials read them, and in words where they come from."""
+
+    folder: Path
+    words: str
+    tensors: tuple[TensorInfo, ...]
+
+
+def write_inputs(
+    named: list[Named],
+    places: list[Place | None],
+    tensors: tuple[TensorInfo, ...] | None,
+    data: Path | None,
+    folder: Path,
+) -> Inputs:
+    """Writes the samples; raises DataError where none are given and none can be made up."""
+    samples = folder / "samples"
+    golden = next((each.path for each in named if each.kind == "bundle"), None)
+    if tensors is None:
+        raise DataError(
+            f"Inputs for '{named[0].what}' cannot be generated: a program does not declare its inputs.",
+            "Pass samples with --data, or a model with the same inputs with --against.",
+        )
+    given = load_data(data, tensors) if data is not None else None
+    if not tensors:
+        save_samples(Samples({}, {}), samples)
+        return Inputs(samples, "none, the model takes no inputs", ())
+    if given is not None and data is not None:
+        return _saved(given, data.name, tensors, samples)
+    if golden is not None:
+        feeds = read_bundle(golden).golden("inputs")
+        what = f"the golden inputs of {golden.name}"
+        return _saved(check_samples(from_feeds(feeds), tensors, what), what, tensors, samples)
+    count = _count(tensors)
+    _generate(named, places, tensors, samples, folder, count)
+    return Inputs(samples, f"{count} generated sample{'s' if count != 1 else ''}", tensors)
+
+
+def _named_arrays(data: Path) -> tuple[TensorInfo, ...]:
+    """The arrays of the data themselves, for a program that does not say what it takes."""
+    import numpy as np
+
+    try:
+        if data.is_dir():
+            arrays = {file.stem: np.load(file, mmap_mode="r") for file in sorted(data.glob("*.npy"))}
+        else:
+            # Opened here: numpy leaves a damaged archive open.
+            with data.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile, zlib.error):
+        arrays = {}  # errors in it are reported when the samples are read
+    return tuple(TensorInfo(name, array.dtype.name, (), rank_known=False) for name, array in arrays.items())
+
+
+def _saved(samples: Samples, what: str, tensors: tuple[TensorInfo, ...], folder: Path) -> Inputs:
+    save_samples(samples, folder)
+    count = len(samples)
+    words = [
+        f"{what} ({count} sample{'s' if count != 1 else ''})",
+        *(each.rstrip(".") for each in samples.converted),
+    ]
+    return Inputs(folder, "; ".join(words), tensors)
+
+
+def _count(tensors: tuple[TensorInfo, ...]) -> int:
+    """Fewer where they are large; what the model leaves open is made up small."""
+    import numpy as np
+
+    def size(tensor: TensorInfo) -> int:
+        known = tensor.dtype in np.sctypeDict
+        return prod(d for d in tensor.shape if isinstance(d, int)) * (
+            np.dtype(tensor.dtype).itemsize if known else 1
+        )
+
+    return max(1, min(_GENERATED_SAMPLES, _MOST_BYTES // max(1, sum(map(size, tensors)))))
+
+
+def _generate(
+    named: list[Named],
+    places: list[Place | None],
+    tensors: tuple[TensorInfo, ...],
+    samples: Path,
+    folder: Path,
+    count: int,
+) -> None:
+    """From the graph if there is one, which shows which integers are valid; otherwise from types and shapes."""
+    model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
+    if model is not None:
+        from edgeopt.search.making.variants import Maker, inspect  # brings all passes and forms along
+
+        with closing(Maker(LocalHost(folder))) as maker:
+            inspect(maker, model, samples, count, narrowed=tensors)
+        return
+    if all(p is not None and p.model.suffix != ".xml" for p in places):
+        raise DataError(f"Inputs for '{named[0].path.name}' cannot be generated.", "Pass samples with --data.")
+    try:
+        feeds = generate_feeds(tensors, None, count, seed=0)
+        save_samples(check_samples(from_feeds(feeds), tensors, "what was generated"), samples)
+    except (EdgeoptError, TypeError, ValueError) as error:
+        raise DataError(
+            f"Inputs for '{named[0].what}' cannot be generated: {error}", "Pass samples with --data."
+        ) from error
+
 
 _IR = ".xml"
 # The key under which a tensor of an ONNX file names the file with its values.
@@ -76,7 +364,7 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
     emit(Progress("reading the model", names[0]))
     inputs = narrowest(describe_all(loads, names, folder, settings.load_timeout_s), names)
     if inputs is None and settings.data is not None:
-        inputs = named_arrays(settings.data)
+        inputs = _named_arrays(settings.data)
     written = write_inputs(named, places, inputs, settings.data, folder)
     sides = [
         Side(name, msgspec.structs.replace(load, samples_path=str(written.folder)), each.what, each.kind)
@@ -148,17 +436,13 @@ def _load(named: Named, place: Place | None, settings: Settings, libraries: tupl
         )
     options = dict(named.options)
     if settings.threads is not None and "threads" not in options:
-        options["threads"] = _number(settings.threads)
+        options["threads"] = int(settings.threads) if settings.threads.isdecimal() else settings.threads
     options, cores = chosen_cores(options)
     read_options(place.backend.options, options, place.backend.name)
     return Load(
         place.backend.name, str(place.model), options, "",
         custom_ops=libraries, strict=settings.strict, cores=cores, counters=settings.counters,
     )  # fmt: skip
-
-
-def _number(threads: str) -> int | str:
-    return int(threads) if threads.isdecimal() else threads
 
 
 def _libraries(paths: tuple[str, ...]) -> tuple[str, ...]:

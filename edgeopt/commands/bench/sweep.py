@@ -1,30 +1,254 @@
 """`edgeopt bench --sweep`: the values of an option or the sizes of an axis, measured interleaved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.base import TensorInfo
+from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.backends.options import Option, described, read_options
 from edgeopt.commands.bench import naming
-from edgeopt.commands.bench.sweep_axes import Axis, axes_hint, find_axis, resized
-from edgeopt.commands.bench.sweep_report import SweepPoint, SweepReport, Value, best_by_runs, total_ms
-from edgeopt.commands.bench.threads import chosen_cores
-from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.commands.bench.sides import chosen_cores
+from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_samples
+from edgeopt.errors import EdgeoptError, ModelError, UsageError
 from edgeopt.events import Emit
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest
 from edgeopt.measure.figures import RUNS_FOR_P99
 from edgeopt.measure.host import LocalHost, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
+from edgeopt.nearest import nearest
+
+SCHEMA = 1
+TOTALS = (1, 100, 10_000)
+"""The numbers of runs in the totals, if the user gives none."""
+_SAME = 1.02
+"""Inference that differs by less is no reason to wait longer for the creation."""
+
+Value = str | int | float | bool
+
+
+class SweepPoint(msgspec.Struct, frozen=True):
+    value: Value
+    create_ms: float | None = None
+    """Loading the model: what the runtime does before it can run."""
+    create_lowest_ms: float | None = None
+    create_highest_ms: float | None = None
+    first_run_ms: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    throughput_per_s: float | None = None
+    item_ms: float | None = None
+    """By item of the axis: a sample of a batch, a step of a sequence."""
+    gain: Interval | None = None
+    """How many times faster than the first point, by item where there are items; paired within rounds."""
+    verdict: Verdict | None = None
+    """Of `gain`; None for the first point, and by item, because runs hold different numbers of items."""
+    memory: Memory | None = None
+    totals_ms: dict[int, float] = {}
+    """Loading plus the number of runs."""
+    failure: str | None = None
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """From this number of runs to the next point's, this value has the smallest total."""
+
+    from_runs: int
+    value: Value
+
+
+class SweepReport(msgspec.Struct, frozen=True):
+    name: str
+    """What was swept: an option, or an axis."""
+    kind: Literal["option", "batch", "axis"]
+    subject: str
+    backend: str
+    points: tuple[SweepPoint, ...]
+    best_by_runs: tuple[Stretch, ...] = ()
+    """For options only; see `best_by_runs`."""
+    runs: int | None = None
+    """How many runs there will be, where the user said so."""
+    rounds: int = 0
+    seconds: float = 0.0
+    measured_while: str = ""
+    data: str = ""
+    warnings: tuple[str, ...] = ()
+    machine: dict[str, str] = {}
+    """The device in words."""
+    duty: Literal["sweep"] = "sweep"
+    schema: int = SCHEMA
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        return TOTALS if self.runs is None else (self.runs,)
+
+
+def total_ms(create_ms: float, first_run_ms: float, p50_ms: float, runs: int) -> float:
+    """Creation, the first run, which takes longer, and the others."""
+    return create_ms + first_run_ms + (runs - 1) * p50_ms
+
+
+def best_by_runs(points: Sequence[SweepPoint]) -> tuple[Stretch, ...]:
+    """Which value is best for how many runs, in order.
+
+    A value that takes longer to create must be 2 % faster to take over at all: less is noise.
+    """
+    lines = [
+        (p.value, total_ms(p.create_ms, p.first_run_ms, p.p50_ms, 1), p.p50_ms)
+        for p in points
+        if p.create_ms is not None and p.first_run_ms is not None and p.p50_ms is not None
+    ]
+    if not lines:
+        return ()
+    value, begin_ms, run_ms = min(lines, key=lambda line: line[1])
+    found = [Stretch(1, value)]
+    while True:
+        # Where each faster one has made up for its longer creation.
+        after = [
+            (1 + max(0.0, theirs - begin_ms) / (run_ms - other_run), other_run, other, theirs)
+            for other, theirs, other_run in lines
+            if other_run * _SAME < run_ms
+        ]
+        if not after:
+            return tuple(found)
+        runs, run_ms, value, begin_ms = min(after)
+        found.append(Stretch(int(runs) + 1, value))
+
+
+_MOST_SAMPLES = 16
+_MOST_BYTES = 256 << 20
+_BATCH = "batch"
+_LENGTHS = ("seq", "len", "time", "token")
+
+
+class Axis(NamedTuple):
+    """Every place in the inputs that takes the same size."""
+
+    name: str
+    places: tuple[tuple[str, int], ...]
+    """Input and axis."""
+    is_batch: bool
+
+
+def find_axis(name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
+    """The axis that a name means: `batch`, an axis's own name, or `INPUT.AXIS`; None where it means none.
+
+    Raises ModelError for one that is there but fixed by the model.
+    """
+    if name == _BATCH:
+        return _batch(inputs)
+    named = _places(name, inputs)
+    if named:
+        return Axis(name, named, all(axis == 0 for _, axis in named))
+    tensor_name, dot, axis_name = name.rpartition(".")
+    tensor = next((t for t in inputs if t.name == tensor_name), None) if dot else None
+    if tensor is not None:
+        return _of_input(name, tensor, axis_name, inputs)
+    if name == "sequence":
+        open_names = {d for t in inputs for d in t.shape if isinstance(d, str)}
+        long = [d for d in sorted(open_names) if any(part in d.lower() for part in _LENGTHS)]
+        if len(long) == 1:
+            return Axis(long[0], _places(long[0], inputs), is_batch=False)
+        if not long:
+            raise ModelError("No input axis has the name of a sequence length.", _axes_hint(inputs))
+        raise UsageError(f"'sequence' may mean {' or '.join(long)} here.", "Name the one that you mean.")
+    return None
+
+
+def _axes_hint(inputs: Sequence[TensorInfo], name: str = "", options: Sequence[str] = ()) -> str:
+    """What can be swept: what `name` may stand for, else all open axes, after the options if there are some."""
+    names = [*dict.fromkeys(d for t in inputs for d in t.shape if isinstance(d, str))]
+    names += [f"{t.name}.{k}" for t in inputs for k, d in enumerate(t.shape) if d is None]
+    listed = f"Its open axes are: {', '.join(names)}." if names else "All its input axes are fixed."
+    if not name:
+        return listed
+    others = f"There are: {', '.join(options)}. " if options else ""
+    return nearest(name, [*names, *options, _BATCH], f"{others}{listed}")
+
+
+def _batch(inputs: Sequence[TensorInfo]) -> Axis:
+    first = next((t for t in inputs if t.shape and not isinstance(t.shape[0], int)), None)
+    if first is None:
+        tensor = next((t for t in inputs if t.shape), None)
+        what = f": its input '{tensor.name}' is {_shape(tensor)}" if tensor is not None else ""
+        raise ModelError(
+            f"The model fixes its batch{what}.", "Export it with an open batch axis, then sweep its size."
+        )
+    name = first.shape[0]
+    if isinstance(name, str):
+        return Axis(_BATCH, _places(name, inputs), is_batch=True)
+    unnamed = tuple((t.name, 0) for t in inputs if t.shape and t.shape[0] is None)
+    return Axis(_BATCH, unnamed, is_batch=True)
+
+
+def _of_input(name: str, tensor: TensorInfo, axis_name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
+    rank = len(tensor.shape)
+    if not axis_name.isdecimal() or int(axis_name) >= rank:
+        return None
+    axis = int(axis_name)
+    size = tensor.shape[axis]
+    if isinstance(size, int):
+        raise ModelError(
+            f"The model fixes axis {axis} of its input '{tensor.name}' to {size}: it is {_shape(tensor)}.",
+            _axes_hint(inputs),
+        )
+    # A name stands for one size everywhere.
+    places = _places(size, inputs) if isinstance(size, str) else ((tensor.name, axis),)
+    return Axis(name, places, is_batch=axis == 0)
+
+
+def _places(name: str, inputs: Sequence[TensorInfo]) -> tuple[tuple[str, int], ...]:
+    return tuple((t.name, axis) for t in inputs for axis, d in enumerate(t.shape) if d == name)
+
+
+def _shape(tensor: TensorInfo) -> str:
+    return "[" + ", ".join("?" if d is None else str(d) for d in tensor.shape) + "]"
+
+
+def resized(samples: Path, axis: Axis, size: int, inputs: tuple[TensorInfo, ...], folder: Path) -> Path:
+    """A folder of samples of this size: batches are made of different samples, other axes cropped or repeated."""
+    given = open_samples(samples)
+    feeds = [given.feeds(k) for k in range(min(len(given), _MOST_SAMPLES))]
+    by_input: dict[str, list[int]] = {}
+    for tensor, place in axis.places:
+        by_input.setdefault(tensor, []).append(place)
+    made: list[dict[str, Array]] = []
+    written = 0
+    for number in range(len(feeds)):
+        one = {
+            name: _resized(feeds, name, number, by_input.get(name, []), size, axis.is_batch) for name in feeds[0]
+        }
+        written += sum(array.nbytes for array in one.values())
+        if made and written > _MOST_BYTES:
+            break
+        made.append(one)
+    out = folder / f"{axis.name.replace('/', '_')}-{size}"
+    save_samples(check_samples(from_feeds(made), inputs, f"the samples made for {axis.name}={size}"), out)
+    return out
+
+
+def _resized(
+    feeds: list[dict[str, Array]], name: str, number: int, places: list[int], size: int, is_batch: bool
+) -> Array:
+    array = feeds[number][name]
+    for place in places:
+        if is_batch:
+            # Items of the samples that follow, so that no two rows of a small batch are alike.
+            following = range(number, number + min(size, len(feeds)))
+            array = np.concatenate([feeds[k % len(feeds)][name] for k in following], place)
+        array = np.take(array, np.arange(size) % array.shape[place], axis=place)
+    return array
+
 
 BATCHES = (1, 2, 4, 8)
 _MOST_VALUES = 32
@@ -34,8 +258,6 @@ _OTHER_WAY: dict[Verdict, Verdict] = {"faster": "slower", "slower": "faster"}
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What is to be swept."""
-
     spec: str
     """`NAME` or `NAME=VALUE,VALUE`: an option, `batch`, an axis's name, or `INPUT.AXIS`."""
     inputs: tuple[TensorInfo, ...]
@@ -52,7 +274,6 @@ class Sweep:
 def sweep(
     host: TrialHost, side: Side, wanted: Sweep, emit: Emit, state: StateSampler | None = None
 ) -> SweepReport:
-    """Measures a side with each value, interleaved."""
     if wanted.runs is not None and wanted.runs < 1:
         raise UsageError(f"{wanted.runs} is not a number of runs.", "Give a number from 1: --runs 1000")
     folder = wanted.folder
@@ -74,7 +295,6 @@ def sweep(
 
 
 def _parsed(spec: str) -> tuple[str, bool, list[str]]:
-    """The name, whether values are given, and these."""
     name, sign, rest = spec.partition("=")
     values = [v.strip() for v in rest.split(",")] if sign else []
     if not name.strip() or (sign and not all(values)):
@@ -156,16 +376,15 @@ def _unknown(side: Side, name: str, inputs: tuple[TensorInfo, ...]) -> UsageErro
     if name == "graph_level":
         return UsageError(
             f"{backend} has no graph levels: it always rewrites the model fully.",
-            f"Sweep one of its options ({nearest_options(options)}), or graph_level with onnxruntime-cpu.",
+            f"Sweep one of its options ({_nearest_options(options)}), or graph_level with onnxruntime-cpu.",
         )
-    hint = axes_hint(inputs, name, options)
+    hint = _axes_hint(inputs, name, options)
     if not options:
         return UsageError(f"'{name}' is not an open axis, and '{side.name}' has no options here.", hint)
     return UsageError(f"'{name}' is neither an option of {backend} nor an open axis of the model.", hint)
 
 
-def nearest_options(options: tuple[str, ...]) -> str:
-    """The first few that a sweep is likely to want."""
+def _nearest_options(options: tuple[str, ...]) -> str:
     usual = [n for n in ("performance_hint", "threads", "streams", "precision", "pinning") if n in options]
     return ", ".join(usual[:3] or options[:3])
 
@@ -183,17 +402,14 @@ def _sizes(axis: Axis, given: bool, texts: list[str]) -> list[int]:
 def _with_option(side: Side, name: str, value: Value) -> Side:
     options, cores = chosen_cores({**side.load.options, name: value})
     load = msgspec.structs.replace(side.load, options=options, cores=cores or side.load.cores)
-    return msgspec.structs.replace(side, name=f"{name}={_written(value)}", load=load)
+    written = ("on" if value else "off") if isinstance(value, bool) else str(value)
+    return msgspec.structs.replace(side, name=f"{name}={written}", load=load)
 
 
 def _resized_side(side: Side, axis: Axis, size: int, inputs: tuple[TensorInfo, ...], folder: Path) -> Side:
     samples = resized(Path(side.load.samples_path), axis, size, inputs, folder)
     load = msgspec.structs.replace(side.load, samples_path=str(samples))
     return msgspec.structs.replace(side, name=f"{axis.name}={size}", load=load)
-
-
-def _written(value: Value) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def _report(

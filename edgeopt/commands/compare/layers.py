@@ -71,8 +71,6 @@ class Runner:
 
 @dataclass(slots=True)
 class Search:
-    """What both models were asked for so far."""
-
     matching: "Matching"
     runners: tuple[Runner, Runner]
     floor_db: float
@@ -156,18 +154,13 @@ def _bisected(values: list[str], search: Search) -> str | None:
     right, wrong = -1, len(values)
     while wrong - right > 1:
         search.emit(events.Progress("layers", f"looking between {right + 2} and {wrong} of {len(values)} values"))
-        places = _spread(right, wrong)
+        between = wrong - right - 1
+        count = min(AT_ONCE, between)
+        places = sorted({right + round((step + 1) * (between + 1) / (count + 1)) for step in range(count)})
         bad = set(search.bad([values[place] for place in places]))
         wrong = next((place for place in places if values[place] in bad), wrong)
         right = max((place for place in places if place < wrong), default=right)
     return values[wrong] if wrong < len(values) else None
-
-
-def _spread(right: int, wrong: int) -> list[int]:
-    """A few places between two others, evenly."""
-    between = wrong - right - 1
-    count = min(AT_ONCE, between)
-    return sorted({right + round((step + 1) * (between + 1) / (count + 1)) for step in range(count)})
 
 
 def _compared(
@@ -184,12 +177,12 @@ def _compared(
         nodes = _maker(matching.first.nodes, name), _maker(matching.second.nodes, other)
         scaled = accuracy.problem is None and accuracy.snr_db < min(floor_db, _RESCALED_MOST_DB)
         least_db = max(floor_db, accuracy.snr_db + _REST_BELOW_DB)
-        rescaled = scaled and is_rescaled(first[name], second[other], least_db)
+        rescaled = scaled and _is_rescaled(first[name], second[other], least_db)
         probes.append(Probe(name, other, *nodes, accuracy.snr_db, worst, accuracy.problem, rescaled))
     return probes
 
 
-def is_rescaled(first: "Array", second: "Array", least_db: float) -> bool:
+def _is_rescaled(first: "Array", second: "Array", least_db: float) -> bool:
     """Whether the second is the first times a positive factor: one for all, or one per channel or feature."""
     import numpy as np
 

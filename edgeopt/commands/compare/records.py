@@ -8,8 +8,6 @@ from edgeopt.graph.diff import GraphDiff
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One of the two models."""
-
     name: str
     path: str
     kind: str

@@ -56,8 +56,6 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What was measured on one device."""
-
     source: str
     """The bundle or the saved run."""
     evidence: Evidence
@@ -81,8 +79,6 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """One device at its price."""
-
     name: str
     price_per_hour: float
     measured: Measured
@@ -156,7 +152,7 @@ def cost_of(name: str, measured: Measured, price_per_hour: float, terms: Terms) 
         found = _replace(found, break_even_inferences=inferences)
     if before is None:
         return _with_advice(found, terms)
-    saving = _over(ratio, lambda s: _saved_devices(s, busy, terms) * monthly_each)
+    saving = _over(ratio, lambda s: (_before(s, busy, terms) - _after(s, busy, terms)) * monthly_each)
     months = _over(saving, lambda money: _divided(spent, money)) if spent is not None else None
     return _with_advice(_replace(found, monthly_saving=saving, break_even_months=months), terms)
 
@@ -196,10 +192,6 @@ def _after(speedup: float, busy: float, terms: Terms) -> float:
     return _whole(terms.load_per_s / busy)
 
 
-def _saved_devices(speedup: float, busy: float, terms: Terms) -> float:
-    return _before(speedup, busy, terms) - _after(speedup, busy, terms)
-
-
 def _whole(count: float) -> float:
     """No device can be bought in part; a hair above a whole number is rounding."""
     return float(math.ceil(count - 1e-9)) if math.isfinite(count) else count
@@ -233,7 +225,7 @@ def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
     measured = cost.measured
     if measured.speedup is None:
         return "not known", "No baseline was measured interleaved with it, so the saving is unknown."
-    if _undecided(measured.verdict, measured.speedup):
+    if measured.verdict in UNDECIDED and measured.speedup.low <= 1 and measured.speedup.high > _FAR:
         return "not known", (
             f"The measurement does not decide: {times(measured.speedup)} includes 1x, so no saving is "
             "claimed. Measure longer, or on an idle device."
@@ -284,11 +276,6 @@ def _paid_back(cost: Cost, terms: Terms, spent: float, money: str) -> tuple[Advi
     if months.value <= terms.pay_back_months:
         return "consider", f"{said}: within {limit}, but not at the lower end of the speed-up."
     return "not worth it", f"{said}: later than {limit}."
-
-
-def _undecided(verdict: str, speedup: Span) -> bool:
-    """Not so of a search that decided to keep the baseline."""
-    return verdict in UNDECIDED and speedup.low <= 1 and speedup.high > _FAR
 
 
 def _unproved(cost: Cost) -> str:

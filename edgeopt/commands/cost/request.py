@@ -10,8 +10,6 @@ from edgeopt.options import DAY_S, argument, option
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     subjects: Annotated[
         tuple[str, ...],
         argument("Measurements, one per device.", metavar="[NAME=]BUNDLE|BENCH.json..."),

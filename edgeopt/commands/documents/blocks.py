@@ -13,8 +13,6 @@ Mood = Literal["", "good", "bad", "warning", "faint", "strong", "accent"]
 
 
 class Words(msgspec.Struct, frozen=True):
-    """A paragraph."""
-
     text: str
     mood: Mood = ""
 
@@ -103,8 +101,6 @@ class Chart(msgspec.Struct, frozen=True):
 
 
 class Drawing(msgspec.Struct, frozen=True):
-    """A chart in letters."""
-
     draw: Callable[[int, bool], list[str]]
     """For a width in letters, and whether they must be ASCII."""
 

@@ -45,7 +45,6 @@ class Page:
 
 
 def page(shown: Page) -> str:
-    """The whole page."""
     numbers = count(1)
     style = files("edgeopt.commands.documents").joinpath("style.css").read_text(encoding="utf-8")
     head = tag(

@@ -1,13 +1,16 @@
-"""What an export format is, and what it hands back."""
+"""What an export format is, and what all of them share: the model and golden samples, copied and checked."""
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Available, Options, TensorInfo
 from edgeopt.bundle.read import Bundle
-from edgeopt.bundle.runtime.golden import GoldenAnswer
-from edgeopt.errors import ConstraintError
+from edgeopt.bundle.runtime.golden import GoldenAnswer, Runs, answer_golden
+from edgeopt.errors import ConstraintError, VerificationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +60,88 @@ class Format:
 
 def refuse(order: Order, form: str, reason: str, hint: str) -> ConstraintError:
     return ConstraintError(f"The bundle '{order.name}' cannot be exported as {form}: {reason}.", hint)
+
+
+HINT = "Nothing was written. `edgeopt verify` checks whether the bundle itself is valid on this device."
+
+
+def missing_here(backend: str) -> str:
+    """Why a backend cannot run here, as a sentence; empty where it can."""
+    found = backend_named(backend).available()
+    if isinstance(found, Available):
+        return ""
+    return f"Not run: the backend {backend} is not available ({found.reason})."
+
+
+def check_model(order: Order, made: Made, model: Path, backend: str, options: Options) -> None:
+    """Runs an exported model with these options; raises VerificationError for one that answers otherwise."""
+    made.not_checked = missing_here(backend)
+    if made.not_checked:
+        return
+    session = backend_named(backend).load(model, options)
+    try:
+        _check_runs(order, made, session)
+    finally:
+        session.close()
+
+
+def _check_runs(order: Order, made: Made, session: Runs) -> None:
+    made.answer = answer_golden(order.bundle, session)
+    wrong = made.answer.sentence("The exported model")
+    if wrong:
+        raise VerificationError(wrong, HINT)
+
+
+def ports(order: Order, model: Path, backend: str) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+    """What the model takes and gives, in its own order; from the profile where its runtime is not here."""
+    if missing_here(backend):
+        profile = order.bundle.deployment
+        return tuple(
+            tuple(
+                TensorInfo(each.name, each.dtype, tuple(None if dim == "?" else dim for dim in each.shape))
+                for each in listed
+            )
+            for listed in (profile.inputs, profile.outputs)
+        )  # type: ignore[return-value]
+    session = backend_named(backend).load(model, {})
+    try:
+        return session.inputs, session.outputs
+    finally:
+        session.close()
+
+
+GOLDEN = "golden"
+
+
+def copy_model(order: Order, folder: Path, name: str = "") -> Path:
+    """The model file with all that lies beside it (external data is found by its name there)."""
+    source = order.bundle.model
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / (name or source.name)
+    shutil.copyfile(source, place)
+    for beside in sorted(source.parent.rglob("*")):
+        if beside.is_file() and beside != source and _belongs(beside, source):
+            target = folder / beside.relative_to(source.parent)
+            if beside.suffix == ".bin" and beside.stem == source.stem and source.suffix == ".xml":
+                target = place.with_suffix(".bin")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(beside, target)
+    return place
+
+
+def copy_golden(order: Order, folder: Path) -> None:
+    """What goes in, and what the source model gave for it."""
+    source = order.bundle.folder / GOLDEN
+    for name in ("inputs", "reference"):
+        if (source / name).is_dir():
+            shutil.copytree(source / name, folder / GOLDEN / name)
+        else:
+            (folder / GOLDEN).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / f"{name}.npz", folder / GOLDEN / f"{name}.npz")
+
+
+def _belongs(file: Path, model: Path) -> bool:
+    """Weights beside the model; another model is another variant's."""
+    if file.suffix in {".onnx", ".xml"}:
+        return False
+    return not (file.suffix == ".bin" and file.with_suffix(".xml").exists()) or file.stem == model.stem

@@ -5,9 +5,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
-from edgeopt.commands.export.base import Format, Made, Order, refuse
-from edgeopt.commands.export.checking import check_model
-from edgeopt.commands.export.models import copy_model
+from edgeopt.commands.export.base import Format, Made, Order, check_model, copy_model, refuse
 from edgeopt.commands.export.settings import (
     DEVICES,
     PROVIDERS,

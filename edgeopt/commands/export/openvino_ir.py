@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends.openvino.model import read_model, write_model
-from edgeopt.commands.export.base import Format, Made, Order, refuse
-from edgeopt.commands.export.checking import check_model
+from edgeopt.commands.export.base import Format, Made, Order, check_model, refuse
 from edgeopt.commands.export.settings import DEVICES, openvino_lines, openvino_settings, options_text
 from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError, no_room
 

@@ -9,8 +9,6 @@ from edgeopt.options import argument, option
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     bundle: Annotated[Path | None, argument("Bundle written by `edgeopt optimize`.")] = None
     to: Annotated[str, option("Format to write; see --list.", metavar="FORMAT")] = ""
     out: Annotated[Path | None, option("Folder to write.", "-o", "--out", metavar="DIR")] = None

@@ -11,9 +11,17 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle.runtime.golden import GoldenAnswer, golden_floor_db
-from edgeopt.commands.export.base import Format, Made, Order, refuse
-from edgeopt.commands.export.checking import HINT, missing_here, ports
-from edgeopt.commands.export.models import copy_golden, copy_model
+from edgeopt.commands.export.base import (
+    HINT,
+    Format,
+    Made,
+    Order,
+    copy_golden,
+    copy_model,
+    missing_here,
+    ports,
+    refuse,
+)
 from edgeopt.commands.export.settings import (
     ONNXRUNTIME,
     openvino_settings,

@@ -1,32 +1,256 @@
 """`triton`: a model repository for NVIDIA's Triton Inference Server, warmed up with the golden inputs."""
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Array, Options, TensorInfo
 from edgeopt.backends.buckets import OPTIONS as BUCKETS
-from edgeopt.commands.export.base import Format, Made, Order, refuse
-from edgeopt.commands.export.checking import check_model, ports
-from edgeopt.commands.export.models import copy_model
-from edgeopt.commands.export.prototext import Word, prototext
-from edgeopt.commands.export.settings import ONNXRUNTIME, openvino_settings, option_text, ort_options, runtime_of
-from edgeopt.commands.export.triton_batch import ort_batch, require_batch
-from edgeopt.commands.export.triton_options import Words, onnxruntime_words, openvino_words
-from edgeopt.commands.export.triton_ports import DATA_TYPES, NAME, message, open_axis, unsaid
+from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, run_entries
+from edgeopt.bundle.runtime.golden import golden_floor_db
+from edgeopt.commands.export.base import Format, Made, Order, check_model, copy_model, ports, refuse
+from edgeopt.commands.export.settings import (
+    ONNXRUNTIME,
+    openvino_settings,
+    option_text,
+    ort_options,
+    provider_of,
+    runtime_of,
+)
+from edgeopt.errors import EdgeoptError
+from edgeopt.graph.accuracy import compare_outputs
 
 if TYPE_CHECKING:
     from openvino import Model
 
-_BACKENDS = (
-    "onnxruntime-cpu",
-    "onnxruntime-cuda",
-    "openvino-cpu",
-    "openvino-gpu",
-    "openvino-npu",
-    "openvino-auto",
-)
+
+class Word(str):
+    """The name of a value of an enumeration: written without quotes."""
+
+    __slots__ = ()
+
+
+def prototext(message: Mapping[str, object], indent: str = "") -> str:
+    """One field per line; a list is a repeated field, a mapping a message. Lists of numbers take one line."""
+    lines = []
+    for name, value in message.items():
+        if isinstance(value, list) and all(isinstance(each, int) for each in value):
+            lines.append(f"{indent}{name}: [{', '.join(map(str, value))}]")
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, Mapping):
+                inside = prototext(each, indent + "  ")
+                lines.append(f"{indent}{name} {{\n{inside}{indent}}}" if inside else f"{indent}{name} {{ }}")
+            else:
+                lines.append(f"{indent}{name}: {_scalar(each)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, Word):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # Bytes beyond ASCII as octal, which both the C++ and the Python parser take.
+        return '"' + "".join(_escaped(byte) for byte in value.encode()) + '"'
+    return json.dumps(value)
+
+
+def _escaped(byte: int) -> str:
+    if byte in b'"\\':
+        return "\\" + chr(byte)
+    return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
+
+
+NAME = "triton"
+DATA_TYPES = {
+    "bool": "TYPE_BOOL",
+    "str": "TYPE_STRING",
+    "float16": "TYPE_FP16",
+    "bfloat16": "TYPE_BF16",
+    "float32": "TYPE_FP32",
+    "float64": "TYPE_FP64",
+    **{f"{kind}{bits}": f"TYPE_{kind.upper()}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}
+
+
+def _open_axis(ports: Sequence[TensorInfo]) -> str:
+    """Why the first dimension of these is no open batch axis, as a sentence's end; empty where it is."""
+    names = set()
+    for port in ports:
+        if not port.shape:
+            return f"'{port.name}' is a single number"
+        if isinstance(port.shape[0], int):
+            return f"the first dimension of '{port.name}' is {port.shape[0]}"
+        names.add(port.shape[0])
+    named = sorted(str(name) for name in names - {None})
+    return f"the first dimensions have different names: {', '.join(named)}" if len(named) > 1 else ""
+
+
+def message(port: TensorInfo, batched: bool) -> dict[str, object]:
+    """A ModelInput or ModelOutput; the batch axis is not written, and a scalar needs a dimension of 1."""
+    shape = port.shape[1:] if batched else port.shape
+    dims = [dim if isinstance(dim, int) else -1 for dim in shape]
+    fields: dict[str, object] = {
+        "name": port.name,
+        "data_type": Word(DATA_TYPES[port.dtype]),
+        "dims": dims or [1],
+    }
+    if not dims and batched:
+        fields["reshape"] = {"shape": []}
+    return fields
+
+
+# The other levels have no number there; leaving it out is `all`.
+_LEVELS = {"basic": -1, "extended": 1, "none": 2}
+_INITIALIZERS = "session.use_device_allocator_for_initializers"
+
+
+# The words are those that triton-inference-server/onnxruntime_backend and openvino_backend read.
+@dataclass(slots=True)
+class Words:
+    parameters: dict[str, str] = field(default_factory=dict)
+    optimization: dict[str, object] = field(default_factory=dict)
+    carried: set[str] = field(default_factory=set)
+    """The names of the options that Triton passes on."""
+
+    def left_out(self, options: Options) -> list[str]:
+        return [name for name in options if name not in self.carried]
+
+
+def _onnxruntime_words(order: Order) -> Words:
+    options = ort_options(order)
+    given = order.bundle.deployment.run.options
+    words = Words()
+    numbers = {"threads": "intra_op_thread_count", "inter_threads": "inter_op_thread_count"}
+    for name, word in numbers.items():
+        if getattr(options, name):
+            words.parameters[word] = str(getattr(options, name))
+    if options.execution_mode == "parallel":
+        words.parameters["execution_mode"] = "1"
+    if not options.arena:
+        words.parameters["enable_mem_arena"] = "0"
+    if not options.memory_pattern:
+        words.parameters["enable_mem_pattern"] = "0"
+    words.parameters |= run_entries(options, provider_of(order).gpu(options))
+    if options.graph_level in _LEVELS:
+        words.optimization["graph"] = {"level": _LEVELS[options.graph_level]}
+    words.carried = {*numbers, "execution_mode", "arena", "memory_pattern", "arena_shrink"}
+    words.carried |= {"graph_level"} if options.graph_level != "layout" else set()
+    entries = config_entries(options)
+    if _INITIALIZERS in entries:
+        words.parameters[_INITIALIZERS] = entries[_INITIALIZERS]
+    if set(options.entries.replace(" ", "").split(";")) <= {f"{_INITIALIZERS}={entries.get(_INITIALIZERS)}", ""}:
+        words.carried.add("entries")
+    # An explicit option with the default value can be dropped.
+    words.carried |= {name for name in given if getattr(options, name) == getattr(OrtOptions(), name, None)}
+    if provider_of(order).name == "onnxruntime-cuda":
+        _cuda(order, options, words)
+    return words
+
+
+def _cuda(order: Order, options: OrtOptions, words: Words) -> None:
+    settings = provider_of(order).settings(options, order.bundle.model)
+    settings.pop("device_id", None)  # the instance group says it
+    if settings:
+        accelerator = {"name": "cuda", "parameters": [{"key": k, "value": v} for k, v in settings.items()]}
+        words.optimization["execution_accelerators"] = {"gpu_execution_accelerator": [accelerator]}
+    own = set(type(options).__struct_fields__) - set(OrtOptions.__struct_fields__)
+    words.carried |= own | {"io_binding"}  # Triton binds outputs by itself
+
+
+def _openvino_words(order: Order, device: str) -> Words:
+    options = order.bundle.deployment.run.options
+    words = Words({"PERFORMANCE_HINT": str(options.get("performance_hint", "latency")).upper()})
+    for name, word in (
+        ("threads", "INFERENCE_NUM_THREADS"),
+        ("compile_threads", "COMPILATION_NUM_THREADS"),
+        ("streams", "NUM_STREAMS"),
+    ):
+        if options.get(name):
+            words.parameters[word] = str(options[name])
+    words.carried = {"performance_hint", "threads", "compile_threads", "streams", "device", "devices", "mmap"}
+    if options.get("precision") == "bf16":
+        words.parameters["HINT_BF16"] = "YES"
+        words.carried.add("precision")
+    if device != "CPU":
+        words.parameters["TARGET_DEVICE"] = device
+    # OpenVINO takes these from the .xml.
+    words.carried |= {"dynamic_quantization_group_size", "kv_cache_precision"}
+    # An explicit option with the default value can be dropped.
+    words.carried |= {name for name, value in options.items() if value in ("", False, 0) and name != "pinning"}
+    return words
+
+
+_ORT_BATCH = 8
+"""What ONNX Runtime gets at most in one run, where nobody says; it runs fewer as they come."""
+
+
+def _ort_batch(order: Order, made: Made, model: Path, options: dict[str, Any], both: list[TensorInfo]) -> int:
+    """The most samples in one run: by the model's own batch axis, tried with two samples in one."""
+    wanted = _ORT_BATCH if order.max_batch_size is None else order.max_batch_size
+    if wanted == 0:
+        return 0
+    closed = _open_axis(both) or ("" if made.not_checked else _try_batch(order, model, options, 2))
+    if closed and order.max_batch_size:
+        raise refuse(order, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
+    if closed:
+        made.notes.append(f"Requests run one by one (max_batch_size 0): {closed}.")
+        return 0
+    made.notes.append(
+        f"Requests that come at the same time run together, up to {wanted} (max_batch_size, dynamic_batching). "
+        "The bundle was proved on single ones; --max-batch-size 0 leaves it at that."
+    )
+    return wanted
+
+
+def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -> str:
+    """Whether samples in one run give the same results as alone; if not, why, as the end of a sentence."""
+    golden = order.bundle.golden("inputs")
+    feeds = [golden[k % len(golden)] for k in range(count)]
+    if any(
+        array.shape[:1] != (1,) or array.shape != each[name].shape
+        for each in feeds
+        for name, array in golden[0].items()
+    ):
+        return "the golden samples cannot be put together, so it was not tried"
+    whole = {name: np.concatenate([each[name] for each in feeds]) for name in feeds[0]}
+    try:
+        session = backend_named(order.backend).load(model, options)
+        try:
+            together = session.run(whole)
+        finally:
+            session.close()
+    except EdgeoptError as error:
+        return f"{count} samples in one run fail ({error.message.rstrip('.')})"
+    if any(array.shape[:1] != (count,) for array in together.values()):
+        return f"{count} samples in one run do not give {count} results"
+    parts = [{name: array[k : k + 1] for name, array in together.items()} for k in range(count)]
+    alone = order.bundle.golden("reference")
+    found = compare_outputs([alone[k % len(alone)] for k in range(count)], parts)
+    if found.snr_db < golden_floor_db(order.bundle):
+        return f"{count} samples in one run give other results than each alone ({found.snr_db:.1f} dB)"
+    return ""
+
+
+def _require_batch(
+    order: Order, model: Path, options: dict[str, Any], inputs: tuple[TensorInfo, ...], batch: int
+) -> None:
+    """As Triton runs it: the whole batch as a fixed shape."""
+    feeds = order.bundle.golden("inputs")[0]
+    shapes = {port.name: [batch, *feeds[port.name].shape[1:]] for port in inputs}
+    failed = _try_batch(order, model, {**options, "shapes": shapes}, batch)
+    if failed:
+        raise refuse(order, NAME, f"it takes no batches: {failed}", "Leave out --max-batch-size.")
+
+
+_BACKENDS = ("onnxruntime-cpu", "onnxruntime-cuda", *(f"openvino-{on}" for on in ("cpu", "gpu", "npu", "auto")))
 
 
 def write(order: Order, folder: Path) -> Made:
@@ -56,11 +280,11 @@ _HEAD = "# Written by `edgeopt export --to triton`; README.md says what it does 
 def _onnxruntime(order: Order, place: Path, made: Made) -> dict[str, object]:
     model = copy_model(order, place, "model.onnx")
     inputs, outputs = _sayable(order, *ports(order, order.bundle.model, order.backend))
-    words = onnxruntime_words(order)
+    words = _onnxruntime_words(order)
     carried = {name: value for name, value in order.bundle.deployment.run.options.items() if name in words.carried}
     _say_left_out(order, words, made)
     check_model(order, made, model, order.backend, carried)
-    batch = ort_batch(order, made, model, carried, [*inputs, *outputs])
+    batch = _ort_batch(order, made, model, carried, [*inputs, *outputs])
     instance: dict[str, object] = {"count": 1, "kind": Word("KIND_CPU")}
     if order.backend == "onnxruntime-cuda":
         device = getattr(ort_options(order), "device_id", 0)
@@ -92,9 +316,9 @@ def _openvino(order: Order, place: Path, made: Made) -> dict[str, object]:
             order, NAME, f"'{scalar}' is a single number, which Triton's OpenVINO backend does not take",
             "Give it a dimension of 1 in the model.",
         )  # fmt: skip
-    if batch and (closed := open_axis([*inputs, *outputs])):
+    if batch and (closed := _open_axis([*inputs, *outputs])):
         raise refuse(order, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
-    words = openvino_words(order, settings.device)
+    words = _openvino_words(order, settings.device)
     words.carried |= {"shapes"} if shapes or bucketed or not settings.shapes else set()
     words.carried |= set(BUCKETS)  # which the notes of every form speak of
     if batch:
@@ -105,7 +329,7 @@ def _openvino(order: Order, place: Path, made: Made) -> dict[str, object]:
     _say_left_out(order, words, made)
     check_model(order, made, saved, order.backend, carried)
     if batch and not made.not_checked:
-        require_batch(order, saved, carried, inputs, batch)
+        _require_batch(order, saved, carried, inputs, batch)
     kind: dict[str, object] = {"count": 1, "kind": Word("KIND_CPU")}
     return _config(order, place, "openvino", words, batch, (inputs, outputs), kind)
 
@@ -153,8 +377,16 @@ def _say_left_out(order: Order, words: Words, made: Made) -> None:
 def _sayable(
     order: Order, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    reason = unsaid([*inputs, *outputs])
-    if reason:
+    """The same, where a configuration can state all of them."""
+    for port in (*inputs, *outputs):
+        if not port.rank_known:
+            reason = f"nothing is known of the number of dimensions of '{port.name}'"
+        elif port.dtype not in DATA_TYPES:
+            reason = f"Triton has no name for the type of '{port.name}', {port.dtype}"
+        elif 0 in port.shape:
+            reason = f"a dimension of '{port.name}' is 0"
+        else:
+            continue
         raise refuse(order, NAME, reason, _FIX_SHAPES)
     return inputs, outputs
 

@@ -90,7 +90,12 @@ def _content(to: str, revisions: Sequence[Revision], times: Sequence[Sequence[Op
         return msgspec.json.encode(Revisions(tuple(revisions)))
     if to == "html":
         title = " and ".join(each.title for each in revisions) if len(revisions) <= 2 else revisions[0].title
-        return page(title, [_drawn(each, its) for each, its in zip(revisions, times, strict=True)]).encode()
+        graphs = []
+        for each, its in zip(revisions, times, strict=True):
+            diagram = diagram_of(each.nodes, each.inputs, each.outputs)
+            scene = Layout(diagram).scene(frozenset(diagram.groups()))
+            graphs.append(PageGraph(each.title, diagram, scene, _colours(each, its), each.what))
+        return page(title, graphs).encode()
     diagram = diagram_of(revisions[0].nodes, revisions[0].inputs, revisions[0].outputs)
     scene = Layout(diagram).scene(opened_at_first(diagram))
     colours = _colours(revisions[0], times[0]) or (Colouring("", "", (None,) * len(diagram.nodes)),)
@@ -104,9 +109,3 @@ def _colours(revision: Revision, times: Sequence[OpTimes]) -> tuple[Colouring, .
         return tuple(found)
     changed = change_colouring(revision.nodes, revision.changes, "first" if revision.is_first else "second")
     return (changed, *found)
-
-
-def _drawn(revision: Revision, times: Sequence[OpTimes]) -> PageGraph:
-    diagram = diagram_of(revision.nodes, revision.inputs, revision.outputs)
-    scene = Layout(diagram).scene(frozenset(diagram.groups()))
-    return PageGraph(revision.title, diagram, scene, _colours(revision, times), revision.what)

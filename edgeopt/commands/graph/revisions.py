@@ -36,7 +36,6 @@ def changes_between(first: "AnalyzedModel", second: "AnalyzedModel") -> GraphDif
 
 
 def of_two(first: Analysis, second: Analysis, changes: GraphDiff) -> tuple[Revision, ...]:
-    """Both models, with what became of each node."""
     return (
         _revision(first, first.name, "", changes, is_first=True),
         _revision(second, second.name, "", changes),

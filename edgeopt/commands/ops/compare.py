@@ -14,8 +14,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.commands.ops.case import Case
-from edgeopt.commands.ops.cost import CHOICES, MOVES, NORMS, STEPWISE
-from edgeopt.commands.ops.prepare import Prepared, output_dtype
+from edgeopt.commands.ops.prepare import CHOICES, MOVES, NORMS, STEPWISE, Prepared, output_dtype
 
 _EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10}
 _BASE = 16.0
@@ -95,20 +94,16 @@ def _together(
         share = (noise / signal) ** 0.5 / (most * _EPSILON[dtype])
         return share, "All numbers together are further off than float16 is"
     if dtype in {"uint8", "int8"}:
-        count, room = int(np.count_nonzero(off)), _most_off(off.size)
+        count, room = int(np.count_nonzero(off)), (max(1, int(off.size * _SHARE_OFF)) if off.size > 1 else 0)
         said = f"{count:,} of {off.size:,} numbers are off by one step ({room:,} may be)"
         return count / room if room else 2.0 * count, said
     return 0.0, ""
 
 
-def _most_off(size: int) -> int:
-    return max(1, int(size * _SHARE_OFF)) if size > 1 else 0
-
-
 def _allowed(prepared: Prepared, exact: Array, dtype: str, signal: float) -> Array | None:
     """By how much each number may be off; None: not at all."""
     case = prepared.case
-    if is_exact(case):
+    if _is_exact(case):
         return None
     if dtype in _EPSILON:
         epsilon = _EPSILON[dtype]
@@ -134,7 +129,7 @@ def _half_roots(prepared: Prepared) -> float:
     return _HALF_SUM if prepared.fan_in > 1 or operator in NORMS else _HALF_ROOT
 
 
-def is_exact(case: Case) -> bool:
+def _is_exact(case: Case) -> bool:
     """Nothing is computed, so nothing is rounded; in int8 that holds where the output keeps the scale."""
     if case.precision == "int8":
         return case.keeps_scale

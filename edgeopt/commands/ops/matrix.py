@@ -6,8 +6,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.commands.documents.blocks import Column, Marked, Mood, Row, Table
-from edgeopt.commands.ops.case import PRECISIONS, Precision
-from edgeopt.commands.ops.result import STATUSES, CaseRow, Figures, Report, Status
+from edgeopt.commands.ops.case import PRECISIONS, STATUSES, CaseRow, Figures, Precision, Report, Status
 
 MARKS: dict[Status, str] = {"conforms": "✓", "deviates": "≠", "not supported": "○", "failed": "✗"}
 MOODS: dict[Status, Mood] = {"conforms": "good", "deviates": "warning", "not supported": "accent", "failed": "bad"}
@@ -89,7 +88,8 @@ def summary(report: Report) -> Iterator[str]:
             yield f"{row.name}: not available: {row.reason}."
             continue
         counts = report.counts[row.name]
-        others = ", ".join(f"{counts[status]} {_plural(status)}" for status in STATUSES[1:] if counts[status])
+        flawed = {"deviate" if status == "deviates" else status: counts[status] for status in STATUSES[1:]}
+        others = ", ".join(f"{count} {status}" for status, count in flawed.items() if count)
         share = counts["conforms"] / total if total else 0.0
         rest = f"; {others}" if others else ""
         yield f"{row.name} {row.version}: {counts['conforms']} of {total} cases conform ({_percent(share)}){rest}."
@@ -111,10 +111,6 @@ def roofline_note(report: Report) -> str:
         return ""
     amount = "No" if all(f.roofline_reason for f in timed) else "Some cells have no"
     return f"{amount} share of the roofline: {'; '.join(reasons)}."
-
-
-def _plural(status: Status) -> str:
-    return {"deviates": "deviate"}.get(status, status)
 
 
 def _percent(share: float) -> str:
@@ -161,7 +157,6 @@ def _time_us(cases: Sequence[CaseRow], column: Tried) -> float | None:
 
 
 def _figures(cases: Sequence[CaseRow], column: Tried) -> list[Figures]:
-    """From small to large."""
     own = (case.results.get(column.backend) for case in cases if case.precision == column.precision)
     return [figures for figures in own if figures is not None]
 

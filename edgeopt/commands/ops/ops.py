@@ -10,12 +10,11 @@ import msgspec
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend
-from edgeopt.commands.ops.case import Case, Port
+from edgeopt.commands.ops.case import STATUSES, BackendRow, Case, CaseRow, Figures, Measured, Port, Report, Status
 from edgeopt.commands.ops.cases import FAMILIES, operators
 from edgeopt.commands.ops.compatibility import compatibility, kinds_of
 from edgeopt.commands.ops.request import Request
 from edgeopt.commands.ops.request import operators as requested_operators
-from edgeopt.commands.ops.result import STATUSES, BackendRow, CaseRow, Figures, Measured, Report, Status
 from edgeopt.commands.ops.run import Wanted, measure
 from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
 from edgeopt.events import Emit, Log
@@ -42,8 +41,6 @@ _ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What is to be tried."""
-
     backends: tuple[str, ...] = ()
     """Empty: all that are available here."""
     only: tuple[str, ...] = ()
@@ -142,7 +139,7 @@ def ops(request: Request, emit: Emit) -> Report:
 def assess(device: Device, choice: Choice, emit: Emit) -> Report:
     """Tries each case on each backend, unless that is known already."""
     begin = time.monotonic()
-    rows = backend_rows(choice.backends)
+    rows = _backend_rows(choice.backends)
     present = [row for row in rows if row.version is not None]
     if not present:
         reasons = "; ".join(f"{row.name}: {row.reason}" for row in rows)
@@ -159,12 +156,8 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
             wanted.append((case, names))
     if wanted:
         if device.state and not device.state.worth_measuring:
-            emit(
-                Log(
-                    "warning",
-                    "The state of this device does not allow reliable measurements; times may be too long.",
-                )
-            )
+            warning = "The state of this device does not allow reliable measurements; times may be too long."
+            emit(Log("warning", warning))
         try:
             measure(wanted, device, emit, kept.add)
         finally:
@@ -182,7 +175,7 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
     )
 
 
-def backend_rows(names: Sequence[str]) -> list[BackendRow]:
+def _backend_rows(names: Sequence[str]) -> list[BackendRow]:
     """The named backends, each with the reason if it is missing; otherwise all available ones."""
     if names:
         return [_backend_row(backend_named(name)) for name in dict.fromkeys(names)]

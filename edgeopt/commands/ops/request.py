@@ -10,8 +10,6 @@ from edgeopt.options import argument, option
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     model: Annotated[
         Path | None, argument("Model whose operators to test (default: all operators).", metavar="[MODEL]")
     ] = None

@@ -11,9 +11,8 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.commands.ops.case import SIZES, Case, Precision
-from edgeopt.commands.ops.compare import compare
-from edgeopt.commands.ops.messages import (
+from edgeopt.commands.ops.case import SIZES, Case, Measured, Precision, Status
+from edgeopt.commands.ops.child import (
     Answer,
     Open,
     Opened,
@@ -24,8 +23,8 @@ from edgeopt.commands.ops.messages import (
     read_arrays,
     write_arrays,
 )
+from edgeopt.commands.ops.compare import compare
 from edgeopt.commands.ops.prepare import Prepared, prepare
-from edgeopt.commands.ops.result import Measured, Status
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
 from edgeopt.measure.host import LocalHost, TrialHost
@@ -66,7 +65,6 @@ class Lane:
         self._asked.send(Open(self.backend, options, put(model), put(feeds), str(self.outputs_path)))
 
     def time(self, slice_ms: float) -> Answer | Failed:
-        """Runs what is open for a slice."""
         self._asked.send(Time(slice_ms))
         return self.answer(_SLICE_LIMIT_S)
 
@@ -82,8 +80,6 @@ class Lane:
 
 @dataclass(slots=True)
 class _Try:
-    """One backend at a case."""
-
     lane: Lane
     found: Measured
     failure: str | None = None
@@ -122,7 +118,9 @@ def measure(wanted: Sequence[Wanted], device: Device, emit: Emit, keep: Keep) ->
             prepared = following
             assert prepared is not None  # noqa: S101 - the round before made it
             own = [lanes[name] for name in backends]
-            model, feeds = _written(prepared, folder)
+            model, feeds = folder / "case.onnx", folder / "feeds"
+            model.write_bytes(prepared.model)
+            write_arrays(feeds, prepared.feeds)
             for lane in own:
                 lane.open(model, feeds, options_for(lane.backend, device, case.precision))
             # Meanwhile: nothing is timed yet.
@@ -147,13 +145,6 @@ def options_for(backend: str, device: Device, precision: Precision) -> dict[str,
         in_half = precision == "fp16" and "FP16" in told.get(place.upper(), ())
         options["precision"] = "f16" if in_half else "f32"
     return options
-
-
-def _written(prepared: Prepared, folder: Path) -> tuple[Path, Path]:
-    model, feeds = folder / "case.onnx", folder / "feeds"
-    model.write_bytes(prepared.model)
-    write_arrays(feeds, prepared.feeds)
-    return model, feeds
 
 
 def _results(prepared: Prepared, lanes: list[Lane]) -> dict[str, Measured]:

@@ -1,32 +1,303 @@
 """`edgeopt optimize --device`: the deployment that is predicted to be best on a device that is not here."""
 
 import os
+import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Budget, Deployment, Predicted, Run, Source, Step
+from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import check_target
-from edgeopt.commands.predict.bundled import write_bundle
 from edgeopt.commands.predict.latency import Latency, Predictor
-from edgeopt.commands.predict.rank import Ranked, ranked
-from edgeopt.commands.predict.records import Ahead
-from edgeopt.commands.predict.summary import ahead_of
-from edgeopt.commands.predict.variants import Made, in_form, judge
-from edgeopt.commands.predict.work import Plan, Wishes, prepared
+from edgeopt.commands.predict.records import VERDICT, Ahead, Planned, Status
+from edgeopt.commands.predict.variants import Made, Plan, Wishes, in_form, judge, prepared
 from edgeopt.data.judging.budgets import floor_from
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
+from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.graph.analysis.records import Given as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
+from edgeopt.hw.device import fingerprint
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
 from edgeopt.quant.measured.timing.courses import GROUPS
 from edgeopt.quant.rules import rules_of
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.baseline import baseline_order, plain
 from edgeopt.search.racing.space import first_candidates, starts_on
+from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One candidate in the order; `latency` is a sentence's end where it cannot be told."""
+
+    made: Made
+    latency: Latency | str
+
+    @property
+    def predicted_ms(self) -> float | None:
+        return self.latency.predicted_ms if isinstance(self.latency, Latency) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    places: tuple[Place, ...]
+    """The best first; those that are out come last."""
+    by_time: bool
+    """By predicted times; otherwise by the ladder, because not all of them could be predicted."""
+
+    def in_line(self) -> list[Place]:
+        return [place for place in self.places if place.made.is_alive]
+
+
+def ranked(
+    made: Sequence[Made], backends: Sequence[str], ladder: Sequence[str], latencies: Mapping[int, Latency | str]
+) -> Ranked:
+    places = [Place(one, latencies[place]) for place, one in enumerate(made)]
+    alive = [place for place in places if place.made.is_alive]
+    out = [place for place in places if not place.made.is_alive]
+    by_time = bool(alive) and all(place.predicted_ms is not None for place in alive)
+
+    def preference(place: Place) -> tuple[float, ...]:
+        candidate = place.made.candidate
+        time_ms = place.predicted_ms if by_time else None
+        on_ladder = _on_ladder(candidate.variant, bool(place.made.doubt), ladder)
+        return (time_ms or 0.0, backends.index(candidate.backend), *on_ladder)
+
+    return Ranked((*sorted(alive, key=preference), *out), by_time)
+
+
+def _on_ladder(variant: str, doubtful: bool, ladder: Sequence[str]) -> tuple[int, int]:
+    """Fewer bits in the order of the ladder, then exact rewrites, what may gain nothing, and last the source."""
+    place = ladder.index(variant) if variant in ladder else len(ladder)
+    if variant in WEIGHTS_ALONE or doubtful:
+        return 2, place
+    return {"cleaned": (1, 0), "source": (3, 0)}.get(variant, (0, place))
+
+
+LEFT = {
+    "lowered": "left to the device: operators specific to a runtime must be measured",
+    "planned": "left to the device: the gain of each layer in each scheme must be measured",
+}
+
+
+def _ahead_of(
+    plan: Plan, found: Ranked, best: Place, baseline: Candidate, accuracy_db: float, seconds: float
+) -> Ahead:
+    start = next((place for place in found.places if _is_baseline(place, baseline)), None)
+    speedup = None
+    if start is not None and start.predicted_ms is not None and best.predicted_ms:
+        speedup = start.predicted_ms / best.predicted_ms
+    basis = _basis(best)
+    return Ahead(
+        model=plan.wishes.model.name,
+        model_digest=plan.source.digest,
+        bundle=str(plan.wishes.out),
+        device=plan.record.title,
+        target=plan.profile.name,
+        verdict=VERDICT,
+        summary=_summary(plan, best, start, speedup, accuracy_db),
+        basis=basis,
+        floor_db=plan.wishes.floor_db,
+        winner=best.made.candidate,
+        baseline=baseline,
+        baseline_ms=start.predicted_ms if start is not None else None,
+        latency=best.latency if isinstance(best.latency, Latency) else None,
+        speedup=speedup,
+        accuracy_db=accuracy_db,
+        judged_with=best.made.judged_with,
+        samples=len(plan.given.prove),
+        set_aside=not (plan.given.use.shared or plan.given.use.generated),
+        finish=_finish(plan),
+        inputs=plan.bench.runs.ports[0],
+        outputs=plan.bench.runs.ports[1],
+        candidates=tuple(_rows(plan, found, best, baseline)),
+        ledger=best.made.ledger,
+        warnings=tuple(plan.warnings),
+        seconds=seconds,
+    )
+
+
+def _rows(plan: Plan, found: Ranked, best: Place, baseline: Candidate) -> Iterator[Planned]:
+    for place in found.places:
+        made = place.made
+        status, reason = _verdict(place, best)
+        if status == "behind" and _is_baseline(place, baseline):
+            status = "baseline"
+        yield Planned(
+            made.candidate,
+            status,
+            "; ".join(filter(None, [reason, "" if made.failure or found.by_time else made.doubt, *made.notes])),
+            place.latency if isinstance(place.latency, Latency) else None,
+            made.accuracy_db,
+            made.accuracy_low_db,
+            made.judged_with,
+            made.path.stat().st_size if made.path.exists() else None,
+        )
+    first = plan.backends.order[0]
+    for name in plan.profile.precision.ladder:
+        if name in LEFT:
+            yield Planned(Candidate(name, first), "not planned", LEFT[name])
+
+
+def _verdict(place: Place, best: Place) -> tuple[Status, str]:
+    made = place.made
+    if made.failure:
+        return ("below the floor" if made.below else "failed"), made.failure
+    if place is best:
+        if isinstance(place.latency, Latency):
+            return "chosen", f"fastest predicted; {place.latency.products_share:.0%} of its time in products"
+        return "chosen", "first in the order of the profile within the floor"
+    if place.predicted_ms is not None and best.predicted_ms:
+        return (
+            "behind",
+            f"predicted at {place.predicted_ms / best.predicted_ms:.2f} times the time of the chosen one",
+        )
+    return "behind", "behind the chosen one in the order of the profile"
+
+
+def _summary(plan: Plan, best: Place, start: Place | None, speedup: float | None, accuracy_db: float) -> str:
+    device, name = plan.record.title, best.made.candidate.name
+    if best.made.candidate.variant == "source" and (start is None or start.made is best.made):
+        return f"Predicted, not measured: on {device} nothing is expected to be faster than the source model."
+    said = f"Predicted, not measured: {name} is expected to be the best on {device}"
+    if speedup is not None and isinstance(best.latency, Latency) and start is not None:
+        said += (
+            f", {speedup:.2f}x as fast as the source model ({best.latency.predicted_ms:.3g} ms instead of "
+            f"{start.predicted_ms:.3g} ms)"
+        )
+    return f"{said}, {accuracy_text(accuracy_db)}."
+
+
+def _basis(best: Place) -> str:
+    if isinstance(best.latency, Latency):
+        latency = best.latency
+        low, high = latency.low_ms / latency.predicted_ms, latency.high_ms / latency.predicted_ms
+        return (
+            f"Predicted from {latency.basis}. Times may be {low:g} to {high:g} times the prediction, as "
+            "in most checked predictions."
+        )
+    return f"No latency can be predicted: {best.latency} (on the device). The order is that of the profile."
+
+
+def _finish(plan: Plan) -> tuple[str, ...]:
+    data = f" --data {shlex.quote(plan.wishes.data.name)}" if plan.wishes.data is not None else ""
+    model, bundle = shlex.quote(plan.wishes.model.name), shlex.quote(plan.wishes.out.name)
+    floor = f" --floor {plan.wishes.floor_db:g}dB" if data else ""
+    replay = f"edgeopt replay {bundle} {model}{data} -o NEW --measure"
+    return (
+        f"On the device, search and prove: edgeopt optimize {model}{data}{floor} -o NEW",
+        f"On the device, measure and prove this plan alone: {replay}",
+    )
+
+
+def _is_baseline(place: Place, baseline: Candidate) -> bool:
+    """By variant and backend; the options of candidates are those that a search begins with."""
+    mine = place.made.candidate
+    return (mine.variant, mine.backend) == (baseline.variant, baseline.backend)
+
+
+_GOLDEN_SAMPLES = 4
+
+
+def write_bundle(plan: Plan, made: Made, outcome: Ahead) -> None:
+    wishes = plan.wishes
+    with write.draft(wishes.out) as folder:
+        given = plan.given
+        some = range(given.prove.start, min(given.prove.stop, given.prove.start + _GOLDEN_SAMPLES))
+        write.write_golden(folder, "inputs", given.feeds(some))
+        write.write_golden(folder, "outputs", plan.bench.outputs(made, some))
+        write.write_golden(folder, "reference", plan.bench.study.reference_of(some))
+        files = {"model.onnx": made.path}
+        if made.candidate.variant == "source":
+            parent = wishes.model.parent
+            external = {file.relative_to(parent.resolve()).as_posix(): file for file in plan.source.external}
+            files = {wishes.model.name: wishes.model, **external}
+        name = next(iter(files))
+        # No evidence: that is what was measured.
+        documents: dict[str, object] = {"prediction.json": outcome, "ledger.json": outcome.ledger}
+        write.fill(folder, files, _deployment(plan, made, outcome, name), documents, _record(plan, made))
+        write.publish(folder, wishes.out, single_file=wishes.single_file)
+
+
+def _deployment(plan: Plan, made: Made, outcome: Ahead, model: str) -> Deployment:
+    source, device = plan.source, plan.record.device
+    size = source.path.stat().st_size + sum(file.stat().st_size for file in source.external)
+    return Deployment(
+        name=source.path.stem,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        edgeopt=__version__,
+        target=plan.profile.name,
+        summary=outcome.summary,
+        source=Source(source.path.name, source.digest, size),
+        run=Run(made.candidate.backend, f"{write.MODEL_FOLDER}/{model}", made.candidate.options),
+        inputs=[tensor_of(each) for each in outcome.inputs],
+        outputs=[tensor_of(each) for each in outcome.outputs],
+        steps=_steps(plan, made),
+        budget=Budget(f"{outcome.floor_db:g} dB"),
+        device=fingerprint(device),
+        machine=machine_of(device),
+        runtimes={runtime.name: runtime.version for runtime in device.runtimes},
+        predicted=_predicted(outcome),
+    )
+
+
+def _predicted(outcome: Ahead) -> Predicted:
+    latency = outcome.latency
+    return Predicted(
+        verdict=outcome.verdict,
+        device=outcome.device,
+        basis=outcome.basis,
+        accuracy_db=round(outcome.accuracy_db, 1),
+        judged_with=outcome.judged_with,
+        floor_db=outcome.floor_db,
+        samples=outcome.samples,
+        finish=list(outcome.finish),
+        baseline_ms=_digits(outcome.baseline_ms),
+        latency_ms=_digits(latency.predicted_ms) if latency else None,
+        latency_low_ms=_digits(latency.low_ms) if latency else None,
+        latency_high_ms=_digits(latency.high_ms) if latency else None,
+        speedup=_digits(outcome.speedup),
+    )
+
+
+def _digits(value: float | None) -> float | None:
+    return None if value is None else four_digits(value)
+
+
+def _steps(plan: Plan, made: Made) -> list[Step]:
+    if made.candidate.variant == "source":
+        return []
+    names = list(dict.fromkeys(entry.pass_name for entry in plan.cleaning if not entry.rolled_back))
+    # A step without names would be one of all passes.
+    cleaning = [Step("cleaned", {"passes": names})] if names else []
+    if made.candidate.variant == "cleaned":
+        return cleaning
+    known = plan.bench.study.known.settings if made.trace is None else made.trace.context.settings
+    settings = msgspec.structs.asdict(known)
+    used = {"calibration_samples": len(plan.given.calibrate), **settings}
+    return [*cleaning, Step(made.candidate.variant, used, made.forms)]
+
+
+def _record(plan: Plan, made: Made) -> bytes | None:
+    """What calibration found, so that a replay needs no data."""
+    from edgeopt.quant.write import encoded
+
+    if made.trace is None:
+        return None
+    choices = {layer: form for form, layers in made.forms.items() for layer in layers}
+    return encoded(plan.bench.study.recorded(choices, made.trace))
+
 
 CLEANED = "cleaned"
 _FULL = {"", "f32"}
@@ -74,7 +345,11 @@ def optimize_for(  # noqa: PLR0913 - all but the first three are optional and gi
 def make_all(plan: Plan, folder: Path) -> list[Made]:
     """Every variant of the ladder on every backend that the device has."""
     plan.emit(Progress("making variants", plan.profile.name))
-    made = [_exact(plan, name, backend) for backend in plan.backends.order for name in _exact_names(plan)]
+    made = [
+        _exact(plan, name, backend)
+        for backend in plan.backends.order
+        for name in (("source", CLEANED) if plan.cleaning else ("source",))
+    ]
     forms = {form.name: form for form in FORMS}
     quantizes = not (plan.given.use.generated or plan.given.use.shared)
     for name in plan.profile.precision.ladder:
@@ -91,10 +366,6 @@ def make_all(plan: Plan, folder: Path) -> list[Made]:
                 place = folder / "variants" / name / backend
                 made.append(in_form(plan.bench, form, _candidate(plan, name, backend), place, plan.cleaning))
     return made
-
-
-def _exact_names(plan: Plan) -> Sequence[str]:
-    return ("source", CLEANED) if plan.cleaning else ("source",)
 
 
 def _exact(plan: Plan, name: str, backend: str) -> Made:
@@ -148,7 +419,7 @@ def _delivered(plan: Plan, found: Ranked, begun: float) -> Ahead:
             best.made.failure = f"{judged.value:.1f} dB on samples set aside{where}"
             best.made.below = True
             continue
-        outcome = ahead_of(plan, found, best, plain(first), judged.value, time.monotonic() - begun)
+        outcome = _ahead_of(plan, found, best, plain(first), judged.value, time.monotonic() - begun)
         plan.emit(Progress("writing", str(plan.wishes.out)))
         write_bundle(plan, best.made, outcome)
         return outcome

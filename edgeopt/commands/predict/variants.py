@@ -1,4 +1,4 @@
-"""Makes what a device that is not here could run, and says what it answers: accuracy is real, run here."""
+"""What a device that is not here could run, prepared, made and judged here: accuracy is real."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,25 +8,34 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.backends.base import Array, full_precision
-from edgeopt.commands.predict.backends import PROCESSOR, stand_in
+from edgeopt.commands.predict.record import PROCESSOR, OnDevice, Record, on_device, read_record, stand_in
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged
-from edgeopt.errors import EdgeoptError
-from edgeopt.graph.accuracy import decibels
+from edgeopt.errors import EdgeoptError, VerificationError
+from edgeopt.events import Emit, Log, Progress
+from edgeopt.graph.accuracy import compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger, LedgerEntry
+from edgeopt.graph.model import Model, load
 from edgeopt.hw.device import Device
 from edgeopt.profiles import TargetProfile
+from edgeopt.profiles.targets import profile_for, without_planned
 from edgeopt.quant.forms import Form
 from edgeopt.quant.inventory import inventory_of
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import Given, Runs, read_given
 from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
-from edgeopt.quant.measured.study import Study
+from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.study import Study, begin
 from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, findings
+from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.write import raised
 from edgeopt.search.outcome import Candidate
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from edgeopt.quant.write import Trace
+
 
 EXACT_DB = 80.0
 DYNAMIC = "int8-dynamic"
@@ -38,8 +47,6 @@ _WORTH_IT = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The baseline of all variants."""
-
     study: Study
     runs: Runs
     floor_db: float
@@ -105,7 +112,8 @@ def in_form(bench: Bench, form: Form, candidate: Candidate, folder: Path, cleani
     kept = ""
     for given_back in _fewer(bench, form, course, choices):
         mine = {layer: name for layer, name in choices.items() if layer not in given_back}
-        made.failure, made.below, kept = "", False, _told(given_back, choices)
+        made.failure, made.below = "", False
+        kept = f"{len(given_back)} of {len(choices)} layers kept float for the floor" if given_back else ""
         try:
             entry = write_entry(bench.study, course, mine, made.path)
             made.candidate = Candidate(form.name, candidate.backend, dict(entry.course.options))
@@ -164,12 +172,8 @@ def _doubt(bench: Bench, form: Form, backend: str, share: float) -> str:
     return "this processor has no instruction for products of bytes" if slow else ""
 
 
-def _told(given_back: frozenset[str], choices: dict[str, str]) -> str:
-    return f"{len(given_back)} of {len(choices)} layers kept float for the floor" if given_back else ""
-
-
 def _as_the_device_computes(bench: Bench, made: Made) -> None:
-    """What only the device's provider would do to the file."""
+    """What only the device and its provider would do to the file."""
     from edgeopt.graph.model import load
 
     model = load(made.path).ir
@@ -191,3 +195,107 @@ def _why_none(study: Study, form: Form, course: Course) -> str:
     context = study.context(course.backend, **settings_for(course))
     said: Sequence[str] = [layer.reason or form.fits(layer, context) for layer in study.layers]
     return "; ".join(dict.fromkeys(each for each in said if each)) or "it has no product with weights"
+
+
+_MOST_TO_COMPARE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asked for; paths are checked."""
+
+    model: Path
+    out: Path
+    device: Path
+    data: Path | None
+    floor_db: float
+    target: str | None
+    profile: str | Path | None
+    single_file: bool
+
+
+@dataclass(slots=True)
+class Plan:
+    wishes: Wishes
+    record: Record
+    profile: TargetProfile
+    backends: OnDevice
+    source: Model
+    given: Given
+    bench: Bench
+    emit: Emit
+    warnings: list[str]
+    cleaning: Ledger = ()
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+        self.emit(Log("warning", message))
+
+
+def prepared(wishes: Wishes, folder: Path, runs: Runs, emit: Emit) -> Plan:
+    record = read_record(wishes.device)
+    profile = without_planned(profile_for(record.device, wishes.target, wishes.profile))
+    emit(Progress("reading the model", wishes.model.name))
+    source = load(wishes.model)
+    request = QuantizeRequest(wishes.model, data=wishes.data, goal=Goal(floor=wishes.floor_db, budget=""))
+    given = read_given(request, runs.inputs(wishes.model), profile.data, calibrates=False)
+    wanted = sorted({*given.plan, *given.prove})
+    emit(Progress("running the source model", f"{len(wanted)} samples"))
+    answers = runs.source_outputs(wishes.model, [given.samples.feeds(k) for k in wanted])
+    reference = dict(zip(wanted, answers, strict=True))
+    emit(Progress("cleaning", wishes.model.name))
+    cleaned, ledger = _cleaned(source, profile)
+    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), QuantSettings)
+    study = begin(cleaned, given, reference, settings, folder / "study")
+    bench = Bench(study, runs, wishes.floor_db, record.device, profile)
+    backends = on_device(profile, record.device)
+    plan = Plan(wishes, record, profile, backends, source, given, bench, emit, [], ledger)
+    _check_cleaned(plan)
+    _warn(plan)
+    return plan
+
+
+def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]":
+    """After the exact passes of the profile, in an opset that forms can be written in."""
+    from edgeopt.graph.pipeline import run_pipeline
+
+    listed = profile.graph.passes
+    found = run_pipeline(source, only=() if isinstance(listed, str) else listed)
+    model = raised(found.model_ir)
+    applied = tuple(entry for entry in found.ledger if entry.applied)
+    return model, applied
+
+
+def _check_cleaned(plan: Plan) -> None:
+    given, study = plan.given, plan.bench.study
+    few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
+    judge = plan.bench.runs.judge
+    got = plan.bench.runs.outputs(study.path, judge, full_precision(judge), given.feeds(few))
+    accuracy = compare_outputs(study.reference_of(few), got)
+    if accuracy.problem or accuracy.snr_db < EXACT_DB:
+        raise VerificationError(
+            f"The cleaned model differs from the source ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
+            "This is a bug in edgeopt; `edgeopt simplify --bisect` finds the pass.",
+        )
+
+
+def _warn(plan: Plan) -> None:
+    for name, reason in plan.backends.absent.items():
+        if plan.backends.assumed and name in PROCESSOR:
+            continue
+        plan.warn(f"Skipped the backend {name}: {reason}.")
+    if plan.backends.assumed:
+        first = plan.backends.order[0]
+        plan.warn(
+            f"The record names no runtime that the target {plan.profile.name} uses, so the plan is for {first}, "
+            "which must be installed on the device."
+        )
+    for backend in plan.backends.order:
+        if stand_in(backend) != backend:
+            plan.warn(f"{backend} is not available here, so accuracy is judged with {stand_in(backend)}.")
+    if plan.given.use.generated:
+        plan.warn("No data: only exact rewrites and float precisions are planned, on generated inputs.")
+    elif plan.given.use.shared:
+        plan.warn(f"{plan.given.use.given} samples are too few for 8-bit variants, which need 12.")
+    for warning in plan.given.warnings:
+        plan.warn(warning)

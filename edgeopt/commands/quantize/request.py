@@ -5,7 +5,7 @@ What needs neither model nor data to be seen is said here.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import msgspec
 
@@ -31,8 +31,6 @@ Samples = Annotated[
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     model: Model
     out: Annotated[
         Path | None,
@@ -113,8 +111,6 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class AskedCalibrations(msgspec.Struct, frozen=True):
-    """What `edgeopt compare-calibrations` is asked."""
-
     model: Model
     data: Annotated[
         Path, option("Samples: an .npz file or a folder; half are used for calibration.", metavar="DATA")
@@ -158,21 +154,14 @@ def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
     if isinstance(asked, AskedCalibrations):
         request = QuantizeRequest(**same, compare_calibrations=True)
     else:
-        request = QuantizeRequest(**{**same, **_read(asked)})
+        from edgeopt.commands.bench.naming import read_options
+        from edgeopt.commands.simplify.request import read_shapes
+
+        same |= {"goal": _goal(asked), "options": _plain(read_options(list(asked.options)))}
+        targets = tuple(name.strip() for name in asked.check_targets.split(",") if name.strip())
+        request = QuantizeRequest(**{**same, "shapes": read_shapes(asked.shape), "check_targets": targets})
     _check(request)
     return request
-
-
-def _read(asked: Asked) -> dict[str, Any]:
-    from edgeopt.commands.bench.naming import read_options
-    from edgeopt.commands.simplify.request import read_shapes
-
-    return {
-        "goal": _goal(asked),
-        "options": _plain(read_options(list(asked.options))),
-        "shapes": read_shapes(asked.shape),
-        "check_targets": tuple(name.strip() for name in asked.check_targets.split(",") if name.strip()),
-    }
 
 
 def _goal(asked: Asked) -> "Goal":
@@ -229,24 +218,14 @@ def _check(request: "QuantizeRequest") -> None:
             "Add --backend NAME; `edgeopt backends` lists them with their options.",
         )
     if request.calibration:
-        _check_calibration(request.calibration)
-    for target in request.check_targets:
-        _check_target(target)
+        from edgeopt.quant.ranges import METHODS as CALIBRATIONS
 
+        known = tuple(method.name for method in CALIBRATIONS)
+        if (name := request.calibration) not in known:
+            raise UsageError(f"There is no method of calibration '{name}'.", nearest(name, known))
+    for name in request.check_targets:
+        from edgeopt.profiles.load import shipped_profiles
 
-def _check_calibration(name: str) -> None:
-    from edgeopt.nearest import nearest
-    from edgeopt.quant.ranges import METHODS as CALIBRATIONS
-
-    known = tuple(method.name for method in CALIBRATIONS)
-    if name not in known:
-        raise UsageError(f"There is no method of calibration '{name}'.", nearest(name, known))
-
-
-def _check_target(name: str) -> None:
-    from edgeopt.nearest import nearest
-    from edgeopt.profiles.load import shipped_profiles
-
-    known = tuple(profile.name for profile in shipped_profiles())
-    if name not in known and not Path(name).is_file():
-        raise UsageError(f"There is no target '{name}'.", nearest(name, known))
+        known = tuple(profile.name for profile in shipped_profiles())
+        if name not in known and not Path(name).is_file():
+            raise UsageError(f"There is no target '{name}'.", nearest(name, known))

@@ -1,20 +1,106 @@
 """A deployment profile with all that a replay needs: from a bundle, its `deployment.toml`, or an exported file."""
 
+import base64
+import binascii
 import hashlib
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from edgeopt.bundle import manifest
-from edgeopt.bundle.deployment import FILE, Deployment, Record, read_deployment
+from edgeopt.bundle.deployment import FILE, Deployment, Part, Processing, Record, read_deployment
 from edgeopt.bundle.places import place_named
+from edgeopt.bundle.processing.schema import FOLDER
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.write import MODEL_FOLDER, RECORD
-from edgeopt.commands.replay.embedding import HINT, read_beside, unpacked
-from edgeopt.commands.replay.processing import files_of
 from edgeopt.errors import BundleError
 
-_LARGEST_BYTES = 2 << 30
-_WHAT = "The calibration result"
+_LARGEST_EMBEDDED_BYTES = 64 << 20
+_HINT = "Copy the bundle or the exported profile again from its source."
+
+
+def packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 9)).decode()
+
+
+def unpacked(text: str, what: str, path: Path) -> bytes:
+    """Raises BundleError with the fault; a foreign bundle must not fill the memory."""
+    try:
+        unpacker = zlib.decompressobj()
+        content = unpacker.decompress(base64.b64decode(text, validate=True), _LARGEST_EMBEDDED_BYTES)
+    except (zlib.error, binascii.Error, ValueError) as error:
+        raise BundleError(f"{what} in '{path}' is damaged: {error}.", _HINT) from None
+    if not unpacker.eof:
+        raise BundleError(f"{what} in '{path}' is truncated or too large.", _HINT)
+    return content
+
+
+def _read_beside(folder: Path, name: str, path: Path, most_bytes: int, too_large_for: str) -> bytes:
+    """A file that a profile names, of the bundle or next to a profile that lies alone."""
+    file = folder / name
+    try:
+        if file.stat().st_size > most_bytes:
+            raise BundleError(f"{file} is too large for {too_large_for}.", _HINT)
+        return file.read_bytes()
+    except OSError:
+        raise BundleError(
+            f"'{path}' needs the file {name} next to it, which is missing.",
+            "Give the whole bundle, or export it to one file: edgeopt profile export BUNDLE -o NAME.toml",
+        ) from None
+
+
+def _files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -> dict[str, bytes]:
+    """By their place in a bundle, as their digests say that they were; raises BundleError."""
+    found: dict[str, bytes] = {}
+    for name, part in _with_files(processing):
+        if part.embedded:
+            content = unpacked(part.embedded, f"The {name}processing", path)
+        else:
+            content = (bundle.folder / part.file).read_bytes() if bundle else _beside(path, part, name)
+        if hashlib.sha256(content).hexdigest() != part.sha256:
+            raise BundleError(
+                f"The {name}processing in '{path}' was changed: its digest differs.",
+                _HINT,
+            )
+        found[_place(name)] = content
+    return found
+
+
+def _beside(path: Path, part: Part, name: str) -> bytes:
+    if part.file != _place(name):
+        raise BundleError(f"'{path}' names '{part.file}', and only {_place(name)} is read.", _HINT)
+    return _read_beside(path.parent, part.file, path, _LARGEST_EMBEDDED_BYTES, "processing")
+
+
+def embedded(processing: Processing, files: dict[str, bytes]) -> Processing:
+    """With the files inside, for a profile that is one file."""
+    return _changed(processing, lambda name: {"file": "", "embedded": packed(files[_place(name)])})
+
+
+def outside(processing: Processing) -> Processing:
+    """With the files by their names, for a bundle."""
+    return _changed(processing, lambda name: {"file": _place(name), "embedded": ""})
+
+
+def _changed(processing: Processing, change: Callable[[str], dict[str, str]]) -> Processing:
+    parts = {name: msgspec.structs.replace(part, **change(name)) for name, part in _with_files(processing)}
+    return msgspec.structs.replace(processing, **parts)
+
+
+def _with_files(processing: Processing | None) -> list[tuple[str, Part]]:
+    parts = [] if processing is None else [("pre", processing.pre), ("post", processing.post)]
+    return [(name, part) for name, part in parts if part is not None and part.is_file]
+
+
+def _place(name: str) -> str:
+    return f"{FOLDER}/{name}.onnx"
+
+
+_LARGEST_RECORD_BYTES = 2 << 30
+_RECORD_NAME = "The calibration result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +143,7 @@ def read_profile(path: Path) -> Profile:
 def _profile(path: Path, deployment: Deployment, bundle: Bundle | None) -> Profile:
     folder = path.parent if bundle is None else bundle.folder
     record = _checked(deployment.quantization, folder, path)
-    return Profile(path, deployment, record, bundle, files_of(deployment.processing, bundle, path))
+    return Profile(path, deployment, record, bundle, _files_of(deployment.processing, bundle, path))
 
 
 def model_place(deployment: Deployment) -> Path:
@@ -70,7 +156,7 @@ def model_place(deployment: Deployment) -> Path:
     ):
         raise BundleError(
             f"The deployment profile has its model at '{deployment.run.model}', which is not in {MODEL_FOLDER}/.",
-            HINT,
+            _HINT,
         )
     return Path(*parts)
 
@@ -80,11 +166,13 @@ def _checked(told: Record | None, folder: Path, path: Path) -> bytes | None:
     if told is None:
         return None
     if not told.embedded and told.file != RECORD:
-        raise BundleError(f"The deployment profile '{path}' names '{told.file}', and only {RECORD} is read.", HINT)
+        raise BundleError(
+            f"The deployment profile '{path}' names '{told.file}', and only {RECORD} is read.", _HINT
+        )
     if told.embedded:
-        content = unpacked(told.embedded, _WHAT, path)
+        content = unpacked(told.embedded, _RECORD_NAME, path)
     else:
-        content = read_beside(folder, RECORD, path, _LARGEST_BYTES, "a record of a quantization")
+        content = _read_beside(folder, RECORD, path, _LARGEST_RECORD_BYTES, "a record of a quantization")
     if hashlib.sha256(content).hexdigest() != told.sha256:
-        raise BundleError(f"{_WHAT} in '{path}' was changed: its digest differs.", HINT)
+        raise BundleError(f"{_RECORD_NAME} in '{path}' was changed: its digest differs.", _HINT)
     return content

@@ -2,47 +2,251 @@
 
 import os
 import shlex
+import shutil
 import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle import manifest, write
-from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, Run
+from edgeopt.bundle.facts import four_digits, machine_of
 from edgeopt.bundle.processing.golden import FINAL, RAW, problem_with, put_processing_golden
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.read import Bundle
-from edgeopt.commands.replay.golden import put_golden
-from edgeopt.commands.replay.measure import prove, summary_of
-from edgeopt.commands.replay.processing import outside
-from edgeopt.commands.replay.profile import read_profile
+from edgeopt.bundle.runtime.golden import golden_floor_db
+from edgeopt.commands.replay.profile import Profile, outside, read_profile
 from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.commands.replay.steps import rebuild, said_of
-from edgeopt.commands.replay.work import Work
-from edgeopt.errors import ModelError, VerificationError
-from edgeopt.events import Emit, Progress, ignore
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.read import load_data
+from edgeopt.data.regimes.levels import levels_in
+from edgeopt.data.samples import Samples, check_samples, from_feeds, save_samples
+from edgeopt.errors import MissingError, ModelError, VerificationError
+from edgeopt.events import Emit, Log, Progress, ignore
+from edgeopt.graph.accuracy import accuracy_text, compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.sides.timed import fill_timed
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import Outputs, Runs
+from edgeopt.quant.measured.proving.proof import RESULT, SOURCE, Runner, compared
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model
 
+
+_GOLDEN_SAMPLES = 4
+_FLOOR_DB = 30.0
+# Other processors round otherwise.
+_LEEWAY_DB = 1.0
+
+
+@dataclass(slots=True)
+class Work:
+    request: ReplayRequest
+    profile: Profile
+    folder: Path
+    """The bundle while it is made."""
+    rest: Path
+    """For what nobody keeps."""
+    runs: Runs
+    emit: Emit
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def deployment(self) -> Deployment:
+        """That of the first bundle."""
+        return self.profile.deployment
+
+    @property
+    def run(self) -> Run:
+        return self.deployment.run
+
+    @property
+    def model(self) -> Path:
+        """The rebuilt one."""
+        return self.folder / self.run.model
+
+    @property
+    def floor_db(self) -> float:
+        evidence = self.deployment.evidence or self.deployment.predicted
+        return evidence.floor_db if evidence is not None else _FLOOR_DB
+
+    @property
+    def needed_db(self) -> float:
+        """The floor, or what the first bundle reached where it was wanted below it."""
+        evidence = self.deployment.evidence or self.deployment.predicted
+        return self.floor_db if evidence is None else min(self.floor_db, evidence.accuracy_db - _LEEWAY_DB)
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+        self.emit(Log("warning", message))
+
+    def answers(self, feeds: Outputs) -> Outputs:
+        return self.runs.outputs(self.model, self.run.backend, self.run.options, feeds)
+
+    def samples(self) -> Samples:
+        """Those that were given, those of the first bundle, or some that are made up."""
+        from edgeopt.data.regimes import mixed
+        from edgeopt.graph.model import load
+
+        inputs = self.runs.inputs(self.request.model)
+        if self.request.data is not None:
+            return load_data(self.request.data, inputs, None)
+        bundle = self.profile.bundle
+        if bundle is not None:
+            return check_samples(from_feeds(bundle.golden("inputs")), inputs)
+        feeds = mixed(inputs, load(self.request.model).ir, _GOLDEN_SAMPLES // 2)
+        return check_samples(from_feeds(feeds[:_GOLDEN_SAMPLES]), inputs)
+
+    def last_samples(self, samples: Samples, most: int) -> tuple[Outputs, Outputs]:
+        """The last ones, which a search sets aside, and what the source answers to them; after `samples`."""
+        count = len(samples)
+        feeds = [samples.feeds(k) for k in range(max(0, count - most), count)]
+        return feeds, self.runs.source_outputs(self.request.model, feeds)
+
+
+# Two runs of the same computation differ by the order in which threads add, and by nothing else.
+_ALIKE_DB = 80.0
+_OPTIMIZE = "Run `edgeopt optimize` on this device."
+
+
+class Answered(msgspec.Struct, frozen=True):
+    alike_db: float | None = None
+    """Against the outputs of the first bundle; None where there are none, or the backend cannot be used here."""
+    accuracy_db: float | None = None
+    """Against the source model."""
+    floor_db: float | None = None
+    own_answers: bool = False
+    """They are generated, and compared with the model's own answers."""
+
+
+def _put_golden(work: Work, same: bool) -> Answered:
+    """Raises VerificationError where the rebuilt model is too far from the source."""
+    bundle = work.profile.bundle
+    work.emit(Progress("running golden samples", work.run.backend))
+    if bundle is None:
+        return _fresh(work, same)
+    shutil.copytree(bundle.folder / "golden", work.folder / "golden")
+    found = Bundle(work.folder, work.deployment)
+    try:
+        outputs = work.answers(found.golden("inputs"))
+    except MissingError as error:
+        if not same:
+            raise
+        work.warn(f"The golden samples were not run, because the backend is not available: {error.message}")
+        return Answered()
+    accuracy, floor_db = compare_outputs(found.golden("reference"), outputs), golden_floor_db(found)
+    if accuracy.problem or accuracy.snr_db < floor_db:
+        raise _too_far(accuracy.snr_db, len(outputs), floor_db, accuracy.problem, _OPTIMIZE)
+    alike = compare_outputs(found.golden("outputs"), outputs)
+    if alike.snr_db < _ALIKE_DB:
+        work.warn(
+            f"The golden outputs differ from those of the first bundle ({alike.snr_db:.1f} dB): other "
+            "processors and runtimes round differently. Compared with the source model they are within "
+            "the floor."
+        )
+    return Answered(alike.snr_db, accuracy.snr_db, floor_db)
+
+
+def _fresh(work: Work, same: bool) -> Answered:
+    made_up = work.request.data is None
+    feeds, reference = work.last_samples(work.samples(), _GOLDEN_SAMPLES)
+    outputs = work.answers(feeds)
+    accuracy = compare_outputs(reference, outputs)
+    near = not accuracy.problem and accuracy.snr_db >= work.needed_db
+    if not near and not (made_up and same):
+        hint = (
+            "These samples are generated, which says little: pass real ones with --data." if made_up else _OPTIMIZE
+        )
+        raise _too_far(accuracy.snr_db, len(outputs), work.needed_db, accuracy.problem, hint)
+    if made_up:
+        said = "" if near else ", and only show whether a device computes the same"
+        work.warn(f"The profile comes without golden samples: they are made up{said}. --data takes real ones.")
+    for name, runs in (("inputs", feeds), ("reference", reference if near else outputs), ("outputs", outputs)):
+        write.write_golden(work.folder, name, runs)
+    return Answered(None, accuracy.snr_db, work.needed_db) if near else Answered(own_answers=True)
+
+
+def _too_far(reached_db: float, count: int, floor_db: float, problem: str | None, hint: str) -> VerificationError:
+    said = f"The rebuilt model reaches {reached_db:.1f} dB on {count} samples; it needs {floor_db:g} dB."
+    return VerificationError(f"{said} {problem or ''}".strip(), hint)
+
+
+FASTER, NOT_FASTER = "faster", "not proved faster"
+_LIMIT_S = 20.0
+_MOST_SAMPLES = 16
+
+
+def prove(work: Work) -> Evidence:
+    """Raises VerificationError where the outputs are below the floor, or nothing can be measured."""
+    samples = work.samples()
+    feeds, reference = work.last_samples(samples, _MOST_SAMPLES)
+    goal = Goal(floor=work.needed_db, budget="")
+    judged = goal.judge(work.answers(feeds), reference, levels=[levels_in(sample) for sample in feeds])
+    if judged.problem or judged.value < work.needed_db:
+        said = judged.problem or (judged.weakest.sentence if judged.weakest is not None else "")
+        raise VerificationError(
+            (
+                f"The rebuilt model reaches {decibels(judged.value)} on {len(feeds)} samples here; it needs "
+                f"{work.needed_db:g} dB. {said}"
+            ).strip(),
+            "Run `edgeopt optimize` on this device.",
+        )
+    place = work.rest / "samples"
+    save_samples(samples, place)
+    judge = work.runs.judge
+    runners = [
+        Runner(RESULT, work.model, work.run.backend, work.run.options),
+        Runner(SOURCE, work.request.model, judge, {}),
+    ]
+    found = compared(runners, place, work.rest, _LIMIT_S, work.emit)
+    speed = found.speeds.get(SOURCE)
+    if speed is None:
+        said = "; ".join(f"{name}: {reason}" for name, reason in found.failures.items())
+        raise VerificationError(
+            f"The rebuilt model could not be measured: {said}.", "Run the command again, or leave --measure out."
+        )
+    if found.warning:
+        work.warn(found.warning)
+    ratio = speed.speedup
+    return Evidence(
+        verdict=FASTER if speed.verdict == "faster" else NOT_FASTER,
+        baseline=f"source · {judge}",
+        baseline_ms=four_digits(speed.other_ms),
+        latency_ms=four_digits(speed.first_ms),
+        speedup=four_digits(ratio.median),
+        speedup_low=four_digits(ratio.low),
+        speedup_high=four_digits(ratio.high),
+        rounds=ratio.rounds,
+        accuracy_db=round(judged.value, 1),
+        floor_db=work.floor_db,
+        samples=len(feeds),
+    )
+
+
+def _summary_of(evidence: Evidence) -> str:
+    times = f"{evidence.latency_ms:.3g} ms against {evidence.baseline_ms:.3g} ms"
+    accuracy = accuracy_text(evidence.accuracy_db)
+    if evidence.verdict == FASTER:
+        return f"{evidence.speedup:.2f}x faster than {evidence.baseline} ({times}), {accuracy}."
+    interval = units.speedup_text(evidence.speedup, evidence.speedup_low, evidence.speedup_high)
+    return f"Not proved faster than {evidence.baseline}: {interval} ({times}), {accuracy}."
+
+
 _COPIED = ("evidence.json", "ledger.json")
 _PREDICTION = "prediction.json"
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
-    """What a replay gave."""
-
     bundle: str
     profile: str
     model: str
@@ -76,7 +280,7 @@ def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
         work = Work(request, profile, folder, rest, runs, emit)
         ledger = rebuild(profile, source, folder, rest, emit)
         same = _is_same(work)
-        answered = put_golden(work, same)
+        answered = _put_golden(work, same)
         evidence = prove(work) if request.measure else profile.deployment.evidence
         deployment = _with_processing(work, _described(work, same, answered.own_answers, evidence))
         documents = _documents(work, ledger)
@@ -117,7 +321,6 @@ def source_of(path: Path, deployment: Deployment) -> "Model":
 
 
 def _is_same(work: Work) -> bool:
-    """Whether the files are those of the first bundle."""
     bundle, told = work.profile.bundle, dict(work.deployment.files)
     if not told and bundle is not None:
         listed = manifest.check_manifest(bundle.folder).files
@@ -148,7 +351,7 @@ def _described(work: Work, same: bool, own_answers: bool, evidence: Evidence | N
     device = probe()
     return msgspec.structs.replace(
         first,
-        summary=summary_of(evidence),
+        summary=_summary_of(evidence),
         predicted=None,
         device=fingerprint(device),
         machine=machine_of(device),

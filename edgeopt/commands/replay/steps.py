@@ -50,7 +50,11 @@ def rebuild(profile: Profile, source: "Model", folder: Path, work: Path, emit: E
     out.parent.mkdir(parents=True)
     steps = profile.deployment.steps
     if not steps:
-        _copy(source, out)
+        shutil.copyfile(source.path, out)
+        for file in source.external:
+            place = out.parent / file.relative_to(source.path.parent)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
         return ()
     ledger: list[Ledger] = []
     base = source
@@ -84,7 +88,6 @@ def check_steps(profile: Profile) -> None:
 
 
 def said_of(step: Step) -> str:
-    """A step in words."""
     if step.forms:
         told = ", ".join(f"{plural(len(layers), 'layer')} in {form}" for form, layers in step.forms.items())
         return f"{step.recipe}: {told}"
@@ -180,11 +183,3 @@ def _checked_record(profile: Profile) -> "Recorded":
             _AGAIN,
         )
     return decoded(profile.record)
-
-
-def _copy(source: "Model", out: Path) -> None:
-    shutil.copyfile(source.path, out)
-    for file in source.external:
-        place = out.parent / file.relative_to(source.path.parent)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)

@@ -1,13 +1,22 @@
-"""The evidence of a bundle: from a search, a precision plan, a prediction, or none."""
+"""The evidence of a bundle: from a search, a precision plan, a prediction, or none; as facts of a report."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from edgeopt.commands.predict.records import Ahead
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.commands.predict.records import Ahead, Planned, Status
+from edgeopt.commands.report.facts import Facts, LayerChoice, NotMade, Point, Stage
+from edgeopt.commands.report.words import several
 from edgeopt.graph.ledger import Ledger
+from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
-from edgeopt.search.outcome import Outcome
+from edgeopt.quant.records import FLOAT, Plan
+from edgeopt.quant.records import Point as PlanPoint
+from edgeopt.search.delivering.report import IN_THE_RACE, Figures, front
+from edgeopt.search.objectives import THROUGHPUT
+from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
 
 FILE = "evidence.json"
 _PREDICTION = "prediction.json"
@@ -64,3 +73,231 @@ def _plain(file: Path) -> object:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"{file.name} is not JSON: {error}."
     return found
+
+
+def with_candidates(facts: Facts, found: Found | str) -> Facts:
+    """With the candidates, stages and layers that the evidence tells of."""
+    if isinstance(found, Outcome):
+        return msgspec.structs.replace(
+            facts,
+            stages=_search_stages(found),
+            points=_with_front([_search_point(found, each) for each in found.candidates]),
+            not_made=tuple(NotMade(v.name, v.title, v.failure) for v in found.variants if v.failure),
+        )
+    if isinstance(found, Ahead):
+        left = [each for each in found.candidates if each.status == "not planned"]
+        return msgspec.structs.replace(
+            facts,
+            points=_with_front([_predicted_point(each) for each in found.candidates if each not in left]),
+            not_made=tuple(NotMade(each.candidate.variant, "", each.reason) for each in left),
+        )
+    if isinstance(found, Quantized):
+        stages = _plan_stages(found, facts.deployment, facts.model_bytes)
+        facts = msgspec.structs.replace(facts, stages=stages, float_ratio=found.speedup, float_on=found.float_on)
+        if plan := found.plan:
+            points = _with_front([_plan_point(each, plan) for each in plan.frontier])
+            layers = tuple(LayerChoice(each.layer, each.form, each.reason) for each in plan.verdicts)
+            return msgspec.structs.replace(facts, points=points, layers=layers)
+    return facts
+
+
+def _with_front(points: Sequence[Point]) -> tuple[Point, ...]:
+    known = [Figures(p.status, p.time_ms, p.snr_db, p.peak_bytes, p.size_bytes) for p in points]
+    on_it = set(front(known))
+    return tuple(msgspec.structs.replace(each, on_front=place in on_it) for place, each in enumerate(points))
+
+
+_EXACT = ("source", "cleaned", "lowered")
+_WHAT = {
+    "source": "the source model",
+    "cleaned": "exact rewrites of the graph",
+    "lowered": "fused into operators specific to one runtime",
+}
+_QUANTIZED = "fewer bits"
+_PRECISION = "precision"
+
+
+def _source_stage(candidate: str, time_ms: float, size_bytes: int | None, peak_bytes: int | None) -> Stage:
+    what = "the source model, with default options"
+    return Stage("source", what, candidate, None, time_ms, size_bytes, peak_bytes, proved=True)
+
+
+def _search_stages(found: Outcome) -> tuple[Stage, ...]:
+    """The way to the winner: each step as far as possible in the step before's runtime and options."""
+    winner, memory = found.winner, found.proof.baseline_memory
+    size, peak = _size_of(found, found.baseline), memory.peak_bytes if memory else None
+    stages = [_source_stage(found.baseline.name, _baseline_ms(found), size, peak)]
+    if winner == found.baseline:
+        return tuple(stages)
+    used = [found.baseline]
+    for candidate in _way(found):
+        if candidate.candidate in used:
+            continue
+        stages.append(_stage(found, candidate, used))
+        used.append(candidate.candidate)
+    if used[-1] == winner:
+        return tuple(stages)
+    # It did not race, such as one that was picked later.
+    stages.append(_proved(Stage("the result", "picked", winner.name, size_bytes=_size_of(found, winner)), found))
+    return tuple(stages)
+
+
+def _baseline_ms(found: Outcome) -> float:
+    """Of a run; by sample where throughput is what counts, as runs of other callers and batches do not compare."""
+    figure = found.proof.baseline_figure
+    return 1e3 / figure if _by_sample(found) and figure else found.proof.baseline_ms
+
+
+def _by_sample(found: Outcome) -> bool:
+    return found.objective == THROUGHPUT
+
+
+def _way(found: Outcome) -> Iterable[CandidateReport]:
+    """Runtime, rewrites, fusion, bits, options: for each step, the candidate closest to the one before."""
+    winner = found.winner
+    mine = [c for c in found.candidates if c.candidate.backend == winner.backend and c.status in IN_THE_RACE]
+    wanted = [*_EXACT, *([] if winner.variant in _EXACT else [winner.variant])]
+    for variant in wanted:
+        alike = [c for c in mine if c.candidate.variant == variant]
+        if alike:
+            yield min(alike, key=_plainness)
+        if variant == winner.variant:
+            break
+    own = [
+        c
+        for c in mine
+        if c.candidate.variant == winner.variant
+        and c.candidate.options.get(_PRECISION) == winner.options.get(_PRECISION)
+    ]
+    if own:
+        yield min(own, key=_plainness)
+    yield from (c for c in mine if c.candidate == winner)
+
+
+def _plainness(report: CandidateReport) -> tuple[int, float]:
+    """Few options first; of those with as many, the most exact."""
+    return len(report.candidate.options), -(report.accuracy_db or 0.0)
+
+
+def _stage(found: Outcome, report: CandidateReport, before: Sequence[Candidate]) -> Stage:
+    """What is new in it, after those before."""
+    candidate, last = report.candidate, before[-1]
+    title = next((v.title for v in found.variants if v.is_of(candidate) and v.name == candidate.variant), "")
+    precision = candidate.options.get(_PRECISION)
+    if candidate.backend != last.backend:
+        name, what = "another runtime", f"{_WHAT.get(candidate.variant, title)}, in {candidate.backend}"
+    elif candidate.variant != last.variant:
+        name = candidate.variant if candidate.variant in _EXACT else _QUANTIZED
+        what = _WHAT.get(candidate.variant, title)
+    elif precision != last.options.get(_PRECISION):
+        name, what = f"{precision} floats", "the runtime computes float in this precision"
+    else:
+        name, what = "tuned", "with the runtime's options that were fastest"
+    point = _search_point(found, report)
+    measured = (point.ratio, point.time_ms, point.size_bytes, point.peak_bytes, point.snr_db)
+    stage = Stage(name, what, candidate.name, *measured)
+    return _proved(stage, found) if candidate == found.winner else stage
+
+
+def _proved(stage: Stage, found: Outcome) -> Stage:
+    proof = found.proof
+    return msgspec.structs.replace(
+        stage,
+        name=f"{stage.name}, as delivered",
+        ratio=proof.speedup,
+        time_ms=1e3 / proof.figure if _by_sample(found) and proof.figure else proof.latency_ms,
+        peak_bytes=proof.memory.peak_bytes if proof.memory else None,
+        snr_db=proof.accuracy_db,
+        proved=True,
+    )
+
+
+def _search_point(found: Outcome, report: CandidateReport) -> Point:
+    ratio, candidate = report.speedup, report.candidate
+    return Point(
+        name=candidate.name,
+        variant=candidate.variant,
+        backend=candidate.backend,
+        status=report.status,
+        # The winner is the first of the list, so its own name adds nothing.
+        reason=report.reason.replace(found.winner.name, "the result"),
+        time_ms=_baseline_ms(found) / ratio.median if ratio else None,
+        ratio=ratio,
+        snr_db=report.accuracy_db,
+        low_db=report.accuracy_low_db,
+        size_bytes=_size_of(found, candidate),
+        peak_bytes=report.memory.peak_bytes if report.memory else None,
+        load_ms=report.load_ms,
+    )
+
+
+def _size_of(found: Outcome, candidate: Candidate) -> int | None:
+    own = [
+        v
+        for v in found.variants
+        if v.name == candidate.variant and (not v.backends or candidate.backend in v.backends)
+    ]
+    return next((v.size_bytes for v in own if v.size_bytes is not None), None)
+
+
+_FLOATS = "in full precision, where that is quickest"
+
+
+def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> tuple[Stage, ...]:
+    """From the source over floats on the same backend to the result."""
+    source = found.source_speedup
+    if deployment.evidence is None or source is None:
+        return ()
+    baseline_ms = deployment.evidence.baseline_ms
+    backend = found.float_on or f"{found.backend} with the result's options"
+    peaks = {name: memory.peak_bytes for name, memory in found.memory.items()}
+    stages = [_source_stage(deployment.evidence.baseline, baseline_ms, found.source_bytes, peaks.get(SOURCE))]
+    if found.speedup is not None:
+        over_source = source.median / found.speedup.median
+        stages.append(Stage("floats", _FLOATS, backend, time_ms=baseline_ms / over_source))
+    result = Stage(
+        "as delivered",
+        "the written file" if found.plan is None else "each layer in its scheme",
+        f"{found.method} on {found.backend}",
+        source,
+        deployment.evidence.latency_ms,
+        model_bytes,
+        peaks.get(RESULT),
+        found.proof.snr_db if found.proof else None,
+        proved=True,
+    )
+    return (*stages, result)
+
+
+def _plan_point(each: PlanPoint, plan: Plan) -> Point:
+    chosen = each.choices == plan.chosen.choices
+    forms = sorted({form for form in each.choices.values() if form != FLOAT})
+    layers = several(sum(form != FLOAT for form in each.choices.values()), "layer")
+    return Point(
+        name=f"{layers} in {' and '.join(forms)}" if forms else "all layers in float",
+        variant=", ".join(forms) or FLOAT,
+        backend=plan.backend,
+        status="winner" if chosen else "lost",
+        time_ms=each.expected_ms or None,
+        snr_db=each.expected_db if each.snr_db is None else each.snr_db,
+        low_db=each.low_db,
+        basis="expected",
+    )
+
+
+_PREDICTED_STATUS: dict[Status, str] = {"chosen": "winner", "behind": "lost", "baseline": "lost"}
+
+
+def _predicted_point(each: Planned) -> Point:
+    return Point(
+        name=each.candidate.name,
+        variant=each.candidate.variant,
+        backend=each.candidate.backend,
+        status=_PREDICTED_STATUS.get(each.status, each.status),
+        reason=each.reason,
+        time_ms=each.latency.predicted_ms if each.latency else None,
+        snr_db=each.accuracy_db,
+        low_db=each.accuracy_low_db,
+        size_bytes=each.size_bytes,
+        basis="expected",
+    )

@@ -107,8 +107,6 @@ class NotMade(msgspec.Struct, frozen=True):
 
 
 class LayerChoice(msgspec.Struct, frozen=True):
-    """What a plan of precision does with a layer, and why."""
-
     layer: str
     form: str
     reason: str
@@ -139,8 +137,6 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Reports(msgspec.Struct, frozen=True):
-    """A written report, as the command tells of it."""
-
     path: str
     format: str
     size_bytes: int
@@ -150,8 +146,6 @@ class Reports(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """All that is known of a bundle."""
-
     bundle: str
     deployment: Deployment
     made_by: Made

@@ -16,8 +16,6 @@ _ENDINGS: dict[str, Format] = {
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     bundle: Annotated[Path, argument("Bundle to report on: a folder or a single file.")]
     out: Annotated[Path, option("File to write: .html, .md or .json.", "-o", "--out", "--html", metavar="FILE")]
     to: Annotated[

@@ -68,7 +68,6 @@ def decibels(value: float | None) -> str:
 
 
 def change(before: float | None, after: float | None) -> str:
-    """From one to the other, in percent."""
     if not before or after is None:
         return UNKNOWN
     moved = after / before - 1
@@ -96,13 +95,11 @@ def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) 
     said = [f"{key}={_plain(value)}" for key, value in chosen.items() if not isinstance(value, dict)]
     for key, value in chosen.items():
         if isinstance(value, dict) and key not in _BESIDE:
-            told = _listed if key == "buckets" else dimensions
-            said.append(f"{key}: " + ", ".join(f"{name} {told(sizes)}" for name, sizes in value.items()))
+            mark = "/" if key == "buckets" else "x"
+            said.append(
+                f"{key}: " + ", ".join(f"{n} {mark.join(map(str, of)) or 'scalar'}" for n, of in value.items())
+            )
     return "; ".join(said) or "the runtime's own"
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    return "/".join(map(str, sizes))
 
 
 def dimensions(sizes: Sequence[int | str | None]) -> str:

@@ -16,8 +16,6 @@ OPSET = 17
 
 
 class Request(msgspec.Struct, frozen=True):
-    """As it was written."""
-
     model: Annotated[Path, argument("ONNX model to simplify; never changed.", metavar="MODEL")]
     out: Annotated[Path, option("Model to write.", "-o", "--out", "--output", metavar="OUT")]
     only: Annotated[tuple[str, ...], option("Pass to run alone; repeatable.", metavar="PASS")] = ()

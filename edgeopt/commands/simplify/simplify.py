@@ -1,10 +1,10 @@
-"""Rewrites a model, proves that it still is the same, and writes it: `edgeopt simplify`."""
+"""`edgeopt simplify`: rewrites a model, proves that it still is the same, and writes it; also for scripts."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,20 +13,21 @@ from edgeopt.commands.simplify.request import Request, context_of, requested
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Ledger
+from edgeopt.keywords import read
 from edgeopt.measure.exactness.cases import LeftOut, NotCompared
+from edgeopt.nearest import near
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from edgeopt.graph.analysis import Analysis
     from edgeopt.graph.model import Model
-    from edgeopt.graph.passes import Pass, PassContext
+    from edgeopt.graph.passes import Pass
     from edgeopt.graph.pipeline import PipelineResult
     from edgeopt.measure.exactness.proof import SourceCheck
 
 
 class Simplified(msgspec.Struct, frozen=True):
-    """What became of a model."""
-
     source: str
     output: str
     nodes_before: int
@@ -64,9 +65,9 @@ class Simplified(msgspec.Struct, frozen=True):
 
 
 def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
-    """Loads, rewrites, proves, saves."""
-    from edgeopt.graph.model import load
-    from edgeopt.graph.pipeline import select
+    from edgeopt.graph.model import load, save
+    from edgeopt.graph.pipeline import run_pipeline, select
+    from edgeopt.measure.files import writing
 
     context, passes = context_of(request), all_passes(request.rules)
     if request.strict:
@@ -86,9 +87,20 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     _check_shapes(model, request)
     check, reason = _source_check(model, request, chosen, emit)
     try:
-        result = _rewritten(model, request, context, passes, check, emit)
+        result = run_pipeline(
+            model,
+            only=request.only,
+            skip=request.skip,
+            also=requested(request),
+            check=check.why_wrong if check else None,
+            measure=check.error if check and request.bisect else None,
+            emit=emit,
+            passes=passes,
+            context=context,
+        )
         done = _proved(result, check, emit)
-        _save(result.model_ir, request.out, emit)
+        emit(events.Progress("save", str(request.out)))
+        save(result.model_ir, request.out)
     finally:
         if check:
             check.close()
@@ -105,7 +117,8 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
         most_changing=_most_changing(result.ledger) if request.bisect else "",
     )
     if request.ledger is not None:
-        _write_ledger(request.ledger, found)
+        with writing(request.ledger) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
     return found
 
 
@@ -141,29 +154,6 @@ def _source_check(
         reason = f"{error.message} {error.hint}".strip()
         emit(events.Log("warning", f"The result is not verified: {reason}"))
         return None, reason
-
-
-def _rewritten(
-    model: "Model",
-    request: Request,
-    context: "PassContext",
-    passes: "Sequence[Pass]",
-    check: "SourceCheck | None",
-    emit: events.Emit,
-) -> "PipelineResult":
-    from edgeopt.graph.pipeline import run_pipeline
-
-    return run_pipeline(
-        model,
-        only=request.only,
-        skip=request.skip,
-        also=requested(request),
-        check=check.why_wrong if check else None,
-        measure=check.error if check and request.bisect else None,
-        emit=emit,
-        passes=passes,
-        context=context,
-    )
 
 
 def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:
@@ -203,20 +193,6 @@ def _most_changing(ledger: Ledger) -> str:
     return worst
 
 
-def _save(model_ir: "ir.Model", output: Path, emit: events.Emit) -> None:
-    from edgeopt.graph.model import save
-
-    emit(events.Progress("save", str(output)))
-    save(model_ir, output)
-
-
-def _write_ledger(path: Path, found: Simplified) -> None:
-    from edgeopt.measure.files import writing
-
-    with writing(path) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-
-
 def _check_place(path: Path) -> None:
     """Says before any work that a file cannot be written."""
     folder = path.absolute().parent
@@ -250,10 +226,84 @@ def _nodes(model_ir: "ir.Model") -> int:
 
 
 def _size_bytes(path: Path) -> int:
-    """The model, with its external weight files."""
     import onnx
 
     from edgeopt.graph.files.tensors import external_files
 
     proto = onnx.load(path, load_external_data=False)
     return sum(file.stat().st_size for file in (path, *external_files(proto, path)))
+
+
+Config = Mapping[str, Any]
+_NOT_SET = frozenset({"model", "out", "ledger", "shape", "no_verify"})
+SETTABLE = (*(name for name in Request.__struct_fields__ if name not in _NOT_SET), "shapes", "verify")
+"""Options of `edgeopt simplify`; `shapes` are sizes by input, `verify` is the contrary of `--no-verify`."""
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    target: str | None
+    result: Simplified
+
+
+def optimize_operators(model_path: str | Path, output_path: str | Path, target: str | None = None) -> Simplified:
+    """Applies the graph rewrites of a target (of none: the default ones), proves the result and writes it."""
+    return OperatorOptimizer(model_path, target).apply_optimizations(output_path)
+
+
+class OperatorOptimizer:
+    """One model and how its operators are to be optimized; `config` holds options of `edgeopt simplify`."""
+
+    def __init__(self, model: str | Path, target: str | None = None, config: Config | None = None) -> None:
+        self.model = Path(model)
+        self.target = None if target is None else target.replace("_", "-")
+        self.config = _checked(config or {})
+        self._passes = _passes_of(self.target) if self.target is not None else ()
+        self._result: Simplified | None = None
+
+    def analyze_model(self) -> "Analysis":
+        """What the model is made of: what `edgeopt analyze` shows."""
+        from edgeopt.commands.analyze.analyze import analyze
+
+        return analyze(self.model)
+
+    def apply_optimizations(self, path: str | Path) -> Simplified:
+        """Writes the optimized model; the ledger in what it returns tells what was done, and why not."""
+        given = {"only": self._passes, **self.config, "model": self.model, "out": path}
+        shapes, verify = given.pop("shapes", None) or {}, given.pop("verify", True)
+        given["shape"] = [f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes.items()]
+        self._result = simplify(read(Request, {**given, "no_verify": not verify}))
+        return self._result
+
+    def save_optimization_metadata(self, path: str | Path) -> None:
+        """Writes the target, the ledger and the proof of what was applied last, as JSON."""
+        from edgeopt.measure.files import writing
+
+        if self._result is None:
+            raise UsageError("Nothing has been optimized yet.", "Call apply_optimizations first.")
+        text = msgspec.json.format(msgspec.json.encode(Metadata(self.target, self._result)), indent=2)
+        with writing(Path(path)) as file:
+            file.write(text + b"\n")
+
+
+def _checked(config: Config) -> Config:
+    for name in config:
+        if name not in SETTABLE:
+            meant = near(name, SETTABLE, alike=0.0)[0]
+            raise UsageError(
+                f"There is no setting '{name}'; did you mean '{meant}'?",
+                f"The config takes: {', '.join(SETTABLE)}.",
+            )
+    return config
+
+
+def _passes_of(target: str) -> tuple[str, ...]:
+    """The passes that a target's profile names; none where it takes the default ones."""
+    from edgeopt.profiles import resolve, shipped_path, shipped_profiles
+
+    path = shipped_path(target)
+    if path is None:
+        names = [profile.name for profile in shipped_profiles()]
+        meant = near(target, names, alike=0.0)[0]
+        raise UsageError(f"There is no target '{target}'; did you mean '{meant}'?", "`edgeopt targets` lists all.")
+    passes = resolve(path).profile.graph.passes
+    return () if isinstance(passes, str) else tuple(passes)

@@ -12,9 +12,8 @@ from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.main import run
-from edgeopt.commands.replay.difference import difference
-from edgeopt.commands.replay.exported import export, look_at
 from edgeopt.commands.replay.profile import read_profile
+from edgeopt.commands.replay.profile_commands import difference, export, look_at
 from edgeopt.commands.replay.replay import replay
 from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import BundleError, EdgeoptError, VerificationError

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from edgeopt.commands.analyze.opportunities.view import View
+from edgeopt.commands.analyze.opportunity_view import View
 from edgeopt.graph.analysis import Analysis, Cost, NodeRow, Tensor
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
 from edgeopt.hw.probe import probe

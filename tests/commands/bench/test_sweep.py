@@ -8,9 +8,7 @@ from onnx import helper, numpy_helper
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
-from edgeopt.commands.bench.sweep import Sweep, sweep
-from edgeopt.commands.bench.sweep_axes import find_axis, resized
-from edgeopt.commands.bench.sweep_report import SweepPoint, best_by_runs
+from edgeopt.commands.bench.sweep import Sweep, SweepPoint, best_by_runs, find_axis, resized, sweep
 from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_samples
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.events import ignore

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from edgeopt.commands.export.cpp_options import onnxruntime_header
+from edgeopt.commands.export.cpp import onnxruntime_header
 from edgeopt.commands.export.settings import OrtSettings
 
 

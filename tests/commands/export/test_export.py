@@ -5,8 +5,7 @@ import pytest
 
 from edgeopt.bundle import deployment as profile
 from edgeopt.bundle.manifest import file_digest, write_manifest
-from edgeopt.commands.export.export import MARK, export
-from edgeopt.commands.export.formats import FORMATS
+from edgeopt.commands.export.export import FORMATS, MARK, export
 from edgeopt.errors import BundleError, ConstraintError, UsageError, VerificationError
 
 
@@ -136,3 +135,32 @@ def test_a_hostile_name_leads_nowhere(bundle, change_deployment, into, tmp_path,
         assert not [line for line in (out / "Dockerfile").read_text().splitlines() if line.startswith("RUN evil")]
     else:
         assert [path for path in out.rglob("*") if path.name.startswith("up_RUN_evil")]
+
+
+def test_openvino_alone_runs_it_by_the_lines_of_the_page(exported, conv_bundle):
+    result, out = exported("openvino", "openvino-ir")
+    code = (out / "README.md").read_text().split("```")[1]
+    code = code.replace("'conv.xml'", repr(str(out / "conv.xml")))
+    known = {}
+    exec(code, known)  # noqa: S102 - what a user would paste
+    x = np.load(conv_bundle / "golden" / "inputs.npz")["x"][0]
+    y = np.load(conv_bundle / "golden" / "outputs.npz")["y"][0]
+    np.testing.assert_allclose(known["compiled"]({"x": x})["y"], y, atol=1e-5)
+    assert known["compiled"].get_property("INFERENCE_NUM_THREADS") == 1
+    assert "Carried in the .xml itself: dynamic_quantization_group_size." in result.notes
+
+
+def test_another_runtime_s_bundle_is_told_apart(exported):
+    result, _ = exported("onnxruntime", "openvino-ir")
+    assert any("its speed in OpenVINO is unknown" in note for note in result.notes)
+
+
+def test_operators_that_only_onnx_runtime_knows_are_refused(make_bundle, into):
+    nodes = [("TransposeMatMul", ["x", "w"], ["y"], {"domain": "com.microsoft", "transB": 1})]
+    weights = {"w": np.ones((3, 4), np.float32)}
+    bundle = make_bundle(nodes, {"x": [1, 4]}, {"y": [1, 3]}, (1, 4), weights)
+    with pytest.raises(ConstraintError, match="TransposeMatMul") as refused:
+        into(bundle, "openvino-ir")
+    assert "operators specific to ONNX Runtime" in refused.value.hint
+    result, _ = into(bundle, "onnx")
+    assert any("com.microsoft" in note for note in result.notes)

@@ -8,7 +8,7 @@ import pytest
 import tritonclient
 from google.protobuf import text_format
 
-from edgeopt.commands.export.prototext import Word, prototext
+from edgeopt.commands.export.triton import Word, prototext
 from edgeopt.errors import ConstraintError
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.commands.ops.result import BackendRow, CaseRow, Figures, Measured, Report
+from edgeopt.commands.ops.case import BackendRow, CaseRow, Figures, Measured, Report
 
 ONE, TWO = "onnxruntime-cpu", "openvino-cpu"
 

@@ -3,8 +3,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgeopt.commands.ops.compatibility import cases_of_model, compatibility, kinds_of, precision_of
-from edgeopt.commands.ops.form import form
+from edgeopt.commands.ops.compatibility import cases_of_model, compatibility, form, kinds_of, precision_of
 from edgeopt.data import demo as samples
 from edgeopt.graph.analysis import NodeRow, Tensor
 from edgeopt.graph.analysis.onnx import analyze_onnx

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
+from edgeopt.commands.ops.case import BackendRow
 from edgeopt.commands.ops.matrix import duration, flaws, matrix, roofline_note, summary, tried
-from edgeopt.commands.ops.result import BackendRow
 
 
 @pytest.fixture

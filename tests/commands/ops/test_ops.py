@@ -3,8 +3,8 @@ import pytest
 
 from edgeopt.commands.ops import ops as ops_module
 from edgeopt.commands.ops import run as ops_run
+from edgeopt.commands.ops.case import Measured
 from edgeopt.commands.ops.ops import Choice, assess, cache_file, load_cache, store_cache
-from edgeopt.commands.ops.result import Measured
 from edgeopt.events import ignore
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks, State
 from edgeopt.hw.probe import probe

@@ -9,11 +9,12 @@ import numpy as np
 import onnx
 import pytest
 
+import edgeopt
 from edgeopt.backends import backend_named
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.quantize_words import about
-from edgeopt.commands.quantize.quantize import quantize
+from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 from edgeopt.errors import DataError, EdgeoptError, ModelError, UsageError
 from edgeopt.events import Progress, ignore
@@ -26,7 +27,7 @@ SHORT_S = 8.0
 
 def ask(model, out=None, data=None, emit=ignore, **wishes):
     wishes = {"backend": "onnxruntime-cpu", "options": {"threads": 1}, "time_limit_s": SHORT_S, **wishes}
-    return quantize(QuantizeRequest(model, out, data, **wishes), emit)
+    return quantize_model(QuantizeRequest(model, out, data, **wishes), emit)
 
 
 def left_behind():
@@ -216,3 +217,32 @@ def test_what_is_wrong_with_a_request_is_said_before_any_work(
     assert type(error.value) is kind
     assert said in error.value.message
     assert not phases
+
+
+pytest.importorskip("onnxruntime", reason="the source model runs first")
+
+
+def feeds(count):
+    random = np.random.default_rng(0)
+    return ({"x": random.standard_normal((1, 4)).astype(np.float32)} for _ in range(count))
+
+
+def test_data_may_be_any_iterable_of_feeds(relu_model, tmp_path):
+    found = edgeopt.quantize(relu_model, tmp_path / "out.onnx", data=feeds(32))
+    assert found.outcome == "keep float"
+    assert found.use.given == 32
+    assert list(tmp_path.glob("out*")) == []
+
+
+def test_an_iterable_that_yields_nothing_is_bad_data(relu_model):
+    with pytest.raises(DataError, match="contains no samples"):
+        edgeopt.quantize(relu_model, data=feeds(0))
+
+
+def test_wishes_are_checked_as_on_the_command_line(relu_model):
+    with pytest.raises(UsageError, match="no method 'int9'"):
+        edgeopt.quantize(relu_model, method="int9")
+    with pytest.raises(UsageError, match="A plan needs a goal"):
+        edgeopt.quantize(relu_model, no_floor=True)
+    with pytest.raises(UsageError, match="not an accuracy floor"):
+        edgeopt.quantize(relu_model, floor=500)

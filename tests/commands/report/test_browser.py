@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeopt.commands.report.make import report
+from edgeopt.commands.report.report import report
 from edgeopt.commands.report.request import Request
 from tests.commands.report import browser
 

@@ -4,8 +4,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from edgeopt.commands.report.gather import gather
-from edgeopt.commands.report.make import written
+from edgeopt.commands.report.report import gather, written
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from tests.commands.report.evidence import CANDIDATES, outcome, put_evidence
@@ -158,3 +157,19 @@ def test_what_is_below_the_accuracy_asked_for_is_not_praised(bundle):
     proof = msgspec.structs.replace(outcome().proof, accuracy_db=20.0)
     text = Page(written(gather(put_evidence(bundle, outcome(proof=proof)), nodes=False), "html")).text
     assert "but below the accuracy asked for" in text
+
+
+def test_all_sections_are_there_and_tables_keep_their_columns(bundle):
+    put_evidence(bundle, outcome(operators={"a|b": 2, "`c`": 1, "<b>": 1}))
+    document = written(gather(bundle, nodes=False), "markdown")
+    assert document.startswith("# conv: Faster: 2.4")
+    assert "## How to reproduce" in document
+    for table in re.findall(r"(?:^\|.*\n)+", document, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(widths) == 1
+
+
+def test_the_graph_is_among_what_shows_it_again(bundle):
+    document = written(gather(bundle, nodes=False), "markdown")
+    assert re.search(r"edgeopt graph \S+ -o graph.html --profile-ops", document)
+    assert re.search(r"edgeopt graph \S+ -o changes.html --against \S+", document)

@@ -3,8 +3,8 @@ import pytest
 
 from edgeopt.commands.documents.blocks import Chart, Table, Words
 from edgeopt.commands.report.facts import Accuracy
-from edgeopt.commands.report.gather import gather
-from edgeopt.commands.report.sections import accuracy, nodes
+from edgeopt.commands.report.report import gather
+from edgeopt.commands.report.sections import candidates, model
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
 
 
@@ -17,7 +17,7 @@ def measured(facts, least_ms):
     """The section of nodes, of one kernel with this lower bound."""
     row = OpTimeRow("conv", "Conv", 1.0, 1.0, ("n",), operations=10, moved_bytes=10, least_ms=least_ms)
     times = OpTimes("onnxruntime-cpu", "1", 1, 3, 1.0, 1.0, 1.0, (row,))
-    blocks = nodes.section(msgspec.structs.replace(facts, nodes=times, bounds=())).blocks
+    blocks = model.nodes_section(msgspec.structs.replace(facts, nodes=times, bounds=())).blocks
     chart = next(each for each in blocks if isinstance(each, Chart))
     table = next(each for each in blocks if isinstance(each, Table))
     return chart.caption, [column.title for column in table.columns]
@@ -34,7 +34,7 @@ def test_peaks_are_named_only_where_they_were_measured(facts):
 
 def test_equal_outputs_are_a_proper_sentence(facts):
     found = Accuracy(200.0, 30.0, samples=15, set_aside=True, low_db=200.0, lowest_db=200.0)
-    said = accuracy.section(msgspec.structs.replace(facts, accuracy=found)).blocks[0]
+    said = candidates.accuracy_section(msgspec.structs.replace(facts, accuracy=found)).blocks[0]
     assert isinstance(said, Words)
     assert said.text == (
         "All outputs are equal to those of the source model; the floor is 30 dB. Proved on 15 samples, which "

@@ -9,9 +9,9 @@ import threading
 import psutil
 import pytest
 
-from edgeopt.commands.analyze import lane as analyzing_lane
 from edgeopt.commands.analyze import messages as analyzing
-from edgeopt.commands.ops import messages as ops
+from edgeopt.commands.analyze import messages as analyzing_lane
+from edgeopt.commands.ops import child as ops
 from edgeopt.commands.ops import run as ops_run
 from edgeopt.errors import TrialError
 from edgeopt.measure import messages as bench

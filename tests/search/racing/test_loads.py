@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from edgeopt.bundle.read import read_bundle
-from edgeopt.commands.cost.measured import of_bundle
-from edgeopt.commands.report.gather import gather
+from edgeopt.commands.cost.cost import of_bundle
+from edgeopt.commands.report.report import gather
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.samples import Samples, save_samples

@@ -2,36 +2,22 @@
 
 from edgeopt.commands.documents.blocks import Section
 from edgeopt.commands.report.facts import Facts
-from edgeopt.commands.report.sections import (
-    accuracy,
-    candidates,
-    device,
-    frontier,
-    ledger,
-    memory,
-    nodes,
-    operators,
-    processing,
-    reproduce,
-    speed,
-    stages,
-    verdict,
-)
+from edgeopt.commands.report.sections import candidates, model, speed, verdict
 
 SECTIONS = (
-    verdict.section,
-    speed.section,
-    processing.section,
-    stages.section,
-    memory.section,
-    accuracy.section,
-    frontier.section,
-    operators.section,
-    nodes.section,
-    ledger.section,
-    candidates.section,
-    device.section,
-    reproduce.section,
+    verdict.verdict_section,
+    speed.speed_section,
+    speed.processing_section,
+    speed.stages_section,
+    speed.memory_section,
+    candidates.accuracy_section,
+    candidates.frontier_section,
+    model.operators_section,
+    model.nodes_section,
+    model.ledger_section,
+    candidates.candidates_section,
+    verdict.device_section,
+    verdict.reproduce_section,
 )
 
 

@@ -1,17 +1,21 @@
-"""How fast the result is against the baseline, with all that the proof saw."""
+"""Sections about speed: result against baseline, the steps to it, memory, and processing around it."""
 
-from edgeopt.commands.documents.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
-from edgeopt.commands.report import words
-from edgeopt.commands.report.charts import latencies, rounds
-from edgeopt.commands.report.charts.latencies import Hill
-from edgeopt.commands.report.facts import Facts, Side, Speed
+from functools import partial
+
+from edgeopt.bundle.deployment import Part, Tensor
+from edgeopt.bundle.processing.words import said_of
+from edgeopt.commands.documents.blocks import Block, Chart, Folded, Mood, Row, Section, Table, Words, columns
+from edgeopt.commands.report import charts, words
+from edgeopt.commands.report.charts import Bar, Group, Hill
+from edgeopt.commands.report.facts import Facts, Side, Speed, Stage
+from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import IDENTICAL, paired_ratios
 
 _PERCENTILES = (50, 90, 95, 99)
 _FEWEST_FOR_P99 = 100
 
 
-def section(facts: Facts) -> Section | None:
+def speed_section(facts: Facts) -> Section | None:
     speed = facts.speed
     if speed is None:
         return Section("speed", "Speed", (Words(_not_measured(facts)),))
@@ -74,19 +78,11 @@ def _sides(speed: Speed) -> Table:
 
 def _sizes(speed: Speed) -> Table:
     """Of the runs of one size each; their ratio says more than a median over all sizes."""
-    made = [
-        Row(
-            (
-                each.name,
-                words.milliseconds(each.baseline_ms),
-                words.milliseconds(each.latency_ms),
-                words.ratio(each.baseline_ms / each.latency_ms if each.latency_ms else None),
-                f"{each.runs:,}",
-            ),
-            "bad" if each.slower else "",
-        )
-        for each in speed.by_size
-    ]
+    made = []
+    for each in speed.by_size:
+        times = (words.milliseconds(each.baseline_ms), words.milliseconds(each.latency_ms))
+        ratio = words.ratio(each.baseline_ms / each.latency_ms if each.latency_ms else None)
+        made.append(Row((each.name, *times, ratio, f"{each.runs:,}"), "bad" if each.slower else ""))
     titles = columns("size", ">baseline", ">result", ">as fast", ">runs")
     return Table(titles, tuple(made), "By the size of the input: medians of the runs of each side.")
 
@@ -119,10 +115,7 @@ def _latencies(speed: Speed) -> list[Block]:
     ]
     if not hills:
         return []
-
-    def draw(width: int) -> Picture:
-        return latencies.draw(hills, width)
-
+    draw = partial(charts.draw_hills, hills)
     says = "Distribution of run times: " + "; ".join(
         f"{hill.name} from {words.milliseconds(hill.quantiles_ms[0])} to "
         f"{words.milliseconds(hill.quantiles_ms[-1])}, half of the runs within "
@@ -139,10 +132,7 @@ def _rounds(speed: Speed) -> list[Block]:
         return []
     ratios = paired_ratios(baseline.slices_ms, result.slices_ms)
     found = speed.ratio
-
-    def draw(width: int) -> Picture:
-        return rounds.draw(ratios, found, width)
-
+    draw = partial(charts.draw_rounds, ratios, found)
     says = (
         f"In {len(ratios)} rounds the result was between {min(ratios):.2f} and {max(ratios):.2f} times as fast as "
         f"the baseline; it was faster in {sum(each > 1 for each in ratios)} of them."
@@ -163,3 +153,141 @@ def _rounds(speed: Speed) -> list[Block]:
         Chart("How much faster, round by round", says, draw, caption),
         Folded("The rounds in numbers", (table,)),
     ]
+
+
+def stages_section(facts: Facts) -> Section | None:
+    stages = facts.stages
+    if not stages:
+        return None
+    if len(stages) == 1:
+        said = "The result is the unchanged source model, so there are no steps."
+        return Section("stages", "Stages", (Words(said),))
+    blocks: list[Block] = []
+    evidence = facts.deployment.evidence
+    if any(stage.time_ms for stage in stages):
+        blocks.append(_stages_chart(stages, evidence is not None and evidence.load is not None))
+    blocks.append(_stages_table(stages))
+    return Section("stages", "Stages", tuple(blocks))
+
+
+def _stages_chart(stages: tuple[Stage, ...], under_load: bool) -> Chart:
+    known = [stage for stage in stages if stage.time_ms]
+    groups = [Group(stage.name, (_stage_bar(stage),)) for stage in known]
+    draw = partial(charts.draw_bars, groups)
+    said = "; ".join(f"{stage.name}: {words.milliseconds(stage.time_ms)}" for stage in known)
+    caption = (
+        "Source and result were measured interleaved at the end. The steps between them raced for a "
+        "few rounds: their time is the baseline's divided by the ratio in these rounds, with its "
+        "interval."
+    )
+    what = "Time by sample, under load" if under_load else "Time of one run"
+    return Chart(f"{what}, step by step", f"{what} by stage: {said}.", draw, caption)
+
+
+def _stage_bar(stage: Stage) -> Bar:
+    value, found = stage.time_ms or 0.0, stage.ratio
+    said = words.milliseconds(value) + (f" · {words.ratio(found.median)}" if found else "")
+    class_ = "base" if found is None else "result" if stage.proved else "between"
+    if found is None or found.low <= 0:
+        return Bar(value, class_, said)
+    return Bar(value, class_, said, value * found.median / found.high, value * found.median / found.low)
+
+
+def _stages_table(stages: tuple[Stage, ...]) -> Table:
+    rows = []
+    for place, stage in enumerate(stages):
+        ratio = words.ratio(stage.ratio.median) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN
+        speed = (words.milliseconds(stage.time_ms), ratio, words.interval(stage.ratio))
+        memory = (words.size(stage.size_bytes), words.mebibytes(stage.peak_bytes))
+        accuracy = "the reference" if place == 0 else words.decibels(stage.snr_db)
+        mood: Mood = "strong" if place == len(stages) - 1 else ""
+        rows.append(Row((stage.name, stage.what, *speed, *memory, accuracy), mood))
+    titles = ("stage", "what", ">time", ">speed", ">interval", ">size", ">peak memory", ">accuracy")
+    return Table(columns(*titles), tuple(rows))
+
+
+_PHASES = (
+    ("before the runtime", "start_bytes"),
+    ("runtime imported", "import_bytes"),
+    ("model loaded", "load_bytes"),
+    ("first run", "first_run_bytes"),
+    ("steady", "steady_bytes"),
+    ("peak", "peak_bytes"),
+)
+
+
+def memory_section(facts: Facts) -> Section | None:
+    speed = facts.speed
+    result, baseline = (speed.result.memory, speed.baseline.memory) if speed else (None, None)
+    if result is None:
+        said = "The bundle has no record of memory; edgeopt bench measures it by phase."
+        return None if facts.deployment.predicted else Section("memory", "Memory", (Words(said),))
+    known = [(name, key) for name, key in _PHASES if getattr(result, key) is not None]
+    groups, rows = [], []
+    for name, key in known:
+        before, after = _bytes_of(baseline, key), _bytes_of(result, key)
+        sides = [(before, "base"), (after or 0, "result")]
+        bars = (Bar(count, class_, words.mebibytes(count)) for count, class_ in sides if count is not None)
+        groups.append(Group(name, tuple(bars)))
+        rows.append(Row((name, *_compared(before, after))))
+    draw = partial(charts.draw_bars, groups)
+    if _own(result) is not None:
+        own = _compared(_own(baseline), _own(result))
+        rows.append(Row(("the model's own: peak less import", *own), "strong"))
+    table = Table(columns("at the end of", ">baseline", ">result", ">change"), tuple(rows))
+    peak = f"At its peak the result took {words.mebibytes(result.peak_bytes)}"
+    compared = f", the baseline {words.mebibytes(baseline.peak_bytes)}." if baseline else "."
+    caption = (
+        "Resident memory of the process, including Python and the samples; grey is the baseline. "
+        "Memory of the import belongs to the runtime, not to a model."
+    )
+    chart = Chart("Resident memory by phase", peak + compared, draw, caption)
+    return Section("memory", "Memory", (chart, table))
+
+
+def _bytes_of(memory: Memory | None, key: str) -> int | None:
+    found = getattr(memory, key, None)
+    return found if isinstance(found, int) else None
+
+
+def _own(memory: Memory | None) -> int | None:
+    if memory is None or memory.peak_bytes is None or memory.import_bytes is None:
+        return None
+    return memory.peak_bytes - memory.import_bytes
+
+
+def _compared(before: int | None, after: int | None) -> tuple[str, str, str]:
+    return words.mebibytes(before), words.mebibytes(after), words.change(before, after)
+
+
+def processing_section(facts: Facts) -> Section | None:
+    told = facts.deployment.processing
+    if told is None:
+        return None
+    times = told.times
+    rows = [
+        _part_row("before", told.pre, times.pre_ms if times else None),
+        Row(
+            ("inference", "the model", "", "", words.milliseconds(times.inference_ms if times else None)), "strong"
+        ),
+        _part_row("after", told.post, times.post_ms if times else None),
+    ]
+    caption = "It is not part of the inference, which all other figures measure."
+    if times is not None:
+        caption += (
+            f" Timed in one process, one stage after the other, medians of {times.runs} runs; caches are "
+            "colder there than in inference alone."
+        )
+    titles = ("", "what", "takes", "gives", ">time")
+    table = Table(columns(*titles), tuple(row for row in rows if row is not None), caption)
+    return Section("processing", "Before and after the model", (table,))
+
+
+def _part_row(name: str, part: Part | None, time_ms: float | None) -> Row | None:
+    if part is None:
+        return None
+    return Row((name, said_of(part), _tensors(part.inputs), _tensors(part.outputs), words.milliseconds(time_ms)))
+
+
+def _tensors(tensors: list[Tensor]) -> str:
+    return "; ".join(f"{each.name} {each.dtype} {words.dimensions(each.shape)}" for each in tensors)

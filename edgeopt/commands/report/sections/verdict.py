@@ -1,11 +1,26 @@
-"""First of all: what came out, and the few numbers that matter."""
+"""The verdict with the figures that matter, the device that it was proved on, and how to reproduce it."""
 
-from edgeopt.commands.documents.blocks import Block, Figure, Figures, Mood, Section, Words
+import shlex
+
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Commands,
+    Figure,
+    Figures,
+    Mood,
+    Row,
+    Section,
+    Table,
+    Words,
+    columns,
+    rows,
+)
 from edgeopt.commands.report import words
 from edgeopt.commands.report.facts import Accuracy, Facts, Speed
+from edgeopt.hw.device import Cache, Device
 
 
-def section(facts: Facts) -> Section:
+def verdict_section(facts: Facts) -> Section:
     blocks: list[Block] = [Words(facts.summary), Figures(_figures(facts))]
     blocks += [Words(each, "warning") for each in (*_warnings(facts), *facts.warnings)]
     return Section("verdict", _title(facts), tuple(blocks))
@@ -29,7 +44,11 @@ def good_enough(accuracy: Accuracy | None) -> bool:
 def _figures(facts: Facts) -> tuple[Figure, ...]:
     figures = []
     if facts.speed is not None:
-        figures += _of_the_source(facts.speed) if _is_unchanged(facts) else _of_speed(facts.speed)
+        figures += (
+            [Figure("Time of one run", words.milliseconds(facts.speed.baseline.latency_ms), "unchanged")]
+            if _is_unchanged(facts)
+            else _of_speed(facts.speed)
+        )
     predicted = facts.deployment.predicted
     if predicted is not None and predicted.latency_ms is not None:
         beside = f"predicted; baseline {words.milliseconds(predicted.baseline_ms)}"
@@ -45,10 +64,6 @@ def _figures(facts: Facts) -> tuple[Figure, ...]:
 def _is_unchanged(facts: Facts) -> bool:
     """The bundle has the source model: what its two sides differ by is noise."""
     return facts.verdict in {"keep what you have", "undecided"} and len(facts.stages) == 1
-
-
-def _of_the_source(speed: Speed) -> list[Figure]:
-    return [Figure("Time of one run", words.milliseconds(speed.baseline.latency_ms), "unchanged")]
 
 
 def _of_speed(speed: Speed) -> list[Figure]:
@@ -106,3 +121,109 @@ def _warnings(facts: Facts) -> list[str]:
             f"{', '.join(facts.changed_here)} differ."
         )
     return said
+
+
+def device_section(facts: Facts) -> Section | None:
+    blocks: list[Block] = []
+    deployment = facts.deployment
+    if facts.device is not None:
+        blocks += [Words(facts.device_is), Table(columns("", "what it is"), rows(*_facts(facts.device)))]
+        blocks += _state(facts.device)
+    elif deployment.machine:
+        blocks.append(Table(columns("", "what it is"), rows(*deployment.machine.items())))
+    if facts.device is None and "device" in facts.unknown:
+        blocks.append(Words(facts.unknown["device"], "faint"))
+    if facts.speed and facts.speed.measured_while:
+        blocks.append(Words(f"During the proof: {facts.speed.measured_while}"))
+    if deployment.runtimes:
+        chosen = deployment.run.backend
+        listed = tuple(
+            Row((name, version), "strong" if chosen.startswith(name) else "")
+            for name, version in deployment.runtimes.items()
+        )
+        blocks.append(Table(columns("installed", "version"), listed))
+    return Section("device", "Device and runtimes", tuple(blocks)) if blocks else None
+
+
+def _facts(device: Device) -> list[tuple[str, str]]:
+    host, cpu, limits = device.host, device.cpu, device.limits
+    cores = f"{cpu.physical_cores or '?'} cores, {words.several(cpu.logical_cores, 'thread')}"
+    if limits.usable_cores != cpu.logical_cores:
+        cores += f", {limits.usable_cores} of them usable"
+    kind = [each for each in (cpu.model, cpu.microarchitecture) if each]
+    found = [
+        ("board", host.board or ""),
+        ("processor", " · ".join(kind) or "not told"),
+        ("cores", cores),
+        ("instructions", ", ".join(cpu.simd)),
+        ("caches", ", ".join(_cache(each) for each in device.caches if each.kind != "instruction")),
+        ("memory", words.size(device.memory.total_bytes)),
+        (
+            "system",
+            " · ".join(each for each in (host.distribution or host.os, host.kernel, host.architecture) if each),
+        ),
+        ("virtual machine", host.virtual_machine or ""),
+        ("container", host.container or ""),
+        ("Python", host.python),
+        *(
+            (each.kind.upper(), f"{each.name}{f', driver {each.driver}' if each.driver else ''}")
+            for each in device.accelerators
+        ),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def _cache(each: Cache) -> str:
+    several = f"{each.instances} x " if each.instances > 1 else ""
+    return f"L{each.level} {several}{words.size(each.size_bytes)}"
+
+
+def _state(device: Device) -> list[Block]:
+    state = device.state
+    if state is None:
+        return []
+    if state.worth_measuring:
+        return [Words("At the start, the state of the device allowed reliable measurements.")]
+    return [Words(f"At the start: {' '.join(state.reasons)}", "warning")]
+
+
+def reproduce_section(facts: Facts) -> Section:
+    deployment = facts.deployment
+    bundle = shlex.quote(facts.bundle)
+    source = shlex.quote(facts.source_path or deployment.source.name)
+    rebuilt = shlex.quote(f"{deployment.name}-again.edgeopt")
+    lines = [
+        ("Is the bundle intact, correct, and proved for this device?", f"edgeopt verify {bundle}"),
+        ("How fast is it here, against the source model?", f"edgeopt bench {bundle} --against {source}"),
+        ("Which outputs and nodes differ?", f"edgeopt compare {source} {bundle}"),
+        ("Where does the time go, as a graph?", f"edgeopt graph {bundle} -o graph.html --profile-ops"),
+    ]
+    if deployment.run.model.endswith(".onnx"):  # an IR's nodes have other names
+        command = f"edgeopt graph {source} -o changes.html --against {bundle}"
+        lines.append(("What changed in the graph?", command))
+    if deployment.schema > 1:  # the first did not hold what that takes
+        lines.append(("Rebuild it without searching.", f"edgeopt replay {bundle} {source} -o {rebuilt}"))
+    again = "quantize" if facts.made_by == "a plan of precision" else "optimize"
+    lines.append(("Make it again, with your data.", f"edgeopt {again} {source} --data DATA -o {rebuilt}"))
+    blocks: list[Block] = [Commands(tuple(lines)), _identity(facts)]
+    return Section("reproduce", "How to reproduce", tuple(blocks))
+
+
+def _identity(facts: Facts) -> Table:
+    deployment = facts.deployment
+    run = deployment.run
+    took = f" in {facts.seconds:.0f} s" if facts.seconds else ""
+    known = [
+        ("source model", f"{deployment.source.name}, {words.size(deployment.source.size_bytes)}"),
+        ("its SHA-256", deployment.source.sha256),
+        *((f"input {each.name}", f"{each.dtype} {words.dimensions(each.shape)}") for each in deployment.inputs),
+        *((f"output {each.name}", f"{each.dtype} {words.dimensions(each.shape)}") for each in deployment.outputs),
+        ("backend", run.backend),
+        ("its options", words.options(run.options)),
+        ("steps", " → ".join(each.recipe for each in deployment.steps) or "none: the source model itself"),
+        ("target", deployment.target),
+        ("made", f"{words.moment(deployment.created)} by edgeopt {deployment.edgeopt}{took}"),
+        ("bundle", f"{words.size(facts.bundle_bytes)} in all, {words.size(facts.model_bytes)} of it the model"),
+        ("this report", f"{words.moment(facts.reported_at)} by edgeopt {facts.reported_by}"),
+    ]
+    return Table(columns("", "what"), rows(*known))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgeopt.commands.export.formats import FORMATS
+from edgeopt.commands.export.export import FORMATS
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.judging.metrics import METRICS
 from edgeopt.errors import EdgeoptError, UsageError

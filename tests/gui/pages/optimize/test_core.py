@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeopt.commands.export.formats import FORMATS
+from edgeopt.commands.export.export import FORMATS
 from edgeopt.data.judging.metrics import METRICS
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices

@@ -15,7 +15,7 @@ import pytest
 from PySide6.QtCore import QModelIndex
 
 from edgeopt.bundle.read import read_bundle
-from edgeopt.commands.export.formats import FORMATS
+from edgeopt.commands.export.export import FORMATS
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import signal_name
 from edgeopt_gui.context import ComparePair

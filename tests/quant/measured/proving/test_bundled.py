@@ -12,7 +12,7 @@ import edgeopt
 from edgeopt import events
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
-from edgeopt.commands.quantize.quantize import quantize
+from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.commands.replay.replay import replay
 from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import UsageError
@@ -25,7 +25,7 @@ from edgeopt.quant.measured.records import QuantizeRequest
 def ask(model, out, data, **wishes):
     options = {"threads": 1}
     given = {"method": "int8", "backend": "onnxruntime-cpu", "options": options, "time_limit_s": 8.0}
-    return quantize(QuantizeRequest(model, out, data, **given, **wishes))
+    return quantize_model(QuantizeRequest(model, out, data, **given, **wishes))
 
 
 @pytest.fixture(scope="module")

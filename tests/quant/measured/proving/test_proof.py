@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from edgeopt.cli.quantize_words import proved
-from edgeopt.commands.quantize.quantize import quantize
+from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.commands.quantize.request import Asked, request_from
 from tests.conftest import seeded, write_onnx
 
@@ -27,7 +27,9 @@ def data_of(path, levels):
 
 
 def result(model, data, out, method, **more):
-    return quantize(request_from(Asked(model, out, data=data, method=method, backend="onnxruntime-cpu", **more)))
+    return quantize_model(
+        request_from(Asked(model, out, data=data, method=method, backend="onnxruntime-cpu", **more))
+    )
 
 
 def test_quiet_samples_below_the_floor_refuse_what_loud_ones_carry(one_product, tmp_path):

@@ -1,1 +1,0 @@
-"""What `edgeopt backends` does: what can run models here, and what can be set on each."""

@@ -1,1 +1,0 @@
-"""What `edgeopt demo` does: the whole road on the built-in sample."""

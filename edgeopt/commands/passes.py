@@ -1,0 +1,90 @@
+"""`edgeopt passes`: the rewrites there are, and how one of them works."""
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from edgeopt.options import argument, option
+
+if TYPE_CHECKING:
+    from edgeopt.graph.passes import Pass
+
+STANDARD = "any"
+_KINDS = ("cleaning", "algebra", "fusion", "layout", "lowering")
+
+
+class Request(msgspec.Struct, frozen=True):
+    name: Annotated[str | None, argument("Pass to explain (default: list all passes).", metavar="[PASS]")] = None
+    rules: Annotated[
+        tuple[Path, ...], option("File with your own rewrites to list too; repeatable.", metavar="FILE.py")
+    ] = ()
+
+
+class PassLine(msgspec.Struct, frozen=True):
+    name: str
+    title: str
+    kind: str = ""
+    """The folder of the pass: cleaning, algebra, fusion, layout; `lowering` or `rules` for others."""
+    tolerance_db: float | None = None
+    """Outputs keep at least this ratio; None: they stay the same to the last bit."""
+    finite_only: bool = False
+    """Results may differ where inputs are NaN, infinite or -0."""
+    nonempty_only: bool = False
+    """Results may differ, or the model fail, where an open dimension is 0."""
+    on_request: bool = False
+    lowest_opset: int = 0
+    """0: any."""
+    runtime: str = STANDARD
+    """The one runtime that understands what it writes; `any` for standard ONNX."""
+    text: str = ""
+    """How it works, where one pass was asked for."""
+
+
+class PassList(msgspec.Struct, frozen=True):
+    passes: tuple[PassLine, ...]
+
+
+def passes(request: Request) -> PassList:
+    from edgeopt.commands.simplify.simplify import all_passes
+    from edgeopt.graph.pipeline import select
+
+    name = request.name
+    found = [*((each, STANDARD) for each in all_passes(request.rules)), *_lowerings()]
+    if name is not None:
+        select([each for each, _ in found], only=(name,))  # names the nearest one if it does not exist
+        found = [(each, runtime) for each, runtime in found if each.name == name]
+    return PassList(tuple(_line(each, runtime, name is not None) for each, runtime in found))
+
+
+def _lowerings() -> "list[tuple[Pass, str]]":
+    """What stands under a runtime's own `lowering` folder."""
+    found = []
+    for runtime, title in (("onnxruntime", "ONNX Runtime"), ("openvino", "OpenVINO")):
+        try:
+            module = importlib.import_module(f"edgeopt.backends.{runtime}.lowering")
+        except ModuleNotFoundError:
+            continue
+        found += [(each, title) for each in module.lowerings()]
+    return found
+
+
+def _line(one: "Pass", runtime: str, with_text: bool) -> PassLine:
+    module = inspect.getmodule(one.apply)
+    parts = (module.__name__ if module else "").split(".")
+    kind = next((part for part in _KINDS if part in parts), "rules")
+    text = inspect.getdoc(module) or "" if with_text and module else ""
+    return PassLine(
+        one.name,
+        one.title,
+        kind,
+        one.tolerance_db,
+        finite_only=one.finite_only,
+        nonempty_only=one.nonempty_only,
+        on_request=one.on_request,
+        lowest_opset=one.lowest_opset,
+        runtime=runtime,
+        text=text,
+    )

@@ -1,1 +1,0 @@
-"""What `edgeopt passes` does: the rewrites there are, and how one of them works."""
