@@ -132,7 +132,7 @@ def test_a_model_without_weights_is_refused_in_a_sentence(samples, tmp_path):
 
 
 def test_nothing_of_it_is_loaded_before_it_is_needed():
-    assert "edgeopt.quant.whole" in sys.modules
+    assert "edgeopt.quant.libraries" in sys.modules
     import subprocess
 
     code = "import sys, edgeopt.search.making.recipes; print('nncf' in sys.modules)"
