@@ -3,7 +3,7 @@
 import msgspec
 
 from edgeopt.backends.base import Placement, TensorInfo
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):

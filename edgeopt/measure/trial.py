@@ -30,8 +30,7 @@ from edgeopt.measure.messages import (
     Watch,
     decode_request,
 )
-from edgeopt.measure.processes.failed import Failed
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, Failed, serve
 from edgeopt.measure.trials.affinity import keep_to
 from edgeopt.measure.trials.batches import answers, in_batches
 from edgeopt.measure.trials.device_memory import open_gauge

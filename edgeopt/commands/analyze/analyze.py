@@ -24,7 +24,7 @@ from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend

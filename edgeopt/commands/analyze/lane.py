@@ -4,9 +4,8 @@ import tempfile
 from pathlib import Path
 
 from edgeopt.commands.analyze.messages import Answer, Request, decode_answer
-from edgeopt.measure.host import LocalHost
-from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.host import Asked, LocalHost
+from edgeopt.measure.serve import Failed
 
 CHILD_MODULE = "edgeopt.commands.analyze.child"
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 
 class Cover(msgspec.Struct, frozen=True, tag="cover"):

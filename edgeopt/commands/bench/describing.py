@@ -14,7 +14,7 @@ from edgeopt.errors import EdgeoptError, MissingError, ModelError, TrialError, U
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Answer, Describe, Described, Load
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 _ERRORS: dict[str, type[EdgeoptError]] = {each.code: each for each in (UsageError, MissingError)}
 # Compiling for these may take minutes, and says nothing of the inputs that a processor's session does not say.

@@ -18,8 +18,7 @@ from edgeopt.commands.ops.messages import (
     write_arrays,
 )
 from edgeopt.errors import ModelError
-from edgeopt.measure.processes.failed import Failed
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, Failed, serve
 
 _WARM_UP_BELOW_US = 20_000.0
 _MOST_RUNS = 10_000

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.errors import writing_to
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):

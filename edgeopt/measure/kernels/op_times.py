@@ -12,12 +12,11 @@ from edgeopt.errors import MissingError, UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device
-from edgeopt.measure.host import LocalHost
+from edgeopt.measure.host import Asked, LocalHost
 from edgeopt.measure.kernels.op_times_child import KernelTimes, OptionValue, Wanted, decode_answer
 from edgeopt.measure.kernels.op_times_rows import rows_of
 from edgeopt.measure.kernels.op_times_source import Prepared, prepared, source_of_rows
-from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 from edgeopt.workspace import WORK, workspace
 
 CHILD_MODULE = "edgeopt.measure.kernels.op_times_child"

@@ -7,8 +7,7 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available, Kernels
 from edgeopt.data.samples import open_samples
-from edgeopt.measure.processes.failed import Failed
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, Failed, serve
 
 OptionValue = str | int | float | bool | dict[str, list[int]]
 

@@ -34,8 +34,8 @@ from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import from_feeds, write_archive
 from edgeopt.errors import TrialError, UsageError, signal_name
 from edgeopt.hw.python import python_command
-from edgeopt.measure.processes.environment import outer_environment
-from edgeopt.measure.processes.last_words import last_words
+from edgeopt.measure.environment import outer_environment
+from edgeopt.measure.host import last_words
 
 DATA = "EDGEOPT_DATA"
 _STDERR = 2

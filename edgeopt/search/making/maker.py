@@ -10,7 +10,7 @@ import msgspec
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples, check_samples, from_feeds, open_samples, save_samples
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, serve
 from edgeopt.search.making.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
 from edgeopt.search.making.plans import Plans
 from edgeopt.search.making.recipes import recipe_named

@@ -4,7 +4,7 @@ import msgspec
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.plans import Planning, Plans
 

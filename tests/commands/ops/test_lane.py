@@ -4,12 +4,12 @@ from edgeopt.commands.ops import run as ops_run
 from edgeopt.commands.ops.messages import Opened, Refused, Timed
 from edgeopt.commands.ops.run import Lane
 from edgeopt.measure.host import LocalHost
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 CHILD = """
 import os, signal, threading
 import msgspec
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import serve
 from edgeopt.commands.ops.messages import Opened, Open, Refused, Timed, decode_request
 
 def answer(line):

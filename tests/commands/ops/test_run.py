@@ -58,7 +58,7 @@ def test_what_a_runtime_does_not_know_is_not_supported(found):
 CRASHES_AT_PAD = """
 import os, signal, sys
 from pathlib import Path
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import serve
 from edgeopt.commands.ops import child
 
 open_as_it_is = child.Runner._open

@@ -7,7 +7,8 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.errors import ModelError, UsageError
-from edgeopt.measure.apart import Apart, values
+from edgeopt.measure import isolated_worker
+from edgeopt.measure.apart import Apart
 from tests.conftest import write_onnx
 
 MODEL = {
@@ -142,8 +143,8 @@ def test_values_of_all_kinds_come_back_as_they_were(tmp_path):
         "maps": [{1: np.float32(0.5), "b": np.float32(2)}],
         "turned": np.arange(6).reshape(2, 3).T,
     }
-    values.write(tmp_path / "v", given)
-    found = values.read(tmp_path / "v")
+    isolated_worker.write(tmp_path / "v", given)
+    found = isolated_worker.read(tmp_path / "v")
     assert list(found) == list(given)
     for name in ("plain", "scalar", "empty", "half", "texts", "turned"):
         assert found[name].dtype == given[name].dtype

@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from edgeopt.measure.peaks.lane import CHILD_MODULE
+from edgeopt.measure.peaks.measure import CHILD_MODULE
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, decode_answer
-from edgeopt.measure.processes.failed import NO_MEMORY, Failed
+from edgeopt.measure.serve import NO_MEMORY, Failed
 
 
 @pytest.fixture

@@ -3,16 +3,16 @@ import time
 import pytest
 
 from edgeopt.measure.host import LocalHost
-from edgeopt.measure.peaks import lane as peaks_lane
-from edgeopt.measure.peaks.lane import Lane
+from edgeopt.measure.peaks import measure as peaks_lane
+from edgeopt.measure.peaks.measure import Lane
 from edgeopt.measure.peaks.tasks import Dispatch
 
 CHILD = """
 import os, signal, time
 import msgspec
 from edgeopt.measure.peaks.tasks import Ran, decode_run
-from edgeopt.measure.processes.failed import Failed
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import Failed
+from edgeopt.measure.serve import serve
 
 def answer(line):
     name = decode_run(line).task.backend

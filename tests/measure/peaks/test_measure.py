@@ -52,7 +52,7 @@ def test_it_ends_before_its_time_when_nothing_new_is_to_be_learnt(measure):
 def test_it_ends_in_time_when_something_hangs(measure, monkeypatch, tmp_path):
     (tmp_path / "planted_hanging_child.py").write_text("import time; time.sleep(600)")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("edgeopt.measure.peaks.lane.CHILD_MODULE", "planted_hanging_child")
+    monkeypatch.setattr("edgeopt.measure.peaks.measure.CHILD_MODULE", "planted_hanging_child")
     begin = time.monotonic()
     measured, _ = measure(SMALL, STREAM, limit_s=2.0)
     assert time.monotonic() - begin < 60

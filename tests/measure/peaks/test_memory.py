@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from edgeopt.measure.peaks import memory as peaks_memory
-from edgeopt.measure.peaks.memory import StreamRunner
+from edgeopt.measure.peaks import child as peaks_memory
+from edgeopt.measure.peaks.child import StreamRunner
 from edgeopt.measure.peaks.tasks import Stream
 
 

@@ -6,8 +6,7 @@ import pytest
 from edgeopt.hw.device import Cache, Runtime
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
-from edgeopt.measure.peaks.plan import alone, plan
-from edgeopt.measure.peaks.tasks import Dispatch, Layers, Stream
+from edgeopt.measure.peaks.tasks import Dispatch, Layers, Stream, alone, plan
 
 FAKEROOTS = Path(__file__).parents[2] / "fakeroots"
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")

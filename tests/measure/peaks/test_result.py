@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.measure.peaks.result import best, compute_peaks, memory_peaks, run_overheads
+from edgeopt.measure.peaks.measure import best, compute_peaks, memory_peaks, run_overheads
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Stream
 
 ORT = "onnxruntime-cpu"

@@ -14,15 +14,14 @@ from edgeopt.commands.analyze import messages as analyzing
 from edgeopt.commands.ops import messages as ops
 from edgeopt.commands.ops import run as ops_run
 from edgeopt.errors import TrialError
+from edgeopt.measure import isolated_backend as apart_backend
+from edgeopt.measure import isolated_worker as apart
 from edgeopt.measure import messages as bench
-from edgeopt.measure.apart import backend as apart_backend
-from edgeopt.measure.apart import messages as apart
-from edgeopt.measure.host import TRIAL_MODULE, LocalHost
+from edgeopt.measure.host import TRIAL_MODULE, Asked, LocalHost
 from edgeopt.measure.kernels import op_times, op_times_child
-from edgeopt.measure.peaks import lane as peaks_lane
+from edgeopt.measure.peaks import measure as peaks_lane
 from edgeopt.measure.peaks import tasks as peaks
-from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import NO_MEMORY, NO_PACKAGE, Failed
+from edgeopt.measure.serve import NO_MEMORY, NO_PACKAGE, Failed
 from edgeopt.search.making import messages as making
 from edgeopt.search.making import variants
 from tests.near import NearHost
@@ -41,7 +40,7 @@ ASKED = {
 PLANTED = """
 import os, signal, sys, time
 from {module} import ANSWERING as REAL
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, serve
 from edgeopt.errors import UsageError
 
 def raises(error):

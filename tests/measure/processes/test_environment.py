@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from edgeopt.measure.processes.environment import BLAS_THREADS, child_environment, outer_environment
+from edgeopt.measure.environment import BLAS_THREADS, child_environment, outer_environment
 
 SHOW = f"""
 import os
-from edgeopt.measure.processes.environment import outer_environment
+from edgeopt.measure.environment import outer_environment
 print(os.environ.get({BLAS_THREADS!r}), outer_environment().get({BLAS_THREADS!r}),
       outer_environment().get("PYTHONPATH"), [n for n in outer_environment() if n.startswith("EDGEOPT_OUTER")])
 """

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 import numpy
 from edgeopt.backends import backend_named
-from edgeopt.measure.processes.lean import leave_out_the_converter
+from edgeopt.measure.serve import leave_out_the_converter
 from edgeopt.data.demo import MODEL
 leave_out_the_converter()
 session = backend_named("openvino-cpu").load(MODEL, {})

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends
 # lock (as a runtime may that never lets it go) or without.
 CHILD = r"""
 import ctypes, os, subprocess, sys
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import serve
 
 wait = {"locked": ctypes.PyDLL, "unlocked": ctypes.CDLL}
 

@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from edgeopt.measure.environment import UNPADDED, VARIABLE, Padding, chance, child_environment, draw
 from edgeopt.measure.host import LocalHost
-from edgeopt.measure.processes.environment import child_environment
-from edgeopt.measure.processes.padding import UNPADDED, VARIABLE, Padding, chance, draw
 
 # Says how it was started, and where an array of its begins in a line of the cache.
 TELLER = """
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import serve
 
 
 def answer(line):

@@ -7,7 +7,7 @@ import pytest
 LENGTH = 1 << 20
 
 CHILD = f"""
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import serve
 
 serve(lambda _: b"x" * {LENGTH} + b"end")
 """

@@ -1,10 +1,42 @@
-"""What the processes of edgeopt see of the environment, and what a program of the user's sees of it within one."""
+"""The environment and the arguments that processes of edgeopt start with."""
 
 import os
 import sys
 from pathlib import Path
+from random import Random
+from typing import NamedTuple
 
-from edgeopt.measure.processes.padding import VARIABLE, Padding
+VARIABLE = "EDGEOPT_PADDING"
+# Any number of bytes below: moves pages, lines of the cache, and places within a line.
+_ENVIRONMENT_BYTES, _ARGUMENT_BYTES = 8192, 1024
+
+
+class Padding(NamedTuple):
+    """What a process is given beside what it needs."""
+
+    environment_bytes: int = 0
+    argument_bytes: int = 0
+
+    def arguments(self) -> list[str]:
+        """One more, after all others; nobody reads it."""
+        return ["." * self.argument_bytes]
+
+    def environment(self) -> dict[str, str]:
+        return {VARIABLE: "." * self.environment_bytes}
+
+
+UNPADDED = Padding()
+
+
+def chance(seed: int | None = None) -> Random:
+    """What paddings are drawn from; without a seed nobody can say what they will be."""
+    return Random(seed)  # noqa: S311 - luck, and no secret
+
+
+def draw(random: Random) -> Padding:
+    """For one process; the next one draws again."""
+    return Padding(random.randrange(_ENVIRONMENT_BYTES), random.randrange(_ARGUMENT_BYTES))
+
 
 _OUTER = "EDGEOPT_OUTER_"
 """Before the name of a variable that a child got its own of: what it was before."""

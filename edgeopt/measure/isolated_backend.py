@@ -7,13 +7,12 @@ from pathlib import Path
 
 from edgeopt.backends.base import Array, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.errors import EdgeoptError, ModelError, TrialError, UsageError
-from edgeopt.measure.apart import values
-from edgeopt.measure.apart.messages import Answer, Close, Done, Open, Opened, Request, Run, decode_answer
-from edgeopt.measure.host import LocalHost
-from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
+from edgeopt.measure import isolated_worker
+from edgeopt.measure.host import Asked, LocalHost
+from edgeopt.measure.isolated_worker import Answer, Close, Done, Open, Opened, Request, Run, decode_answer
+from edgeopt.measure.serve import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
 
-CHILD_MODULE = "edgeopt.measure.apart.child"
+CHILD_MODULE = "edgeopt.measure.isolated_worker"
 LIMIT_S = 1800.0
 """For one answer: no call that ends takes longer, and the caller can cancel."""
 
@@ -113,9 +112,9 @@ class ApartSession:
             raise UsageError("The session is closed.")
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             given, got = Path(folder) / "feeds", Path(folder) / "outputs"
-            values.write(given, feeds)
+            isolated_worker.write(given, feeds)
             self._process.ask(Run(str(given), str(got)), "while it ran the model")
-            return values.read(got)
+            return isolated_worker.read(got)
 
     def close(self) -> None:
         """The process lets go of the model and waits for the next."""
