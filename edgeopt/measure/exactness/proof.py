@@ -22,13 +22,20 @@ from edgeopt.measure.exactness.cases import (
     first_difference,
     run_each,
 )
-from edgeopt.measure.exactness.files import saved, written
-from edgeopt.measure.exactness.given import check_steady, ordinary_samples, source_file, taken_inputs
-from edgeopt.measure.exactness.opened import OpenedModel
-from edgeopt.measure.exactness.plain_outputs import has_other_outputs, write_with_tensors
+from edgeopt.measure.exactness.inputs import (
+    check_steady,
+    has_other_outputs,
+    ordinary_samples,
+    saved,
+    source_file,
+    taken_inputs,
+    write_with_tensors,
+    written,
+)
 from edgeopt.measure.exactness.rounding import TIMES, moved_model
 from edgeopt.measure.exactness.runtimes import (
     Feeds,
+    OpenedModel,
     also_loading,
     first_answer,
     first_opened,
@@ -158,7 +165,7 @@ class SourceCheck:
         feeds = ordinary_samples(model, inputs, data)
         extra: Feeds = []
         if padded:
-            from edgeopt.measure.exactness.padded_cases import padded_cases
+            from edgeopt.measure.exactness.inputs import padded_cases
 
             extra = padded_cases(model.ir, feeds[0])
 

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from edgeopt.measure.duties.course import judge
 from edgeopt.measure.duties.records import Window
+from edgeopt.measure.duties.sustained import judge
 
 
 def windows(p50s_ms, busy=1.0, **series):

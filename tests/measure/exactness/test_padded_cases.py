@@ -6,7 +6,7 @@ import pytest
 from edgeopt.commands.simplify.request import Request
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.graph.model import load
-from edgeopt.measure.exactness.padded_cases import padded_cases
+from edgeopt.measure.exactness.inputs import padded_cases
 from tests.masked import HEARD, feeds
 
 pytest.importorskip("onnxruntime", reason="models are run in ONNX Runtime")
