@@ -22,7 +22,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
+from edgeopt.measure.op_times import Timing, profile_ops, timeable
 
 _WANTED = 0.95
 _CALIBRATED_WITH = 8

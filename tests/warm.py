@@ -34,7 +34,7 @@ MODULES = {
     "edgeopt": True,
     "edgeopt.measure.isolated_worker": False,
     "edgeopt.measure.trial": False,
-    "edgeopt.measure.kernels.op_times_child": False,
+    "edgeopt.measure.op_times_worker": False,
     "edgeopt.measure.peaks.child": False,
     "edgeopt.commands.analyze.child": False,
     "edgeopt.commands.ops.child": True,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit, Event
-    from edgeopt.measure.limits import Judgement
+    from edgeopt.measure.report import Judgement
 
 _MEASURE = "measure"
 

@@ -137,7 +137,7 @@ def _window(window: "Window") -> tuple[str, ...]:
 
 
 def _curves(side: "SustainedSide", width: int, plain: bool) -> list[str]:
-    from edgeopt.measure.drawing.chart import series
+    from edgeopt.measure.charts import series
 
     curves: list[tuple[str, str, list[float | None]]] = [
         ("p50", "ms", [w.p50_ms for w in side.windows]),

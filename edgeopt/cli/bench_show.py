@@ -52,7 +52,7 @@ def _chart(report: "ContestReport") -> Drawing:
     """How the latencies lie; and the intervals around 1x, where there are several to compare by eye."""
 
     def draw(width: int, plain: bool) -> list[str]:
-        from edgeopt.measure.drawing.chart import histograms, intervals
+        from edgeopt.measure.charts import histograms, intervals
 
         latencies = [
             (side.name, [value for piece in side.slices for value in piece.latencies_ms]) for side in report.sides

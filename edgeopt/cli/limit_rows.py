@@ -7,7 +7,7 @@ from edgeopt.cli.console import fail
 from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.measure.limits import Check, Judgement
+    from edgeopt.measure.report import Check, Judgement
 
 # Sentences that people still read; of a suite's hundred, only those about failures are shown.
 _FEW = 8

@@ -83,7 +83,7 @@ def _accuracy(point: "Point", goal: "Goal") -> str:
 
 def chart(plan: "Plan", goal: "Goal", width: int, ascii: bool = False) -> list[str]:  # noqa: A002
     """Checked decibels where there are such, else expected ones."""
-    from edgeopt.measure.drawing.frontier import Dot, frontier
+    from edgeopt.measure.charts import Dot, frontier
 
     dots = [
         Dot(

@@ -10,10 +10,9 @@ from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.graph.weak_samples import Tail
 from edgeopt.hw.device import Device
-from edgeopt.measure.calls import ONE, Calls
-from edgeopt.measure.messages import Memory
+from edgeopt.measure.messages import ONE, Calls, Memory
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.taken import Taken
+from edgeopt.measure.tally import Taken
 from edgeopt.search.shapes.by_size import SizeTimes
 
 SCHEMA = 2

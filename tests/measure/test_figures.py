@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.measure.figures import WINDOW_SLICES, figures, stable
+from edgeopt.measure.tally import WINDOW_SLICES, figures, stable
 
 
 def slices(*latencies_ms, runs=10):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt.measure.latencies import Latencies
+from edgeopt.measure.watch import Latencies
 
 TAKEN = st.lists(st.floats(2**-10, 2**16, width=32), min_size=1, max_size=200)
 

@@ -4,8 +4,7 @@ from itertools import repeat
 
 import pytest
 
-from edgeopt.measure.pairs import Pairs, leg_after_leg
-from edgeopt.measure.sequential import rules_of
+from edgeopt.measure.sequential import Pairs, leg_after_leg, rules_of
 from edgeopt.measure.terms import CONTEST
 
 RULES = rules_of(CONTEST)

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgeopt.measure.contender import Contender
-from edgeopt.measure.taken import taken_by
+from edgeopt.measure.tally import taken_by
 
 
 def test_it_keeps_the_rounds_and_how_single_runs_lie():

@@ -277,7 +277,7 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
 
 def _profiled(path: Path, analysis: Analysis, given: Given, wishes: Wishes, emit: Emit) -> Analysis:
     from edgeopt.commands.analyze.inputs import feeds_for
-    from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
+    from edgeopt.measure.op_times import Timing, profile_ops, timeable
 
     names = wishes.profile_ops
     if names is True:

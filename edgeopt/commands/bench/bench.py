@@ -46,7 +46,7 @@ from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import ContestReport
 from edgeopt.measure.sequential import Rules
-from edgeopt.measure.sides.stages import with_stages
+from edgeopt.measure.stages import with_stages
 from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.version import __version__
 from edgeopt.workspace import workspace

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgeopt.commands.bench.naming import Named
     from edgeopt.commands.bench.sides import Settings
     from edgeopt.data.given import Data
-    from edgeopt.measure.limits import Limits
+    from edgeopt.measure.report import Limits
 
 Duty = Literal["steady", "cold", "paced", "sustained"]
 DUTIES: tuple[Duty, ...] = get_args(Duty)

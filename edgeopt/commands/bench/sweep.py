@@ -19,12 +19,12 @@ from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.events import Emit
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest
-from edgeopt.measure.figures import RUNS_FOR_P99
 from edgeopt.measure.host import LocalHost, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
+from edgeopt.measure.tally import RUNS_FOR_P99
 
 BATCHES = (1, 2, 4, 8)
 _MOST_VALUES = 32

@@ -12,8 +12,8 @@ from edgeopt.commands.bench.bench import Report
 from edgeopt.commands.bench.saved import read_result
 from edgeopt.commands.cost.figures import Evidence, Measured, Span
 from edgeopt.errors import BundleError, InputError
-from edgeopt.measure.calls import Calls
 from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, SustainedReport, SustainedSide
+from edgeopt.measure.messages import Calls
 from edgeopt.measure.report import Comparison, ContestReport, SideReport
 
 _ALONE = "one request at a time"

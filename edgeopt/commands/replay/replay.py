@@ -28,7 +28,7 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
-from edgeopt.measure.sides.timed import fill_timed
+from edgeopt.measure.stages import fill_timed
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace

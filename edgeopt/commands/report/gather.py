@@ -18,7 +18,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.measure.calls import Calls
+from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import IDENTICAL, Interval
 from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized

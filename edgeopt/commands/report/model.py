@@ -82,7 +82,7 @@ def node_times(
     bundle: Bundle, found: Analysis, feeds: Mapping[str, Array], device: Device, emit: Emit = ignore
 ) -> OpTimes | str:
     """Where the time of a run goes on this device now, in the bundle's runtime and options; or why not."""
-    from edgeopt.measure.kernels.op_times import Timing, profile_ops
+    from edgeopt.measure.op_times import Timing, profile_ops
 
     run = bundle.deployment.run
     emit(Progress("timing the nodes", run.backend))

@@ -4,8 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.measure.limits import Judgement
-from edgeopt.measure.report import SCHEMA, Comparison, Energy
+from edgeopt.measure.report import SCHEMA, Comparison, Energy, Judgement
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.terms import COLD, CONCURRENT, PACED
 

@@ -15,7 +15,7 @@ from edgeopt.graph.weak_samples import Tail, WeakSamples
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.taken import Taken
+from edgeopt.measure.tally import Taken
 from edgeopt.quant.records import Plan
 
 PLAN = "plan"

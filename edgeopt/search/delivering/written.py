@@ -8,7 +8,7 @@ from typing import NamedTuple
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.events import Progress
-from edgeopt.measure.sides.timed import fill_timed
+from edgeopt.measure.stages import fill_timed
 from edgeopt.search.delivering.delivery import Delivery, Raced
 from edgeopt.search.delivering.proving import Means, Written
 from edgeopt.search.delivering.report import deployment_of, evidence_of

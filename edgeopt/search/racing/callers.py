@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from edgeopt.backends import option_kinds
-from edgeopt.measure.calls import ONE, Calls
+from edgeopt.measure.messages import ONE, Calls
 from edgeopt.search.outcome import Candidate
 
 LARGEST_BATCH = 32

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, enter, save_outputs
 from edgeopt.measure.host import TrialHost
-from edgeopt.measure.messages import Load
+from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.trial import read_outputs
 from edgeopt.search.outcome import RuntimeOptions
 from edgeopt.search.racing.standard import Answers

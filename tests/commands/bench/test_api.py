@@ -7,7 +7,7 @@ import edgeopt
 from edgeopt.commands.bench.api import bench
 from edgeopt.commands.bench.saved import read_saved
 from edgeopt.errors import UsageError
-from edgeopt.measure.limits import Limits
+from edgeopt.measure.report import Limits
 
 
 def test_two_models_in_turns_from_python(null_model, tmp_path):

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from edgeopt.measure.drawing.chart import histograms, intervals, series
+from edgeopt.measure.charts import histograms, intervals, series
 from edgeopt.measure.stats import Interval
 
 SPEEDUPS = [

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from edgeopt.measure.drawing.frontier import Dot, frontier
+from edgeopt.measure.charts import Dot, frontier
 
 DOTS = [Dot(12.0, 200.0), Dot(9.0, 41.0), Dot(6.0, 31.0, chosen=True), Dot(5.0, 15.0)]
 

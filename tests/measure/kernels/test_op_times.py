@@ -7,8 +7,8 @@ from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
 from edgeopt.hw.probe import probe
-from edgeopt.measure.kernels import op_times
-from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
+from edgeopt.measure import op_times
+from edgeopt.measure.op_times import Timing, profile_ops, timeable
 
 parser = pytest.importorskip("onnx.parser")
 pytest.importorskip("onnxruntime")

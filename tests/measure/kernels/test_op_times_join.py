@@ -1,6 +1,5 @@
 from edgeopt.backends.base import Kernel
-from edgeopt.measure.kernels.op_times_join import members_of
-from edgeopt.measure.kernels.op_times_source import SourceNode
+from edgeopt.measure.op_times_rows import SourceNode, members_of
 
 
 def graph(*lines):

@@ -17,8 +17,8 @@ from edgeopt.errors import TrialError
 from edgeopt.measure import isolated_backend as apart_backend
 from edgeopt.measure import isolated_worker as apart
 from edgeopt.measure import messages as bench
+from edgeopt.measure import op_times, op_times_worker
 from edgeopt.measure.host import TRIAL_MODULE, Asked, LocalHost
-from edgeopt.measure.kernels import op_times, op_times_child
 from edgeopt.measure.peaks import measure as peaks_lane
 from edgeopt.measure.peaks import tasks as peaks
 from edgeopt.measure.serve import NO_MEMORY, NO_PACKAGE, Failed
@@ -33,7 +33,7 @@ ASKED = {
     peaks_lane.CHILD_MODULE: (peaks.Repeat(peaks.Dispatch("null"), 1.0), peaks.decode_answer),
     ops_run.CHILD_MODULE: (ops.Open("null", {}, "m", "f", "o"), ops.decode_answer.decode),
     analyzing_lane.CHILD_MODULE: (analyzing.Cover("null", "m.null.json"), analyzing.decode_answer.decode),
-    op_times.CHILD_MODULE: (op_times_child.Wanted("null", "m", "s"), op_times_child.decode_answer),
+    op_times.CHILD_MODULE: (op_times_worker.Wanted("null", "m", "s"), op_times_worker.decode_answer),
     variants.MAKER_MODULE: (making.Inspect("m.onnx", "samples", 1), making.decode_answer),
 }
 # A module that is asked as the real one is, and does something else with the question each time.

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import UsageError
-from edgeopt.measure.trials.batches import answers, in_batches
+from edgeopt.measure.trials.openers import answers, in_batches
 
 SAMPLES = [{"x": np.float32([[k, k]])} for k in range(5)]
 

@@ -7,8 +7,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from edgeopt.measure.memory import Sizes
-from edgeopt.measure.trials.device_memory import open_gauge
-from edgeopt.measure.trials.phases import Phases
+from edgeopt.measure.trials.memory import Phases, open_gauge
 
 MIB = 2**20
 

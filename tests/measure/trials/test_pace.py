@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from edgeopt.measure.trials.pace import Pace
+from edgeopt.measure.trials.laps import Pace
 
 
 def runner(seconds=0.0):

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from edgeopt.measure.legs import FEWEST, is_settled
-from edgeopt.measure.pairs import Pairs
-from edgeopt.measure.sequential import leg_of, rules_of
+from edgeopt.measure.sequential import Pairs, leg_of, rules_of
 from edgeopt.measure.terms import PROOF
 from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.legs import terms_of

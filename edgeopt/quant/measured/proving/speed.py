@@ -19,7 +19,7 @@ from edgeopt.measure.messages import Load, Memory
 from edgeopt.measure.report import Verdict
 from edgeopt.measure.rounds import run_rounds, slice_ms
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.taken import Taken, taken_by
+from edgeopt.measure.tally import Taken, taken_by
 from edgeopt.measure.terms import PLANS, QUANTIZED
 from edgeopt.quant.measured.timing.courses import OptionValue
 

@@ -14,7 +14,7 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.roofline import Least, least
 from edgeopt.hw.device import Device
-from edgeopt.measure.kernels.op_times_child import OptionValue
+from edgeopt.measure.op_times_worker import OptionValue
 from edgeopt.measure.rounds import take_turns
 from edgeopt.measure.terms import LAYERS
 from edgeopt.quant.measured.timing.clock import Clock, Lap, Sources

@@ -1,10 +1,13 @@
-"""How long what stands before and after the models of bundles takes, beside their inference."""
+"""Times of the processing before and after a model, beside its inference."""
 
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment, Times
+from edgeopt.bundle.facts import four_digits
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Log, Progress
@@ -46,3 +49,36 @@ def _staged(report: SideReport, side: Side, folder: Path, emit: Emit) -> SideRep
     except TrialError as error:
         emit(Log("warning", f"The processing of '{side.name}' could not be timed: {error.message}"))
         return report
+
+
+_BUNDLE_SECONDS = 0.5
+
+
+def fill_timed(
+    host: TrialHost,
+    folder: Path,
+    deployment: Deployment,
+    documents: dict[str, object],
+    record: bytes | None,
+    emit: Emit,
+) -> None:
+    """As `write.fill`, into a folder that has model and golden samples already."""
+    write.fill(folder, {}, deployment, documents, record)
+    if deployment.processing is None:
+        return
+    emit(Progress("timing before and after", deployment.name))
+    try:
+        found = stage_times(host, folder, _BUNDLE_SECONDS)
+    except TrialError as error:
+        emit(Log("warning", f"The pre- and postprocessing could not be timed: {error.message}"))
+        return
+    times = Times(
+        four_digits(found.inference_ms), found.runs, *(_digits(ms) for ms in (found.pre_ms, found.post_ms))
+    )
+    processing = msgspec.structs.replace(deployment.processing, times=times)
+    timed = msgspec.structs.replace(deployment, processing=processing)
+    write.fill(folder, {}, timed, documents, record)
+
+
+def _digits(value: float | None) -> float | None:
+    return None if value is None else four_digits(value)

@@ -1,4 +1,4 @@
-"""Times the kernels of a model in a process of its own (`python -m edgeopt.measure.kernels.op_times_child`)."""
+"""Times the kernels of a model in a process of its own (`python -m edgeopt.measure.op_times_worker`)."""
 
 from pathlib import Path
 

@@ -13,13 +13,12 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device
 from edgeopt.measure.host import Asked, LocalHost
-from edgeopt.measure.kernels.op_times_child import KernelTimes, OptionValue, Wanted, decode_answer
-from edgeopt.measure.kernels.op_times_rows import rows_of
-from edgeopt.measure.kernels.op_times_source import Prepared, prepared, source_of_rows
+from edgeopt.measure.op_times_rows import Prepared, prepared, rows_of, source_of_rows
+from edgeopt.measure.op_times_worker import KernelTimes, OptionValue, Wanted, decode_answer
 from edgeopt.measure.serve import Failed
 from edgeopt.workspace import WORK, workspace
 
-CHILD_MODULE = "edgeopt.measure.kernels.op_times_child"
+CHILD_MODULE = "edgeopt.measure.op_times_worker"
 _ANSWER_LIMIT_S = 600.0
 """For loading twice and a few runs; a runtime that takes longer hangs."""
 
