@@ -61,7 +61,7 @@ def clear(request: ClearRequest, json: JsonFlag = False) -> None:
 def show_listing(found: "Listing") -> list[Block]:
     from datetime import UTC, datetime
 
-    from edgeopt.cli.peak_rows import ago
+    from edgeopt.cli.probe_rows import ago
 
     now = datetime.now(UTC)
     rows = []

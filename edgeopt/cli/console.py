@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
@@ -11,8 +11,7 @@ import typer
 
 from edgeopt import events
 from edgeopt.cli import signals
-from edgeopt.cli.invocation import all_as_called
-from edgeopt.cli.progress import JsonLines, People
+from edgeopt.cli.progress import JsonLines, People, all_as_called
 from edgeopt.cli.whole_lines import standard_output
 from edgeopt.errors import (
     EXIT_BUG,
@@ -22,6 +21,7 @@ from edgeopt.errors import (
     DiskFullError,
     EdgeoptError,
     Terminated,
+    UsageError,
     disk_full,
     is_disk_full,
     writing_to,
@@ -31,6 +31,40 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from edgeopt.commands.documents.blocks import Block
+
+
+MarkdownFlag = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for example for a job summary.")]
+
+
+def machine_line(machine: Mapping[str, str], versions: Mapping[str, str] | None = None) -> str:
+    """The device, and what was installed on it, as one line; empty where nothing is known of it."""
+    parts = ", ".join((*machine.values(), *(f"{name} {version}" for name, version in (versions or {}).items())))
+    return f"Machine: {parts}." if parts else ""
+
+
+def refuse_two_voices(json: bool, markdown: bool) -> None:
+    """Raises UsageError: a page and records cannot both go to stdout."""
+    if json and markdown:
+        raise UsageError("--json and --markdown exclude each other.", "Give one of them.")
+
+
+@contextmanager
+def failure_as_page(title: str, wanted: bool) -> Iterator[None]:
+    """A job summary also says why there is nothing to sum up; wrong usage is for who wrote the command."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except EdgeoptError as error:
+        if wanted:
+            from edgeopt.commands.documents.blocks import lines
+            from edgeopt.commands.documents.markdown import page
+
+            print(
+                page(title, lines([f"Failed: {error.message}"], "strong") + lines([error.hint]), level=2), end=""
+            )
+        raise
+
 
 JsonFlag = Annotated[
     bool,

@@ -184,7 +184,7 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     if json:
         execute("watch", work, show_watched, json)
         return
-    from edgeopt.cli.watch_display import LiveTable, PlainLines
+    from edgeopt.cli.watch import LiveTable, PlainLines
 
     display = LiveTable() if sys.stdout.isatty() else PlainLines()
 

@@ -35,8 +35,8 @@ def probe(request: Request, json: JsonFlag = False) -> None:
         return probe(request, emit)
 
     def show(device: "Device") -> "list[Block]":
-        from edgeopt.cli import probe_show
+        from edgeopt.cli import probe_rows
 
-        return probe_show.show(device, request.explain)
+        return probe_rows.show(device, request.explain)
 
     execute("probe", work, show, json)

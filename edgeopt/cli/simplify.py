@@ -103,7 +103,7 @@ def _refusals(entry: "LedgerEntry", alone: bool) -> list[Row]:
 
 
 def _outcome(result: "Simplified") -> "Iterator[Words]":
-    from edgeopt.cli.compare_rows import tolerance_text
+    from edgeopt.cli.compare import tolerance_text
 
     yield Words(
         f"{units.count(result.nodes_before, 'node')} → {result.nodes_after:,}, "

@@ -8,9 +8,16 @@ import typer
 
 from edgeopt import events
 from edgeopt.bundle.request import VerifyRequest
-from edgeopt.cli.console import JsonFlag, execute, fail
+from edgeopt.cli.console import (
+    JsonFlag,
+    MarkdownFlag,
+    execute,
+    fail,
+    failure_as_page,
+    machine_line,
+    refuse_two_voices,
+)
 from edgeopt.cli.from_request import asks
-from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
 from edgeopt.cli.next_steps import as_commands
 from edgeopt.commands.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
 from edgeopt.errors import VerificationError

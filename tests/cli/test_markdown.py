@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.cli.markdown import failure_as_page, machine_line, refuse_two_voices
+from edgeopt.cli.console import failure_as_page, machine_line, refuse_two_voices
 from edgeopt.errors import ModelError, UsageError
 
 

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from edgeopt.cli.peak_rows import ago, peak_rows
+from edgeopt.cli.probe_rows import ago, peak_rows
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks, RunOverhead
 
 

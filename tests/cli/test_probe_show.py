@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.probe_show import show
+from edgeopt.cli.probe_rows import show
 from edgeopt.commands.documents.terminal import write
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe

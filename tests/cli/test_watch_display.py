@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.watch_display import LiveTable, PlainLines, plain_line, sparkline
+from edgeopt.cli.watch import LiveTable, PlainLines, plain_line, sparkline
 from edgeopt.events import Log, Metric, Progress, ignore
 
 
@@ -55,7 +55,7 @@ def test_warnings_are_handed_on_and_what_the_device_lacks_is_not_repeated(screen
 
 
 def test_plain_lines_wait_for_the_end_of_a_tick(capsys, monkeypatch):
-    monkeypatch.setattr("edgeopt.cli.watch_display._LINE_S", 0.0)
+    monkeypatch.setattr("edgeopt.cli.watch._LINE_S", 0.0)
     said = []
     with PlainLines() as plain:
         plain.tell(Progress("running", "m"), said.append)
