@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.bundle.processing.attach import Attached, attach
-from edgeopt.bundle.processing.data import samples_from, try_after
+from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try_after
 from edgeopt.bundle.read import Bundle
 from edgeopt.data.judging.budgets import BUDGETS_DB
 from edgeopt.data.judging.goals import Goal

@@ -3,7 +3,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt.bundle.commented import to_commented_toml
+from edgeopt.bundle.toml import to_commented_toml
 
 # TOML has whole numbers of 64 bits, and text without lone surrogates.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)

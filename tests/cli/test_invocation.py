@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.bundle.runtime.staleness import Changed, how_to_refresh
+from edgeopt.bundle.runtime.check import Changed, how_to_refresh
 from edgeopt.cli.progress import all_as_called, as_called
 from edgeopt.commands.documents.blocks import Commands, Row, Table, Words, columns, section
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from edgeopt.bundle.golden import GoldenAnswer
 from edgeopt.bundle.read import Bundle
-from edgeopt.bundle.runtime.golden import GoldenAnswer
 from edgeopt.errors import ConstraintError
 
 

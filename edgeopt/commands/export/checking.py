@@ -4,7 +4,7 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available, Options, TensorInfo
-from edgeopt.bundle.runtime.golden import Runs, answer_golden
+from edgeopt.bundle.golden import Runs, answer_golden
 from edgeopt.commands.export.base import Made, Order
 from edgeopt.errors import VerificationError
 

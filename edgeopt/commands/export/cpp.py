@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeopt.bundle.runtime.golden import golden_floor_db
+from edgeopt.bundle.golden import golden_floor_db
 from edgeopt.commands.export.base import Format, Made, Order, refuse
 from edgeopt.commands.export.checking import ports
 from edgeopt.commands.export.cpp_options import onnxruntime_header, openvino_header

@@ -7,7 +7,7 @@ import numpy as np
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bundle.runtime.golden import golden_floor_db
+from edgeopt.bundle.golden import golden_floor_db
 from edgeopt.commands.export.base import Made, Order, refuse
 from edgeopt.commands.export.triton_ports import NAME, open_axis
 from edgeopt.errors import EdgeoptError

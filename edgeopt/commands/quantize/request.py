@@ -237,7 +237,7 @@ def _plain(options: Mapping[str, object]) -> "dict[str, Value]":
 
 def _check(request: "QuantizeRequest") -> None:
     from edgeopt.bundle.deployment import SUFFIX
-    from edgeopt.bundle.places import place_named
+    from edgeopt.bundle.read import place_named
     from edgeopt.nearest import nearest
     from edgeopt.quant.measured.records import METHODS
 

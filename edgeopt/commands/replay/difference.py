@@ -5,8 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bundle.deployment import Deployment, Step, Tensor
-from edgeopt.bundle.processing.words import said_of
+from edgeopt.bundle.deployment import Deployment, Step, Tensor, said_of
 from edgeopt.commands.replay.profile import Profile, read_profile
 from edgeopt.quant.records import FLOAT
 

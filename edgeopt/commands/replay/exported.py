@@ -11,9 +11,9 @@ from edgeopt import units
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
 from edgeopt.bundle.deployment import LARGEST_BYTES, Deployment, Record, read_deployment, to_toml
+from edgeopt.bundle.deployment import said_of as in_words
 from edgeopt.bundle.durable import publish_file
-from edgeopt.bundle.processing.words import said_of as in_words
-from edgeopt.bundle.runtime.staleness import Changed, changes_since
+from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
 from edgeopt.commands.replay.embedding import packed
 from edgeopt.commands.replay.processing import embedded

@@ -5,8 +5,8 @@ import shutil
 import msgspec
 
 from edgeopt.bundle import write
+from edgeopt.bundle.golden import golden_floor_db
 from edgeopt.bundle.read import Bundle
-from edgeopt.bundle.runtime.golden import golden_floor_db
 from edgeopt.commands.replay.work import GOLDEN_SAMPLES, Work
 from edgeopt.errors import MissingError, VerificationError
 from edgeopt.events import Progress

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from edgeopt.bundle import manifest
 from edgeopt.bundle.deployment import FILE, Deployment, Record, read_deployment
-from edgeopt.bundle.places import place_named
-from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.bundle.read import Bundle, is_bundle, place_named, read_bundle
 from edgeopt.bundle.write import MODEL_FOLDER, RECORD
 from edgeopt.commands.replay.embedding import HINT, read_beside, unpacked
 from edgeopt.commands.replay.processing import files_of

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.bundle.processing.golden import RAW
+from edgeopt.bundle.golden import RAW
 from edgeopt.bundle.runtime.session import Session, load, locate
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError

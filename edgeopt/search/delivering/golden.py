@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.bundle import write
+from edgeopt.bundle.golden import put_processing_golden
 from edgeopt.bundle.processing.attach import Attached
-from edgeopt.bundle.processing.golden import put_processing_golden
 from edgeopt.data.samples import Samples
 from edgeopt.data.split import Split
 from edgeopt.search.notes import Notes

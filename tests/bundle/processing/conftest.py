@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import FILE, Source, read_deployment
+from edgeopt.bundle.golden import info_of, put_processing_golden
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.processing.attach import attach
-from edgeopt.bundle.processing.golden import info_of, put_processing_golden
 from edgeopt.bundle.read import read_bundle
 
 CAMERA = """

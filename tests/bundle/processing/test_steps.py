@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle.processing.run import apply, described
 from edgeopt.bundle.processing.schema import (
     KINDS,
     Argmax,
@@ -15,7 +16,6 @@ from edgeopt.bundle.processing.schema import (
     Threshold,
     TopK,
 )
-from edgeopt.bundle.processing.steps import apply, described
 
 VALUES = np.array([[[0.5, -2.0, 3.0, 3.0], [1.0, 0.0, -90.0, 90.0]]], np.float32)
 CODES = np.array([[[0, 3, 128, 255], [7, 7, 1, 2]]], np.uint8)

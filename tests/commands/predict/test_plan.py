@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
-from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import load
 from edgeopt.cli.main import run
 from edgeopt.cli.optimize import show_plan

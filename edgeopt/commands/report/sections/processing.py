@@ -1,7 +1,6 @@
 """What is done before and after the model, and how long it takes beside the inference."""
 
-from edgeopt.bundle.deployment import Part, Tensor
-from edgeopt.bundle.processing.words import said_of
+from edgeopt.bundle.deployment import Part, Tensor, said_of
 from edgeopt.commands.documents.blocks import Row, Section, Table, columns
 from edgeopt.commands.report import words
 from edgeopt.commands.report.facts import Facts
