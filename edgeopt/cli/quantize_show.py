@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from edgeopt.data.judging.goals import Goal
-    from edgeopt.data.judging.judged import Judged
+    from edgeopt.data.judging.metric import Judged
     from edgeopt.quant.measured.records import CalibrationTried, Proof, Quantized, SampleUse, TargetSaid
     from edgeopt.quant.records import Plan, Point, Verdict
 

@@ -11,7 +11,7 @@ from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 
 import edgeopt
-from edgeopt.fleet.traffic import Traffic
+from edgeopt.fleet.monitor import Traffic
 from edgeopt_agent.releases import release_id
 from tests.agent.conftest import Running
 from tests.agent.deployments.soaks import soaking

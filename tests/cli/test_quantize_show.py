@@ -9,7 +9,7 @@ from rich.console import Console
 from edgeopt.cli.quantize_show import show
 from edgeopt.commands.documents.terminal import write
 from edgeopt.data.judging.goals import Goal, goal_from
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.records import (
     CalibrationTried,

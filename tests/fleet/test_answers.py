@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import MissingError
-from edgeopt.fleet.answers import decode
+from edgeopt.fleet.tensors import decode
 
 
 def answer(*outputs, binary=b""):

@@ -6,7 +6,7 @@ import pytest
 
 from edgeopt.errors import DataError, InputError, MissingError
 from edgeopt.events import ignore
-from edgeopt.fleet.traffic import Traffic
+from edgeopt.fleet.monitor import Traffic
 
 WITHIN_S = 20.0
 STATUS, MODEL, INFER = "GET /api/v1/status", "GET /v2/models/a%20b", "POST /v2/models/a%20b/infer"

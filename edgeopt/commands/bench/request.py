@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Options
     from edgeopt.commands.bench.naming import Named
     from edgeopt.commands.bench.sides import Settings
-    from edgeopt.data.given import Data
+    from edgeopt.data.samples import Data
     from edgeopt.measure.report import Limits
 
 Duty = Literal["steady", "cold", "paced", "sustained"]

@@ -13,7 +13,7 @@ from edgeopt.commands.predict.records import Ahead
 from edgeopt.commands.predict.summary import ahead_of
 from edgeopt.commands.predict.variants import Made, in_form, judge
 from edgeopt.commands.predict.work import Plan, Wishes, prepared
-from edgeopt.data.judging.budgets import floor_from
+from edgeopt.data.judging.goals import floor_from
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis.given import Given as Shapes

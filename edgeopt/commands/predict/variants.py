@@ -11,7 +11,7 @@ from edgeopt.backends.base import Array
 from edgeopt.backends.full_precision import full_precision
 from edgeopt.commands.predict.backends import PROCESSOR, stand_in
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger, LedgerEntry

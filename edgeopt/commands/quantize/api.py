@@ -6,7 +6,7 @@ from typing import Unpack
 from edgeopt.backends.options import as_texts
 from edgeopt.commands.quantize.quantize import quantize as run
 from edgeopt.commands.quantize.request import Asked, Wishes, request_from
-from edgeopt.data.given import as_file
+from edgeopt.data.samples import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.keywords import read, takes
 from edgeopt.quant.measured.records import Quantized

@@ -14,8 +14,8 @@ from edgeopt.options import DAY_S, argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.options import Value
-    from edgeopt.data.given import Data
     from edgeopt.data.judging.goals import Goal
+    from edgeopt.data.samples import Data
     from edgeopt.quant.measured.records import Augment, QuantizeRequest
 
 _PLAN = "plan"

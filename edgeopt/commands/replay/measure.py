@@ -5,7 +5,7 @@ from edgeopt.bundle.deployment import Evidence
 from edgeopt.bundle.facts import four_digits
 from edgeopt.commands.replay.work import Work
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.regimes.levels import levels_in
+from edgeopt.data.levels import levels_in
 from edgeopt.data.samples import save_samples
 from edgeopt.errors import VerificationError
 from edgeopt.graph.accuracy import accuracy_text, decibels

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from edgeopt.data.judging.judged import Judged
-from edgeopt.data.judging.metric import Labels, Metric, Outputs
+from edgeopt.data.judging.metric import Judged, Labels, Metric, Outputs
 from edgeopt.errors import InputError, UsageError, said_by
 from edgeopt.graph.accuracy import SEED, Array, compare_outputs
 

@@ -7,9 +7,8 @@ import msgspec
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.judging.metric import Labels
+from edgeopt.data.levels import Levels, alike_inputs
 from edgeopt.data.read import load_data
-from edgeopt.data.regimes.covered import alike_inputs
-from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
@@ -53,7 +52,7 @@ def read_given(
     data, goal = request.data, request.goal
     if data is None:
         return _made_up(request, inputs)
-    from edgeopt.data.judging.labels import labels_for
+    from edgeopt.data.judging.metrics import labels_for
 
     samples = load_data(data, inputs, preparation)
     warnings = check_data(samples) if calibrates else ()

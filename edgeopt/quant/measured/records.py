@@ -7,7 +7,7 @@ import msgspec
 
 from edgeopt.backends.options import Value
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.levels import LevelAccuracy

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.read import Bundle
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.data.samples import Samples
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgeopt import units
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import Loaded, Memory

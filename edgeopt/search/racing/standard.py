@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 from edgeopt.backends.base import Array
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
-from edgeopt.data.judging.metric import Labels
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.judging.metric import Judged, Labels
+from edgeopt.data.levels import Levels
 from edgeopt.data.split import Split
 from edgeopt.graph.weak_samples import Usual
 

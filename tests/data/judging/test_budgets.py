@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.data.judging.budgets import floor_from
+from edgeopt.data.judging.goals import floor_from
 from edgeopt.errors import UsageError
 
 

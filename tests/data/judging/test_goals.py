@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from edgeopt.data.judging.goals import Goal, goal_from
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import UsageError
 from edgeopt.graph.weak_samples import Tail
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data.judging.labels import labels_for
-from edgeopt.data.judging.metrics import metric_named
+from edgeopt.data.judging.metrics import labels_for, metric_named
 from edgeopt.data.read import load_data
 from edgeopt.errors import DataError
 

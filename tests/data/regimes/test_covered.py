@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data.regimes.covered import alike_inputs
+from edgeopt.data.levels import alike_inputs
 from edgeopt.data.samples import check_samples
 
 INPUTS = (TensorInfo("sound", "float32", (1, 512)), TensorInfo("rate", "int64", ()))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.data.regimes.levels import Levels, level_of, levels_in
+from edgeopt.data.levels import Levels, level_of, levels_in
 from edgeopt.data.samples import Samples
 
 

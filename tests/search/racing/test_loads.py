@@ -10,7 +10,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.cost.measured import of_bundle
 from edgeopt.commands.report.gather import gather
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.measure.contender import enter

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.graph.accuracy import compare_outputs, lower_bound_db
 from edgeopt.graph.weak_samples import usual_power, weak_samples
 from edgeopt.quant.measured.records import Proof

@@ -1,4 +1,4 @@
-"""Floating-point values of each regime, made from ordinary ones; in float64, for the caller to round."""
+"""Values of each regime: floating-point ones in float64, for the caller to round; integers; masks."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,3 +80,61 @@ def _level(ordinary: Numbers) -> float:
     """The size that its values typically have; 1 where they are all zero."""
     power = float(np.mean(np.square(ordinary))) if ordinary.size else 0.0
     return np.sqrt(power) if 0 < power < np.inf else 1.0
+
+
+Whole = NDArray[np.int64]
+
+
+def lowest(ordinary: Whole, choices: Whole, random: np.random.Generator) -> Whole:  # noqa: ARG001 - one signature
+    return np.full_like(ordinary, choices[0])
+
+
+def highest(ordinary: Whole, choices: Whole, random: np.random.Generator) -> Whole:  # noqa: ARG001
+    return np.full_like(ordinary, choices[-1])
+
+
+def integer_impulse(ordinary: Whole, choices: Whole, random: np.random.Generator) -> Whole:
+    made = lowest(ordinary, choices, random)
+    if made.size:
+        made.reshape(-1)[random.integers(made.size)] = choices[-1]
+    return made
+
+
+def rising_integers(ordinary: Whole, choices: Whole, random: np.random.Generator) -> Whole:
+    drawn = random.choice(choices, size=ordinary.shape)
+    return np.sort(drawn, axis=None).reshape(ordinary.shape)
+
+
+def alternating_integers(ordinary: Whole, choices: Whole, random: np.random.Generator) -> Whole:  # noqa: ARG001
+    odd = np.arange(ordinary.size).reshape(ordinary.shape) % 2
+    return np.asarray(np.where(odd, choices[-1], choices[0]))
+
+
+def ends(ordinary: Whole, choices: Whole, random: np.random.Generator) -> Whole:
+    """The lowest and the highest, mixed."""
+    low = random.random(ordinary.shape) < 0.5
+    return np.asarray(np.where(low, choices[0], choices[-1]))
+
+
+Kept = NDArray[np.bool_]
+
+
+def all_kept(shape: tuple[int, ...]) -> Kept:
+    return np.ones(shape, bool)
+
+
+def none_kept(shape: tuple[int, ...]) -> Kept:
+    return np.zeros(shape, bool)
+
+
+def with_gaps(shape: tuple[int, ...]) -> Kept:
+    """Every third is left out, the first never."""
+    if not shape:
+        return np.ones(shape, bool)
+    place = np.arange(shape[-1])
+    return np.broadcast_to((place % 3 != 1) | (place == 0), shape)
+
+
+def first_kept(shape: tuple[int, ...]) -> Kept:
+    """Only the first along the last axis."""
+    return np.broadcast_to(np.arange(shape[-1]) < 1, shape) if shape else np.ones(shape, bool)
