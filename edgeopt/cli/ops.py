@@ -42,14 +42,10 @@ def ops(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False
         refuse_two_voices(json, markdown)
         return ops(request, emit)
 
-    def show(report: "Report") -> "list[Block] | str":
-
-        return markdown(report) if markdown else show(report)
-
     execute(
         "ops",
         work=work,
-        show=show,
+        show=to_markdown if markdown else show,
         json=json,
         left_behind="results so far are kept; run the same command to continue",
     )
@@ -69,7 +65,7 @@ def show(report: Report) -> list[Block]:
     return [*_main(report, families=True), *([flawed] if flawed else []), section("", *lines(summary(report)))]
 
 
-def markdown(report: Report) -> str:
+def to_markdown(report: Report) -> str:
     """The same as a page of GitHub's Markdown."""
     flawed = Listed(tuple(_flaw(each) for each in _flaws_shown(report)))
     return page("", [*_main(report, families=False), flawed, Listed(tuple(summary(report)))])

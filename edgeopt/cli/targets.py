@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,11 +21,13 @@ from edgeopt.commands.documents.blocks import (
     lines,
     section,
 )
-from edgeopt.commands.targets.records import Shown, TargetList, Validated, Written
 from edgeopt.commands.targets.request import ListRequest, NewRequest, ShowRequest, ValidateRequest
 
+if TYPE_CHECKING:
+    from edgeopt.commands.targets.records import Shown, TargetList, Validated, Written
 
-def show_list(result: TargetList) -> list[Block]:
+
+def show_list(result: "TargetList") -> list[Block]:
     rows = []
     for verdict in result.targets:
         state = "chosen" if verdict.chosen else "used" if verdict.used else "fits" if verdict.fits else "no"
@@ -42,7 +45,7 @@ def show_list(result: TargetList) -> list[Block]:
     ]
 
 
-def show_target(shown: Shown) -> list[Block]:
+def show_target(shown: "Shown") -> list[Block]:
     from edgeopt.profiles.checks import as_toml
 
     how = " (auto: whatever fits this device)" if shown.automatic else ""
@@ -65,7 +68,7 @@ def show_target(shown: Shown) -> list[Block]:
     ]
 
 
-def show_validated(checked: Validated) -> tuple[Block, ...]:
+def show_validated(checked: "Validated") -> tuple[Block, ...]:
     extends = f", which extends {' -> '.join(checked.extends)}" if checked.extends else ""
     said = [f"{checked.path} is a valid profile: {checked.name}{extends}."]
     said.append(_fits(checked.fits, checked.reason, checked.lacking_backend))
@@ -75,7 +78,7 @@ def show_validated(checked: Validated) -> tuple[Block, ...]:
     return lines(said)
 
 
-def show_written(written: Written) -> tuple[Block, ...]:
+def show_written(written: "Written") -> tuple[Block, ...]:
     path = shlex.quote(str(written.path))
     use = Commands(
         (

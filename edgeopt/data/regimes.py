@@ -1,4 +1,8 @@
-"""One input with the ordinary values that a regime starts from."""
+"""Inputs of every kind that a model may meet; what is proved on ordinary ones alone is proved on one kind.
+
+A regime says what becomes of ordinary floating-point values, integers and masks in it; what it says nothing of
+stays as it was. A new one is a line in `REGIMES`.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.data import regime_values
+from edgeopt.data import regime_values as values
 from edgeopt.graph.feeds import Limits, generate_feeds, limits_by_input
 from edgeopt.graph.masks import is_mask
 
@@ -17,14 +20,11 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-FilledArray = NDArray[Any]
-
-
 @dataclass(frozen=True, slots=True)
 class Filled:
     info: TensorInfo
     limits: Limits
-    array: FilledArray
+    array: Array
 
     @property
     def is_mask(self) -> bool:
@@ -41,7 +41,7 @@ class Filled:
         return self.array.dtype.kind in "iu" or self.array.dtype.name in {"int4", "uint4", "int2", "uint2"}
 
     @property
-    def choices(self) -> FilledArray:
+    def choices(self) -> Array:
         """The integers that it may hold, in order: what the graph shows, else those between the ordinary ones."""
         if self.limits.integers:
             return np.unique(np.asarray(self.limits.integers, np.int64))
@@ -136,8 +136,6 @@ def _wanted(name: object, size: int, sizes: Mapping[str, int], size_of: Callable
     return size_of(size)
 
 
-__all__ = ["REGIMES", "Case", "Regime", "cases", "mixed"]
-
 Random = np.random.Generator
 
 
@@ -146,10 +144,10 @@ class Regime:
     """What the inputs are like."""
 
     name: str
-    regime_values: "Callable[[floats.Numbers, Random], floats.Numbers] | None" = None
-    regime_values: "Callable[[integers.Whole, integers.Whole, Random], integers.Whole] | None" = None
-    regime_values: "Callable[[tuple[int, ...]], masks.Kept] | None" = None
-    sizes: "Callable[[Sequence[TensorInfo], sizes.Sample], Iterator[dict[str, Array]]] | None" = None
+    floats: Callable[[values.Numbers, Random], values.Numbers] | None = None
+    integers: Callable[[values.Whole, values.Whole, Random], values.Whole] | None = None
+    masks: Callable[[tuple[int, ...]], values.Kept] | None = None
+    sizes: Callable[[Sequence[TensorInfo], Sample], Iterator[dict[str, Array]]] | None = None
     extreme: bool = False
     """Floating-point values as large as their type holds, or as the model can bear."""
     at_edge: bool = False
@@ -159,29 +157,29 @@ class Regime:
 
 
 REGIMES: tuple[Regime, ...] = (
-    Regime("silence", regime_values.silence, regime_values.lowest, usual=True),
-    Regime("quiet", regime_values.quiet, usual=True),
-    Regime("very quiet", regime_values.very_quiet),
-    Regime("loud", regime_values.loud, regime_values.highest),
-    Regime("constant", regime_values.constant, usual=True),
-    Regime("impulse", regime_values.impulse, regime_values.integer_impulse, usual=True),
-    Regime("sparse", regime_values.sparse, usual=True),
-    Regime("rising", regime_values.rising, regime_values.rising_integers, usual=True),
-    Regime("alternating signs", regime_values.alternating, regime_values.alternating_integers, usual=True),
-    Regime("negative", regime_values.negative, usual=True),
-    Regime("ends of the type", integers=regime_values.ends, extreme=True),
-    Regime("nothing masked", masks=regime_values.all_kept, usual=True),
-    Regime("all masked", masks=regime_values.none_kept),
-    Regime("masked in gaps", masks=regime_values.with_gaps, usual=True),
-    Regime("all but one masked", masks=regime_values.first_kept),
+    Regime("silence", values.silence, values.lowest, usual=True),
+    Regime("quiet", values.quiet, usual=True),
+    Regime("very quiet", values.very_quiet),
+    Regime("loud", values.loud, values.highest),
+    Regime("constant", values.constant, usual=True),
+    Regime("impulse", values.impulse, values.integer_impulse, usual=True),
+    Regime("sparse", values.sparse, usual=True),
+    Regime("rising", values.rising, values.rising_integers, usual=True),
+    Regime("alternating signs", values.alternating, values.alternating_integers, usual=True),
+    Regime("negative", values.negative, usual=True),
+    Regime("ends of the type", integers=values.ends, extreme=True),
+    Regime("nothing masked", masks=values.all_kept, usual=True),
+    Regime("all masked", masks=values.none_kept),
+    Regime("masked in gaps", masks=values.with_gaps, usual=True),
+    Regime("all but one masked", masks=values.first_kept),
     Regime("shortest", sizes=shortest),
     Regime("longest", sizes=longest),
     Regime("several rows", sizes=several_rows),
     Regime("no rows", sizes=no_rows, at_edge=True),
     Regime("empty", sizes=empty, at_edge=True),
-    Regime("NaN", regime_values.not_numbers, at_edge=True),
-    Regime("infinities", regime_values.infinities, at_edge=True),
-    Regime("minus infinity", regime_values.minus_infinity, at_edge=True),
+    Regime("NaN", values.not_numbers, at_edge=True),
+    Regime("infinities", values.infinities, at_edge=True),
+    Regime("minus infinity", values.minus_infinity, at_edge=True),
     Regime("one size 0", sizes=one_empty, at_edge=True),
 )
 

@@ -57,7 +57,7 @@ _PATIENCE_S = 15.0
 _PAUSE_S = 0.2
 _TIDY_S = 10.0
 _LOOK_AGAIN_S = 0.02
-Given = TypeVar("Answer")
+Known = TypeVar("Known")
 
 
 class Source(Protocol):
@@ -143,7 +143,7 @@ def _ended(deployment: Deployment) -> Deployment:
     raise error
 
 
-def _patiently(call: Callable[[], Given], agent: Source, deployment: Deployment, emit: Emit) -> Given:
+def _patiently(call: Callable[[], Known], agent: Source, deployment: Deployment, emit: Emit) -> Known:
     """An agent that restarts goes on with its deployment, so it is given a while to come back."""
     try:
         return call()

@@ -27,7 +27,7 @@ def address_of(url: str, token: str = "", fingerprint: str = "") -> Address:
     plain = url.lower().startswith("http://")
     fingerprint = fingerprint or ("" if plain else os.environ.get("EDGEOPT_FINGERPRINT", "").strip())
     given = parse(url, token, normal_fingerprint(fingerprint) if fingerprint else "")
-    paired = all_of().get(given.url, Pairing())
+    paired = known_pairings().get(given.url, Pairing())
     return replace(given, token=given.token or paired.token, fingerprint=given.fingerprint or paired.fingerprint)
 
 
@@ -36,7 +36,7 @@ class Pairing(msgspec.Struct, frozen=True):
     fingerprint: str = ""
 
 
-def file() -> Path | None:
+def pairings_file() -> Path | None:
     """None for a user without a home folder, who has paired with no agent."""
     if named := os.environ.get("XDG_CONFIG_HOME"):
         return Path(named) / "edgeopt" / "agents.json"
@@ -44,9 +44,9 @@ def file() -> Path | None:
     return None if home is None else home / ".config" / "edgeopt" / "agents.json"
 
 
-def all_of() -> dict[str, Pairing]:
+def known_pairings() -> dict[str, Pairing]:
     """By the address of the agent; raises InputError for a damaged file."""
-    if (place := file()) is None:
+    if (place := pairings_file()) is None:
         return {}
     try:
         return msgspec.json.decode(place.read_bytes(), type=dict[str, Pairing])
@@ -58,9 +58,9 @@ def all_of() -> dict[str, Pairing]:
         ) from None
 
 
-def keep(url: str, pairing: Pairing) -> Path:
+def store_pairing(url: str, pairing: Pairing) -> Path:
     """Replaces what is known of an agent; returns the file."""
-    place, known = file(), {**all_of(), url: pairing}
+    place, known = pairings_file(), {**known_pairings(), url: pairing}
     if place is None:
         raise InputError(
             "This user has no home folder to keep the pairing in.", "Set XDG_CONFIG_HOME to a folder."
@@ -143,7 +143,7 @@ def pair(request: PairRequest) -> Paired:
             f"The server at {address.url} does not know the code, so it is not the device that shows it.",
             "Check --url and the network. Nothing was stored.",
         )
-    place = keep(address.url, Pairing(answer.token, seen))
+    place = store_pairing(address.url, Pairing(answer.token, seen))
     return Paired(address.url, answer.name, answer.role, seen, str(place))
 
 

@@ -1,4 +1,4 @@
-"""A process that runs models for an isolated backend (`python -m edgeopt.measure.isolated_worker`), and its messages."""
+"""The process of an isolated backend (`python -m edgeopt.measure.isolated_worker`), and its messages."""
 
 import json
 from collections.abc import Iterator, Mapping

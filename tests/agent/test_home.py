@@ -49,9 +49,9 @@ def test_a_path_below_a_home_folder_is_a_sentence():
 
 
 def test_nothing_is_paired_and_no_pairing_can_be_kept():
-    assert pairing.all_of() == {}
+    assert pairing.known_pairings() == {}
     with pytest.raises(InputError, match="no home folder"):
-        pairing.keep("https://device:8080", pairing.Pairing("token"))
+        pairing.store_pairing("https://device:8080", pairing.Pairing("token"))
 
 
 def test_a_command_asks_an_agent_without_its_certificate():

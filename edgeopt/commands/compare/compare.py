@@ -17,7 +17,7 @@ from edgeopt.commands.compare.sides import Named, backends_for, described, named
 from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
-from edgeopt.measure.apart import Apart
+from edgeopt.measure.isolated_backend import Apart
 
 SAMPLES = 8
 """Generated ones; of the user's, all are run."""

@@ -12,7 +12,7 @@ from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.compare.records import Side
 from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
 from edgeopt.hw.device import Unavailable
-from edgeopt.measure.apart import Apart
+from edgeopt.measure.isolated_backend import Apart
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model

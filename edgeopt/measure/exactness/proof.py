@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.accuracy import Accuracy
     from edgeopt.graph.model import Model
     from edgeopt.graph.pipeline import Error
-    from edgeopt.measure.apart import Apart
+    from edgeopt.measure.isolated_backend import Apart
 
 FLOOR_DB = 80.0
 """Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
@@ -132,7 +132,7 @@ class SourceCheck:
         `shapes`: of the inputs that have them fixed. `padded`: also on samples that show whether padding matters.
         In a process apart: a runtime that crashes at a model is a reason, and Ctrl-C need not wait for it.
         """
-        from edgeopt.measure.apart import Apart
+        from edgeopt.measure.isolated_backend import Apart
 
         check_steady(model)
         with ExitStack() as undone:

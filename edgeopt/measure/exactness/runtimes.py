@@ -10,7 +10,7 @@ from edgeopt.hw.device import Unavailable
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend, TensorInfo
-    from edgeopt.measure.apart import Apart
+    from edgeopt.measure.isolated_backend import Apart
 
 
 class OpenedModel:

@@ -11,7 +11,7 @@ from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo
 from edgeopt.backends.full_precision import full_precision
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError, VerificationError
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.measure.apart import Apart
+from edgeopt.measure.isolated_backend import Apart
 
 JUDGES = ("onnxruntime-cpu", "openvino-cpu")
 """The first that runs the source says what is right; an accelerator may compute in fewer bits by itself."""

@@ -8,7 +8,7 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.measure import isolated_worker
-from edgeopt.measure.apart import Apart
+from edgeopt.measure.isolated_backend import Apart
 from tests.conftest import write_onnx
 
 MODEL = {

@@ -80,6 +80,6 @@ class AccessDialog(QDialog):
     def _keep(self) -> str:
         token, typed = self.token.text().strip(), self.fingerprint.text().strip()
         address = parse(self._url, token, normal_fingerprint(typed) if typed else "")
-        known = pairing.all_of().get(address.url, pairing.Pairing())
-        pairing.keep(address.url, pairing.Pairing(token or known.token, address.fingerprint or known.fingerprint))
+        known = pairing.known_pairings().get(address.url, pairing.Pairing())
+        pairing.store_pairing(address.url, pairing.Pairing(token or known.token, address.fingerprint or known.fingerprint))
         return address.url
