@@ -1,7 +1,6 @@
-"""Every command that tells what it does, stopped at many moments: what reads it is never given half a record."""
-
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,106 @@ import psutil
 import pytest
 
 from edgeopt import events
+from edgeopt.cli.commands import COMMANDS
+from edgeopt_agent.main import COMMANDS as AGENT_COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = {"edgeopt": "edgeopt", "edgeopt-agent": "edgeopt_agent"}
+
+# Each presses Tab at the end of the line in $LINE and prints what the shell would offer.
+PRESS_TAB = {
+    "bash": """
+        eval "$($PROGRAM --show-completion bash)"
+        read -ra COMP_WORDS <<< "$LINE"
+        case "$LINE" in *' ') COMP_WORDS+=('');; esac
+        COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+        function=$(complete -p "$PROGRAM" | sed 's/.*-F \\([^ ]*\\) .*/\\1/')
+        "$function" "$PROGRAM"
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """,
+    "zsh": """
+        compdef() { :; }
+        _files() { :; }
+        _arguments() { print -r -- "$*"; }
+        eval "$($PROGRAM --show-completion zsh)"
+        words=(${(s: :)LINE})
+        [[ $LINE == *' ' ]] && words+=('')
+        CURRENT=${#words}
+        "_${PROGRAM//-/_}_completion"
+    """,
+    "fish": """
+        $PROGRAM --show-completion fish | source
+        complete --do-complete "$LINE"
+    """,
+}
+
+
+@pytest.fixture
+def offered(tmp_path):
+    """What a shell offers after Tab, with both programs on its PATH."""
+    for program, module in PROGRAMS.items():
+        path = tmp_path / program
+        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+        path.chmod(0o755)
+
+    def press(shell, line):
+        if shutil.which(shell) is None:
+            pytest.skip(f"{shell} is not installed")
+        environment = {
+            "PATH": os.pathsep.join((str(tmp_path), os.environ["PATH"])),
+            "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("", "agent")),
+            "HOME": str(tmp_path),
+            "PROGRAM": line.partition(" ")[0],
+            "LINE": line,
+        }
+        done = subprocess.run(
+            [shell, "-c", PRESS_TAB[shell]],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    return press
+
+
+@pytest.mark.parametrize("shell", PRESS_TAB)
+@pytest.mark.parametrize(("program", "commands"), [("edgeopt", COMMANDS), ("edgeopt-agent", dict(AGENT_COMMANDS))])
+def test_tab_after_a_program_offers_its_commands(offered, shell, program, commands):
+    said = offered(shell, f"{program} ")
+    assert [command for command in commands if command not in said] == []
+
+
+@pytest.mark.parametrize("shell", PRESS_TAB)
+@pytest.mark.parametrize(
+    ("line", "option", "other"),
+    [
+        ("edgeopt bench model.onnx --max-", "--max-slowdown", "--min-speedup"),
+        ("edgeopt bench compare a.json b.json --n", "--name", "--max-slowdown"),
+        ("edgeopt-agent deploy --fo", "--force", "--rename"),
+    ],
+)
+def test_tab_in_an_option_offers_those_that_begin_so(offered, shell, line, option, other):
+    said = offered(shell, line)
+    assert option in said
+    assert other not in said
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_unknown_shell_is_wrong_usage_that_names_the_known_ones(program):
+    done = subprocess.run(
+        [sys.executable, "-m", PROGRAMS[program], "--show-completion", "tcsh"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert all(shell in done.stderr for shell in PRESS_TAB)
+
 
 # Moments of each command; from one to the next, and from command to command, the signal changes, and every third
 # is read late. The sweep is for `make test-slow`.
@@ -24,7 +123,7 @@ SENTINEL = "bench"
 """The command that `make test` stops once; the others are for `make test-slow`."""
 AT_ONCE = 2
 SMALL = ("{model}", "--data", "{samples}")
-COMMANDS = {
+STREAMED = {
     "watch": ("watch", "{null}", "--data", "{data}", "--seconds", "0.5"),
     "bench": ("bench", "{null}", "--against", "{null}", "--data", "{data}", "--rounds", "6"),
     "bench sustained": ("bench", "{null}", "--data", "{data}", "--duty", "sustained", "--minutes", "0.02"),
@@ -68,7 +167,7 @@ def stop_at(tmp_path, null_model, null_data, matmul_model, short_profile, reques
         temporary = tmp_path / f"temporary-{turn}"
         for folder in (out, temporary):
             folder.mkdir()
-        arguments = [each.format(out=out, **places) for each in COMMANDS[name]]
+        arguments = [each.format(out=out, **places) for each in STREAMED[name]]
         ours, theirs = os.pipe()
         if late:
             fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, 4096)
@@ -171,12 +270,12 @@ def moments_of(name):
     return [once, pytest.param(name, SWEPT, marks=[pytest.mark.slow, pytest.mark.cold, pytest.mark.timeout(3600)])]
 
 
-@pytest.mark.parametrize(("name", "moments"), [row for name in COMMANDS for row in moments_of(name)])
+@pytest.mark.parametrize(("name", "moments"), [row for name in STREAMED for row in moments_of(name)])
 def test_stopped_at_any_moment_it_tells_whole_records_and_leaves_nothing(stop_at, name, moments):
     whole = stop_at(name, "whole")
     assert list(faults(whole, whole.code)) == []
 
-    first = list(COMMANDS).index(name)
+    first = list(STREAMED).index(name)
 
     def stopped(turn):
         moment_s = whole.seconds * (turn + 0.5) / moments

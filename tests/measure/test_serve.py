@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 
 import psutil
 import pytest
@@ -31,3 +33,22 @@ def test_a_long_answer_is_whole_after_a_stop_in_its_middle(child):
     assert len(child.receive(20)) == LENGTH + 3
     child.send(b"go")
     assert child.receive(20).endswith(b"xend")
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy
+from edgeopt.backends import backend_named
+from edgeopt.measure.serve import leave_out_the_converter
+from edgeopt.data.demo import MODEL
+leave_out_the_converter()
+session = backend_named("openvino-cpu").load(MODEL, {})
+print([array.shape for array in session.run({"image": numpy.zeros((2, 1, 32, 32), numpy.float32)}).values()])
+print("urllib.request" in sys.modules, sys.modules.get("openvino.tools.ovc"))
+"""
+
+
+def test_openvino_runs_without_its_converter():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["[(2, 10)]", "False None"], done.stderr
