@@ -81,5 +81,6 @@ class AccessDialog(QDialog):
         token, typed = self.token.text().strip(), self.fingerprint.text().strip()
         address = parse(self._url, token, normal_fingerprint(typed) if typed else "")
         known = pairing.known_pairings().get(address.url, pairing.Pairing())
-        pairing.store_pairing(address.url, pairing.Pairing(token or known.token, address.fingerprint or known.fingerprint))
+        fingerprint = address.fingerprint or known.fingerprint
+        pairing.store_pairing(address.url, pairing.Pairing(token or known.token, fingerprint))
         return address.url
