@@ -8,8 +8,7 @@ from typer.core import TyperGroup
 
 from edgeopt.cli import bench_compare, program
 from edgeopt.cli.bench_compare import compare
-from edgeopt.cli.console import JsonFlag, MarkdownFlag, execute, failure_as_page, refuse_two_voices
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute, failure_as_page, refuse_two_voices
 from edgeopt.commands.bench.request import Request
 from edgeopt.errors import EXIT_CANCELLED, EXIT_TERMINATED, InputError, exit_code_of
 from edgeopt.events import Log

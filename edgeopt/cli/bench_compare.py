@@ -8,13 +8,13 @@ from edgeopt import events
 from edgeopt.cli.console import (
     JsonFlag,
     MarkdownFlag,
+    asks,
     execute,
     fail,
     failure_as_page,
     machine_line,
     refuse_two_voices,
 )
-from edgeopt.cli.from_request import asks
 from edgeopt.commands.bench.request import CompareRequest
 from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows, section
 

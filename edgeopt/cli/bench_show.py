@@ -95,7 +95,7 @@ def suite(report: "SuiteReport") -> list[Block]:
 
 def blocks(report: "Report | SuiteReport") -> list[Block]:
     """Each kind of report in its own words."""
-    from edgeopt.cli import bench_duties, bench_sweep
+    from edgeopt.cli import bench_duties
     from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
     from edgeopt.measure.report import ContestReport
@@ -114,7 +114,7 @@ def blocks(report: "Report | SuiteReport") -> list[Block]:
         case SuiteReport():
             return suite(report)
         case _:
-            return bench_sweep.sweep(report)
+            return bench_duties.sweep(report)
 
 
 def contest(report: "ContestReport") -> list[Block]:

@@ -6,8 +6,7 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli import program
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
 from edgeopt.search.cache.request import ClearRequest
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.compare.request import Request
 from edgeopt.commands.documents.blocks import Section, Table, Words, columns, lines, rows, section
 from edgeopt.errors import VerificationError

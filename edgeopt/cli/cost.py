@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench import without_info
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.cost.request import Request
 from edgeopt.commands.documents.blocks import Table, columns, rows
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.cli.console import JsonFlag, MarkdownFlag, execute, refuse_two_voices
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute, refuse_two_voices
 from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.commands.documents.markdown import page
 from edgeopt.commands.ops.matrix import LEGEND, MARKS, MOODS, Flaw, flaws, matrix, roofline_note, summary

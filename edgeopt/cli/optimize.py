@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt import units
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
-from edgeopt.cli.next_steps import as_commands, next_steps
+from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.errors import UsageError
 from edgeopt.options import changed

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.probe.request import Request
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typer.exceptions import TyperException as UsageProblem
 from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.console import NOTHING, fail, let_go_of_stdout, stopped
-from edgeopt.cli.whole_lines import standard_output
+from edgeopt.cli.progress import standard_output
 from edgeopt.errors import EXIT_CANCELLED, DiskFullError, UsageError, writing_to
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgeopt.cli import program
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import (
     Block,
     Commands,

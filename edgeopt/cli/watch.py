@@ -6,8 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.bench.request import WatchRequest
 from edgeopt.commands.documents.blocks import Block, lines
 from edgeopt.events import Emit, Event, Log, Metric, Progress

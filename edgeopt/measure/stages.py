@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Times
-from edgeopt.bundle.facts import four_digits
+from edgeopt.bundle.deployment import Deployment, Times, four_digits
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Log, Progress

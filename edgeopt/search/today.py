@@ -7,8 +7,7 @@ from pathlib import Path
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Run, Source
-from edgeopt.bundle.facts import tensor_of
+from edgeopt.bundle.deployment import Deployment, Run, Source, tensor_of
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.errors import ModelError, TrialError, UsageError

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.measure.environment import (
+from edgeopt.measure.host import (
     BLAS_THREADS,
     UNPADDED,
     VARIABLE,
+    LocalHost,
     Padding,
     chance,
     child_environment,
     draw,
     outer_environment,
 )
-from edgeopt.measure.host import LocalHost
 
 # Says how it was started, and where an array of its begins in a line of the cache.
 TELLER = """
@@ -110,7 +110,7 @@ def test_only_who_is_to_be_padded_is(monkeypatch):
 
 SHOW = f"""
 import os
-from edgeopt.measure.environment import outer_environment
+from edgeopt.measure.host import outer_environment
 print(os.environ.get({BLAS_THREADS!r}), outer_environment().get({BLAS_THREADS!r}),
       outer_environment().get("PYTHONPATH"), [n for n in outer_environment() if n.startswith("EDGEOPT_OUTER")])
 """

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from edgeopt.backends.base import Feeds, TensorInfo
-from edgeopt.bundle.deployment import Part, Processing, Tensor
-from edgeopt.bundle.facts import tensor_of
+from edgeopt.bundle.deployment import Part, Processing, Tensor, tensor_of
 from edgeopt.bundle.golden import info_of, made_up
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.processing.run import Processor, described, from_pictures, opened

@@ -8,8 +8,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle.deployment import Deployment
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import Deployment, machine_of
 from edgeopt.bundle.golden import answer_golden, checked_words, problem_with
 from edgeopt.bundle.manifest import check_manifest, file_digest
 from edgeopt.bundle.read import read_bundle

@@ -10,7 +10,7 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import machine_of
 from edgeopt.commands.bench.counting import not_counted
 from edgeopt.commands.bench.limits import Judged, judge, refuse_without_verdict
 from edgeopt.commands.bench.places import with_times

@@ -6,8 +6,17 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Budget, Deployment, Predicted, Run, Source, Step
-from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
+from edgeopt.bundle.deployment import (
+    Budget,
+    Deployment,
+    Predicted,
+    Run,
+    Source,
+    Step,
+    four_digits,
+    machine_of,
+    tensor_of,
+)
 from edgeopt.commands.predict.records import Ahead
 from edgeopt.commands.predict.variants import Made
 from edgeopt.commands.predict.work import Plan

@@ -1,8 +1,7 @@
 """Proves a rebuilt model again on this device: its speed and accuracy against the source."""
 
 from edgeopt import units
-from edgeopt.bundle.deployment import Evidence
-from edgeopt.bundle.facts import four_digits
+from edgeopt.bundle.deployment import Evidence, four_digits
 from edgeopt.commands.replay.work import Work
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.levels import levels_in

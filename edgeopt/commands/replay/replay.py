@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.bundle import manifest, write
-from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, machine_of
 from edgeopt.bundle.golden import FINAL, RAW, problem_with, put_processing_golden
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.read import Bundle

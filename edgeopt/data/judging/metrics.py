@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.data.judging.metric import Judged, Labels, Metric, Outputs, OutputValue
-from edgeopt.data.judging.user_metric import user_metric
+from edgeopt.data.judging.metric import Judged, Labels, Metric, Outputs, OutputValue, user_metric
 from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, Named, UsageError, said_by
 from edgeopt.graph.accuracy import (

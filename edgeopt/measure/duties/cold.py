@@ -16,8 +16,17 @@ from edgeopt.backends import BACKENDS
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Metric, Progress
 from edgeopt.measure.contender import Side, failed
-from edgeopt.measure.duties.compare import against_first, require_one, sampler_for, warnings_of
-from edgeopt.measure.duties.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
+from edgeopt.measure.duties.records import (
+    ColdReport,
+    ColdRules,
+    ColdSide,
+    ColdStart,
+    Spread,
+    against_first,
+    require_one,
+    sampler_for,
+    warnings_of,
+)
 from edgeopt.measure.host import TrialHost
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Load, Loaded

@@ -16,8 +16,15 @@ from edgeopt.errors import TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import Contender, Side, enter, failed
-from edgeopt.measure.duties.compare import against_first, require_one, sampler_for, warnings_of
-from edgeopt.measure.duties.records import PacedReport, PacedRules, PacedSide
+from edgeopt.measure.duties.records import (
+    PacedReport,
+    PacedRules,
+    PacedSide,
+    against_first,
+    require_one,
+    sampler_for,
+    warnings_of,
+)
 from edgeopt.measure.host import LocalChild, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.instruments.gauges import Gauges

@@ -13,8 +13,15 @@ from edgeopt.events import Emit, Log, Metric, Progress
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.load import LoadSample
 from edgeopt.measure.contender import Contender, Side, enter
-from edgeopt.measure.duties.compare import require_one, warnings_of
-from edgeopt.measure.duties.records import Course, SustainedReport, SustainedRules, SustainedSide, Window
+from edgeopt.measure.duties.records import (
+    Course,
+    SustainedReport,
+    SustainedRules,
+    SustainedSide,
+    Window,
+    require_one,
+    warnings_of,
+)
 from edgeopt.measure.host import LocalChild, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges

@@ -6,8 +6,7 @@ import shutil
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import Deployment, machine_of
 from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.events import Progress

@@ -9,8 +9,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor, machine_of
 from edgeopt.commands.replay.exported import export
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples

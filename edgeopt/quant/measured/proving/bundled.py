@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Run, Source, Step
-from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
+from edgeopt.bundle.deployment import (
+    Budget,
+    Deployment,
+    Evidence,
+    Run,
+    Source,
+    Step,
+    four_digits,
+    machine_of,
+    tensor_of,
+)
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence, fingerprint
 from edgeopt.measure.report import Verdict
