@@ -1,16 +1,18 @@
 """The deployment profile (`deployment.toml`): what runs, how it was made, and what was proved of it."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.processing.schema import Step as Declared
 from edgeopt.bundle.toml import read_toml, to_commented_toml
 from edgeopt.errors import BundleError
-from edgeopt.hw.device import Device
+
+if TYPE_CHECKING:  # the agent reads profiles, and must not load numpy for it
+    from edgeopt.backends.base import TensorInfo
+    from edgeopt.hw.device import Device
 
 SCHEMA = 2
 READABLE = (1, 2)
@@ -288,7 +290,7 @@ def _value(value: object) -> str:
     return ("x" if all(isinstance(each, int) for each in value) else " / ").join(map(_value, value))
 
 
-def tensor_of(info: TensorInfo) -> Tensor:
+def tensor_of(info: "TensorInfo") -> Tensor:
     """An input or an output; what is not known of its shape is a question mark."""
     return Tensor(info.name, info.dtype, ["?" if dim is None else dim for dim in info.shape])
 
@@ -298,7 +300,7 @@ def four_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def machine_of(device: Device) -> dict[str, str]:
+def machine_of(device: "Device") -> dict[str, str]:
     """The parts of a device's fingerprint in words; without those that it has nothing of."""
     host, cpu, limits = device.host, device.cpu, device.limits
     cores = f"{cpu.physical_cores or '?'} cores, {cpu.logical_cores} threads"

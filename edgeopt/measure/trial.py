@@ -34,7 +34,16 @@ from edgeopt.measure.messages import (
 from edgeopt.measure.serve import Answering, Failed, serve
 from edgeopt.measure.trials.laps import Pace, time_slice
 from edgeopt.measure.trials.memory import Phases, open_gauge
-from edgeopt.measure.trials.openers import Loads, Opener, answers, describe, in_batches, opener, times_by_place
+from edgeopt.measure.trials.openers import (
+    Loads,
+    Opener,
+    answers,
+    describe,
+    in_batches,
+    opener,
+    time_stages,
+    times_by_place,
+)
 
 
 def keep_to(cores: tuple[int, ...]) -> None:
@@ -86,8 +95,6 @@ class Trial:
             session = describe(request)
             return Described(session.inputs, session.outputs)
         if isinstance(request, TimeStages):
-            from edgeopt.measure.trials.openers import time_stages
-
             return Staged(time_stages(Path(request.bundle_path), request.seconds))
         if isinstance(request, Places):
             return Placed(times_by_place(request.load))

@@ -1,163 +1,13 @@
-"""The process that measures peaks (`python -m edgeopt.measure.peaks.child`); see `tasks`."""
+"""Measures tasks in a process of its own (`python -m edgeopt.measure.peaks.child`); see `tasks`."""
 
 import os
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import cache, partial
-from itertools import cycle
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, Task, decode_run
 from edgeopt.measure.serve import Answering, serve
-
-# A call must take long next to what calling costs, and next to what threads that want Python's lock cost each
-# other. A cache is gone through in microseconds: so there a call goes over a window that moves on by a line from
-# row to row.
-_BYTES_A_CALL = 32 << 20
-_LINE_BYTES, _PAGE_BYTES, _HUGE_PAGE_BYTES = 64, 4096, 2 << 20
-_FLOAT_BYTES = 4
-_FEWEST_CALLS = 3
-# numpy keeps Python's lock for less than 500 dot products a call, so they are of short pieces.
-_FLOATS_A_PRODUCT = 2048
-
-Floats = NDArray[np.float32]
-Call = Callable[[], object]
-
-
-class StreamRunner:
-    """Memory of each thread's own, written once."""
-
-    def __init__(self, task: Stream) -> None:
-        self._calls: list[list[Call]] = [[] for _ in range(task.threads)]
-        # In the threads: what is written first by a core lies near to it.
-        _together([partial(_prepare, calls, task, number) for number, calls in enumerate(self._calls)])
-        if not all(self._calls):
-            raise MemoryError
-        pieces = _pieces(task)
-        floats = _columns(task) // pieces * _rows(task)
-        self._bytes_a_call = floats * _FLOAT_BYTES * (1 if task.way == "one array" else 2)
-
-    def rates(self, slice_ms: float) -> tuple[float, ...]:
-        """Bytes a second of all threads together, over spans as long as one call of one thread."""
-        marks = self._marks(slice_ms)
-        begin, end = max(m[0] for m in marks), min(m[-1] for m in marks)
-        span = max(float(np.median(np.diff(m))) for m in marks)
-        if end - begin < span:  # they hardly ran at the same time
-            return ()
-        edges = np.linspace(begin, end, int((end - begin) / span) + 1)
-        done = sum(np.interp(edges, m, np.arange(len(m)) * self._bytes_a_call) for m in marks)
-        return tuple(float(rate) for rate in np.diff(done) / np.diff(edges))
-
-    def _marks(self, slice_ms: float) -> list[NDArray[np.float64]]:
-        """By thread, when each of its calls ended, the first mark being the begin."""
-        marks: list[list[float]] = [[] for _ in self._calls]
-        start = threading.Barrier(len(marks))
-        pairs = zip(self._calls, marks, strict=True)
-        _together([partial(_go, calls, mine, start, slice_ms) for calls, mine in pairs])
-        return [np.array(mine) for mine in marks]
-
-
-def _together(works: list[Callable[[], None]]) -> None:
-    """Each in a thread, and on a core of its own where they are as many as the cores."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    # Else two may sit on one core for as long as a slice takes, while another core does nothing.
-    chosen = cores if len(cores) == len(works) > 1 else [None] * len(works)
-    threads = [threading.Thread(target=_on_core, args=pair) for pair in zip(chosen, works, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def _on_core(core: int | None, work: Callable[[], None]) -> None:
-    if core is not None:
-        os.sched_setaffinity(0, {core})
-    work()
-
-
-def _go(calls: list[Call], marks: list[float], start: threading.Barrier, slice_ms: float) -> None:
-    start.wait()
-    marks.append(time.perf_counter())
-    until = marks[0] + slice_ms / 1e3
-    for call in cycle(calls):
-        call()
-        marks.append(time.perf_counter())
-        if marks[-1] >= until and len(marks) > _FEWEST_CALLS:
-            return
-
-
-def _prepare(calls: list[Call], task: Stream, thread: int) -> None:
-    with suppress(MemoryError):  # the calls are missing then
-        made = list(_made(task, thread))
-        made[0]()
-        calls += made
-
-
-def _made(task: Stream, thread: int) -> Iterator[Call]:
-    one, other = _windows(thread, _rows(task), _columns(task))
-    if task.way == "one array":
-        other = one
-    for start in range(0, _columns(task), _columns(task) // _pieces(task)):
-        piece = slice(start, start + _columns(task) // _pieces(task))
-        if task.action == "copy":
-            yield partial(np.copyto, other[:, piece], one[:, piece])
-        else:
-            factors = _products(one[:, piece]), _products(other[:, piece])
-            yield partial(np.vecdot, *factors, out=np.zeros(factors[0].shape[:2], np.float32))
-
-
-def _products(rows: Floats) -> Floats:
-    """The same rows, cut into pieces for one dot product each."""
-    count = -(-rows.shape[1] // _FLOATS_A_PRODUCT)
-    length = rows.shape[1] // count
-    return as_strided(rows, (len(rows), count, length), (_LINE_BYTES, length * _FLOAT_BYTES, _FLOAT_BYTES))
-
-
-def _columns(task: Stream) -> int:
-    """How many numbers a row of one of the two arrays has: pieces of whole cache lines."""
-    lines = task.array_bytes // _LINE_BYTES
-    # So that the products of a piece leave nothing over.
-    a_piece = lines // _pieces(task)
-    products = -(-a_piece * _LINE_BYTES // (_FLOATS_A_PRODUCT * _FLOAT_BYTES))
-    return a_piece // products * products * _pieces(task) * _LINE_BYTES // _FLOAT_BYTES
-
-
-def _rows(task: Stream) -> int:
-    return max(1, _BYTES_A_CALL // (2 * task.array_bytes))
-
-
-def _pieces(task: Stream) -> int:
-    return max(1, 2 * task.array_bytes // _BYTES_A_CALL)
-
-
-@cache
-def _windows(thread: int, rows: int, columns: int) -> tuple[Floats, Floats]:  # noqa: ARG001 - each has its own
-    """Two arrays whose rows overlap; half a page apart, or a write to one would hold up reads of the other.
-
-    They are kept: the first write to this much memory takes longer than the measurement.
-    """
-    size = rows * _LINE_BYTES + columns * _FLOAT_BYTES
-    apart = -(-size // _PAGE_BYTES) * _PAGE_BYTES + _PAGE_BYTES // 2
-    # In huge pages where the system gives them (numpy asks for them from 4 MiB on): small ones lie where they
-    # happen to, and may fall on each other in a cache.
-    raw = np.empty(max(apart + size, 2 * _HUGE_PAGE_BYTES) + _HUGE_PAGE_BYTES, np.uint8)
-    first = -raw.ctypes.data % _HUGE_PAGE_BYTES
-    return _rows_of(raw[first : first + size], rows, columns), _rows_of(raw[first + apart :][:size], rows, columns)
-
-
-def _rows_of(raw: NDArray[Any], rows: int, columns: int) -> Floats:
-    floats: Floats = raw.view(np.float32)
-    floats[:] = 1.0
-    return as_strided(floats, (rows, columns), (_LINE_BYTES, _FLOAT_BYTES))
-
 
 Rates = Callable[[float], tuple[float, ...]]
 """Runs for this number of milliseconds."""
@@ -171,6 +21,7 @@ def open_task(task: Task) -> Rates:
     """Loads what the task needs and warms it up."""
     if isinstance(task, Stream):
         os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+        from edgeopt.measure.peaks.memory import StreamRunner  # numpy reads these variables when it is imported
 
         return StreamRunner(task).rates
     return _open_model(task)

@@ -6,17 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.bundle.golden import RAW
-from edgeopt.bundle.runtime.session import Session, load, locate
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError
 from edgeopt.measure.memory import Sizes, exact_sizes, sizes_of_others
 from edgeopt.measure.messages import Describe, Load, StageTimes
+
+if TYPE_CHECKING:
+    from edgeopt.bundle.runtime.session import Session
 
 # Batches in rotation, if the samples of a single batch would fit in a cache.
 _FEWEST = 2
@@ -64,8 +65,10 @@ _FEWEST_RUNS, _MOST_RUNS = 5, 2000
 
 def time_stages(path: Path, seconds: float) -> StageTimes:
     """Times the stages of a bundle on its golden samples for this long; raises UsageError without processing."""
-    place = locate(path)
-    bundle = place.bundle
+    from edgeopt.bundle.golden import RAW
+    from edgeopt.bundle.runtime.session import load, locate
+
+    bundle = locate(path).bundle
     told = bundle.deployment.processing if bundle is not None else None
     if bundle is None or told is None:
         raise UsageError(f"'{path.name}' has no pre- or postprocessing.", "There is nothing to time.")
@@ -88,7 +91,7 @@ def time_stages(path: Path, seconds: float) -> StageTimes:
 
 
 def _lap(
-    session: Session, raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
+    session: "Session", raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
 ) -> tuple[float, float, float]:
     """What preprocessing makes is not what runs: samples that are made up could lead a model elsewhere."""
     processor, given = session.processor, feeds[position % len(feeds)]

@@ -2,9 +2,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.measure.peaks import child as peaks_memory
-from edgeopt.measure.peaks.child import StreamRunner
+from edgeopt.measure.peaks import memory as peaks_memory
 from edgeopt.measure.peaks.measure import CHILD_MODULE
+from edgeopt.measure.peaks.memory import StreamRunner
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, decode_answer
 from edgeopt.measure.serve import NO_MEMORY, Failed
 
