@@ -4,19 +4,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
-from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Part, Processing, Tensor
-from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import EdgeoptError, said_by
 from edgeopt.graph.accuracy import compare_outputs, decibels
-from edgeopt.graph.feeds import generate_feeds
+
+if TYPE_CHECKING:
+    from edgeopt.bundle.processing.run import Processor
 
 RAW, PREPARED, FINAL = "raw", "prepared", "final"
 # Other processors round otherwise, and nothing here is in few bits.
@@ -32,6 +32,10 @@ def put_processing_golden(
 
     `outputs` are those that the model gave; without `raw` samples, as many are made up.
     """
+    # The worker of an agent, which answers golden samples, needs neither of these.
+    from edgeopt.bundle import write
+    from edgeopt.bundle.processing.run import Processor
+
     processor, part, reason = Processor(processing, folder, []), processing.pre, ""
     try:
         if part is not None:
@@ -59,6 +63,8 @@ def put_processing_golden(
 def made_up(part: Part, count: int) -> list[dict[str, Array]]:
     """Samples for what has no raw ones in the data."""
     if part.pictures is None:
+        from edgeopt.graph.feeds import generate_feeds
+
         return generate_feeds([info_of(each) for each in part.inputs], None, count, seed=0)
     random, (height, width) = np.random.default_rng(0), picture_size(part.pictures, part.outputs[0])
     name = part.inputs[0].name
@@ -78,7 +84,7 @@ def picture_size(pictures: Pictures, tensor: Tensor) -> tuple[int, int]:
     return int(side * _SPARE), int(side * _SPARE * _SPARE)
 
 
-def problem_with(bundle: Bundle, processor: Processor, whole: Run | None = None) -> str:
+def problem_with(bundle: Bundle, processor: "Processor", whole: Run | None = None) -> str:
     """What is wrong with the processing of a bundle as it runs here, as a sentence; empty where it is good.
 
     `whole`: from raw samples to final results, which is run as well where the samples are the user's.
