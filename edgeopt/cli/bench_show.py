@@ -163,7 +163,6 @@ def written(report: "Report | SuiteReport") -> str:
 
 
 def _contest(report: "ContestReport") -> list[Block]:
-
     compared = report.judgement is None and report.comparisons
     return [
         *bench_compare.limits_on_page(report.judgement),
@@ -187,7 +186,6 @@ def _comparisons(comparisons: "tuple[Comparison, ...]") -> Table:
 
 
 def _suite(report: "SuiteReport") -> list[Block]:
-
     measured = [row.report for row in report.models if row.report is not None]
     machine = [machine_line(measured[0].machine, measured[0].versions)] if measured else []
     return [

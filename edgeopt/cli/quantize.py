@@ -87,7 +87,6 @@ def quantize(
         return found
 
     def show(found: "Quantized") -> "list[Block]":
-
         shown = show_quantized(found, all_rows, said)
         if found.files and asked.out is not None and asked.model is not None:
             shown.append(next_steps(asked.out, asked.model, asked.data, found.float_side or "onnxruntime-cpu"))

@@ -17,6 +17,7 @@ from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
 from edgeopt.measure.messages import Loaded, Memory, Time, Timed
 from edgeopt.measure.report import Energy, Figures, SideReport, Slice
+from edgeopt.measure.stats import total
 
 # Slices in a window: half a second and more, with several turns of the other sides in between.
 WINDOW_SLICES = 10
@@ -244,10 +245,8 @@ class Tally:
         found = figures(self._latencies, self._seconds)
         if self.meter is None or found is None:
             return None
-        drawn = [each.energy_j for each in self.slices]
-        known = [each for each in drawn if each is not None]
-        total = sum(known) if len(known) == len(drawn) else None
-        return energy(self.meter, total, sum(self._walls), found.throughput_per_s, min(self._walls))
+        drawn = total([each.energy_j for each in self.slices])
+        return energy(self.meter, drawn, sum(self._walls), found.throughput_per_s, min(self._walls))
 
     def _see_memory(self, contender: Contender) -> None:
         if isinstance(contender.child, LocalChild):

@@ -31,6 +31,7 @@ from edgeopt.measure.host import TrialHost
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Load, Loaded
 from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.stats import total
 from edgeopt.measure.terms import COLD
 
 _PAGE_BYTES = mmap.PAGESIZE
@@ -77,7 +78,7 @@ def drop(files: Iterable[Path]) -> Dropped:
                 os.fsync(file.fileno())  # pages that are not yet on the disk cannot be dropped
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     after = [resident_bytes(path) for path in paths]
-    return Dropped(sum(p.stat().st_size for p in paths), _sum(before), _sum(after))
+    return Dropped(sum(p.stat().st_size for p in paths), total(before), total(after))
 
 
 def resident_bytes(path: Path) -> int | None:
@@ -98,11 +99,6 @@ def resident_bytes(path: Path) -> int | None:
     if failed:
         return None
     return min(size, sum(page & 1 for page in found) * _PAGE_BYTES)
-
-
-def _sum(sizes: list[int | None]) -> int | None:
-    known = [s for s in sizes if s is not None]
-    return sum(known) if len(known) == len(sizes) else None
 
 
 _PATIENCE_S = 120.0

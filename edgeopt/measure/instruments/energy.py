@@ -15,6 +15,7 @@ from edgeopt.hw import kernel_text, nvml, power, rails
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import Host, LocalHost
 from edgeopt.measure.report import Energy
+from edgeopt.measure.stats import total
 
 _PERIOD_S = 0.02
 _BATTERY_PERIOD_S = 1.0
@@ -183,9 +184,7 @@ def open_board(host: Host) -> EnergySource | Unavailable:
         return Unavailable("no power meter of the board (hwmon)")
 
     def watts() -> float | None:
-        read = [rails.rail_w(host, rail) for rail in measured]
-        known = [each for each in read if each is not None]
-        return sum(known) if len(known) == len(read) else None
+        return total([rails.rail_w(host, rail) for rail in measured])
 
     return Integrator(f"hwmon ({', '.join(rail.label for rail in measured)})", watts, _PERIOD_S, 0.2)
 
@@ -251,9 +250,7 @@ class EnergyMeter:
 
     def joules(self) -> float | None:
         """None once a meter could not be read, or not often enough."""
-        read = [source.joules() for source in self.sources]
-        known = [each for each in read if each is not None]
-        return sum(known) if len(known) == len(read) else None
+        return total([source.joules() for source in self.sources])
 
     def measure_idle(self, seconds: float = 1.0) -> float | None:
         """What the device draws while this waits: to be called while no trial runs."""
