@@ -22,6 +22,24 @@ SUFFIX = ".edgeopt"
 """Of a bundle, by which what is not there or broken is still known for one."""
 LARGEST_BYTES = 4 << 20
 _HINT = "Copy the bundle again from its source."
+_HEAD = """edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.
+Rebuild the bundle from the source model: edgeopt replay THIS MODEL -o BUNDLE"""
+_COMMENTS = {
+    "source": "The model that all was made from.",
+    "run": "What runs: the backend, the model's file in the bundle, and the runtime's options.",
+    "inputs": "What goes in and what comes out; a name in a shape stands for a size that is open.",
+    "steps": "How the model was made from the source, in this order.",
+    "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
+    "quantization": "What calibration found, so that a replay needs no data.",
+    "processing": "Pre- and postprocessing, not part of the inference.",
+    "budget": "What was asked for.",
+    "device": "The device that it was proved on: a digest for each part, so that a change can be named.",
+    "machine": "The same in words, for people.",
+    "runtimes": "What was installed there.",
+    "evidence": "Measurements of the written bundle against the baseline, interleaved.",
+    "predicted": "Planned for a device that was not there: no time is measured. Finish it on the device.",
+    "replayed": "This bundle was made from a deployment profile, without a search.",
+}
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -212,26 +230,6 @@ class Deployment(_Strict, frozen=True):
     """In the place of evidence, until the device has measured."""
     replayed: Replayed | None = None
     schema: int = SCHEMA
-
-
-_HEAD = """edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.
-Rebuild the bundle from the source model: edgeopt replay THIS MODEL -o BUNDLE"""
-_COMMENTS = {
-    "source": "The model that all was made from.",
-    "run": "What runs: the backend, the model's file in the bundle, and the runtime's options.",
-    "inputs": "What goes in and what comes out; a name in a shape stands for a size that is open.",
-    "steps": "How the model was made from the source, in this order.",
-    "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
-    "quantization": "What calibration found, so that a replay needs no data.",
-    "processing": "Pre- and postprocessing, not part of the inference.",
-    "budget": "What was asked for.",
-    "device": "The device that it was proved on: a digest for each part, so that a change can be named.",
-    "machine": "The same in words, for people.",
-    "runtimes": "What was installed there.",
-    "evidence": "Measurements of the written bundle against the baseline, interleaved.",
-    "predicted": "Planned for a device that was not there: no time is measured. Finish it on the device.",
-    "replayed": "This bundle was made from a deployment profile, without a search.",
-}
 
 
 def to_toml(deployment: Deployment) -> str:

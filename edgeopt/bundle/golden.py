@@ -23,6 +23,9 @@ RAW, PREPARED, FINAL = "raw", "prepared", "final"
 _LEAST_DB = 60.0
 _SPARE = 1.25
 Run = Callable[[Feeds], dict[str, Array]]
+# Other processors round otherwise.
+_LEEWAY_DB = 1.0
+_FEW_SAMPLES_DB = 6.0
 
 
 def put_processing_golden(
@@ -160,11 +163,6 @@ def checked_words(bundle: Bundle) -> str:
 def info_of(tensor: Tensor) -> TensorInfo:
     """As backends describe it."""
     return TensorInfo(tensor.name, tensor.dtype, tuple(None if dim == "?" else dim for dim in tensor.shape))
-
-
-# Other processors round otherwise.
-_LEEWAY_DB = 1.0
-_FEW_SAMPLES_DB = 6.0
 
 
 @dataclass(frozen=True, slots=True)

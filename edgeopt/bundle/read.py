@@ -16,9 +16,10 @@ from edgeopt.errors import BundleError
 if TYPE_CHECKING:
     from edgeopt.backends.base import Array, Options
 
-
 # In the names of such options, and in the keys that `entries` and `load_config` hold.
 _WORDS = ("_dir", "path", "folder", "directory", "librar", "plugin", "file_name")
+_HINT = "Copy the bundle again from its source."
+_MOST_READS = 20
 
 
 def place_named(options: "Options") -> str | None:
@@ -32,8 +33,6 @@ def place_named(options: "Options") -> str | None:
     return None
 
 
-_HINT = "Copy the bundle again from its source."
-_MOST_READS = 20
 # What zipfile and numpy raise for what are no sound arrays.
 _UNREADABLE = (OSError, ValueError, EOFError, MemoryError, NotImplementedError, RuntimeError, BadZipFile)
 

@@ -18,6 +18,8 @@ _QUOTED = re.compile(
     re.DOTALL,
 )
 _BETWEEN_KEYS = re.compile(r"[=,\[\]{}\n]")
+_WIDTH = 100
+_LONG = 120
 
 
 def read_toml(text: str) -> dict[str, Any]:
@@ -28,8 +30,6 @@ def read_toml(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-_WIDTH = 100
-_LONG = 120
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 

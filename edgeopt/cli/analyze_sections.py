@@ -27,9 +27,16 @@ from edgeopt.graph.analysis.sums import HOLDERS
 if TYPE_CHECKING:
     from edgeopt.graph.analysis import Analysis, Cost, NodeRow, Opportunity, Tensor, WeightRow, Work
 
-
 UNKNOWN = "unknown"
 _LONGEST_NAME = 48
+_SHOWN_NODES = 2
+SHOWN_WEIGHTS = 10
+_SHOWN_FILES = 10
+_SHOWN_OPERATORS = 15
+_TOP_NODES = 8
+_SHOWN_DIMENSIONS = 10
+_NAMED = 3
+_MOVED = "Moved: what the nodes read and write, weights and activations together."
 
 
 def node_name(row: "NodeRow") -> str:
@@ -105,9 +112,6 @@ def time_text(time_ms: float | None) -> str:
     return UNKNOWN if time_ms is None else milliseconds(time_ms)
 
 
-_SHOWN_NODES = 2
-
-
 def opportunities(found: "tuple[Opportunity, ...]") -> Section:
     """By the command that would use them, the command with the largest gain first."""
     title = "Opportunities"
@@ -147,15 +151,6 @@ def _named(nodes: tuple[str, ...]) -> str:
         return ""
     more = f" and {len(nodes) - _SHOWN_NODES:,} more" if len(nodes) > _SHOWN_NODES else ""
     return f" ({', '.join(nodes[:_SHOWN_NODES])}{more})"
-
-
-SHOWN_WEIGHTS = 10
-_SHOWN_FILES = 10
-_SHOWN_OPERATORS = 15
-_TOP_NODES = 8
-_SHOWN_DIMENSIONS = 10
-_NAMED = 3
-_MOVED = "Moved: what the nodes read and write, weights and activations together."
 
 
 def sections(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> list[Block]:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from edgeopt.measure.report import Comparison
     from edgeopt.measure.stats import Interval
 
-
 _MOST_ROWS = 12
 _WIDEST = 100
+_BEST = "*"
 
 
 def cold(report: "ColdReport") -> list[Block]:
@@ -229,9 +229,6 @@ def _failed(failures: "Iterable[tuple[str, str | None]]") -> tuple[Words, ...]:
 
 def _warnings(warnings: tuple[str, ...]) -> tuple[Words, ...]:
     return lines((f"warning: {warning}" for warning in warnings), "warning")
-
-
-_BEST = "*"
 
 
 def sweep(report: "SweepReport") -> list[Block]:

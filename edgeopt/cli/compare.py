@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
     from edgeopt.graph.diff import GraphDiff
 
+SHOWN_CHANGES = 20
+SHOWN_OPERATORS = 12
+
 
 @asks(Request)
 def compare(
@@ -67,10 +70,6 @@ def compare(
     execute("compare", work, show, json)
     if not all(verdicts):
         raise typer.Exit(VerificationError.exit_code)
-
-
-SHOWN_CHANGES = 20
-SHOWN_OPERATORS = 12
 
 
 def sections(found: "Comparison", everything: bool = False) -> list[Section]:

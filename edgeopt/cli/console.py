@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from edgeopt.commands.documents.blocks import Block
 
-
 MarkdownFlag = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for example for a job summary.")]
+NOTHING = "nothing was changed"
 
 
 def machine_line(machine: Mapping[str, str], versions: Mapping[str, str] | None = None) -> str:
@@ -76,7 +76,6 @@ JsonFlag = Annotated[
     typer.Option("--json", help="Print JSON, one record per line."),
 ]
 
-NOTHING = "nothing was changed"
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 Show = Callable[[Outcome], "Sequence[Block] | str"]
 """What people see of an outcome: blocks for a terminal, or a page that is written already."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
 
+_BASELINE = "  with the baseline"
+
 
 @asks(Request)
 def cost(request: Request, json: JsonFlag = False) -> None:
@@ -57,9 +59,6 @@ def show(report: "CostReport") -> "list[Block]":
         section("", *lines([*advice, report.cheapest], "strong")),
         section("", *lines(circumstance_lines(report)), *notes),
     ]
-
-
-_BASELINE = "  with the baseline"
 
 
 def devices_table(report: "CostReport") -> Table:

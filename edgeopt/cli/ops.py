@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from edgeopt.commands.ops.result import Report
     from edgeopt.events import Emit
 
+_NAMED = 5
+_NOTHING_BETWEEN = 1.1
+
 
 @asks(Request)
 def ops(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
@@ -48,10 +51,6 @@ def ops(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False
         json=json,
         left_behind="results so far are kept; run the same command to continue",
     )
-
-
-_NAMED = 5
-_NOTHING_BETWEEN = 1.1
 
 
 def show(report: Report) -> list[Block]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
     from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
 
+_ON_THE_FRONT = "*"
+
 
 @asks(Settings)
 def optimize(
@@ -59,9 +61,6 @@ def optimize(
         return [*show(outcome), next_steps(settings.out, settings.model, settings.data)]
 
     execute("optimize", lambda emit: asked(settings, emit, stop), shown, json, interrupt=stop.interrupt)
-
-
-_ON_THE_FRONT = "*"
 
 
 def show(outcome: "Outcome") -> list[Block]:

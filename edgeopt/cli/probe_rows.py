@@ -13,6 +13,27 @@ from edgeopt.units import count, size
 Peak = TypeVar("Peak", ComputePeak, MemoryPeak)
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+_FAMILIES = (
+    ("AVX-512", "avx512", ("avx512-", "avx512")),
+    ("AVX10", "avx10", ()),
+    ("AMX", "amx", ("amx-",)),
+    ("SVE and SME", "s", ()),
+)
+# Facts of these sections are shown where they are known; that one is not is for those who ask.
+_SECTIONS = (
+    "host.",
+    "cpu.",
+    "memory.",
+    "limits.",
+    "clock",
+    "clusters.",
+    "caches.",
+    "numa.",
+    "state.",
+    "identity.",
+)
+_UNKNOWN = "unknown"
+_PROVIDER = "ExecutionProvider"
 
 
 def peak_rows(peaks: Peaks) -> Iterator[tuple[str, str]]:
@@ -54,29 +75,6 @@ def _by_threads(peaks: Iterable[Peak], rate: Callable[[Peak], float | None], uni
 
 def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
-
-
-_FAMILIES = (
-    ("AVX-512", "avx512", ("avx512-", "avx512")),
-    ("AVX10", "avx10", ()),
-    ("AMX", "amx", ("amx-",)),
-    ("SVE and SME", "s", ()),
-)
-# Facts of these sections are shown where they are known; that one is not is for those who ask.
-_SECTIONS = (
-    "host.",
-    "cpu.",
-    "memory.",
-    "limits.",
-    "clock",
-    "clusters.",
-    "caches.",
-    "numa.",
-    "state.",
-    "identity.",
-)
-_UNKNOWN = "unknown"
-_PROVIDER = "ExecutionProvider"
 
 
 class FactRow(NamedTuple):

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-
 PATIENCE_S = 3.0
 """The time that the reader of an ending command has to take the rest of a record."""
 _LOOK_MS = 100
 # Bytes that a pipe with room accepts without blocking.
 _PIECE_BYTES = getattr(select, "PIPE_BUF", 512)
+_PROGRAMS = ("edgeopt", "edgeopt-agent")
 
 
 def standard_output() -> str:
@@ -98,9 +98,6 @@ def _wait_for_room(descriptor: int) -> None:
             end = end or time.monotonic() + PATIENCE_S
             if time.monotonic() > end:
                 raise BrokenPipeError
-
-
-_PROGRAMS = ("edgeopt", "edgeopt-agent")
 
 
 def program_called() -> tuple[str, str]:

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from edgeopt.quant.measured.records import CalibrationTried, Proof, Quantized, SampleUse, TargetSaid
     from edgeopt.quant.records import Plan, Point, Verdict
 
+SHOWN_LAYERS = 12
+SHOWN_FINDINGS = 6
+_CHART = 76
+_CHOSEN = "▶"
+
 
 @asks(Asked)
 def quantize(
@@ -210,12 +215,6 @@ def _slowest(phases: "dict[str, float]") -> str:
         return ""
     first = sorted(phases.items(), key=lambda each: -each[1])[:3]
     return ": " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in first if seconds >= 0.5) if first else ""
-
-
-SHOWN_LAYERS = 12
-SHOWN_FINDINGS = 6
-_CHART = 76
-_CHOSEN = "▶"
 
 
 def show_quantized(found: "Quantized", every: bool = False, said: "Collection[str]" = ()) -> list[Block]:

@@ -17,6 +17,30 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
     from edgeopt.measure.watch import WatchReport
 
+# Drawn four times a second: drawing takes time from the model that is measured.
+_DRAW_S = 0.25
+_LINE_S = 1.0
+_HISTORY = 600
+_BARS = "▁▂▃▄▅▆▇█"
+_MIB = 2.0**20
+ROWS = (
+    # (title, metric, what to multiply by, format)
+    ("latency", "latency_ms", 1.0, "{:.3f} ms"),
+    ("  half within", "latency_p50_ms", 1.0, "{:.3f} ms"),
+    ("  90 % within", "latency_p90_ms", 1.0, "{:.3f} ms"),
+    ("  99 % within", "latency_p99_ms", 1.0, "{:.3f} ms"),
+    ("throughput", "throughput_per_s", 1.0, "{:,.1f} /s"),
+    ("requests sent", "sent_per_s", 1.0, "{:,.1f} /s"),
+    ("requests failed", "failed_requests", 1.0, "{:,.0f}"),
+    ("memory, process", "process_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("memory, agent", "agent_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("memory, device", "device_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("memory, GPU", "gpu_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("load, all cores", "load_percent", 1.0, "{:.0f} %"),
+    ("clock", "clock_hz", 1e-6, "{:,.0f} MHz"),
+    ("temperature", "temperature_c", 1.0, "{:.1f} °C"),
+)
+
 
 @asks(WatchRequest)
 def watch(request: WatchRequest, json: JsonFlag = False) -> None:
@@ -66,30 +90,6 @@ def show(report: "WatchReport") -> tuple[Block, ...]:
     return lines(said)
 
 
-# Drawn four times a second: drawing takes time from the model that is measured.
-_DRAW_S = 0.25
-_LINE_S = 1.0
-_HISTORY = 600
-_BARS = "▁▂▃▄▅▆▇█"
-
-_MIB = 2.0**20
-ROWS = (
-    # (title, metric, what to multiply by, format)
-    ("latency", "latency_ms", 1.0, "{:.3f} ms"),
-    ("  half within", "latency_p50_ms", 1.0, "{:.3f} ms"),
-    ("  90 % within", "latency_p90_ms", 1.0, "{:.3f} ms"),
-    ("  99 % within", "latency_p99_ms", 1.0, "{:.3f} ms"),
-    ("throughput", "throughput_per_s", 1.0, "{:,.1f} /s"),
-    ("requests sent", "sent_per_s", 1.0, "{:,.1f} /s"),
-    ("requests failed", "failed_requests", 1.0, "{:,.0f}"),
-    ("memory, process", "process_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
-    ("memory, agent", "agent_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
-    ("memory, device", "device_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
-    ("memory, GPU", "gpu_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
-    ("load, all cores", "load_percent", 1.0, "{:.0f} %"),
-    ("clock", "clock_hz", 1e-6, "{:,.0f} MHz"),
-    ("temperature", "temperature_c", 1.0, "{:.1f} °C"),
-)
 # What goes up and down a lot is drawn against its own range, the rest from zero.
 _FROM_ZERO = frozenset({"throughput_per_s", "load_percent"})
 

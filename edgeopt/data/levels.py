@@ -14,6 +14,9 @@ from edgeopt.graph.masks import is_mask
 FEWEST = 2
 """An input of a single number is a setting, and has no level."""
 _LARGEST = float(np.finfo(np.float64).max)
+ALIKE = 2.0
+"""The loudest sample is less than this many times as loud as the quietest."""
+MOST_SAMPLES = 64
 
 
 @dataclass(slots=True)
@@ -45,11 +48,6 @@ def levels_in(feeds: Mapping[str, Array]) -> Level:
         for name, array in sorted(feeds.items())
         if array.dtype.kind == "f" and not is_mask(name, array.ndim)
     )
-
-
-ALIKE = 2.0
-"""The loudest sample is less than this many times as loud as the quietest."""
-MOST_SAMPLES = 64
 
 
 class Alike(msgspec.Struct, frozen=True):

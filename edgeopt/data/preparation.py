@@ -12,6 +12,7 @@ from edgeopt.profiles.schema import Data
 _Floats = npt.NDArray[np.float32]
 # ITU-R 601, as every reader of pictures uses it.
 _GRAY = np.array([0.299, 0.587, 0.114], np.float32)
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 
 
 def prepare(pictures: Array, preparation: Data, where: str) -> Array:
@@ -130,9 +131,6 @@ def _typed(values: _Floats, dtype: str, where: str) -> Array:
                 "Change scale, mean or dtype in [data] of the profile.",
             )
     return np.ascontiguousarray(values, dtype=wanted)
-
-
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 
 
 def picture_files(path: Path) -> list[Path]:

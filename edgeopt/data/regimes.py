@@ -19,6 +19,13 @@ from edgeopt.graph.masks import is_mask
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+ROWS = 2
+"""The size instead of one, which reveals rewrites that are right for one row only."""
+TIMES = 2
+MOST_ELEMENTS = 1 << 22
+REACHES = (1.0, 0.5, 0.25)
+"""Exponents of the largest value of a type: how far a model can be driven differs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Filled:
@@ -48,11 +55,6 @@ class Filled:
         ordinary = self.array.astype(np.int64)
         return np.arange(ordinary.min(), ordinary.max() + 1) if ordinary.size else np.zeros(1, np.int64)
 
-
-ROWS = 2
-"""The size instead of one, which reveals rewrites that are right for one row only."""
-TIMES = 2
-MOST_ELEMENTS = 1 << 22
 
 Sample = Mapping[str, Array]
 
@@ -182,9 +184,6 @@ REGIMES: tuple[Regime, ...] = (
     Regime("minus infinity", values.minus_infinity, at_edge=True),
     Regime("one size 0", sizes=one_empty, at_edge=True),
 )
-
-REACHES = (1.0, 0.5, 0.25)
-"""Exponents of the largest value of a type: how far a model can be driven differs."""
 
 
 @dataclass(frozen=True, slots=True)

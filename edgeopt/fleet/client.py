@@ -22,6 +22,15 @@ from edgeopt.fleet.transport import UNREACHABLE, Answer, Reply, ask, understood
 from edgeopt.hw.device import Device
 
 _PIECE_BYTES = 1 << 20
+_LONG_POLL_S = 2.0
+_PATIENCE_S = 15.0
+_PAUSE_S = 0.2
+_TIDY_S = 10.0
+_LOOK_AGAIN_S = 0.02
+_API = "/api/v1"
+_NOTHING: Mapping[str, str] = {}
+# An upload is answered once the device has all of it on its disk.
+_UPLOAD_TIMEOUT_S = 120.0
 
 
 def ready_to_send(bundle: Path, emit: Emit) -> tuple[Iterable[bytes], int]:
@@ -52,11 +61,6 @@ def sending(pieces: Iterable[bytes], size: int, emit: Emit) -> Iterator[bytes]:
     emit(Progress("sending", units.size(size), done=sent, total=size))
 
 
-_LONG_POLL_S = 2.0
-_PATIENCE_S = 15.0
-_PAUSE_S = 0.2
-_TIDY_S = 10.0
-_LOOK_AGAIN_S = 0.02
 Known = TypeVar("Known")
 
 
@@ -168,12 +172,6 @@ def _patiently(call: Callable[[], Known], agent: Source, deployment: Deployment,
         f"The agent at {agent.url} went away while deployment {deployment.id} was {state}, and has not come back.",
         "It finishes or rolls back the deployment when it runs again: edgeopt fleet status",
     )
-
-
-_API = "/api/v1"
-_NOTHING: Mapping[str, str] = {}
-# An upload is answered once the device has all of it on its disk.
-_UPLOAD_TIMEOUT_S = 120.0
 
 
 class _DeviceAnswer(msgspec.Struct, frozen=True):

@@ -30,6 +30,7 @@ _LEAVE_WITHIN_S = 2.0
 _PAUSE_AFTER_FAILURE_S = 0.05
 _LOOK_AGAIN_EVERY_S = 1.0
 _KEPT_LATENCIES = 4096
+_TELL_EVERY_S = 1.0
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -187,9 +188,6 @@ def _send(
         return f"{answer.status} {said.message if said else answer.reason}"
     answered((time.perf_counter() - begin) * 1000)
     return ""
-
-
-_TELL_EVERY_S = 1.0
 
 
 class Watched(msgspec.Struct, frozen=True):

@@ -20,6 +20,12 @@ from edgeopt.fleet.request import PairRequest
 from edgeopt.fleet.transport import ask, normal_fingerprint, reaching, seen_fingerprint, understood
 from edgeopt.hw.home import home_folder
 
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""Of a code: five bits each, none that looks like another."""
+GROUPS, GROUP_LETTERS = 3, 4
+PATH = "/api/v1/pair"
+_TIMEOUT_S = 10.0
+
 
 def address_of(url: str, token: str = "", fingerprint: str = "") -> Address:
     """Of an agent, with the token and fingerprint that were given, that the environment has, or from a pairing."""
@@ -77,13 +83,6 @@ def store_pairing(url: str, pairing: Pairing) -> Path:
         finally:
             Path(fresh).unlink(missing_ok=True)
     return place
-
-
-LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Of a code: five bits each, none that looks like another."""
-GROUPS, GROUP_LETTERS = 3, 4
-PATH = "/api/v1/pair"
-_TIMEOUT_S = 10.0
 
 
 class PairProof(msgspec.Struct, frozen=True):

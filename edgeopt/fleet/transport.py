@@ -28,6 +28,13 @@ from edgeopt.fleet.address import PORT, Address
 
 _PREFIX = "SHA256:"
 _DIGITS = re.compile(r"[0-9a-f]{64}")
+NO_MODEL = "no-model"
+"""The code of an agent's answer that it has no model of this name."""
+# Codes of what the caller gave wrongly, whatever the status: another token, model or release would be accepted.
+_BAD_INPUT = ("wrong-role", NO_MODEL, "no-release")
+_LONGEST_ANSWER_BYTES = 64 << 20
+UNREACHABLE = "unreachable"
+"""The code of an error that is worth another try: the agent may come back."""
 
 
 def fingerprint_of(certificate: bytes) -> str:
@@ -148,11 +155,6 @@ _ERRORS: Mapping[int, type[EdgeoptError]] = {
     503: ConstraintError,
     507: DiskFullError,
 }
-NO_MODEL = "no-model"
-"""The code of an agent's answer that it has no model of this name."""
-# Codes of what the caller gave wrongly, whatever the status: another token, model or release would be accepted.
-_BAD_INPUT = ("wrong-role", NO_MODEL, "no-release")
-_LONGEST_ANSWER_BYTES = 64 << 20
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -163,10 +165,6 @@ class _Said(msgspec.Struct, frozen=True):
 
 class _Refusal(msgspec.Struct, frozen=True):
     error: _Said | str
-
-
-UNREACHABLE = "unreachable"
-"""The code of an error that is worth another try: the agent may come back."""
 
 
 @dataclass(frozen=True, slots=True)

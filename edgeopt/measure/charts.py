@@ -12,6 +12,10 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = ".:-=+*#@"
 _LONGEST_NAME = 28
 _NARROWEST = 16
+_HEIGHT = 9
+_NARROWEST_FRONTIER = 24
+_EXACT_DB = 80.0
+"""Points at least this exact are drawn on the highest line: to scale, they would squeeze all others together."""
 
 
 def intervals(rows: Sequence[tuple[str, Interval]], width: int = 80, *, ascii: bool = False) -> list[str]:  # noqa: A002
@@ -194,12 +198,6 @@ def _end(value: float, ascii: bool) -> str:  # noqa: A002
 def _figure(value: float) -> str:
     """Three digits that count, and no fraction above a hundred."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-_HEIGHT = 9
-_NARROWEST_FRONTIER = 24
-_EXACT_DB = 80.0
-"""Points at least this exact are drawn on the highest line: to scale, they would squeeze all others together."""
 
 
 class Dot(NamedTuple):

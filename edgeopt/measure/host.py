@@ -25,6 +25,18 @@ from edgeopt.measure.serve import Failed, ended
 VARIABLE = "EDGEOPT_PADDING"
 # Any number of bytes below: moves pages, lines of the cache, and places within a line.
 _ENVIRONMENT_BYTES, _ARGUMENT_BYTES = 8192, 1024
+_OUTER = "EDGEOPT_OUTER_"
+"""Before the name of a variable that a child got its own of: what it was before."""
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+_OURS = ("PYTHONPATH", BLAS_THREADS)
+_TAIL_BYTES = 4096
+_LONGEST = 200
+TRIAL_MODULE = "edgeopt.measure.trial"
+NOT_STARTED = "not-started"
+"""The code of the error when the system gave no process: that is the device's fault, not the model's."""
+LONGEST_LINE_BYTES = 256 << 20
+_CHUNK_BYTES = 1 << 16
+_BEGIN_BYTES = 60
 
 
 class Padding(NamedTuple):
@@ -52,12 +64,6 @@ def chance(seed: int | None = None) -> Random:
 def draw(random: Random) -> Padding:
     """For one process; the next one draws again."""
     return Padding(random.randrange(_ENVIRONMENT_BYTES), random.randrange(_ARGUMENT_BYTES))
-
-
-_OUTER = "EDGEOPT_OUTER_"
-"""Before the name of a variable that a child got its own of: what it was before."""
-BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-_OURS = ("PYTHONPATH", BLAS_THREADS)
 
 
 def child_environment(
@@ -97,10 +103,6 @@ def outer_environment() -> dict[str, str]:
     return environment
 
 
-_TAIL_BYTES = 4096
-_LONGEST = 200
-
-
 def append_only(log: int) -> None:
     """Writers append at its end, also after it was cut."""
     if os.name == "posix":
@@ -118,13 +120,6 @@ def last_words(log: int) -> str:
         return ""
     lines = tail.decode(errors="replace").strip().splitlines()
     return lines[-1].strip()[:_LONGEST] if lines else ""
-
-
-TRIAL_MODULE = "edgeopt.measure.trial"
-NOT_STARTED = "not-started"
-"""The code of the error when the system gave no process: that is the device's fault, not the model's."""
-LONGEST_LINE_BYTES = 256 << 20
-_CHUNK_BYTES = 1 << 16
 
 
 class Child(Protocol):
@@ -351,8 +346,6 @@ class LocalChild:
 
 
 Answer = TypeVar("Answer")
-
-_BEGIN_BYTES = 60
 
 
 class Asked(Generic[Answer]):

@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from edgeopt.measure.messages import Memory
 
+# Twenty looks a second cost a thousandth of a core; a search for new members reads /proc of every process.
+_LOOK_EVERY_S = 0.05
+_SEARCH_EVERY_S = 1.0
+_SHARE_OF_AVAILABLE = 0.8
+LONGEST_LOG_BYTES = 64 << 20
+_KEPT_LOG_BYTES = 64 << 10
+
 
 class Sizes(NamedTuple):
     """Now, and the highest so far; None where the system does not tell."""
@@ -109,15 +116,6 @@ def _field_bytes(path: Path, field: str) -> int | None:
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
     return None
-
-
-# Twenty looks a second cost a thousandth of a core; a search for new members reads /proc of every process.
-_LOOK_EVERY_S = 0.05
-_SEARCH_EVERY_S = 1.0
-_SHARE_OF_AVAILABLE = 0.8
-
-LONGEST_LOG_BYTES = 64 << 20
-_KEPT_LOG_BYTES = 64 << 10
 
 
 class Guard:

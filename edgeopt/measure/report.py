@@ -12,6 +12,7 @@ from edgeopt.measure.stats import Direction, Interval
 LimitName = Literal["max-slowdown", "min-speedup"]
 State = Literal["held", "broken", "undecided", "not judged"]
 Undecided = Literal["pass", "fail"]
+SCHEMA = 1
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -91,7 +92,6 @@ def known(speedup: Interval) -> bool:
     return speedup.low > 0 and math.isfinite(speedup.high)
 
 
-SCHEMA = 1
 Verdict = Direction | Literal["too few rounds to tell", "identical"]
 
 

@@ -16,6 +16,7 @@ from edgeopt.measure.messages import Load, Staged, StageTimes, TimeStages
 from edgeopt.measure.report import SideReport
 
 _SECONDS = 1.0
+_BUNDLE_SECONDS = 0.5
 
 
 def with_stages(
@@ -48,9 +49,6 @@ def _staged(report: SideReport, side: Side, folder: Path, emit: Emit) -> SideRep
     except TrialError as error:
         emit(Log("warning", f"The processing of '{side.name}' could not be timed: {error.message}"))
         return report
-
-
-_BUNDLE_SECONDS = 0.5
 
 
 def fill_timed(

@@ -25,6 +25,12 @@ RUNS_FOR_P99 = 100
 """The 99th percentile of fewer is hardly more than the slowest of them, and is not shown."""
 _WINDOWS = 3
 _WITHIN = 1.1
+# As many points as tell how latencies lie, with the median and whole percents among them.
+_QUANTILES = 101
+KEPT_RUNS = 2000
+"""Of one slice; figures are of all."""
+# Longer than this for each side nobody would wait after the answer is there; a battery's gauge needs a minute.
+_LONGEST_S = 5.0
 
 
 def figures(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]) -> Figures | None:
@@ -64,10 +70,6 @@ def stable(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]
     return all(max(values) <= _WITHIN * min(values) for values in (latency, throughput))
 
 
-# As many points as tell how latencies lie, with the median and whole percents among them.
-_QUANTILES = 101
-
-
 class Taken(msgspec.Struct, frozen=True):
     """How one side of a contest ran."""
 
@@ -98,8 +100,6 @@ def _four_digits(value: float) -> float:
 
 
 Meter = EnergyMeter | Unavailable | None
-KEPT_RUNS = 2000
-"""Of one slice; figures are of all."""
 
 
 class Turn(NamedTuple):
@@ -268,10 +268,6 @@ def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
         return values
     places = np.linspace(0, len(values) - 1, KEPT_RUNS).astype(int)
     return tuple(values[k] for k in places)
-
-
-# Longer than this for each side nobody would wait after the answer is there; a battery's gauge needs a minute.
-_LONGEST_S = 5.0
 
 
 def with_energy(side: SideReport, tally: Tally) -> SideReport:

@@ -45,6 +45,10 @@ from edgeopt.measure.trials.openers import (
     times_by_place,
 )
 
+# Enough different inputs that no cache can know them all; few enough to keep in memory.
+ROTATION = 16
+_MOST_BYTES = 256 << 20
+
 
 def keep_to(cores: tuple[int, ...]) -> None:
     """All threads of this process, and all that they start; raises UsageError where that cannot be."""
@@ -68,11 +72,6 @@ def _refused(why: str) -> EdgeoptError:
 
 def _listed(cores: list[int]) -> str:
     return f"core{'s' if len(cores) > 1 else ''} {', '.join(map(str, cores))}"
-
-
-# Enough different inputs that no cache can know them all; few enough to keep in memory.
-ROTATION = 16
-_MOST_BYTES = 256 << 20
 
 
 class Trial:

@@ -23,6 +23,13 @@ _STEP = 0.002
 _BINS = 11_500
 WINDOW_S = 10.0
 _QUANTILES = (0.5, 0.9, 0.99)
+# An answer every 80 ms and a look at the device every 100: curves that move, at a cost that nobody measures.
+SLICE_MS = 80.0
+# Slices requested in advance, so that the model runs on while its last answer is read.
+_AHEAD = 2
+# Throughput is reported over this time, or longer until it covers this number of runs.
+_THROUGHPUT_S, _THROUGHPUT_RUNS, _THROUGHPUT_LONGEST_S = 1.0, 10, 10.0
+_FEWEST_MISSED, _MISSED_SHARE = 10, 0.1
 
 
 class Percentiles(msgspec.Struct, frozen=True):
@@ -72,15 +79,6 @@ def _percentiles(counts: NDArray[np.int64]) -> Percentiles | None:
     places = np.searchsorted(below, np.ceil(np.multiply(_QUANTILES, total)))
     p50, p90, p99 = (float(_FIRST_MS * np.exp((place + 0.5) * _STEP)) for place in places)
     return Percentiles(total, p50, p90, p99)
-
-
-# An answer every 80 ms and a look at the device every 100: curves that move, at a cost that nobody measures.
-SLICE_MS = 80.0
-# Slices requested in advance, so that the model runs on while its last answer is read.
-_AHEAD = 2
-# Throughput is reported over this time, or longer until it covers this number of runs.
-_THROUGHPUT_S, _THROUGHPUT_RUNS, _THROUGHPUT_LONGEST_S = 1.0, 10, 10.0
-_FEWEST_MISSED, _MISSED_SHARE = 10, 0.1
 
 
 class WatchReport(msgspec.Struct, frozen=True):

@@ -26,6 +26,8 @@ from edgeopt.profiles.schema import Data, TargetProfile
 
 _DATA_HINT = "docs/profiles.md lists the keys of [data]."
 _STEPS_HINT = "docs/bundles.md lists the steps with their keys."
+PRE, POST = "pre", "post"
+_DECLARED = ".toml"
 
 
 def read_pictures(path: Path) -> Pictures:
@@ -82,8 +84,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise ProfileError(f"{path} is not valid TOML: {error}.", "Correct that line.") from None
 
 
-PRE, POST = "pre", "post"
-_DECLARED = ".toml"
 Tensors = Sequence[TensorInfo]
 
 

@@ -23,6 +23,13 @@ from edgeopt.bundle.runtime.forked import never_free
 from edgeopt.data.preparation import prepare_one, together
 from edgeopt.errors import DataError, MissingExtraError
 
+# In one thread: threads that wait for work would take the cores from the model. In full precision, which OpenVINO
+# would not choose itself on some processors.
+_RUNTIMES: tuple[tuple[str, Options], ...] = (
+    ("onnxruntime-cpu", {"threads": 1}),
+    ("openvino-cpu", {"threads": 1, "precision": "f32"}),
+)
+
 
 def apply(steps: Sequence[Step], tensors: Mapping[str, Array]) -> dict[str, Array]:
     """All of them in their order; what none of them takes is handed on."""
@@ -92,14 +99,6 @@ def _one(step: Step, values: Array) -> Array:
 
 def _floats(values: Array) -> Array:
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float32)
-
-
-# In one thread: threads that wait for work would take the cores from the model. In full precision, which OpenVINO
-# would not choose itself on some processors.
-_RUNTIMES: tuple[tuple[str, Options], ...] = (
-    ("onnxruntime-cpu", {"threads": 1}),
-    ("openvino-cpu", {"threads": 1, "precision": "f32"}),
-)
 
 
 class Processor:

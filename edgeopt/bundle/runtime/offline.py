@@ -35,6 +35,8 @@ FOLDER = ".interrupted"
 """In the folder of the outputs, until these are complete."""
 _RECORD = "run.json"
 _PART = re.compile(r"(\d+)-(\d+)\.npz")
+FILE = "outputs.npz"
+_SAVE_EVERY_S = 5.0
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -145,10 +147,6 @@ def _samples(name: str) -> tuple[int, int]:
 
 def _numbered(runs: Sequence[dict[str, Array]]) -> dict[str, Array]:
     return {f"{k}/{name}": array for k, run in enumerate(runs) for name, array in run.items()}
-
-
-FILE = "outputs.npz"
-_SAVE_EVERY_S = 5.0
 
 
 class Ran(msgspec.Struct, frozen=True):

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from edgeopt.graph.levels import Level
     from edgeopt.graph.weak_samples import Tail, Usual
 
-
 # Exact rewrites; no visible difference; one that most tasks accept; one that only a task's metric can judge.
 BUDGETS_DB = {"exact": 80.0, "transparent": 30.0, "balanced": 20.0, "aggressive": 12.0}
-
-
 TASK_BUDGET = "aggressive"
 """So low a ratio says nothing of a model's answers: only a metric of its task can."""
+DEFAULT_BUDGET = "transparent"
+TAIL_DB = 3.0
+"""A floor in dB is an average over samples: the worst tenth of them may be so far below it."""
+_LARGEST_BARE_DROP = 0.1
+"""Who writes more without a percent sign means percent."""
 
 
 def floor_from(text: str, beside_metric: bool = False) -> float:
@@ -47,12 +49,7 @@ def floor_from(text: str, beside_metric: bool = False) -> float:
     return floor
 
 
-DEFAULT_BUDGET = "transparent"
 _FLOOR, _DROP = Named("floor"), Named("max_drop")
-TAIL_DB = 3.0
-"""A floor in dB is an average over samples: the worst tenth of them may be so far below it."""
-_LARGEST_BARE_DROP = 0.1
-"""Who writes more without a percent sign means percent."""
 
 
 class Goal(msgspec.Struct, frozen=True):

@@ -23,6 +23,15 @@ from edgeopt.graph.accuracy import SEED, Array, compare_outputs
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.graph.weak_samples import Tail
 
+HOW = (
+    "It is called as function(outputs, reference, labels): arrays by output name, samples along the first axis, "
+    "and labels or None. It returns a number, or one for each sample; more is better, "
+    "unless the function has the attribute smaller_is_better = True."
+)
+_MOST_RESAMPLES = 200
+_FEWEST_RESAMPLES = 20
+_RESAMPLE_S = 1.0
+
 
 class OutputValue(msgspec.Struct, frozen=True):
     """One output over all samples."""
@@ -93,15 +102,6 @@ class Metric:
 
 
 Function = Callable[..., Any]
-
-HOW = (
-    "It is called as function(outputs, reference, labels): arrays by output name, samples along the first axis, "
-    "and labels or None. It returns a number, or one for each sample; more is better, "
-    "unless the function has the attribute smaller_is_better = True."
-)
-_MOST_RESAMPLES = 200
-_FEWEST_RESAMPLES = 20
-_RESAMPLE_S = 1.0
 
 
 @lru_cache

@@ -30,6 +30,11 @@ Values = NDArray[np.float64]
 
 ONE_SIDED_95 = 1.645
 """The normal quantile of 95 %."""
+_GROUP = 16
+"""The number of resampled sets, as in `graph.accuracy`."""
+_CONFIDENCE = 0.95
+_BEST = 5
+NAMES = ("label", "labels")
 
 
 def share_low(shares: Values) -> float:
@@ -55,12 +60,6 @@ def drop_high(before: Values, after: Values) -> float:
     count = len(before) + 2.0
     variance = (lost + won - (lost - won) ** 2 / count) / (count * count)
     return min(1.0, (lost - won) / count + ONE_SIDED_95 * math.sqrt(max(variance, 0.0)))
-
-
-_GROUP = 16
-"""The number of resampled sets, as in `graph.accuracy`."""
-_CONFIDENCE = 0.95
-_BEST = 5
 
 
 def _ratio(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
@@ -268,9 +267,6 @@ def judged_with_ratio(
     snr_db, low_db = min(snr_db, *(one.snr_db for one in found)), min(low_db, weakest.low_db)
     judged = msgspec.structs.replace(judged, snr_db=snr_db, low_db=low_db, weakest=weakest)
     return msgspec.structs.replace(judged, value=snr_db, low=low_db) if is_ratio else judged
-
-
-NAMES = ("label", "labels")
 
 
 def labels_for(

@@ -37,6 +37,9 @@ from edgeopt.measure.terms import COLD
 _PAGE_BYTES = mmap.PAGESIZE
 # What exporters and OpenVINO call the file with the weights, beside the model's own name.
 _WEIGHTS = (".bin", ".data", ".onnx_data", ".weights", ".pb")
+_PATIENCE_S = 120.0
+# Less than this left in memory is the first pages that the kernel itself keeps.
+_KEPT_SHARE = 0.05
 
 
 class Dropped(NamedTuple):
@@ -99,11 +102,6 @@ def resident_bytes(path: Path) -> int | None:
     if failed:
         return None
     return min(size, sum(page & 1 for page in found) * _PAGE_BYTES)
-
-
-_PATIENCE_S = 120.0
-# Less than this left in memory is the first pages that the kernel itself keeps.
-_KEPT_SHARE = 0.05
 
 
 @dataclass(slots=True)

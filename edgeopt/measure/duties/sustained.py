@@ -37,6 +37,10 @@ _SPAN_S = 60.0
 # The share of pairs of an early and a late window that must agree before a change is more than noise.
 _AGREE = 0.9
 _CLOCK_FELL, _WARMER_C, _OTHERS_PERCENT = 0.05, 3.0, 15.0
+_LONGEST_WINDOW_S, _WINDOWS = 5.0, 12
+_PAUSE_SHARE, _LONGEST_PAUSE_S = 0.2, 60.0
+# A device that has a sensor has cooled down when it is this close to what it was at first.
+_COOL_C = 2.0
 
 
 class Judged(NamedTuple):
@@ -131,12 +135,6 @@ def _both(
 
 def _long(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
-_LONGEST_WINDOW_S, _WINDOWS = 5.0, 12
-_PAUSE_SHARE, _LONGEST_PAUSE_S = 0.2, 60.0
-# A device that has a sensor has cooled down when it is this close to what it was at first.
-_COOL_C = 2.0
 
 
 def run_sustained(

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import TensorInfo
     from edgeopt.graph.model import Model
 
-
 # protobuf classes carry no types; these are onnx's ModelProto, NodeProto and ValueInfoProto.
 Proto = Any
 KINDS = ("sequence_type", "map_type", "optional_type")
+CANDIDATE = "candidate.onnx"
+SAMPLES = 16
+MADE_UP = 4
+"""Ordinary samples where the user gave none; regimes are made from the first."""
 
 
 def has_other_outputs(path: Path) -> bool:
@@ -79,9 +82,6 @@ def _tensors(value: Proto, maker: Proto | None) -> list[tuple[Proto, Proto]]:
     ]
 
 
-CANDIDATE = "candidate.onnx"
-
-
 def written(folder: Path, name: str, make: "Callable[[], ir.Model]", *, plain: bool) -> Path:
     """A model like the source, made once."""
     path = folder / f"{name}.onnx"
@@ -109,11 +109,6 @@ def saved(folder: Path, model_ir: "ir.Model", *, plain: bool) -> Path:
     else:
         saving.rename(place)
     return place / CANDIDATE
-
-
-SAMPLES = 16
-MADE_UP = 4
-"""Ordinary samples where the user gave none; regimes are made from the first."""
 
 
 def taken_inputs(

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Backend, TensorInfo
     from edgeopt.measure.isolated_backend import Apart
 
+BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
+"""The first that runs the source judges all inputs; in the others a model must load and agree where that runs."""
+OTHERS_LIMIT_S = 30.0
+"""OpenVINO takes minutes over a chain of 10,000 nodes."""
+
 
 class OpenedModel:
     """Raises EdgeoptError where the model does not load."""
@@ -36,11 +41,6 @@ class OpenedModel:
     def close(self) -> None:
         self._session.close()
 
-
-BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
-"""The first that runs the source judges all inputs; in the others a model must load and agree where that runs."""
-OTHERS_LIMIT_S = 30.0
-"""OpenVINO takes minutes over a chain of 10,000 nodes."""
 
 Feeds = list[dict[str, Any]]
 Found = TypeVar("Found")

@@ -22,6 +22,7 @@ _BATTERY_PERIOD_S = 1.0
 # After a longer pause between two readings (of 1 s, or 50 s of a battery) nothing is known of what lay between.
 _LONGEST_GAP_PERIODS = 50
 _MILLI = 1e-3
+_LONGEST_IDLE_S = 3.0
 
 
 class EnergySource(Protocol):
@@ -206,9 +207,6 @@ def _asked(module: Any, function: str, *arguments: object) -> object:  # noqa: A
         return getattr(module, function)(*arguments)
     except Exception:  # noqa: BLE001 - a foreign library: whatever it raises means that it does not tell
         return None
-
-
-_LONGEST_IDLE_S = 3.0
 
 
 @dataclass(slots=True)

@@ -35,6 +35,15 @@ from edgeopt.workspace import PEAKS, workspace
 
 CHILD_MODULE = "edgeopt.measure.peaks.child"
 _MOST_STARTS = 3
+_QUANTILE = 0.75
+LIMIT_S = 8.5
+_OPENING_SHARE = 0.45
+_SLICE_MS = 10.0
+_ROUNDS_FOR_ALL = 5
+_SCALES = 0.95
+_SLOWEST_SLICE_S = 2.0
+_LOOK_S = 0.005
+_MEMORY = "memory"
 
 
 class Lane:
@@ -83,7 +92,6 @@ class Lane:
 
 
 Slices = dict[Task, list[tuple[float, ...]]]
-_QUANTILE = 0.75
 
 
 def best(slices: list[tuple[float, ...]]) -> float | None:
@@ -124,16 +132,6 @@ def run_overheads(slices: Slices) -> Iterator[RunOverhead]:
     for task, rates in slices.items():
         if isinstance(task, Dispatch) and (rate := best(rates)) is not None:
             yield RunOverhead(RUNTIMES[task.backend], 1e6 / rate)
-
-
-LIMIT_S = 8.5
-_OPENING_SHARE = 0.45
-_SLICE_MS = 10.0
-_ROUNDS_FOR_ALL = 5
-_SCALES = 0.95
-_SLOWEST_SLICE_S = 2.0
-_LOOK_S = 0.005
-_MEMORY = "memory"
 
 
 def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> Measured:

@@ -12,6 +12,21 @@ Precision = Literal["fp32", "fp16", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Operator = Literal["MatMul", "Conv 1x1", "Conv 3x3"]
 Action = Literal["read", "copy"]
+RUNTIMES = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
+"""The backends that are measured, with the name of the runtime in the device record."""
+# Sizes of real layers (transformers of width 384 and 768, the inner stages of convolutional networks), for each
+# thread. A run takes one to three milliseconds on a core of 100 GFLOP/s: short enough that some runs are disturbed
+# by nobody, long enough that starting them costs next to nothing.
+_LAYERS: tuple[tuple[Operator, tuple[int, ...], int], ...] = (
+    ("MatMul", (192, 384), 3),
+    ("Conv 3x3", (1, 256, 14), 1),
+    ("Conv 1x1", (1, 256, 14), 4),
+    ("MatMul", (128, 768), 2),
+    ("Conv 3x3", (1, 64, 28), 2),
+)
+_MEMORY = "memory"
+_LEAST_ARRAY_BYTES = 16 * 2**20
+_MOST_OF_MEMORY = 0.25
 
 
 class Layers(msgspec.Struct, frozen=True, tag="layers"):
@@ -72,24 +87,6 @@ Answer = Ran | Failed
 
 decode_run = msgspec.json.Decoder(Repeat).decode
 decode_answer = msgspec.json.Decoder(Answer).decode
-
-
-RUNTIMES = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
-"""The backends that are measured, with the name of the runtime in the device record."""
-
-# Sizes of real layers (transformers of width 384 and 768, the inner stages of convolutional networks), for each
-# thread. A run takes one to three milliseconds on a core of 100 GFLOP/s: short enough that some runs are disturbed
-# by nobody, long enough that starting them costs next to nothing.
-_LAYERS: tuple[tuple[Operator, tuple[int, ...], int], ...] = (
-    ("MatMul", (192, 384), 3),
-    ("Conv 3x3", (1, 256, 14), 1),
-    ("Conv 1x1", (1, 256, 14), 4),
-    ("MatMul", (128, 768), 2),
-    ("Conv 3x3", (1, 64, 28), 2),
-)
-_MEMORY = "memory"
-_LEAST_ARRAY_BYTES = 16 * 2**20
-_MOST_OF_MEMORY = 0.25
 
 
 def plan(device: Device, backends: tuple[str, ...]) -> tuple[list[Task], dict[str, str]]:

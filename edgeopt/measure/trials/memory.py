@@ -11,6 +11,8 @@ from edgeopt.measure.messages import DeviceMemory, Memory
 
 ON_NVIDIA = ("onnxruntime-cuda", "onnxruntime-tensorrt")
 """The backends that hold memory there; NVML is not even imported for others."""
+# An exact count walks all pages of the process; after every slice would cost a large model much of its time.
+_STEADY_EVERY_S = 1.0
 
 
 class DeviceGauge:
@@ -61,10 +63,6 @@ def _running(nvml: Any) -> Any:  # noqa: ANN401 - as above
     return (
         getattr(nvml, "nvmlDeviceGetComputeRunningProcesses_v3", None) or nvml.nvmlDeviceGetComputeRunningProcesses
     )
-
-
-# An exact count walks all pages of the process; after every slice would cost a large model much of its time.
-_STEADY_EVERY_S = 1.0
 
 
 class Phases:

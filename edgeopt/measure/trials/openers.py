@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # Batches in rotation, if the samples of a single batch would fit in a cache.
 _FEWEST = 2
+_WARM_UP_RUNS = 3
+_FEWEST_RUNS, _MOST_RUNS = 5, 2000
+COMMAND, URL, BUNDLE = "command", "url", "bundle"
 
 
 def in_batches(samples: Sequence[dict[str, Array]], batch: int) -> list[dict[str, Array]]:
@@ -57,10 +60,6 @@ def _rows(outputs: dict[str, Array], batch: int) -> list[dict[str, Array]]:
             "Run this model one sample at a time.",
         )
     return [{name: array[k : k + 1] for name, array in outputs.items()} for k in range(batch)]
-
-
-_WARM_UP_RUNS = 3
-_FEWEST_RUNS, _MOST_RUNS = 5, 2000
 
 
 def time_stages(path: Path, seconds: float) -> StageTimes:
@@ -104,9 +103,6 @@ def _lap(
     answered = time.perf_counter()
     processor.after(outputs)
     return prepared - begin, answered - prepared, time.perf_counter() - answered
-
-
-COMMAND, URL, BUNDLE = "command", "url", "bundle"
 
 
 class Loads(Protocol):

@@ -27,6 +27,10 @@ _CHUNK_BYTES = 1 << 13
 _MOST_FILES = 8
 _POLLED_S = 200e-6
 """An answer that came this soon is polled for next time: waking a sleeping process takes about as long."""
+_ALIGNMENT = 64
+_LEAST_BYTES = 1 << 16
+_MOST_FREE = 4
+"""More than are in use at once where each result is dropped before the next."""
 
 
 class ArrayPlace(msgspec.Struct, frozen=True, array_like=True):
@@ -167,11 +171,6 @@ def _whole(connection: socket.socket, found: bytes, until: float | None) -> byte
         found += more
     return found[_LENGTH.size :]
 
-
-_ALIGNMENT = 64
-_LEAST_BYTES = 1 << 16
-_MOST_FREE = 4
-"""More than are in use at once where each result is dropped before the next."""
 
 _numbers = itertools.count(1)
 

@@ -49,6 +49,7 @@ _GOODBYE_S = 1.0
 _CPUS = os.cpu_count() or 1
 _live: dict[int, int] = {}
 """The threads of each worker of this process, by its process id."""
+_MACHINE_SHARE = 0.8
 
 
 class WorkerProcess:
@@ -125,9 +126,6 @@ def _end(process: "subprocess.Popen[bytes]", connection: socket.socket, owner: i
     connection.close()
     if process.stdin is not None:
         process.stdin.close()
-
-
-_MACHINE_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ _FLOAT, _INT32, _INT64, _BOOL, _DOUBLE = 1, 6, 7, 9, 11
 _FORMATS = {_FLOAT: "f", _INT32: "i", _INT64: "q", _BOOL: "?", _DOUBLE: "d"}
 
 _Found = dict[int, list[int | bytes | Span]]
+ROWS = "rows of the batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +181,6 @@ def _integers(data: mmap.mmap, told: _Found, number: int) -> tuple[int, ...]:
         elif isinstance(each, int):
             found.append(each)
     return tuple(found)
-
-
-ROWS = "rows of the batch"
 
 
 @dataclass(frozen=True, slots=True)
