@@ -16,7 +16,7 @@ from edgeopt_agent.releases import release_id
 from tests.agent.conftest import Running
 from tests.agent.deployments.soaks import soaking
 from tests.agent.grpc.conftest import free_port
-from tests.bundle.processing.conftest import (
+from tests.bundle.conftest import (
     camera,
     classes,
     post_model,

@@ -19,7 +19,7 @@ from edgeopt.commands.replay.replay import replay
 from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import BundleError, EdgeoptError, VerificationError
 from edgeopt.events import ignore
-from tests.bundle.processing.conftest import write_graph
+from tests.bundle.conftest import write_graph
 
 
 def text(old, new):
