@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgeopt.commands.analyze.inputs import feeds_for, infos
-from edgeopt.commands.quantize.quantize import quantize
+from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.records import Given
-from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
+from edgeopt.measure.op_times import Timing, profile_ops, timeable
 
 _WANTED = 0.95
 _CALIBRATED_WITH = 8
@@ -57,7 +57,7 @@ def _int8(model: Path, data: Path, folder: Path) -> Iterator[Path]:
         subprocess.run(command, capture_output=True, check=True)
         samples = _samples(clean, data)
         feeds = (samples.feeds(number) for number in range(len(samples)))
-        quantize(clean, out, data=feeds, method="int8", backend="onnxruntime-cpu")
+        quantize_model(clean, out, data=feeds, method="int8", backend="onnxruntime-cpu")
     except (EdgeoptError, subprocess.CalledProcessError, ValueError) as error:
         print(f"| {out.stem} | | | | | cannot be made: {str(error)[:80]} | | | |")
         return

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.measure.contest import Plan, plan_legs
-from edgeopt.measure.limits import Limits, lies
+from edgeopt.measure.report import Limits, lies
 from edgeopt.measure.rounds import slice_ms
 from edgeopt.measure.sequential import Decision, Leg, Rules, decide, leg_of
 

@@ -1,6 +1,6 @@
 """The options of a command, declared once: the fields of a frozen struct.
 
-The command line is made of them (`edgeopt/cli/from_request.py`), so are the keywords that Python takes
+The command line is made of them (`edgeopt/cli/console.py`), so are the keywords that Python takes
 (`edgeopt/keywords.py`), and the app's forms read their names, ranges and help here.
 """
 

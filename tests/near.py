@@ -1,7 +1,7 @@
 """What is asked of processes, answered in this one: for tests of what is asked, not of the processes.
 
 A search starts twenty processes, which import for longer than they work. Here the same modules answer the same
-lines, but whoever crashes or hangs would take the test along. `tests/measure/processes/test_asked.py` holds both
+lines, but whoever crashes or hangs would take the test along. `tests/measure/test_asked.py` holds both
 to the same answers.
 """
 

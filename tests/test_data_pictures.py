@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data.pictures import picture_files
-from edgeopt.data.preparation import evenly, prepare, prepare_one
+from edgeopt.data.preparation import evenly, picture_files, prepare, prepare_one
 from edgeopt.data.read import load_data
 from edgeopt.errors import DataError, MissingExtraError
 from edgeopt.profiles import Data

@@ -32,9 +32,9 @@ import types
 # What is started warm, and whether it starts such processes itself.
 MODULES = {
     "edgeopt": True,
-    "edgeopt.measure.apart.child": False,
+    "edgeopt.measure.isolated_worker": False,
     "edgeopt.measure.trial": False,
-    "edgeopt.measure.kernels.op_times_child": False,
+    "edgeopt.measure.op_times_worker": False,
     "edgeopt.measure.peaks.child": False,
     "edgeopt.commands.analyze.child": False,
     "edgeopt.commands.ops.child": True,
@@ -53,7 +53,7 @@ _IMPORTED = (
     "rich.progress",
     "uvicorn",
     "uvloop",
-    "edgeopt.measure.apart.child",
+    "edgeopt.measure.isolated_worker",
     "edgeopt.measure.trial",
     "edgeopt.cli.main",
     "edgeopt.commands.analyze.child",

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import InputError, UsageError, said_by
-from edgeopt.fleet.tls import fingerprint_of
+from edgeopt.fleet.transport import fingerprint_of
 from edgeopt_agent.data_dir import DataDir, make_private, write_whole
 from edgeopt_agent.settings import Settings, on_data_dir
 from edgeopt_agent.trust import is_loopback

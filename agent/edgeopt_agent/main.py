@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from edgeopt.cli import completion, program
+from edgeopt.cli import program
 from edgeopt.version import __version__
 from edgeopt_agent.cli.certificate import fingerprint, renew_certificate
 from edgeopt_agent.cli.config import config
@@ -58,7 +58,7 @@ def application() -> typer.Typer:
 
 def _agent(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-    show_completion: completion.ShowCompletion = None,
+    show_completion: program.ShowCompletion = None,
 ) -> None:
     """Serve models on this device, and replace each only by a release that has proved itself.
 
@@ -78,7 +78,7 @@ def _agent(
         typer.echo(f"edgeopt-agent {__version__}")
         raise typer.Exit
     if show_completion is not None:
-        typer.echo(completion.script("edgeopt-agent", show_completion))
+        typer.echo(program.script("edgeopt-agent", show_completion))
         raise typer.Exit
 
 

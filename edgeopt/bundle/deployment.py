@@ -1,15 +1,18 @@
 """The deployment profile (`deployment.toml`): what runs, how it was made, and what was proved of it."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgeopt.bundle.commented import to_commented_toml
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.processing.schema import Step as Declared
-from edgeopt.bundle.toml import read_toml
+from edgeopt.bundle.toml import read_toml, to_commented_toml
 from edgeopt.errors import BundleError
+
+if TYPE_CHECKING:  # the agent reads profiles, and must not load numpy for it
+    from edgeopt.backends.base import TensorInfo
+    from edgeopt.hw.device import Device
 
 SCHEMA = 2
 READABLE = (1, 2)
@@ -19,6 +22,24 @@ SUFFIX = ".edgeopt"
 """Of a bundle, by which what is not there or broken is still known for one."""
 LARGEST_BYTES = 4 << 20
 _HINT = "Copy the bundle again from its source."
+_HEAD = """edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.
+Rebuild the bundle from the source model: edgeopt replay THIS MODEL -o BUNDLE"""
+_COMMENTS = {
+    "source": "The model that all was made from.",
+    "run": "What runs: the backend, the model's file in the bundle, and the runtime's options.",
+    "inputs": "What goes in and what comes out; a name in a shape stands for a size that is open.",
+    "steps": "How the model was made from the source, in this order.",
+    "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
+    "quantization": "What calibration found, so that a replay needs no data.",
+    "processing": "Pre- and postprocessing, not part of the inference.",
+    "budget": "What was asked for.",
+    "device": "The device that it was proved on: a digest for each part, so that a change can be named.",
+    "machine": "The same in words, for people.",
+    "runtimes": "What was installed there.",
+    "evidence": "Measurements of the written bundle against the baseline, interleaved.",
+    "predicted": "Planned for a device that was not there: no time is measured. Finish it on the device.",
+    "replayed": "This bundle was made from a deployment profile, without a search.",
+}
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -211,26 +232,6 @@ class Deployment(_Strict, frozen=True):
     schema: int = SCHEMA
 
 
-_HEAD = """edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.
-Rebuild the bundle from the source model: edgeopt replay THIS MODEL -o BUNDLE"""
-_COMMENTS = {
-    "source": "The model that all was made from.",
-    "run": "What runs: the backend, the model's file in the bundle, and the runtime's options.",
-    "inputs": "What goes in and what comes out; a name in a shape stands for a size that is open.",
-    "steps": "How the model was made from the source, in this order.",
-    "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
-    "quantization": "What calibration found, so that a replay needs no data.",
-    "processing": "Pre- and postprocessing, not part of the inference.",
-    "budget": "What was asked for.",
-    "device": "The device that it was proved on: a digest for each part, so that a change can be named.",
-    "machine": "The same in words, for people.",
-    "runtimes": "What was installed there.",
-    "evidence": "Measurements of the written bundle against the baseline, interleaved.",
-    "predicted": "Planned for a device that was not there: no time is measured. Finish it on the device.",
-    "replayed": "This bundle was made from a deployment profile, without a search.",
-}
-
-
 def to_toml(deployment: Deployment) -> str:
     """The deployment as text; written by hand nowhere, read by people often."""
     plain: dict[str, Any] = {"schema": deployment.schema, **msgspec.to_builtins(deployment)}
@@ -265,3 +266,56 @@ def _check_schema(found: object, path: Path) -> None:
             f"{path} has schema {found}; this edgeopt reads schema {' and '.join(map(str, READABLE))}.",
             "Use the edgeopt that wrote it.",
         )
+
+
+def said_of(part: Part) -> str:
+    """In one line: which file, or which steps."""
+    if part.is_file:
+        return f"an ONNX file, {part.sha256[:12]}"
+    if part.pictures is not None:
+        return f"pictures: {_listed(part.pictures)}"
+    return ", ".join(f"{step.__struct_config__.tag} ({_listed(step)})" for step in part.steps)
+
+
+def _listed(record: msgspec.Struct) -> str:
+    told = {name: value for name, value in msgspec.to_builtins(record).items() if name != "do"}
+    return ", ".join(f"{name} {_value(value)}" for name, value in told.items())
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, list | tuple):
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return ("x" if all(isinstance(each, int) for each in value) else " / ").join(map(_value, value))
+
+
+def tensor_of(info: "TensorInfo") -> Tensor:
+    """An input or an output; what is not known of its shape is a question mark."""
+    return Tensor(info.name, info.dtype, ["?" if dim is None else dim for dim in info.shape])
+
+
+def four_digits(value: float) -> float:
+    """More would pretend a precision that no clock here has. `evidence.json` keeps all."""
+    return float(f"{value:.4g}")
+
+
+def machine_of(device: "Device") -> dict[str, str]:
+    """The parts of a device's fingerprint in words; without those that it has nothing of."""
+    host, cpu, limits = device.host, device.cpu, device.limits
+    cores = f"{cpu.physical_cores or '?'} cores, {cpu.logical_cores} threads"
+    parts = {
+        "host": ", ".join(filter(None, (host.board, f"{host.os} {host.architecture}", host.virtual_machine))),
+        "cpu": f"{cpu.model or cpu.vendor or 'unknown'}, {cores}, {cpu.simd_level}",
+        "limits": f"{limits.usable_cores} usable cores{_memory_limit(limits.cgroup_memory_bytes)}",
+        "memory": _gib(device.memory.total_bytes),
+        "accelerators": ", ".join(each.name for each in device.accelerators),
+        "drivers": ", ".join(f"{each.name}: {each.driver}" for each in device.accelerators if each.driver),
+    }
+    return {name: words for name, words in parts.items() if words}
+
+
+def _memory_limit(size_bytes: int | None) -> str:
+    return f", at most {_gib(size_bytes)} of memory" if size_bytes is not None else ""
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.3g} GiB"

@@ -8,18 +8,31 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from edgeopt.bundle import manifest
-from edgeopt.bundle.archive import holds
+from edgeopt.bundle.archive import Opened, holds, opened
 from edgeopt.bundle.deployment import FILE, SUFFIX, Deployment, read_deployment
-from edgeopt.bundle.opened import Opened, opened
-from edgeopt.bundle.places import place_named
 from edgeopt.bundle.processing.schema import FOLDER
 from edgeopt.errors import BundleError
 
 if TYPE_CHECKING:
-    from edgeopt.backends.base import Array
+    from edgeopt.backends.base import Array, Options
 
+# In the names of such options, and in the keys that `entries` and `load_config` hold.
+_WORDS = ("_dir", "path", "folder", "directory", "librar", "plugin", "file_name")
 _HINT = "Copy the bundle again from its source."
 _MOST_READS = 20
+
+
+def place_named(options: "Options") -> str | None:
+    """The first option that names a place: by it a bundle could have what lies there read, written or run."""
+    for name, value in options.items():
+        if not isinstance(value, str) or not value:
+            continue
+        text = f"{name}={value}".lower()
+        if "/" in value or "\\" in value or any(word in text for word in _WORDS):
+            return name
+    return None
+
+
 # What zipfile and numpy raise for what are no sound arrays.
 _UNREADABLE = (OSError, ValueError, EOFError, MemoryError, NotImplementedError, RuntimeError, BadZipFile)
 

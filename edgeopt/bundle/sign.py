@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.bundle.archive import pack_into
+from edgeopt.bundle.archive import Opened, pack_into
 from edgeopt.bundle.durable import publish_file, remove
 from edgeopt.bundle.manifest import FILE, SIGNATURE, check_manifest
-from edgeopt.bundle.opened import Opened
 from edgeopt.errors import (
     BundleError,
     EdgeoptError,

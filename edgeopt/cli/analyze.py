@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt import events
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
-from edgeopt.cli.markdown import refuse_two_voices
+from edgeopt.cli.console import JsonFlag, asks, execute, refuse_two_voices
 from edgeopt.commands.analyze.request import AnalyzeRequest
 from edgeopt.errors import UsageError
 

@@ -1,42 +1,35 @@
 """An analysis in sections, for the terminal and for a document."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.cli.analyze_figures import (
-    UNKNOWN,
-    known,
-    milliseconds,
-    moved,
-    node_name,
-    scaled,
-    shape_text,
-    share_text,
-    shortened,
-    summed,
-    time_text,
-)
-from edgeopt.cli.analyze_opportunities import opportunities
 from edgeopt.cli.op_times_show import op_times
 from edgeopt.commands.documents.blocks import (
     Block,
+    Commands,
     Listed,
     Row,
     Section,
     Share,
     Table,
+    Words,
     columns,
     facts,
     filled,
+    lines,
     rows,
     section,
 )
 from edgeopt.graph.analysis.sums import HOLDERS
 
 if TYPE_CHECKING:
-    from edgeopt.graph.analysis import Analysis, WeightRow, Work
+    from edgeopt.graph.analysis import Analysis, Cost, NodeRow, Opportunity, Tensor, WeightRow, Work
 
+UNKNOWN = "unknown"
+_LONGEST_NAME = 48
+_SHOWN_NODES = 2
 SHOWN_WEIGHTS = 10
 _SHOWN_FILES = 10
 _SHOWN_OPERATORS = 15
@@ -44,6 +37,120 @@ _TOP_NODES = 8
 _SHOWN_DIMENSIONS = 10
 _NAMED = 3
 _MOVED = "Moved: what the nodes read and write, weights and activations together."
+
+
+def node_name(row: "NodeRow") -> str:
+    name = row.name or (row.outputs[0].name if row.outputs else "")
+    return f"{row.inside}/{name}" if row.inside else name
+
+
+def shortened(name: str) -> str:
+    """Without the middle of a long path: `/model/…/conv2/Conv`."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    parts = name.split("/")
+    first = next((place for place, part in enumerate(parts) if part), 0)
+    for last in range(first + 2, len(parts)):
+        short = "/".join((*parts[: first + 1], "…", *parts[last:]))
+        if len(short) <= _LONGEST_NAME:
+            return short
+    return f"{name[: _LONGEST_NAME // 2 - 1]}…{name[-(_LONGEST_NAME // 2) :]}"
+
+
+def moved(cost: "Cost") -> int | None:
+    if cost.read_bytes is None or cost.written_bytes is None:
+        return None
+    return cost.read_bytes + cost.written_bytes
+
+
+def shape_text(tensor: "Tensor") -> str:
+    """`[batch, 3, ?, 224]`, or `?` where not even the number of dimensions is known."""
+    if tensor.shape is None:
+        return "?"
+    return "[" + ", ".join("?" if d is None else str(d) for d in tensor.shape) + "]"
+
+
+def scaled(count: float) -> str:
+    """`1.23 G`, for a unit to follow."""
+    for letter, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= scale:
+            return f"{_digits(count / scale)} {letter}"
+    return f"{count:.0f} "
+
+
+def milliseconds(time_ms: float) -> str:
+    if not time_ms:
+        return "0 µs"
+    return f"{_digits(time_ms)} ms" if time_ms >= 1 else f"{_digits(time_ms * 1e3)} µs"
+
+
+def share_text(share: float) -> str:
+    return f"{share:.1%}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def figure(count: float) -> str:
+    """`524 k`, `1.05 G`."""
+    return scaled(count).strip()
+
+
+def summed(value: int, unknown: int, count: int, written: Callable[[float], str] = figure) -> str:
+    """A sum over several nodes; what is in it, where not all are."""
+    if unknown and unknown == count:
+        return UNKNOWN
+    return f"≥ {written(value)}" if unknown else written(value)
+
+
+def known(value: int | None, written: Callable[[float], str] = figure) -> str:
+    return UNKNOWN if value is None else written(value)
+
+
+def time_text(time_ms: float | None) -> str:
+    return UNKNOWN if time_ms is None else milliseconds(time_ms)
+
+
+def opportunities(found: "tuple[Opportunity, ...]") -> Section:
+    """By the command that would use them, the command with the largest gain first."""
+    title = "Opportunities"
+    if not found:
+        return section(title, Words("Nothing was found."))
+    # The common basis of most estimates is shown once.
+    tails = Counter(each.basis.rpartition("; ")[2] for each in found if each.gain_share is not None)
+    tail = max(tails, key=lambda key: tails[key], default="")
+    parts: list[Block] = [Words(f"Shares of one run, estimated from {tail}.", "faint")] if tail else []
+    for command in dict.fromkeys(each.command for each in found):
+        parts += [_opportunity(each, tail) for each in found if each.command == command]
+        parts.append(Commands((("", command),)))
+    return section(title, *parts)
+
+
+def _opportunity(each: "Opportunity", tail: str) -> Section:
+    basis = each.basis.removesuffix(tail).removesuffix("; ") if tail else each.basis
+    told = "" if each.gain_share is None else f" ({gain(each)} of a run)"
+    changes = "" if each.exact else " It changes the results."
+    return section(
+        f"{each.title}{told}",
+        Words(f"{each.reason}{_named(each.nodes)}{changes}"),
+        *lines([f"Estimate: {basis}."] if basis else [], "faint"),
+    )
+
+
+def gain(opportunity: "Opportunity") -> str:
+    """`≤ 12%` of a run; empty where there is no estimate."""
+    share = opportunity.gain_share
+    if share is None:
+        return "-"
+    return f"≤ {share:.0%}" if share >= 0.01 else "< 1%"
+
+
+def _named(nodes: tuple[str, ...]) -> str:
+    if not nodes:
+        return ""
+    more = f" and {len(nodes) - _SHOWN_NODES:,} more" if len(nodes) > _SHOWN_NODES else ""
+    return f" ({', '.join(nodes[:_SHOWN_NODES])}{more})"
 
 
 def sections(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> list[Block]:

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.backends import Request
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
 

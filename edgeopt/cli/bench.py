@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from edgeopt.cli import limit_rows, program
+from edgeopt.cli import bench_compare, program
 from edgeopt.cli.bench_compare import compare
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
-from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, refuse_two_voices
+from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute, failure_as_page, refuse_two_voices
 from edgeopt.commands.bench.request import Request
 from edgeopt.errors import EXIT_CANCELLED, EXIT_TERMINATED, InputError, exit_code_of
 from edgeopt.events import Log
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit, Event
-    from edgeopt.measure.limits import Judgement
+    from edgeopt.measure.report import Judgement
 
 _MEASURE = "measure"
 
@@ -86,7 +84,7 @@ def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
     from edgeopt.commands.bench.limits import exit_code
 
     judged: Judgement | None = getattr(report, "judgement", None)
-    limit_rows.tell_broken(judged, getattr(report, "measured_while", ""), json)
+    bench_compare.tell_broken(judged, getattr(report, "measured_while", ""), json)
     if code := exit_code(judged, otherwise):
         raise typer.Exit(code)
 
@@ -137,11 +135,11 @@ def _show(report: "Report | SuiteReport") -> "list[Block]":
     """Each kind of report in its own words."""
     from edgeopt.cli.bench_show import blocks
 
-    return [*blocks(report), *limit_rows.show(getattr(report, "judgement", None))]
+    return [*blocks(report), *bench_compare.limit_blocks(getattr(report, "judgement", None))]
 
 
 def _markdown(report: "Report | SuiteReport") -> str:
-    from edgeopt.cli.bench_markdown import written
+    from edgeopt.cli.bench_show import written
 
     return written(report)
 

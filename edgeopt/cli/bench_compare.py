@@ -4,16 +4,84 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from edgeopt.cli import limit_rows
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
-from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
+from edgeopt import events
+from edgeopt.cli.console import (
+    JsonFlag,
+    MarkdownFlag,
+    asks,
+    execute,
+    fail,
+    failure_as_page,
+    machine_line,
+    refuse_two_voices,
+)
 from edgeopt.commands.bench.request import CompareRequest
-from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows
+from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
     from edgeopt.commands.bench.compare import RunsCompared
     from edgeopt.events import Emit
+    from edgeopt.measure.report import Check, Judgement
+
+
+# Sentences that people still read; of a suite's hundred, only those about failures are shown.
+_FEW = 8
+_COLUMNS = ("limit", "against", ">speed-up", ">interval", ">least allowed", "verdict")
+
+
+def headline(judged: "Judgement") -> str:
+    """The verdict on all limits in one sentence."""
+    from edgeopt.commands.bench.limits import broken
+
+    failed = broken(judged)
+    if failed is not None:
+        return failed.message
+    undecided = sum(each.state == "undecided" for each in judged.checks)
+    if undecided and len(judged.checks) == 1:
+        return "The limit is undecided: neither broken nor met for certain."
+    if undecided:
+        return f"No limit is broken, but {undecided} of {len(judged.checks)} could not be decided."
+    return "The limit holds." if len(judged.checks) == 1 else "All limits hold."
+
+
+def limit_blocks(judged: "Judgement | None") -> list[Block]:
+    """A sentence for each; where there are many, for those that do not simply hold."""
+    if judged is None:
+        return []
+    told = [each for each in judged.checks if len(judged.checks) <= _FEW or each.state != "held"]
+    left = len(judged.checks) - len(told)
+    rest = [f"{left} of {len(judged.checks)} limits hold."] if left else []
+    return [section("", *lines((each.sentence for each in told), "strong"), *lines(rest))]
+
+
+def limits_on_page(judged: "Judgement | None") -> list[Block]:
+    """The verdict on all of them, a table of the checks, and why those that were not judged were not."""
+    if judged is None:
+        return []
+    why = (each.sentence for each in judged.checks if each.state in {"undecided", "not judged"})
+    table = Table(columns(*_COLUMNS), rows(*(_limit_row(judged, each) for each in judged.checks)))
+    return [Words(headline(judged), "strong"), table, *lines(why)]
+
+
+def _limit_row(judged: "Judgement", each: "Check") -> tuple[str, ...]:
+    ratio = each.speedup
+    return (
+        judged.limits.written(each.limit),
+        f"{each.second}, by {each.measured}" if each.measured else each.second,
+        "" if ratio is None else f"{ratio.median:.3f}x",
+        "" if ratio is None else f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}",
+        f"{each.least:.3f}x",
+        each.state if each.passed or each.state != "undecided" else "not proved",
+    )
+
+
+def tell_broken(judged: "Judgement | None", hint: str, json: bool) -> None:
+    """For people, on stderr: the result may have gone into a page. Programs read it in the result."""
+    from edgeopt.commands.bench.limits import broken
+
+    error = broken(judged, hint)
+    if error is not None and not json:
+        fail(events.Error(error.code, error.message, error.hint), json)
 
 
 @asks(CompareRequest)
@@ -54,7 +122,7 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
     from edgeopt.commands.bench.limits import exit_code
 
     judged = made[0].judgement
-    limit_rows.tell_broken(judged, "", json)
+    tell_broken(judged, "", json)
     if code := exit_code(judged):
         raise typer.Exit(code)
 
@@ -68,7 +136,7 @@ def show(found: "RunsCompared") -> list[Block]:
         *lines(ratio_lines(found)),
         Words(trust, "strong"),
         *lines([*more, *_lonely_lines(found)]),
-        *limit_rows.show(found.judgement),
+        *limit_blocks(found.judgement),
     ]
 
 
@@ -78,7 +146,7 @@ def _markdown(found: "RunsCompared") -> str:
 
     trust, *more = trust_lines(found)
     shown = [
-        *limit_rows.on_page(found.judgement),
+        *limits_on_page(found.judgement),
         Words(trust, "strong"),
         _table(found, "side"),
         *lines([*ratio_lines(found), *more, *_lonely_lines(found), machine_line(found.machine, found.versions)]),

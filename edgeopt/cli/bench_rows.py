@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from edgeopt.commands.documents.blocks import Table, columns, filled, rows
-from edgeopt.measure.figures import RUNS_FOR_P99
 from edgeopt.measure.memory import net_bytes
 from edgeopt.measure.messages import StageTimes
 from edgeopt.measure.report import Comparison, ContestReport, SideReport
+from edgeopt.measure.tally import RUNS_FOR_P99
 
 _MIB = 2**20
 

@@ -6,8 +6,7 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli import program
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
 from edgeopt.search.cache.request import ClearRequest
 
@@ -61,7 +60,7 @@ def clear(request: ClearRequest, json: JsonFlag = False) -> None:
 def show_listing(found: "Listing") -> list[Block]:
     from datetime import UTC, datetime
 
-    from edgeopt.cli.peak_rows import ago
+    from edgeopt.cli.probe_rows import ago
 
     now = datetime.now(UTC)
     rows = []

@@ -1,18 +1,24 @@
 """`edgeopt compare`: what two models have in common, in results and in nodes."""
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.compare.request import Request
+from edgeopt.commands.documents.blocks import Section, Table, Words, columns, lines, rows, section
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
-    from edgeopt.commands.compare.records import Comparison
+    from edgeopt.commands.compare.records import Comparison, Layers, Probe
     from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
+    from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
+    from edgeopt.graph.diff import GraphDiff
+
+SHOWN_CHANGES = 20
+SHOWN_OPERATORS = 12
 
 
 @asks(Request)
@@ -53,7 +59,6 @@ def compare(
         return found
 
     def show(found: "Comparison") -> "list[Block] | str":
-        from edgeopt.cli.compare_rows import sections, verdict
         from edgeopt.commands.documents.blocks import Words, section
         from edgeopt.commands.documents.markdown import page
 
@@ -65,3 +70,148 @@ def compare(
     execute("compare", work, show, json)
     if not all(verdicts):
         raise typer.Exit(VerificationError.exit_code)
+
+
+def sections(found: "Comparison", everything: bool = False) -> list[Section]:
+    """All that there is to say; `everything` lists what is otherwise cut to a screen."""
+    parts = [_sides(found), _operators(found, everything), _outputs(found)]
+    if found.layers is not None:
+        parts.append(_layers(found.layers))
+    parts.append(_graph(found.graph, found.no_graph, everything))
+    return [part for part in parts if part.blocks]
+
+
+def _section(
+    title: str, titles: tuple[str, ...], cells: Sequence[tuple[str, ...]], said: Iterable[str]
+) -> Section:
+    """A table, and the sentences behind it."""
+    return section(title, Table(columns(*titles), rows(*cells)) if cells else None, *lines(said))
+
+
+def verdict(found: "Comparison") -> str:
+    """The one line that counts."""
+    if found.not_compared:
+        return f"Not compared: {found.not_compared}"
+    broken = next((output for output in found.outputs if output.problem), None)
+    if broken is not None:
+        return f"Different: {broken.problem}"
+    where = f"on {found.samples} sample{'' if found.samples == 1 else 's'}, {found.data}"
+    if found.within and found.snr_db is not None and found.snr_db >= 200:
+        return f"Bit-identical {where}."
+    word = "Equal within the floor" if found.within else "Different"
+    worst = min(found.outputs, key=lambda output: output.snr_db)
+    return f"{word}: {worst.snr_db:.1f} dB in '{worst.name}' {where}; the floor is {found.floor_db:g} dB."
+
+
+def tolerance_text(tolerance: "Tolerance | None") -> str:
+    """In the words of `numpy.allclose`."""
+    if tolerance is None:
+        return "none"
+    if not tolerance.atol_alone:
+        return "any"
+    return f"rtol={tolerance.rtol:g} atol={tolerance.atol:g}"
+
+
+def decibels_text(snr_db: float, problem: str | None = None) -> str:
+    from edgeopt.graph.accuracy import decibels
+
+    return "not comparable" if problem else decibels(snr_db)
+
+
+def _sides(found: "Comparison") -> Section:
+    from edgeopt.units import size
+
+    cells = [
+        (side.name, side.kind, size(side.size_bytes), f"{side.nodes:,}", side.runtime)
+        for side in (found.first, found.second)
+    ]
+    return _section("Models", ("=model", "kind", ">size", ">nodes", "run with"), cells, _ports(found))
+
+
+def _ports(found: "Comparison") -> list[str]:
+    """Inputs and outputs that only one of them has."""
+    said = []
+    for role in ("inputs", "outputs"):
+        first, second = (
+            {(i.name, i.dtype, i.shape) for i in getattr(side, role)} for side in (found.first, found.second)
+        )
+        for side, own, other in ((found.first, first, second), (found.second, second, first)):
+            if alone := sorted(own - other, key=str):
+                told = (f"{n} ({t} [{', '.join('?' if d is None else str(d) for d in s)}])" for n, t, s in alone)
+                said.append(f"Only {side.name} has the {role}: {', '.join(told)}.")
+    return said
+
+
+def _operators(found: "Comparison", everything: bool) -> Section:
+    first, second = found.first.operators, found.second.operators
+    names = [name for name in {**first, **second} if first.get(name, 0) != second.get(name, 0)]
+    names.sort(key=lambda name: (-abs(first.get(name, 0) - second.get(name, 0)), name))
+    shown = names if everything else names[:SHOWN_OPERATORS]
+    cells = [(name, f"{first.get(name, 0):,}", f"{second.get(name, 0):,}") for name in shown]
+    left = len(names) - len(shown)
+    more = [f"And {left} more operators (--all shows them)."] if left else []
+    return _section("Operators with different counts", ("=operator", ">first", ">second"), cells, more)
+
+
+def _outputs(found: "Comparison") -> Section:
+    titles = ("=output", ">accuracy", ">max abs", ">max rel", ">mean abs", ">cosine", ">equal", "would pass")
+    said = [*(output.problem for output in found.outputs if output.problem), *found.notes]
+    for output in found.outputs:
+        if output.not_finite:
+            said.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
+        if output.silent_reference:
+            said.append(f"'{output.name}' is almost zero, so it cannot be judged.")
+    return _section("Outputs", titles, [_output_row(output) for output in found.outputs], said)
+
+
+def _output_row(output: "OutputAccuracy") -> tuple[str, ...]:
+    if output.problem:
+        return (output.name, "not comparable")
+    relative = f"{output.max_rel:.1e}" if output.max_rel < 1e30 else "beyond 0"
+    return (
+        output.name,
+        decibels_text(output.snr_db) if not output.counted else "",
+        f"{output.max_abs:.1e}",
+        relative,
+        f"{output.mean_abs:.1e}",
+        f"{output.cosine:.6f}",
+        f"{output.agreement:.1%}"
+        if output.agreement in {0.0, 1.0} or output.counted
+        else f"{output.agreement:.0%}",
+        tolerance_text(output.tolerance),
+    )
+
+
+def _layers(layers: "Layers") -> Section:
+    if layers.not_compared:
+        return section("Layers", Words(f"Layers were not compared: {layers.not_compared}"))
+    cells = [(p.value, p.node, p.other_node, _accuracy_of(p), f"{p.max_abs:.1e}") for p in layers.probes]
+    if layers.first is None:
+        line = f"None of the {layers.compared} values that both have before '{layers.output}' is below the floor."
+    else:
+        accuracy = _accuracy_of(layers.first)
+        line = f"The first layer that differs: {layers.first.node}, value '{layers.first.value}' ({accuracy})."
+    titles = ("=value", "in the first", "in the second", ">accuracy", ">max abs")
+    return _section(f"Layers before '{layers.output}'", titles, cells, [line])
+
+
+def _accuracy_of(probe: "Probe") -> str:
+    return f"{decibels_text(probe.snr_db, probe.problem)}{', rescaled' if probe.rescaled else ''}"
+
+
+def _graph(graph: "GraphDiff | None", reason: str, everything: bool) -> Section:
+    if graph is None:
+        return section("Graphs", *lines([reason]))
+    counts = [f"{graph.kept:,} kept"] + [
+        f"{graph.count(status):,} {status}"
+        for status in ("changed", "fused into", "gone", "new")
+        if graph.count(status)
+    ]
+    said = f"Nodes: {', '.join(counts).replace('fused into', 'fused into others')}."
+    order = ("changed", "fused into", "new", "gone")
+    changes = graph.changes if everything else sorted(graph.changes, key=lambda each: order.index(each.status))
+    shown = changes if everything else changes[:SHOWN_CHANGES]
+    cells = [(change.status, change.node, change.other, change.what) for change in shown]
+    left = len(graph.changes) - len(shown)
+    more = [f"And {left:,} more (--all shows them)."] if left else []
+    return _section("Graphs", ("!", "node", "now", "what"), cells, [*more, said])

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.quantize.request import AskedCalibrations, request_from
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def compare_calibrations(
         return answer(request_from(asked), noting_warnings(emit, said))
 
     def show(found: "Quantized") -> "list[Block]":
-        from edgeopt.cli.quantize_show import show as show_all
+        from edgeopt.cli.quantize import show_quantized as show_all
 
         return show_all(found, all_rows, said)
 

@@ -1,19 +1,22 @@
 """What every command shares: events as JSON lines or for people, errors as sentences, exit codes, signals."""
 
+import inspect
 import os
+import re
+import shlex
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 import typer
 
 from edgeopt import events
 from edgeopt.cli import signals
-from edgeopt.cli.invocation import all_as_called
-from edgeopt.cli.progress import JsonLines, People
-from edgeopt.cli.whole_lines import standard_output
+from edgeopt.cli.progress import JsonLines, People, all_as_called, standard_output
+from edgeopt.commands.documents.blocks import Block, Commands, Words, section
 from edgeopt.errors import (
     EXIT_BUG,
     EXIT_CANCELLED,
@@ -22,22 +25,57 @@ from edgeopt.errors import (
     DiskFullError,
     EdgeoptError,
     Terminated,
+    UsageError,
     disk_full,
     is_disk_full,
     writing_to,
 )
+from edgeopt.options import Option, check_range, options_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from edgeopt.commands.documents.blocks import Block
 
+MarkdownFlag = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for example for a job summary.")]
+NOTHING = "nothing was changed"
+
+
+def machine_line(machine: Mapping[str, str], versions: Mapping[str, str] | None = None) -> str:
+    """The device, and what was installed on it, as one line; empty where nothing is known of it."""
+    parts = ", ".join((*machine.values(), *(f"{name} {version}" for name, version in (versions or {}).items())))
+    return f"Machine: {parts}." if parts else ""
+
+
+def refuse_two_voices(json: bool, markdown: bool) -> None:
+    """Raises UsageError: a page and records cannot both go to stdout."""
+    if json and markdown:
+        raise UsageError("--json and --markdown exclude each other.", "Give one of them.")
+
+
+@contextmanager
+def failure_as_page(title: str, wanted: bool) -> Iterator[None]:
+    """A job summary also says why there is nothing to sum up; wrong usage is for who wrote the command."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except EdgeoptError as error:
+        if wanted:
+            from edgeopt.commands.documents.blocks import lines
+            from edgeopt.commands.documents.markdown import page
+
+            print(
+                page(title, lines([f"Failed: {error.message}"], "strong") + lines([error.hint]), level=2), end=""
+            )
+        raise
+
+
 JsonFlag = Annotated[
     bool,
     typer.Option("--json", help="Print JSON, one record per line."),
 ]
 
-NOTHING = "nothing was changed"
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 Show = Callable[[Outcome], "Sequence[Block] | str"]
 """What people see of an outcome: blocks for a terminal, or a page that is written already."""
@@ -169,3 +207,87 @@ def _bug(error: Exception) -> events.Error:
         f"edgeopt has an internal error: {type(error).__name__}: {error}",
         "Please report it. EDGEOPT_DEBUG=1 before the same command shows the details.",
     )
+
+
+Request = TypeVar("Request", bound=msgspec.Struct)
+Own = ParamSpec("Own")
+
+
+def asks(kind: type[Request]) -> Callable[[Callable[Concatenate[Request, Own], None]], Callable[..., None]]:
+    """Makes a command of a function that takes a request; further parameters are options of its own, after those.
+
+    Output formats (`--json`, `--markdown`) are not part of a request, so they are such parameters.
+    """
+
+    def made(function: Callable[Concatenate[Request, Own], None]) -> Callable[..., None]:
+        _, *own = inspect.signature(function).parameters.values()
+        asked = options_of(kind)
+        work: Callable[..., None] = function
+
+        def command(**given: Any) -> None:  # noqa: ANN401 - typer gives each the type that its option has
+            said = {each.name: _value(each, given.pop(each.name)) for each in asked}
+            work(kind(**said), **given)
+
+        parameters = [*map(_parameter, asked), *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # typer reads it
+        return command
+
+    return made
+
+
+def _value(option: Option, given: object) -> object:
+    check_range(option, given)
+    return tuple(given or ()) if option.many and isinstance(given, list | None) else given
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    hint: Any = list[option.kind] if option.many else option.kind  # type: ignore[name-defined] # made as it runs
+    empty = option.default is None or option.many
+    about = typer.Argument if not option.flags else typer.Option
+    described = about(
+        *option.flags,
+        help=f"{option.help}  [{option.range}]" if option.range else option.help,
+        metavar=option.metavar or None,
+        show_default=option.default not in {None, "", ()} and option.kind is not bool,
+    )
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if option.required else None if empty else option.default,
+        annotation=Annotated[hint | None if empty and not option.required else hint, described],
+    )
+
+
+def next_steps(
+    made: Path, source: Path | None, data: Path | None = None, against: str = "onnxruntime-cpu"
+) -> Block:
+    """`against`: where the source ran that the proof compares with, as a side of `edgeopt bench` names it.
+
+    Without a source the file is measured alone: a model with other inputs cannot be compared with it.
+    """
+    measure = ["edgeopt", "bench", str(made)]
+    if source is not None:
+        measure += ["--against", f"{source}@{against}"]
+    if data is not None and data.suffix == ".npz":  # pictures need the preparation of a profile
+        measure += ["--data", str(data)]
+    return section(
+        "",
+        Commands(
+            (
+                ("Use it from Python:", f"session = edgeopt.load({_quoted(str(made))})"),
+                ("Measure it again:", shlex.join(measure)),
+            )
+        ),
+    )
+
+
+def as_commands(text: str) -> Block:
+    """Each command of a text on a line of its own, which is never folded; a colon is before each."""
+    found = re.findall(r"(?:^|, or )((?:(?!: edgeopt ).)+:) (edgeopt .+?)(?=, or [\w ]+: edgeopt |$)", text)
+    return Commands(tuple((why[0].upper() + why[1:], command) for why, command in found)) if found else Words(text)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if '"' not in text and "\\" not in text else repr(text)

@@ -3,14 +3,16 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench import without_info
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.cost.request import Request
+from edgeopt.commands.documents.blocks import Table, columns, rows
 
 if TYPE_CHECKING:
-    from edgeopt.commands.cost.figures import CostReport
+    from edgeopt.commands.cost.figures import Cost, CostReport, Span, Terms
     from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
+
+_BASELINE = "  with the baseline"
 
 
 @asks(Request)
@@ -48,7 +50,6 @@ def cost(request: Request, json: JsonFlag = False) -> None:
 
 def show(report: "CostReport") -> "list[Block]":
     """The devices side by side, what to do about each, and what the figures rest on."""
-    from edgeopt.cli.cost_rows import circumstance_lines, devices_table
     from edgeopt.commands.documents.blocks import lines, section
 
     advice = [f"{cost.name}: {cost.advice}. {cost.reason}" for cost in report.costs]
@@ -58,3 +59,83 @@ def show(report: "CostReport") -> "list[Block]":
         section("", *lines([*advice, report.cheapest], "strong")),
         section("", *lines(circumstance_lines(report)), *notes),
     ]
+
+
+def devices_table(report: "CostReport") -> Table:
+    """Figures down, devices across; rows in which no device has a figure are left out."""
+    from edgeopt.commands.cost.figures import number, times
+
+    money = report.terms.currency
+    wanted: list[tuple[str, list[str]]] = [
+        ("measured", [each.measured.side for each in report.costs]),
+        ("baseline", [each.measured.baseline for each in report.costs]),
+        ("throughput of", [each.measured.how for each in report.costs]),
+        (f"{money} /h a device", [f"{each.price_per_hour:,g}" for each in report.costs]),
+        ("inferences /s", [number(each.inferences_per_s) for each in report.costs]),
+        (_BASELINE, [_span(each.baseline_inferences_per_s) for each in report.costs]),
+        ("speed-up", [times(each.measured.speedup) if each.measured.speedup else "" for each in report.costs]),
+        (f"{money} /million inferences", [number(each.million_inferences) for each in report.costs]),
+        (_BASELINE, [_span(each.baseline_million_inferences) for each in report.costs]),
+        (f"{money} /1,000 fps-hours", [number(each.thousand_fps_hours) for each in report.costs]),
+        (_BASELINE, [_span(each.baseline_thousand_fps_hours) for each in report.costs]),
+        ("saving %", [_span(each.saving_percent) for each in report.costs]),
+        ("devices needed", [_count(each.devices) for each in report.costs]),
+        (_BASELINE, [_count(each.baseline_devices) for each in report.costs]),
+        (f"{money} /month", [_span(each.monthly_cost) for each in report.costs]),
+        (_BASELINE, [_span(each.baseline_monthly_cost) for each in report.costs]),
+        (f"{money} /month saved", [_span(each.monthly_saving) for each in report.costs]),
+        ("months until it pays", [_span(each.break_even_months) for each in report.costs]),
+        ("inferences until it pays", [_span(each.break_even_inferences) for each in report.costs]),
+        ("recommendation", [each.advice for each in report.costs]),
+    ]
+    found = ((title, *cells) for title, cells in wanted if any(cells))
+    return Table(columns("=", *(f">{each.name}" for each in report.costs)), rows(*found))
+
+
+def _span(found: "Span | None") -> str:
+    from edgeopt.commands.cost.figures import span
+
+    return span(found) if found else ""
+
+
+def _count(found: "Span | None") -> str:
+    from edgeopt.commands.cost.figures import count
+
+    return count(found) if found else ""
+
+
+def circumstance_lines(report: "CostReport") -> list[str]:
+    """What the figures rest on."""
+    terms = report.terms
+    said = [_planned(terms)]
+    if any(each.measured.speedup for each in report.costs):
+        said.append(
+            "Brackets: the figure at both ends of the speed-up's interval. The baseline is calculated "
+            "from the throughput and the speed-up, because only interleaved runs can be compared."
+        )
+    return said + [_origin(each) for each in report.costs]
+
+
+def _planned(terms: "Terms") -> str:
+    from edgeopt.commands.cost.figures import number
+
+    parts = [f"devices busy at most {terms.utilization_percent:g} % of the time (--utilization)"]
+    parts.append(f"paid {terms.hours_per_day:g} h a day (--hours-per-day), 30.4 days a month")
+    if terms.load_per_s is not None:
+        parts.append(f"a load of {number(terms.load_per_s)} inferences /s")
+    if terms.devices is not None:
+        parts.append(f"the load that {terms.devices} devices carry now")
+    if terms.batch > 1:
+        parts.append(f"{terms.batch} inferences a run")
+    if terms.engineering_cost is not None:
+        parts.append(f"{terms.currency} {number(terms.engineering_cost)} of work")
+    return f"Planned with {', '.join(parts)}."
+
+
+def _origin(cost: "Cost") -> str:
+    measured = cost.measured
+    if measured.evidence == "measured now":
+        return f"{cost.name}: measured now on this device, {measured.source}."
+    what = "the proof in" if measured.evidence == "bundle" else "the saved run"
+    when = f", of {measured.measured_at[:10]}" if measured.measured_at else ""
+    return f"{cost.name}: {what} {measured.source}{when}."

@@ -4,8 +4,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import Block, Commands, Listed, Words, facts, lines
 from edgeopt.commands.export.request import Request
 from edgeopt.errors import UsageError

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgeopt.cli import program
-from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status, show_watched
-from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.fleet.request import (
     CancelRequest,
@@ -184,7 +183,7 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     if json:
         execute("watch", work, show_watched, json)
         return
-    from edgeopt.cli.watch_display import LiveTable, PlainLines
+    from edgeopt.cli.watch import LiveTable, PlainLines
 
     display = LiveTable() if sys.stdout.isatty() else PlainLines()
 

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.commands.graph.request import GraphRequest
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from edgeopt.cli import completion, program
+from edgeopt.cli import program
 from edgeopt.cli.commands import COMMANDS, GROUPS
 from edgeopt.version import __version__
 
@@ -20,7 +20,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
     # Putting all of them together takes 0.1 s, so the one that is named comes alone; help and mistakes need all.
-    named = arguments[0] if arguments else completion.command_asked("edgeopt")
+    named = arguments[0] if arguments else program.command_asked("edgeopt")
     wanted = (named,) if named in COMMANDS else COMMANDS
     return program.run("edgeopt", lambda: application(wanted), arguments, wanted)
 
@@ -52,7 +52,7 @@ def _edgeopt(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and the installed runtimes.", is_eager=True)
     ] = False,
-    show_completion: completion.ShowCompletion = None,
+    show_completion: program.ShowCompletion = None,
 ) -> None:
     """Measure and optimize ONNX models on edge devices.
 
@@ -69,7 +69,7 @@ def _edgeopt(
             print(line)
         raise typer.Exit
     if show_completion is not None:
-        print(completion.script("edgeopt", show_completion))
+        print(program.script("edgeopt", show_completion))
         raise typer.Exit
 
 

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.probe import Request
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ def probe(request: Request, json: JsonFlag = False) -> None:
         return probe(request, emit)
 
     def show(device: "Device") -> "list[Block]":
-        from edgeopt.cli import probe_show
+        from edgeopt.cli import probe_rows
 
-        return probe_show.show(device, request.explain)
+        return probe_rows.show(device, request.explain)
 
     execute("probe", work, show, json)

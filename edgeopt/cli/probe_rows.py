@@ -1,13 +1,18 @@
-"""A device record as rows of text: groups, titles, values, and the facts that each row tells."""
+"""A device record as rows of text, and on the terminal."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple, TypeVar
 
 from edgeopt import units
-from edgeopt.cli.peak_rows import peak_rows
-from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, Device, Runtime
+from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
+from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, ComputePeak, Device, MemoryPeak, Peaks, Runtime
+from edgeopt.hw.probe_cache import age_s
 from edgeopt.units import count, size
 
+Peak = TypeVar("Peak", ComputePeak, MemoryPeak)
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _FAMILIES = (
     ("AVX-512", "avx512", ("avx512-", "avx512")),
     ("AVX10", "avx10", ()),
@@ -31,7 +36,48 @@ _UNKNOWN = "unknown"
 _PROVIDER = "ExecutionProvider"
 
 
-class Row(NamedTuple):
+def peak_rows(peaks: Peaks) -> Iterator[tuple[str, str]]:
+    disturbed = ", while the device was busy or throttled" if peaks.disturbed_by else ""
+    yield "measured", f"{ago(age_s(peaks))}{disturbed}"
+    for (runtime, precision), group in groupby(peaks.compute, lambda peak: (peak.runtime, peak.precision)):
+        unit = "GOP/s" if precision == "int8" else "GFLOP/s"
+        yield f"{runtime} {precision}", _by_threads(group, lambda peak: peak.operations_per_s, unit)
+    for level, group_of_level in groupby(peaks.memory, lambda peak: peak.level):
+        ways = list(group_of_level)
+        read = _by_threads(ways, lambda peak: peak.read_bytes_per_s, "GB/s")
+        copied = _by_threads(ways, lambda peak: peak.copy_bytes_per_s, "GB/s")
+        yield level, "; ".join(f"{way} {told}" for way, told in (("read", read), ("copy", copied)) if told)
+    if peaks.overheads:
+        told = (f"{each.runtime} {each.overhead_us:.1f} µs" for each in peaks.overheads)
+        yield "cost of a run", ", ".join(told)
+
+
+def ago(seconds: float) -> str:
+    """How long ago, in the largest unit that fits; what lies ahead is no time ago that one could tell."""
+    if seconds < 0:
+        return "at an unknown time (a clock was wrong)"
+    for length, unit in ((_DAY_S, "day"), (_HOUR_S, "hour"), (_MINUTE_S, "minute")):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "just now"
+
+
+def _by_threads(peaks: Iterable[Peak], rate: Callable[[Peak], float | None], unit: str) -> str:
+    """`118 GFLOP/s by one core, 229 by 2`."""
+    rates = [(peak.threads, value) for peak in peaks if (value := rate(peak)) is not None]
+    words: list[str] = []
+    for threads, value in rates:
+        named = "" if words else f" {unit}"
+        words.append(f"{_short(value / 1e9)}{named} by {'one core' if threads == 1 else f'{threads} cores'}")
+    return ", ".join(words)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+class FactRow(NamedTuple):
     group: str
     title: str
     value: str
@@ -49,7 +95,7 @@ def headline(device: Device) -> str:
     return " · ".join(parts)
 
 
-def rows(device: Device) -> Iterator[Row]:
+def rows(device: Device) -> Iterator[FactRow]:
     yield from _system(device)
     yield from _cpu(device)
     yield from _limits(device)
@@ -57,14 +103,14 @@ def rows(device: Device) -> Iterator[Row]:
     for accelerator in device.accelerators:
         kind = accelerator.kind
         facts = (f"accelerators.{kind}.{accelerator.index}",)
-        yield Row(kind.upper(), str(accelerator.index), _accelerator(accelerator), facts)
+        yield FactRow(kind.upper(), str(accelerator.index), _accelerator(accelerator), facts)
         if accelerator.note:
-            yield Row(kind.upper(), "", accelerator.note, ())
+            yield FactRow(kind.upper(), "", accelerator.note, ())
     for runtime in device.runtimes:
         yield from _runtime(runtime)
     if device.peaks:
         for title, value in peak_rows(device.peaks):
-            yield Row("Peaks", title, value, ("peaks",))
+            yield FactRow("Peaks", title, value, ("peaks",))
     yield from _state(device)
 
 
@@ -73,86 +119,86 @@ def is_detail(name: str) -> bool:
     return name.startswith(_SECTIONS) or any(part.isdigit() for part in name.split("."))
 
 
-def _system(device: Device) -> Iterator[Row]:
+def _system(device: Device) -> Iterator[FactRow]:
     host = device.host
     if host.board:
-        yield Row("System", "board", host.board, ("host.board",))
+        yield FactRow("System", "board", host.board, ("host.board",))
     kernel = "" if host.kernel == _UNKNOWN else f" {host.kernel}"
     names = [host.distribution, f"{host.os}{kernel}", host.architecture]
     facts = ("host.distribution", "host.os", "host.kernel", "host.architecture")
-    yield Row("System", "operating system", ", ".join(n for n in names if n), facts)
+    yield FactRow("System", "operating system", ", ".join(n for n in names if n), facts)
     if host.python != _UNKNOWN:
         libc = f", {host.libc}" if host.libc else ""
-        yield Row("System", "Python", f"{host.python}{libc}", ("host.python", "host.libc"))
+        yield FactRow("System", "Python", f"{host.python}{libc}", ("host.python", "host.libc"))
     inside = [f"a virtual machine ({host.virtual_machine})"] if host.virtual_machine else []
     inside += [f"a container ({host.container})"] if host.container else []
     if inside:
-        yield Row("System", "runs in", " and ".join(inside), ("host.virtual_machine", "host.container"))
+        yield FactRow("System", "runs in", " and ".join(inside), ("host.virtual_machine", "host.container"))
     if device.identity:
         names = [device.identity.host_name, device.identity.machine_id]
-        yield Row("System", "identity", ", ".join(n for n in names if n) or _UNKNOWN, ("identity",))
+        yield FactRow("System", "identity", ", ".join(n for n in names if n) or _UNKNOWN, ("identity",))
 
 
-def _cpu(device: Device) -> Iterator[Row]:
+def _cpu(device: Device) -> Iterator[FactRow]:
     cpu = device.cpu
     told = dict.fromkeys((cpu.model or _UNKNOWN, cpu.vendor, cpu.microarchitecture))
-    yield Row(
+    yield FactRow(
         "CPU", "model", ", ".join(t for t in told if t), ("cpu.model", "cpu.vendor", "cpu.microarchitecture")
     )
     physical = _UNKNOWN if cpu.physical_cores is None else str(cpu.physical_cores)
     sockets = f" in {cpu.sockets} sockets" if cpu.sockets and cpu.sockets > 1 else ""
     facts = ("cpu.physical_cores", "cpu.logical_cores", "cpu.sockets", "cpu.threads_per_core")
-    yield Row("CPU", "cores", f"{physical} physical, {cpu.logical_cores} logical{sockets}", facts)
+    yield FactRow("CPU", "cores", f"{physical} physical, {cpu.logical_cores} logical{sockets}", facts)
     if len(device.clusters) > 1:
         for cluster in device.clusters:
-            yield Row("CPU", f"  {cluster.name}", _cluster(cluster), ("clusters",))
+            yield FactRow("CPU", f"  {cluster.name}", _cluster(cluster), ("clusters",))
     bits = f", vectors of {cpu.vector_bits} bits" if cpu.vector_bits else ""
-    yield Row("CPU", "SIMD", f"{cpu.simd_level}{bits}", ("cpu.simd_level", "cpu.vector_bits"))
+    yield FactRow("CPU", "SIMD", f"{cpu.simd_level}{bits}", ("cpu.simd_level", "cpu.vector_bits"))
     for family, names in _simd(cpu.simd):
-        yield Row("CPU", f"  {family}", " ".join(names), ("cpu.simd",))
+        yield FactRow("CPU", f"  {family}", " ".join(names), ("cpu.simd",))
     if device.caches:
-        yield Row("CPU", "caches", ", ".join(_cache(cache) for cache in device.caches), ("caches",))
+        yield FactRow("CPU", "caches", ", ".join(_cache(cache) for cache in device.caches), ("caches",))
     if len(device.numa) > 1:
         nodes = (
             f"{n.number}: {n.cpus}{f' ({size(n.memory_bytes)})' if n.memory_bytes else ''}" for n in device.numa
         )
-        yield Row("CPU", "NUMA nodes", "; ".join(nodes), ("numa",))
+        yield FactRow("CPU", "NUMA nodes", "; ".join(nodes), ("numa",))
     if device.clock and (words := _clock(device.clock)):
-        yield Row("CPU", "clock", words, ("clock",))
+        yield FactRow("CPU", "clock", words, ("clock",))
 
 
-def _limits(device: Device) -> Iterator[Row]:
+def _limits(device: Device) -> Iterator[FactRow]:
     limits = device.limits
     cpus = f" ({limits.affinity})" if limits.affinity else ""
     allowed = f"{limits.affinity_cores} of {device.cpu.logical_cores} allowed{cpus}"
     facts = ("limits.usable_cores", "limits.affinity_cores")
-    yield Row("Limits", "usable cores", f"{limits.usable_cores}; {allowed}", facts)
+    yield FactRow("Limits", "usable cores", f"{limits.usable_cores}; {allowed}", facts)
     if limits.cgroup_cores is not None:
-        yield Row("Limits", "CPU quota", f"{limits.cgroup_cores:g} cores", ("limits.cgroup_cores",))
+        yield FactRow("Limits", "CPU quota", f"{limits.cgroup_cores:g} cores", ("limits.cgroup_cores",))
     if limits.cgroup_memory_bytes is not None:
-        yield Row("Limits", "memory", size(limits.cgroup_memory_bytes), ("limits.cgroup_memory_bytes",))
+        yield FactRow("Limits", "memory", size(limits.cgroup_memory_bytes), ("limits.cgroup_memory_bytes",))
 
 
-def _memory(device: Device) -> Iterator[Row]:
+def _memory(device: Device) -> Iterator[FactRow]:
     memory = device.memory
     if not memory.total_bytes:
         return
     amounts = f"{size(memory.total_bytes)}, {size(memory.available_bytes)} available"
     facts = ("memory.total_bytes", "memory.available_bytes")
-    yield Row("Memory", "total", amounts, facts)
-    yield Row("Memory", "usable", size(memory.usable_bytes), ("memory.usable_bytes",))
+    yield FactRow("Memory", "total", amounts, facts)
+    yield FactRow("Memory", "usable", size(memory.usable_bytes), ("memory.usable_bytes",))
     if memory.swap_total_bytes is not None:
         free = (
             f", {size(memory.swap_free_bytes)} free" if memory.swap_total_bytes and memory.swap_free_bytes else ""
         )
         total = size(memory.swap_total_bytes) if memory.swap_total_bytes else "none"
-        yield Row("Memory", "swap", f"{total}{free}", ("memory.swap_total_bytes", "memory.swap_free_bytes"))
+        yield FactRow("Memory", "swap", f"{total}{free}", ("memory.swap_total_bytes", "memory.swap_free_bytes"))
     if memory.transparent_huge_pages or memory.huge_page_bytes:
         parts = [f"transparent: {memory.transparent_huge_pages}"] if memory.transparent_huge_pages else []
         if memory.huge_pages_total and memory.huge_page_bytes:
             parts.append(f"{memory.huge_pages_total} of {size(memory.huge_page_bytes)} set aside")
         if parts:
-            yield Row(
+            yield FactRow(
                 "Memory",
                 "huge pages",
                 ", ".join(parts),
@@ -160,31 +206,31 @@ def _memory(device: Device) -> Iterator[Row]:
             )
 
 
-def _state(device: Device) -> Iterator[Row]:
+def _state(device: Device) -> Iterator[FactRow]:
     state = device.state
     if state is None:
         return
     if state.load_1m is not None:
         steal = f", {state.steal_percent:.1f} % stolen" if state.steal_percent else ""
-        yield Row(
+        yield FactRow(
             "State",
             "load",
             f"{state.load_1m:g} in the last minute{steal}",
             ("state.load_1m", "state.steal_percent"),
         )
     if state.clock_hz:
-        yield Row("State", "clock", units.clock(state.clock_hz), ("state.clock_hz",))
+        yield FactRow("State", "clock", units.clock(state.clock_hz), ("state.clock_hz",))
     if state.temperatures_c:
         hottest = max(state.temperatures_c, key=lambda name: state.temperatures_c[name])
         words = f"{state.temperatures_c[hottest]:.0f} °C ({hottest}"
         words += f", the hottest of {len(state.temperatures_c)})" if len(state.temperatures_c) > 1 else ")"
-        yield Row("State", "temperature", words, ("state.temperatures_c",))
+        yield FactRow("State", "temperature", words, ("state.temperatures_c",))
     power = [state.power_source or ""]
     power += [f"{state.battery_percent:.0f} % charged"] if state.battery_percent is not None else []
     power += [f"{state.power_w:.1f} W"] if state.power_w is not None else []
     if any(power):
         facts = ("state.power_source", "state.battery_percent", "state.power_w")
-        yield Row("State", "power", ", ".join(p for p in power if p), facts)
+        yield FactRow("State", "power", ", ".join(p for p in power if p), facts)
 
 
 def _accelerator(each: Accelerator) -> str:
@@ -205,14 +251,14 @@ def _accelerator(each: Accelerator) -> str:
     return text
 
 
-def _runtime(runtime: Runtime) -> Iterator[Row]:
+def _runtime(runtime: Runtime) -> Iterator[FactRow]:
     facts = (f"runtimes.{runtime.name}",)
     short = [provider.removesuffix(_PROVIDER) for provider in runtime.providers]
     listed = "" if runtime.devices else ", ".join(short)
-    yield Row("Runtimes", runtime.name, runtime.version + (f": {listed}" if listed else ""), facts)
+    yield FactRow("Runtimes", runtime.name, runtime.version + (f": {listed}" if listed else ""), facts)
     for device, name in runtime.devices.items():
         can = runtime.capabilities.get(device, ())
-        yield Row("Runtimes", f"  {device}", name + (f" ({', '.join(can)})" if can else ""), facts)
+        yield FactRow("Runtimes", f"  {device}", name + (f" ({', '.join(can)})" if can else ""), facts)
 
 
 def _simd(names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -257,3 +303,46 @@ def _clock(clock: Clock) -> str:
         parts.append(f"governor {clock.governor}" + (f" ({clock.driver})" if clock.driver else ""))
     parts += [f"turbo {'on' if clock.turbo else 'off'}"] if clock.turbo is not None else []
     return ", ".join(parts)
+
+
+def show(device: Device, explain: bool = False) -> list[Block]:
+    found = []
+    group = ""
+    for row in rows(device):
+        source = _source(device, row.facts) if explain else ""
+        named = "" if row.group == group else row.group
+        cells = (named, Marked(row.title, "accent"), row.value, Marked(source, "faint"))
+        found.append(Row(cells, apart=bool(named)))
+        group = row.group
+    titles = columns("=", "=Fact", "Value", "Source") if explain else columns("=", "=", "", "")
+    blocks: list[Block] = [Words(headline(device), "strong"), filled(Table(titles, tuple(found)))]
+    return blocks + _verdict(device) + _absent(device, explain)
+
+
+def _verdict(device: Device) -> list[Block]:
+    state = device.state
+    if state is None:
+        return []
+    if state.worth_measuring:
+        said = Words("This device is ready for measurements.", "good")
+    else:
+        said = Words("This device is not ready for measurements now:", "warning")
+    return [section("", said, Listed(tuple(state.reasons)))]
+
+
+def _absent(device: Device, explain: bool) -> list[Block]:
+    names: dict[str, list[str]] = {}
+    for name, reason in device.unavailable.items():
+        if explain or not is_detail(name):
+            names.setdefault(reason, []).append(name)
+    found = tuple(Row((", ".join(same), reason), "faint") for reason, same in names.items())
+    return [section("Not here", Table(columns("", ""), found))] if found else []
+
+
+def _source(device: Device, facts: tuple[str, ...]) -> str:
+    found = (
+        source
+        for name, source in device.sources.items()
+        if any(name == fact or name.startswith(f"{fact}.") for fact in facts)
+    )
+    return "; ".join(dict.fromkeys(found))

@@ -7,8 +7,7 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli import program
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import Block, Column, Commands, Listed, Row, Table, Words, columns, lines
 from edgeopt.commands.replay.request import DiffRequest, ExportRequest, ImportRequest
 

@@ -1,17 +1,143 @@
 """The two voices of a command: JSON lines for programs, a status line for people."""
 
+import io
+import os
+import re
+import select
+import shlex
+import shutil
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from edgeopt import events
-from edgeopt.cli.invocation import as_called
-from edgeopt.cli.whole_lines import WholeLines
-from edgeopt.errors import printable
+from edgeopt.cli import signals
+from edgeopt.cli.commands import COMMANDS
+from edgeopt.errors import printable, writing_to
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
+
+PATIENCE_S = 3.0
+"""The time that the reader of an ending command has to take the rest of a record."""
+_LOOK_MS = 100
+# Bytes that a pipe with room accepts without blocking.
+_PIECE_BYTES = getattr(select, "PIPE_BUF", 512)
+_PROGRAMS = ("edgeopt", "edgeopt-agent")
+
+
+def standard_output() -> str:
+    """The file that standard output goes into, where the system tells."""
+    try:
+        return str(Path(f"/proc/self/fd/{sys.stdout.fileno()}").readlink())
+    except (OSError, ValueError):  # io.UnsupportedOperation is both
+        return "standard output"
+
+
+class WholeLines:
+    """Writes past the buffers of `sys.stdout`, so that nothing waits in one when a signal comes.
+
+    Where the reader takes only part of a record, the rest follows before anything else happens. A reader that
+    takes nothing any more while a signal wants the command to end is treated as one that has gone.
+    """
+
+    def __init__(self) -> None:
+        self._torn = False
+
+    def write(self, line: str) -> None:
+        """Raises BrokenPipeError where nobody reads, DiskFullError where it goes into a file with no room."""
+        with writing_to(standard_output()):
+            sys.stdout.flush()  # what was printed before comes before
+        try:
+            descriptor = sys.stdout.fileno()
+        except io.UnsupportedOperation:  # a caller in this process put something else there
+            with signals.held():
+                sys.stdout.write(f"{line}\n")
+            return
+        if not signals.pressing():
+            _wait_for_room(descriptor)  # here a signal may still be raised: nothing is out yet
+        with signals.held(), writing_to(standard_output()):
+            self._write(descriptor, memoryview(f"{line}\n".encode()))
+
+    def _write(self, descriptor: int, rest: memoryview) -> None:
+        if self._torn:
+            raise BrokenPipeError
+        whole = len(rest)
+        try:
+            while rest:
+                if len(rest) < whole or signals.pressing():
+                    _wait_for_room(descriptor)
+                rest = rest[_written(descriptor, rest) :]
+        except OSError:
+            self._torn = len(rest) < whole
+            raise
+
+
+def _written(descriptor: int, rest: memoryview) -> int:
+    """A signal ends a write that waits for room early, with part of it done; that is where the loop goes on."""
+    try:
+        return os.write(descriptor, rest[:_PIECE_BYTES] if signals.pressing() else rest)
+    except BlockingIOError:  # a pipe that somebody has set not to wait
+        _wait_for_room(descriptor)
+        return 0
+
+
+def _wait_for_room(descriptor: int) -> None:
+    """Returns when something can be written, or nobody reads; raises BrokenPipeError after the patience."""
+    if not hasattr(select, "poll"):
+        return
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    end: float | None = None
+    while not poll.poll(_LOOK_MS):
+        if signals.pressing():
+            end = end or time.monotonic() + PATIENCE_S
+            if time.monotonic() > end:
+                raise BrokenPipeError
+
+
+def program_called() -> tuple[str, str]:
+    """The name of the program, and what to type for it: its name only if PATH finds this very file."""
+    given = Path(sys.argv[0])
+    if given.name == "__main__.py":  # python -m
+        return given.parent.name.replace("_", "-"), shlex.join([sys.executable, "-m", given.parent.name])
+    name = given.stem if sys.platform == "win32" else given.name
+    if name not in _PROGRAMS:  # called from a program of the user's own
+        return _PROGRAMS[0], _PROGRAMS[0]
+    found = shutil.which(name)
+    is_found = found is not None and os.path.realpath(found) == os.path.realpath(given)
+    return name, name if is_found else shlex.quote(sys.argv[0])
+
+
+def as_called(text: str) -> str:
+    """The text with the commands in it as this program was called."""
+    if _PROGRAMS[0] not in text:
+        return text
+    name, typed = program_called()
+    return text if name == typed else _commands_of(name).sub(lambda found: f"{found[1]}{typed}", text)
+
+
+def all_as_called(value: Any) -> Any:  # noqa: ANN401 - blocks of any kind, and what they hold
+    """The same for all texts of blocks."""
+    if isinstance(value, str):
+        return as_called(value)
+    if isinstance(value, list | tuple):
+        return type(value)(all_as_called(each) for each in value)
+    if isinstance(value, msgspec.Struct):
+        return type(value)(*(all_as_called(getattr(value, name)) for name in value.__struct_fields__))
+    return value
+
+
+def _commands_of(name: str) -> re.Pattern[str]:
+    """Where a text names a command: "edgeopt bench" does, "edgeopt measures" does not."""
+    if name != _PROGRAMS[0]:
+        return re.compile(rf"(: +|[`(']|^){name}(?= [a-z])", re.MULTILINE)
+    following = "|".join((*map(re.escape, COMMANDS), "--help", "COMMAND"))
+    return re.compile(rf"(?<![\w./-])(){name}(?= (?:{following})(?!\w))")
 
 
 class JsonLines:

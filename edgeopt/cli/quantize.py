@@ -1,21 +1,44 @@
 """`edgeopt quantize`: fewer bits where they buy time and cost little."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
-from edgeopt.cli.next_steps import next_steps
+from edgeopt import units
+from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Drawing,
+    Listed,
+    Row,
+    Table,
+    Words,
+    columns,
+    filled,
+    lines,
+    rows,
+    section,
+)
 from edgeopt.commands.quantize.request import Asked, request_from
 from edgeopt.errors import ConstraintError, UsageError
 from edgeopt.events import Log
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from edgeopt.commands.documents.blocks import Block
+    from edgeopt.data.judging.goals import Goal
+    from edgeopt.data.judging.metric import Judged
     from edgeopt.events import Emit, Event
-    from edgeopt.quant.measured.records import Quantized
+    from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
+    from edgeopt.quant.records import CalibrationTried, Plan, Point, TargetSaid, Verdict
+
+SHOWN_LAYERS = 12
+SHOWN_FINDINGS = 6
+_CHART = 76
+_CHOSEN = "▶"
 
 
 @asks(Asked)
@@ -69,9 +92,7 @@ def quantize(
         return found
 
     def show(found: "Quantized") -> "list[Block]":
-        from edgeopt.cli.quantize_show import show as show_all
-
-        shown = show_all(found, all_rows, said)
+        shown = show_quantized(found, all_rows, said)
         if found.files and asked.out is not None and asked.model is not None:
             shown.append(next_steps(asked.out, asked.model, asked.data, found.float_side or "onnxruntime-cpu"))
         return shown
@@ -90,3 +111,238 @@ def noting_warnings(emit: "Emit", said: list[str]) -> "Emit":
         emit(event)
 
     return told
+
+
+def about(found: "Quantized") -> list[str]:
+    """Where it runs, what was proved, and what it took, a line each."""
+    lines = []
+    if found.backend:
+        where = " ".join(
+            [
+                found.backend,
+                *(f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)),
+            ]
+        )
+        refused = found.outcome == "keep float" and found.plan is not None and forms(found.plan.chosen)
+        lines.append(f"{'The plan that comes nearest: in' if refused else 'Runs in:'} {where}.")
+    if found.plan is not None:
+        lines.append(_share(found.plan, found.quantized_share))
+    if found.speedup is not None:
+        lines.append(_speed(found))
+    if found.proof is not None:
+        lines += proved(found, found.proof)
+    if found.use is not None:
+        lines.append(_samples(found.use))
+    if found.files:
+        lines.append(_sizes(found))
+    lines.append(f"It took {found.seconds:.0f} s{_slowest(found.phases_s)}.")
+    return lines
+
+
+def _share(plan: "Plan", share: float) -> str:
+    total = len(plan.verdicts)
+    chosen = forms(plan.chosen)
+    if not chosen:
+        rounded = plan.options.get("precision")
+        return f"Layers: all {total} in bf16." if rounded == "bf16" else f"Layers: all {total} stay float."
+    return f"Layers: {chosen}, of {total}; {share:.0%} of the multiply-adds."
+
+
+def forms(point: "Point") -> str:
+    """`13 int8, 7 int8-groups`; empty where all stay float."""
+    counts = Counter(form for form in point.choices.values() if form != "float")
+    return ", ".join(f"{layers} {form}" for form, layers in counts.most_common())
+
+
+def _speed(found: "Quantized") -> str:
+    assert found.speedup is not None  # noqa: S101 - asked by the caller
+    times = f" of {found.float_ms:.3g} ms" if found.float_ms else ""
+    where = f" on {found.float_on}" if found.float_on else ""
+    line = f"Measured: {found.speedup} over the float model{times}{where}, interleaved"
+    if found.source_speedup is not None:
+        line += f"; {found.source_speedup} over the source in plain ONNX Runtime"
+    return f"{line}."
+
+
+def proved(found: "Quantized", proof: "Proof") -> list[str]:
+    """What the outputs were on the samples that prove, in dB and by the goal's own metric."""
+    from edgeopt.graph.accuracy import decibels
+
+    seen = "not used before" if proof.set_aside else "also used by the plan"
+    low = "" if proof.snr_db >= 200 else f", on others perhaps {decibels(proof.low_db)}"
+    low += "" if proof.tail is None else f", lowest sample {decibels(proof.tail.lowest_db)}"
+    goal, judged = found.goal, proof.judged
+    lines = [f"Accuracy: {decibels(proof.snr_db)}{low}; on {units.count(proof.samples, 'sample')} {seen}."]
+    if proof.weakest is not None:
+        lines.append(proof.weakest.sentence)
+    if judged is not None and goal is not None and not goal.is_ratio:
+        said = goal.shown(judged.value) if not judged.problem else f"not known: {judged.problem}"
+        source = f", the source {goal.shown(judged.source)}" if judged.source is not None else ""
+        lines.append(
+            f"{goal.title[:1].upper()}{goal.title[1:]}: {said}{source}, on others perhaps {_worse(goal, judged)}."
+        )
+    if goal is not None:
+        lines.append(f"Goal: {goal}.")
+    if proof.steps_back:
+        lines.append(f"{units.count(proof.steps_back, 'more daring plan')} fell below it on these samples.")
+    if len(proof.outputs) > 1:
+        worst = sorted(proof.outputs, key=lambda output: output.snr_db)
+        lines.append("By output: " + ", ".join(f"'{o.name}' {decibels(o.snr_db)}" for o in worst) + ".")
+    return lines
+
+
+def _worse(goal: "Goal", judged: "Judged") -> str:
+    if goal.max_drop is not None and judged.drop_high is not None:
+        return f"{goal.points(judged.drop_high)} worse than the source"
+    return goal.shown(judged.low)
+
+
+def _samples(use: "SampleUse") -> str:
+    if use.generated:
+        return "Samples: none given; generated ones show that the model runs, but not how accurate it is (--data)."
+    shared = " There were too few to set some aside." if use.shared else ""
+    did = f"{use.calibrated} calibrated, {use.planned} planned, {use.proved} proved"
+    return f"Samples: {use.given} given; {did}.{shared}"
+
+
+def _sizes(found: "Quantized") -> str:
+    size = sum(file.size_bytes for file in found.files)
+    return f"Size: {units.size(found.source_bytes)} → {units.size(size)}."
+
+
+def _slowest(phases: "dict[str, float]") -> str:
+    if len(phases) < 2:
+        return ""
+    first = sorted(phases.items(), key=lambda each: -each[1])[:3]
+    return ": " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in first if seconds >= 0.5) if first else ""
+
+
+def show_quantized(found: "Quantized", every: bool = False, said: "Collection[str]" = ()) -> list[Block]:
+    """`every`: all layers and findings, not what fits on a screen; `said`: warnings that were told on the way."""
+    warnings = (f"warning: {each}" for each in found.warnings if each not in said)
+    parts: list[Block | None] = [Words(found.summary, "strong"), *lines(about(found))]
+    if found.plan is not None:
+        from edgeopt.data.judging.goals import NO_FLOOR
+
+        parts += [_frontier(found.plan, found.goal or NO_FLOOR), _layers(found, found.plan, every)]
+    parts += [_calibrations(found.calibrations), _targets(found.targets), _findings(found, every)]
+    parts += lines(warnings, "warning")
+    if found.files:
+        parts.append(section("", Words(f"Written: {', '.join(file.path for file in found.files)}", "strong")))
+    return [part for part in parts if part is not None]
+
+
+def _frontier(plan: "Plan", goal: "Goal") -> Block | None:
+    points = plan.frontier
+    if len(points) < 2:
+        return None
+    from edgeopt.graph.accuracy import EQUAL_DB
+
+    full = max(point.expected_ms for point in points)
+    rows = []
+    for point in points:
+        chosen = point.choices == plan.chosen.choices
+        cells = (
+            _CHOSEN if chosen else "",
+            f"{point.expected_ms:.3g} ms",
+            f"{full / point.expected_ms:.2f}x" if point.expected_ms > 0 else "",
+            _accuracy(point, goal),
+            "" if point.low_db is None or point.low_db >= EQUAL_DB else goal.shown_score(point.low_db),
+            "" if point.speedup is None else f"{point.speedup:.2f}x",
+            forms(point) or "all float",
+        )
+        rows.append(Row(cells, "strong" if chosen else ""))
+    titles = columns("!", ">time", ">speed-up", ">accuracy", ">on others", ">measured", "layers")
+    caption = "Times are the float model's less what the layers save; ~ adds up the layers' own errors."
+    drawing = Drawing(lambda width, plain: chart(plan, goal, width, plain))
+    return section("Frontier: gain for more error", filled(Table(titles, tuple(rows), caption)), drawing)
+
+
+def _accuracy(point: "Point", goal: "Goal") -> str:
+    """The checked value in the goal's metric; otherwise the sum of the layers' errors, in dB."""
+    from edgeopt.graph.accuracy import decibels
+
+    if not point.choices:
+        return decibels(point.expected_db)
+    return f"~{decibels(point.expected_db)}" if point.snr_db is None else goal.shown_score(point.snr_db)
+
+
+def chart(plan: "Plan", goal: "Goal", width: int, ascii: bool = False) -> list[str]:  # noqa: A002
+    """Checked decibels where there are such, else expected ones."""
+    from edgeopt.measure.charts import Dot, frontier
+
+    dots = [
+        Dot(
+            p.expected_ms,
+            p.expected_db if p.snr_db is None or not goal.is_ratio else p.snr_db,
+            p.choices == plan.chosen.choices,
+        )
+        for p in plan.frontier
+    ]
+    return frontier(dots, plan.floor_db or None, min(width, _CHART), ascii=ascii)
+
+
+def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
+    ordered = worst_first(plan.verdicts)
+    title = "Layers, the most costly first"
+    if found.method != "plan":
+        # That the others have the form that was asked for goes without saying.
+        ordered, title = [each for each in ordered if each.form == "float"], "Layers that stay float"
+    if not ordered:
+        return None
+    shown = ordered if every else ordered[:SHOWN_LAYERS]
+    left = len(ordered) - len(shown)
+    rows = tuple(
+        Row((_shortened(each.layer), each.reason), "faint" if each.form == "float" else "") for each in shown
+    )
+    more = f"and {units.count(left, 'more layer')} (--all)" if left else ""
+    return section(title, Table(columns("=layer", "why"), rows, more))
+
+
+def worst_first(verdicts: "Sequence[Verdict]") -> "list[Verdict]":
+    """Layers without a known error come last."""
+    return sorted(verdicts, key=lambda each: float("inf") if each.snr_db is None else each.snr_db)
+
+
+def _shortened(name: str) -> str:
+    """The end of a name tells layers apart; exporters begin all alike."""
+    return name if len(name) <= 48 else f"…{name[-47:]}"
+
+
+def _calibrations(tried: "Sequence[CalibrationTried]") -> Block | None:
+    from edgeopt.graph.accuracy import decibels
+
+    if not tried:
+        return None
+    found = rows(
+        *(
+            (
+                row.method,
+                "" if row.snr_db is None else decibels(row.snr_db),
+                "" if row.low_db is None else decibels(row.low_db),
+                f"{row.cut_off_share:.2%}" if row.cut_off_share else "",
+                "" if row.seconds is None else f"{row.seconds:.1f} s",
+                row.note,
+            )
+            for row in sorted(tried, key=lambda each: -(each.snr_db if each.snr_db is not None else float("-inf")))
+        )
+    )
+    titles = columns("=method", ">accuracy", ">on others", ">cut off", ">took", "the range")
+    return section("Calibration methods, the most exact first", Table(titles, found))
+
+
+def _targets(said: "Sequence[TargetSaid]") -> Block | None:
+    if not said:
+        return None
+    found = rows(*((row.target, row.verdict, f"{row.reason} {row.remedy}".strip()) for row in said))
+    return section("On other targets", Table(columns("=target", "verdict", "reason and remedy"), found))
+
+
+def _findings(found: "Quantized", every: bool) -> Block | None:
+    told = [each.sentence for each in found.findings]
+    if not told:
+        return None
+    shown = told if every else told[:SHOWN_FINDINGS]
+    left = len(told) - len(shown)
+    more = Words(f"and {left} more (--all)", "faint") if left else None
+    return section("Findings about data and model", Listed(tuple(shown)), more)

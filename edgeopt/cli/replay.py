@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
-from edgeopt.cli.next_steps import next_steps
+from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
 from edgeopt.commands.documents.blocks import Block, Listed, lines
 from edgeopt.commands.replay.request import ReplayRequest
 

@@ -3,9 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
-from edgeopt.cli.next_steps import next_steps
+from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
 from edgeopt.commands.simplify.request import Request
 
@@ -103,7 +101,7 @@ def _refusals(entry: "LedgerEntry", alone: bool) -> list[Row]:
 
 
 def _outcome(result: "Simplified") -> "Iterator[Words]":
-    from edgeopt.cli.compare_rows import tolerance_text
+    from edgeopt.cli.compare import tolerance_text
 
     yield Words(
         f"{units.count(result.nodes_before, 'node')} → {result.nodes_after:,}, "

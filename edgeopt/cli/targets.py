@@ -1,13 +1,99 @@
 """`edgeopt targets`: every target, and whether it fits; one in full; and profiles of one's own."""
 
+import shlex
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt.cli import program
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Commands,
+    Marked,
+    Mood,
+    Row,
+    Table,
+    Words,
+    columns,
+    lines,
+    section,
+)
 from edgeopt.commands.targets import ListRequest, NewRequest, ShowRequest, ValidateRequest
+
+if TYPE_CHECKING:
+    from edgeopt.commands.targets import Shown, TargetList, Validated, Written
+
+
+def show_list(result: "TargetList") -> list[Block]:
+    rows = []
+    for verdict in result.targets:
+        state = "chosen" if verdict.chosen else "used" if verdict.used else "fits" if verdict.fits else "no"
+        mood: Mood = "strong" if verdict.chosen or verdict.used else "" if verdict.fits else "faint"
+        rows.append(Row((verdict.name, state, verdict.title, verdict.reason), mood))
+    uses = tuple(Row((use.name, use.title)) for use in result.uses)
+    more = (
+        ("One in full:", "edgeopt targets show NAME"),
+        ("For a use:", "edgeopt optimize MODEL -o OUT --profile NAME"),
+    )
+    return [
+        Table(columns("=Target", "!", "What it is", "Why"), tuple(rows)),
+        section("", Table(columns("=For a use", "What it trades"), uses)),
+        section("", Commands(more)),
+    ]
+
+
+def show_target(shown: "Shown") -> list[Block]:
+    from edgeopt.profiles.load import as_toml
+
+    how = " (auto: whatever fits this device)" if shown.automatic else ""
+    extends = f"extends {' -> '.join(shown.extends)}{how}" if shown.extends else ""
+    # One table for all, so that its columns stand below each other.
+    rows = []
+    for name in dict.fromkeys(row.table for row in shown.values):
+        rows.append(Row((f"[{name}]",), "strong", apart=True))
+        for row in (row for row in shown.values if row.table == name):
+            origin = Marked(row.origin, "faint")
+            if row.items and isinstance(row.value, tuple):
+                rows.append(Row((row.key, "", origin, row.why)))
+                rows += [Row(("", as_toml(v), "", why)) for v, why in zip(row.value, row.items, strict=True)]
+            else:
+                rows.append(Row((row.key, as_toml(row.value), origin, row.why)))
+    return [
+        Words(f"{shown.name}: {shown.title}", "strong"),
+        *lines([extends, _fits(shown.fits, shown.reason, shown.lacking_backend)]),
+        Table(columns("=", "Value", "From", "Why"), tuple(rows)),
+    ]
+
+
+def show_validated(checked: "Validated") -> tuple[Block, ...]:
+    extends = f", which extends {' -> '.join(checked.extends)}" if checked.extends else ""
+    said = [f"{checked.path} is a valid profile: {checked.name}{extends}."]
+    said.append(_fits(checked.fits, checked.reason, checked.lacking_backend))
+    if checked.left_out and not checked.lacking_backend:
+        names = ", ".join(checked.left_out)
+        said.append(f"This version of edgeopt leaves out what it does not have yet: {names}.")
+    return lines(said)
+
+
+def show_written(written: "Written") -> tuple[Block, ...]:
+    path = shlex.quote(str(written.path))
+    use = Commands(
+        (
+            ("Change what differs, then:", f"edgeopt targets validate {path}"),
+            ("Use it with:", f"edgeopt optimize MODEL -o OUT --profile {path}"),
+        )
+    )
+    return Words(f"Wrote {written.path}, which extends {written.extends}."), use
+
+
+def _fits(fits: bool, reason: str, lacking: str | None) -> str:
+    if not fits:
+        return f"It does not fit this device: {reason}."
+    if lacking:
+        return f"It fits this device ({reason}), but its backend {lacking} is not supported yet."
+    return f"It fits this device: {reason}."
 
 
 @asks(ListRequest)
@@ -26,7 +112,6 @@ def _targets(request: ListRequest, context: typer.Context, json: JsonFlag = Fals
       edgeopt targets new my-camera --from realtime   a profile of your own
       edgeopt targets validate my-camera.toml
     """
-    from edgeopt.cli.targets_show import show_list
     from edgeopt.commands.targets import list_targets
 
     name = context.invoked_subcommand
@@ -46,7 +131,6 @@ def show(request: ShowRequest, json: JsonFlag = False) -> None:
       edgeopt targets show realtime                 combined with the target that fits this device
       edgeopt targets show my-camera.toml --json
     """
-    from edgeopt.cli.targets_show import show_target
     from edgeopt.commands.targets import look_up
 
     execute("targets-show", lambda _: look_up(request), show_target, json)
@@ -64,7 +148,6 @@ def validate(request: ValidateRequest, json: JsonFlag = False) -> None:
       edgeopt targets validate my-camera.toml
       edgeopt targets validate my-camera.toml --device device.json --json
     """
-    from edgeopt.cli.targets_show import show_validated
     from edgeopt.commands.targets import check
 
     execute("targets-validate", lambda _: check(request), show_validated, json)
@@ -80,7 +163,6 @@ def new(request: NewRequest, json: JsonFlag = False) -> None:
       edgeopt targets new my-camera --from realtime -o profiles/my-camera.toml
       edgeopt targets new my-fleet --from auto        extends the target that fits each device
     """
-    from edgeopt.cli.targets_show import show_written
     from edgeopt.commands.targets import begin
 
     execute("targets-new", lambda _: begin(request), show_written, json)

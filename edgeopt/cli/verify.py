@@ -8,10 +8,17 @@ import typer
 
 from edgeopt import events
 from edgeopt.bundle.request import VerifyRequest
-from edgeopt.cli.console import JsonFlag, execute, fail
-from edgeopt.cli.from_request import asks
-from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
-from edgeopt.cli.next_steps import as_commands
+from edgeopt.cli.console import (
+    JsonFlag,
+    MarkdownFlag,
+    as_commands,
+    asks,
+    execute,
+    fail,
+    failure_as_page,
+    machine_line,
+    refuse_two_voices,
+)
 from edgeopt.commands.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
 from edgeopt.errors import VerificationError
 
@@ -100,7 +107,7 @@ def show(result: "Check") -> list[Block]:
 
 def _markdown(result: "Check") -> str:
     """The same as a page: the verdict first."""
-    from edgeopt.bundle.facts import machine_of
+    from edgeopt.bundle.deployment import machine_of
     from edgeopt.commands.documents.markdown import page
     from edgeopt.hw.probe import probe
 

@@ -1,17 +1,45 @@
 """`edgeopt watch`: how a model or bundle fares, live."""
 
 import sys
+import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.bench.request import WatchRequest
 from edgeopt.commands.documents.blocks import Block, lines
+from edgeopt.events import Emit, Event, Log, Metric, Progress
 
 if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
     from edgeopt.events import Emit
     from edgeopt.measure.watch import WatchReport
+
+# Drawn four times a second: drawing takes time from the model that is measured.
+_DRAW_S = 0.25
+_LINE_S = 1.0
+_HISTORY = 600
+_BARS = "▁▂▃▄▅▆▇█"
+_MIB = 2.0**20
+ROWS = (
+    # (title, metric, what to multiply by, format)
+    ("latency", "latency_ms", 1.0, "{:.3f} ms"),
+    ("  half within", "latency_p50_ms", 1.0, "{:.3f} ms"),
+    ("  90 % within", "latency_p90_ms", 1.0, "{:.3f} ms"),
+    ("  99 % within", "latency_p99_ms", 1.0, "{:.3f} ms"),
+    ("throughput", "throughput_per_s", 1.0, "{:,.1f} /s"),
+    ("requests sent", "sent_per_s", 1.0, "{:,.1f} /s"),
+    ("requests failed", "failed_requests", 1.0, "{:,.0f}"),
+    ("memory, process", "process_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("memory, agent", "agent_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("memory, device", "device_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("memory, GPU", "gpu_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("load, all cores", "load_percent", 1.0, "{:.0f} %"),
+    ("clock", "clock_hz", 1e-6, "{:,.0f} MHz"),
+    ("temperature", "temperature_c", 1.0, "{:.1f} °C"),
+)
 
 
 @asks(WatchRequest)
@@ -38,7 +66,6 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     if json:
         execute("watch", work, show, json)
         return
-    from edgeopt.cli.watch_display import LiveTable, PlainLines
 
     display = LiveTable() if sys.stdout.isatty() else PlainLines()
 
@@ -61,3 +88,117 @@ def show(report: "WatchReport") -> tuple[Block, ...]:
     if report.missed_runs:
         said.append(f"{report.missed_runs:,} runs were left out: they came due while another ran")
     return lines(said)
+
+
+# What goes up and down a lot is drawn against its own range, the rest from zero.
+_FROM_ZERO = frozenset({"throughput_per_s", "load_percent"})
+
+
+class LiveTable:
+    """One table that stays in place; its last state is left on the screen."""
+
+    def __init__(self, console: "Console | None" = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = console or Console(highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+        self._values: dict[str, deque[float]] = {}
+        self._subject, self._phase = "", "starting"
+        self._drawn = 0.0
+        self._begin = time.monotonic()
+
+    def __enter__(self) -> "LiveTable":
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # What was there before the first run is of no use afterwards.
+        self._live.transient = not self._values
+        if self._values:
+            self._draw()
+        self._live.stop()
+
+    def tell(self, event: Event, emit: Emit) -> None:
+        """Draws what it understands and hands the rest on."""
+        if isinstance(event, Metric):
+            self._subject = event.subject or self._subject
+            self._values.setdefault(event.name, deque(maxlen=_HISTORY)).append(event.value)
+        elif isinstance(event, Progress):
+            self._phase, self._subject = event.phase, event.message
+            self._begin, self._drawn = time.monotonic(), 0.0
+        elif isinstance(event, Log) and event.level == "info":
+            return  # what this device does not tell is not in the table
+        else:
+            emit(event)
+        if time.monotonic() - self._drawn >= _DRAW_S:
+            self._draw()
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        self._live.update(self.render(), refresh=True)
+
+    def render(self) -> "RenderableType":
+        """The table as it is now."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        seconds = int(time.monotonic() - self._begin)
+        head = Text.assemble(
+            (self._subject, "bold"),
+            f"  {self._phase} for {seconds // 60}:{seconds % 60:02d}  ",
+            ("Ctrl-C ends", "dim"),
+        )
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, justify="right", style="bold", min_width=12)
+        table.add_column(no_wrap=True)
+        width = max(8, min(60, self._console.width - 36))
+        for title, name, factor, shape in ROWS:
+            values = self._values.get(name)
+            if values:
+                bars = Text(sparkline(list(values)[-width:], from_zero=name in _FROM_ZERO), "cyan")
+                table.add_row(title, shape.format(values[-1] * factor), bars)
+        return Group(head, table)
+
+
+class PlainLines:
+    """A line a second, for a file or a pipe."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, float] = {}
+        self._told: float | None = None
+
+    def __enter__(self) -> "PlainLines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left open."""
+
+    def tell(self, event: Event, emit: Emit) -> None:
+        if not isinstance(event, Metric):
+            emit(event)
+            return
+        self._values[event.name] = event.value
+        self._told = self._told or time.monotonic()
+        # The last one of a tick, so that a line holds what belongs together.
+        if event.name == "throughput_per_s" and time.monotonic() - self._told >= _LINE_S:
+            self._told = time.monotonic()
+            print(plain_line(self._values), flush=True)
+
+
+def plain_line(values: dict[str, float]) -> str:
+    """The latest value of each metric, named."""
+    shown = [(title.strip(), shape.format(values[n] * factor)) for title, n, factor, shape in ROWS if n in values]
+    return ", ".join(f"{title} {value}" for title, value in shown)
+
+
+def sparkline(values: list[float], from_zero: bool = False) -> str:
+    """The values as little bars, the lowest (or zero) to the highest."""
+    if not values:
+        return ""
+    low, high = 0.0 if from_zero else min(values), max(values)
+    # A curve that hardly moves is drawn flat: a full-height zigzag would exaggerate noise.
+    spread = max(high - low, 0.05 * abs(high)) or 1.0
+    return "".join(_BARS[min(len(_BARS) - 1, int((value - low) / spread * len(_BARS)))] for value in values)

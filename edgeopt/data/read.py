@@ -23,8 +23,7 @@ def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | N
     Pictures, and arrays of bytes that hold pictures, are prepared as the profile's [data] table says.
     """
     # Trials, which read what was checked before, do without what these two need.
-    from edgeopt.data.pictures import picture_files, read_pictures
-    from edgeopt.data.preparation import prepare
+    from edgeopt.data.preparation import picture_files, prepare, read_pictures
 
     pictures = picture_files(path)
     if pictures:

@@ -36,10 +36,6 @@ class Address:
         return f"{self.scheme}://{self.place}"
 
     @property
-    def websocket_url(self) -> str:
-        return f"{'wss' if self.scheme == 'https' else 'ws'}://{self.place}"
-
-    @property
     def place(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"

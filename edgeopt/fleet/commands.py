@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit
-from edgeopt.fleet.access import address_of
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent, DeployOptions
+from edgeopt.fleet.pairing import address_of
 from edgeopt.fleet.records import Collected, Deployment, Releases, Removed, Status
 from edgeopt.fleet.request import (
     CancelRequest,

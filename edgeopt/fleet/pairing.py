@@ -6,22 +6,83 @@ A man in the middle has another certificate, so neither proof holds and no token
 import getpass
 import hashlib
 import hmac
+import os
 import secrets
+import tempfile
+from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
-from edgeopt.errors import InputError, UsageError
-from edgeopt.fleet import pairings
+from edgeopt.errors import InputError, UsageError, writing_to
 from edgeopt.fleet.address import Address, parse
-from edgeopt.fleet.http import ask, reaching, understood
 from edgeopt.fleet.request import PairRequest
-from edgeopt.fleet.tls import seen_fingerprint
+from edgeopt.fleet.transport import ask, normal_fingerprint, reaching, seen_fingerprint, understood
+from edgeopt.hw.user_folders import home_folder
 
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Of a code: five bits each, none that looks like another."""
 GROUPS, GROUP_LETTERS = 3, 4
 PATH = "/api/v1/pair"
 _TIMEOUT_S = 10.0
+
+
+def address_of(url: str, token: str = "", fingerprint: str = "") -> Address:
+    """Of an agent, with the token and fingerprint that were given, that the environment has, or from a pairing."""
+    token = token or os.environ.get("EDGEOPT_TOKEN", "").strip()
+    plain = url.lower().startswith("http://")
+    fingerprint = fingerprint or ("" if plain else os.environ.get("EDGEOPT_FINGERPRINT", "").strip())
+    given = parse(url, token, normal_fingerprint(fingerprint) if fingerprint else "")
+    paired = known_pairings().get(given.url, Pairing())
+    return replace(given, token=given.token or paired.token, fingerprint=given.fingerprint or paired.fingerprint)
+
+
+class Pairing(msgspec.Struct, frozen=True):
+    token: str = ""
+    fingerprint: str = ""
+
+
+def pairings_file() -> Path | None:
+    """None for a user without a home folder, who has paired with no agent."""
+    if named := os.environ.get("XDG_CONFIG_HOME"):
+        return Path(named) / "edgeopt" / "agents.json"
+    home = home_folder()
+    return None if home is None else home / ".config" / "edgeopt" / "agents.json"
+
+
+def known_pairings() -> dict[str, Pairing]:
+    """By the address of the agent; raises InputError for a damaged file."""
+    if (place := pairings_file()) is None:
+        return {}
+    try:
+        return msgspec.json.decode(place.read_bytes(), type=dict[str, Pairing])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"The pairings in '{place}' cannot be read: {error}.", "Repair or remove it, then pair again."
+        ) from None
+
+
+def store_pairing(url: str, pairing: Pairing) -> Path:
+    """Replaces what is known of an agent; returns the file."""
+    place, known = pairings_file(), {**known_pairings(), url: pairing}
+    if place is None:
+        raise InputError(
+            "This user has no home folder to keep the pairing in.", "Set XDG_CONFIG_HOME to a folder."
+        )
+    with writing_to(place):
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, fresh = tempfile.mkstemp(prefix=".agents-", dir=place.parent)  # for its owner alone
+        try:
+            with os.fdopen(descriptor, "wb") as written:
+                written.write(msgspec.json.format(msgspec.json.encode(known), indent=1))
+                written.flush()
+                os.fsync(written.fileno())
+            Path(fresh).replace(place)
+        finally:
+            Path(fresh).unlink(missing_ok=True)
+    return place
 
 
 class PairProof(msgspec.Struct, frozen=True):
@@ -81,7 +142,7 @@ def pair(request: PairRequest) -> Paired:
             f"The server at {address.url} does not know the code, so it is not the device that shows it.",
             "Check --url and the network. Nothing was stored.",
         )
-    place = pairings.keep(address.url, pairings.Pairing(answer.token, seen))
+    place = store_pairing(address.url, Pairing(answer.token, seen))
     return Paired(address.url, answer.name, answer.role, seen, str(place))
 
 

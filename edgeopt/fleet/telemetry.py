@@ -10,9 +10,9 @@ import msgspec
 
 from edgeopt import events
 from edgeopt.errors import ConstraintError, MissingError, MissingExtraError, said_by
-from edgeopt.fleet import tls
+from edgeopt.fleet import transport
 from edgeopt.fleet.address import Address, parse
-from edgeopt.fleet.http import Reply, no_agent, nobody, refused, unreachable
+from edgeopt.fleet.transport import Reply, no_agent, nobody, refused, unreachable
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -64,7 +64,7 @@ def _connect(address: Address, model: str) -> "ClientConnection":
     try:
         if address.scheme == "https":
             # Opened first: the token must not go to a server with another certificate.
-            secured = tls.open_tls(address, _OPEN_TIMEOUT_S)
+            secured = transport.open_tls(address, _OPEN_TIMEOUT_S)
         # No proxy: an agent is on this machine or on the same network. Nothing is compressed: it costs more
         # time on a small device than the bytes do.
         return connect(

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.errors import BundleError, TrialError
-from edgeopt.measure.host import Child, TrialHost
+from edgeopt.measure.host import Child, TrialHost, answered
 from edgeopt.measure.messages import (
     Answer,
     Load,
@@ -24,8 +24,7 @@ from edgeopt.measure.messages import (
     Timed,
     decode_answer,
 )
-from edgeopt.measure.processes.asked import answered
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 SLOWEST_ANSWER_S = 60.0
 ACCELERATOR_LOAD_S = 900.0

@@ -19,13 +19,11 @@ from edgeopt.measure.host import NOT_STARTED, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.instruments.machine_state import StateSampler
-from edgeopt.measure.pairs import Pairs, leg_after_leg
 from edgeopt.measure.report import Comparison, ContestReport
 from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms
-from edgeopt.measure.sequential import Decision, Rules, decide
+from edgeopt.measure.sequential import Decision, Pairs, Rules, decide, leg_after_leg
 from edgeopt.measure.stats import IDENTICAL, UNITY
-from edgeopt.measure.stretch import with_energy
-from edgeopt.measure.tally import Tally
+from edgeopt.measure.tally import Tally, with_energy
 from edgeopt.measure.terms import CONTEST, LUCK_PERCENT
 
 # With few rounds or little time, legs are shorter, so that there are enough of them.

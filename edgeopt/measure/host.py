@@ -6,24 +6,120 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from random import Random
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from edgeopt import units
 from edgeopt.errors import Ending, TrialError, signal_name
 from edgeopt.hw.child import python_command
-from edgeopt.measure.processes.environment import child_environment
-from edgeopt.measure.processes.guard import Guard, kills_for_memory, usual_limit_bytes
-from edgeopt.measure.processes.last_words import append_only, last_words
-from edgeopt.measure.processes.padding import UNPADDED, Padding, chance, draw
+from edgeopt.measure.memory import Guard, kills_for_memory, usual_limit_bytes
+from edgeopt.measure.serve import Failed, ended
 
+VARIABLE = "EDGEOPT_PADDING"
+# Any number of bytes below: moves pages, lines of the cache, and places within a line.
+_ENVIRONMENT_BYTES, _ARGUMENT_BYTES = 8192, 1024
+_OUTER = "EDGEOPT_OUTER_"
+"""Before the name of a variable that a child got its own of: what it was before."""
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+_OURS = ("PYTHONPATH", BLAS_THREADS)
+_TAIL_BYTES = 4096
+_LONGEST = 200
 TRIAL_MODULE = "edgeopt.measure.trial"
 NOT_STARTED = "not-started"
 """The code of the error when the system gave no process: that is the device's fault, not the model's."""
 LONGEST_LINE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 16
+_BEGIN_BYTES = 60
+
+
+class Padding(NamedTuple):
+    """What a process is given beside what it needs."""
+
+    environment_bytes: int = 0
+    argument_bytes: int = 0
+
+    def arguments(self) -> list[str]:
+        """One more, after all others; nobody reads it."""
+        return ["." * self.argument_bytes]
+
+    def environment(self) -> dict[str, str]:
+        return {VARIABLE: "." * self.environment_bytes}
+
+
+UNPADDED = Padding()
+
+
+def chance(seed: int | None = None) -> Random:
+    """What paddings are drawn from; without a seed nobody can say what they will be."""
+    return Random(seed)  # noqa: S311 - luck, and no secret
+
+
+def draw(random: Random) -> Padding:
+    """For one process; the next one draws again."""
+    return Padding(random.randrange(_ENVIRONMENT_BYTES), random.randrange(_ARGUMENT_BYTES))
+
+
+def child_environment(
+    folder: Path | None, calculates: bool = True, padding: Padding | None = None
+) -> dict[str, str]:
+    """What a child sees; what libraries write for a while goes to the folder too, and goes with it.
+
+    A child that does not compute with numpy gets one BLAS thread: otherwise one per core spins for a tenth
+    of a second as the child starts, beside what is to be measured.
+    """
+    own = dict(os.environ)
+    for name in _OURS:
+        own.setdefault(_OUTER + name, own.get(name, ""))
+    # Not the working directory, which `python -m` puts first: a numpy.py of the user's must not be imported.
+    here, package = str(Path.cwd()), str(Path(__file__).resolve().parents[3])
+    own["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([package, *(p for p in sys.path if p and p != here)]))
+    if not calculates:
+        own.setdefault(BLAS_THREADS, "1")
+    if folder:
+        own["TMPDIR"] = str(folder.resolve())
+    # That of the process above is its own.
+    own.pop(VARIABLE, None)
+    if padding is not None:
+        own |= padding.environment()
+    return own
+
+
+def outer_environment() -> dict[str, str]:
+    """The user's, not that of this child: a Python of another version would import edgeopt's packages."""
+    environment = dict(os.environ)
+    for name in _OURS:
+        outer = environment.pop(_OUTER + name, None)
+        if outer is not None:
+            environment.pop(name, None)
+            if outer:
+                environment[name] = outer
+    return environment
+
+
+def append_only(log: int) -> None:
+    """Writers append at its end, also after it was cut."""
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.fcntl(log, fcntl.F_SETFL, fcntl.fcntl(log, fcntl.F_GETFL) | os.O_APPEND)
+
+
+def last_words(log: int) -> str:
+    """The last line with text; empty if there is none, or the file cannot be read."""
+    try:
+        size = os.fstat(log).st_size
+        tail = os.pread(log, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+    except OSError:
+        return ""
+    lines = tail.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip()[:_LONGEST] if lines else ""
 
 
 class Child(Protocol):
@@ -247,3 +343,89 @@ class LocalChild:
         if code is not None and code < 0:
             return "crashed", f"crashed: {signal_name(-code)}{tail}"
         return "exited", f"ended with exit code {code}{tail}"
+
+
+Answer = TypeVar("Answer")
+
+
+class Asked(Generic[Answer]):
+    """Several can be asked before any is waited for: `send`, then `answer`."""
+
+    def __init__(
+        self,
+        host: TrialHost,
+        module: str,
+        decode: Callable[[bytes], Answer | Failed],
+        most_starts: int | None = None,
+    ) -> None:
+        self.child: Child | None = None
+        """None before the first question and after an end."""
+        self._host, self._module, self._decode = host, module, decode
+        self._starts_left = most_starts
+        self._failure: Failed | None = None
+        """Why what was sent last has gone nowhere."""
+
+    def ask(self, request: msgspec.Struct, limit_s: float) -> Answer | Failed:
+        try:
+            self.send(request)
+            return self.answer(limit_s)
+        except BaseException:
+            # Nobody waits for the answer any more: it could be taken for that to another question, and what it
+            # writes meanwhile blocks the removal of its files.
+            self.close()
+            raise
+
+    def send(self, request: msgspec.Struct) -> None:
+        self._failure = None if self.child is not None else self._start()
+        if self.child is not None:
+            self.child.send(msgspec.json.encode(request))
+
+    def answer(self, limit_s: float) -> Answer | Failed:
+        """To what was sent last."""
+        if self._failure is not None:
+            return self._failure
+        if self.child is None:
+            return Failed("was ended", ending="closed")
+        try:
+            return answered(self.child, self._decode, limit_s)
+        except TrialError as error:
+            self.close()
+            return ended(error)
+
+    def ready(self, timeout_s: float) -> bool:
+        """Whether what was asked last has its answer by then, if only that there is none."""
+        return self._failure is not None or self.child is None or self.child.ready(timeout_s)
+
+    def begin(self) -> None:
+        """Starts the process before it is asked anything; where that cannot be, the first question tries again."""
+        if self.child is None:
+            self._failure = self._start()
+
+    def close(self) -> None:
+        """Ends the process; safe to call twice."""
+        if self.child is not None:
+            self.child.close()
+            self.child = None
+
+    def _start(self) -> Failed | None:
+        if self._starts_left == 0:
+            return Failed("ended too often; it was not started again", ending="too-often")
+        if self._starts_left is not None:
+            self._starts_left -= 1
+        try:
+            self.child = self._host.start(self._module)
+        except TrialError as error:
+            return ended(error)
+        return None
+
+
+def answered(child: Child, decode: Callable[[bytes], Answer], limit_s: float) -> Answer:
+    """The next answer; raises TrialError when there is none that can be read, and the process is gone then."""
+    line = child.receive(limit_s)
+    try:
+        return decode(line)
+    except msgspec.MsgspecError:
+        # What comes next from such a process could be taken for the answer to another question.
+        child.close()
+        begin = line[:_BEGIN_BYTES].decode(errors="replace")
+        raise TrialError(f"sent an invalid answer: {begin!r}; it was killed", ending="nonsense") from None

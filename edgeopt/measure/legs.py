@@ -18,10 +18,9 @@ from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Contender, Side, entered, load_patience_s
 from edgeopt.measure.host import Child, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
-from edgeopt.measure.pairs import Pairs, leg_after_leg
 from edgeopt.measure.report import RoundState
 from edgeopt.measure.rounds import SHORTEST_SLICE_MS, DeviceWatch, run_slices
-from edgeopt.measure.sequential import Decision, rules_of
+from edgeopt.measure.sequential import Decision, Pairs, leg_after_leg, rules_of
 from edgeopt.measure.stats import FASTER, UNDECIDED
 from edgeopt.measure.terms import PROOF, Turns
 

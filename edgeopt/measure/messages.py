@@ -3,7 +3,22 @@
 import msgspec
 
 from edgeopt.backends.base import Placement, TensorInfo
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
+
+
+class Calls(msgspec.Struct, frozen=True):
+    callers: int = 1
+    """Threads that call the one session, each waiting for its answer before it calls again."""
+    batch: int = 1
+    """Samples in one run, along the first axis."""
+
+    def __str__(self) -> str:
+        several = "callers" if self.callers > 1 else "caller"
+        return f"{self.callers} {several}, batch {self.batch}"
+
+
+ONE = Calls()
+"""One sample at a time."""
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
 from edgeopt import units
+
+Number = TypeVar("Number", int, float)
 
 _RESAMPLES = 2000
 _ENOUGH_TO_TRIM = 9
@@ -173,3 +175,9 @@ def direction(ratio: Interval, least: float = 1.0) -> Direction:
 def paired_ratios(baseline: Sequence[float], other: Sequence[float]) -> list[float]:
     """How many times faster `other` was than `baseline`, round by round."""
     return [b / o for b, o in zip(baseline, other, strict=True)]
+
+
+def total(values: Sequence[Number | None]) -> Number | None:
+    """None where one of them is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

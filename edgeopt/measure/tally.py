@@ -1,25 +1,105 @@
 """What one side of a contest has given so far, and the report of it."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.errors import TrialError
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import SLOWEST_ANSWER_S, Contender, Side, enter, failed
-from edgeopt.measure.figures import figures, stable
 from edgeopt.measure.host import LocalChild, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
 from edgeopt.measure.messages import Loaded, Memory, Time, Timed
-from edgeopt.measure.report import Energy, SideReport, Slice
+from edgeopt.measure.report import Energy, Figures, SideReport, Slice
+from edgeopt.measure.stats import total
 
-Meter = EnergyMeter | Unavailable | None
+# Slices in a window: half a second and more, with several turns of the other sides in between.
+WINDOW_SLICES = 10
+RUNS_FOR_P99 = 100
+"""The 99th percentile of fewer is hardly more than the slowest of them, and is not shown."""
+_WINDOWS = 3
+_WITHIN = 1.1
+# As many points as tell how latencies lie, with the median and whole percents among them.
+_QUANTILES = 101
 KEPT_RUNS = 2000
 """Of one slice; figures are of all."""
+# Longer than this for each side nobody would wait after the answer is there; a battery's gauge needs a minute.
+_LONGEST_S = 5.0
+
+
+def figures(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]) -> Figures | None:
+    """Of slices of latencies, and how long each slice took; None where nothing ran."""
+    if not latencies_ms:
+        return None
+    runs = np.concatenate(latencies_ms)
+    p50, p90, p95, p99 = (float(value) for value in np.percentile(runs, [50, 90, 95, 99]))
+    return Figures(
+        runs=len(runs),
+        p50_ms=p50,
+        p90_ms=p90,
+        p95_ms=p95,
+        p99_ms=p99,
+        mean_ms=float(runs.mean()),
+        deviation_ms=float(runs.std(ddof=1)) if len(runs) > 1 else 0.0,
+        lowest_ms=float(runs.min()),
+        highest_ms=float(runs.max()),
+        throughput_per_s=len(runs) / max(sum(seconds), 1e-9),
+        stable=stable(latencies_ms, seconds),
+    )
+
+
+def stable(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]) -> bool | None:
+    """Whether the last three windows agree; None where there are fewer.
+
+    As in Triton's perf_analyzer, the largest of the three is at most 10 % above the smallest, in mean latency
+    and in throughput.
+    """
+    if len(latencies_ms) < _WINDOWS * WINDOW_SLICES:
+        return None
+    latency, throughput = [], []
+    for k in range(len(latencies_ms) - _WINDOWS * WINDOW_SLICES, len(latencies_ms), WINDOW_SLICES):
+        runs = np.concatenate(latencies_ms[k : k + WINDOW_SLICES])
+        latency.append(float(runs.mean()))
+        throughput.append(len(runs) / max(sum(seconds[k : k + WINDOW_SLICES]), 1e-9))
+    return all(max(values) <= _WITHIN * min(values) for values in (latency, throughput))
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """How one side of a contest ran."""
+
+    slices_ms: tuple[float, ...]
+    """The median of each round that counts; both sides have the same rounds."""
+    runs: int = 0
+    quantiles_ms: tuple[float, ...] = ()
+    """Of the single runs in these rounds, from the quickest to the slowest in even steps; of many, the last."""
+    load_ms: float | None = None
+    first_run_ms: float | None = None
+
+
+def taken_by(contender: Contender) -> Taken:
+    """Of a contender whose latencies were emptied when it was warm."""
+    runs = contender.latencies_ms
+    spread = np.quantile(runs, np.linspace(0, 1, _QUANTILES)).tolist() if runs else []
+    return Taken(
+        tuple(map(_four_digits, contender.slices_ms)),
+        len(runs),
+        tuple(map(_four_digits, spread)),
+        _four_digits(contender.loaded.load_ms),
+        _four_digits(contender.loaded.first_run_ms),
+    )
+
+
+def _four_digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+Meter = EnergyMeter | Unavailable | None
 
 
 class Turn(NamedTuple):
@@ -165,10 +245,8 @@ class Tally:
         found = figures(self._latencies, self._seconds)
         if self.meter is None or found is None:
             return None
-        drawn = [each.energy_j for each in self.slices]
-        known = [each for each in drawn if each is not None]
-        total = sum(known) if len(known) == len(drawn) else None
-        return energy(self.meter, total, sum(self._walls), found.throughput_per_s, min(self._walls))
+        drawn = total([each.energy_j for each in self.slices])
+        return energy(self.meter, drawn, sum(self._walls), found.throughput_per_s, min(self._walls))
 
     def _see_memory(self, contender: Contender) -> None:
         if isinstance(contender.child, LocalChild):
@@ -190,3 +268,30 @@ def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
         return values
     places = np.linspace(0, len(values) - 1, KEPT_RUNS).astype(int)
     return tuple(values[k] for k in places)
+
+
+def with_energy(side: SideReport, tally: Tally) -> SideReport:
+    """The report with the energy of a longer stretch, where its slices gave none and the meter is quick enough.
+
+    What goes wrong in it takes nothing from what was measured before.
+    """
+    meter, contender = tally.meter, tally.contender
+    if not isinstance(meter, EnergyMeter) or contender is None or side.failure or not side.slices:
+        return side
+    told = side.energy is None or side.energy.joules_per_run is not None
+    too_short = min(each.seconds for each in side.slices) < meter.resolution_s
+    span_s = 2 * meter.resolution_s
+    if told or not too_short or span_s > _LONGEST_S:
+        return side
+    before, begin_s = meter.joules(), time.monotonic()
+    try:
+        wanted = Time(1e3 * span_s, contender.concurrency)
+        answer = tally.gauges.ask(contender.child, wanted, tally.patience_s, side.name)
+    except TrialError:
+        return side
+    after, wall_s = meter.joules(), time.monotonic() - begin_s
+    if not isinstance(answer, Timed) or not answer.latencies_ms or not answer.seconds:
+        return side
+    drawn = None if before is None or after is None else after - before
+    found = energy(meter, drawn, wall_s, len(answer.latencies_ms) / answer.seconds)
+    return msgspec.structs.replace(side, energy=found)

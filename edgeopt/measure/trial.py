@@ -3,6 +3,7 @@
 Reads one request a line, answers one line; ends when its stdin closes. See `messages`.
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.data.samples import Samples, open_samples, write_archive
-from edgeopt.errors import UsageError
+from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.measure.instruments.counters import Counters, difference, open_counters
 from edgeopt.measure.messages import (
     Answer,
@@ -30,19 +31,47 @@ from edgeopt.measure.messages import (
     Watch,
     decode_request,
 )
-from edgeopt.measure.processes.failed import Failed
-from edgeopt.measure.processes.serve import Answering, serve
-from edgeopt.measure.trials.affinity import keep_to
-from edgeopt.measure.trials.batches import answers, in_batches
-from edgeopt.measure.trials.device_memory import open_gauge
-from edgeopt.measure.trials.laps import time_slice
-from edgeopt.measure.trials.openers import Loads, Opener, describe, opener, times_by_place
-from edgeopt.measure.trials.pace import Pace
-from edgeopt.measure.trials.phases import Phases
+from edgeopt.measure.serve import Answering, Failed, serve
+from edgeopt.measure.trials.laps import Pace, time_slice
+from edgeopt.measure.trials.memory import Phases, open_gauge
+from edgeopt.measure.trials.openers import (
+    Loads,
+    Opener,
+    answers,
+    describe,
+    in_batches,
+    opener,
+    time_stages,
+    times_by_place,
+)
 
 # Enough different inputs that no cache can know them all; few enough to keep in memory.
 ROTATION = 16
 _MOST_BYTES = 256 << 20
+
+
+def keep_to(cores: tuple[int, ...]) -> None:
+    """All threads of this process, and all that they start; raises UsageError where that cannot be."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise UsageError("This system cannot pin processes to cores.", "Leave out the cores and set threads only.")
+    usable = os.sched_getaffinity(0)
+    missing = sorted(set(cores) - usable)
+    if missing:
+        raise _refused(f"{_listed(missing)} cannot be used here; usable are {_listed(sorted(usable))}")
+    try:
+        # Libraries may have started threads while they were imported.
+        for thread in Path("/proc/self/task").iterdir():
+            os.sched_setaffinity(int(thread.name), cores)
+    except OSError as error:
+        raise _refused(f"the system refused ({error.strerror})") from None
+
+
+def _refused(why: str) -> EdgeoptError:
+    return UsageError(f"The trial cannot be pinned to these cores: {why}.", "Choose others, or leave them out.")
+
+
+def _listed(cores: list[int]) -> str:
+    return f"core{'s' if len(cores) > 1 else ''} {', '.join(map(str, cores))}"
 
 
 class Trial:
@@ -65,8 +94,6 @@ class Trial:
             session = describe(request)
             return Described(session.inputs, session.outputs)
         if isinstance(request, TimeStages):
-            from edgeopt.measure.trials.stages import time_stages
-
             return Staged(time_stages(Path(request.bundle_path), request.seconds))
         if isinstance(request, Places):
             return Placed(times_by_place(request.load))

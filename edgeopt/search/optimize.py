@@ -12,7 +12,7 @@ from typing import Unpack
 import msgspec
 
 from edgeopt.bundle.write import check_target
-from edgeopt.data.given import as_file
+from edgeopt.data.samples import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.device import Device

@@ -9,10 +9,9 @@ from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy, Tail
 from edgeopt.hw.device import Device
-from edgeopt.measure.calls import ONE, Calls
-from edgeopt.measure.messages import Memory
+from edgeopt.measure.messages import ONE, Calls, Memory
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.taken import Taken
+from edgeopt.measure.tally import Taken
 from edgeopt.search.shapes.sized import SizeTimes
 
 SCHEMA = 2

@@ -11,17 +11,13 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Run, Source
-from edgeopt.bundle.facts import tensor_of
+from edgeopt.bundle.deployment import Deployment, Run, Source, tensor_of
 from edgeopt.bundle.manifest import file_digest
-from edgeopt.bundle.processing.attach import Attached, attach
-from edgeopt.bundle.processing.data import samples_from, try_after
+from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try_after
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.data.judging.budgets import BUDGETS_DB
-from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.labels import labels_for
-from edgeopt.data.regimes.covered import alike_inputs
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.judging.goals import BUDGETS_DB, Goal
+from edgeopt.data.judging.metrics import labels_for
+from edgeopt.data.levels import Levels, alike_inputs
 from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import Split, split
 from edgeopt.errors import MissingError, ModelError, Named, TrialError, UsageError

@@ -11,8 +11,8 @@ from edgeopt.errors import Named, UsageError
 from edgeopt.options import DAY_S, argument, option
 
 if TYPE_CHECKING:
-    from edgeopt.data.given import Data
     from edgeopt.data.judging.goals import Goal
+    from edgeopt.data.samples import Data
     from edgeopt.search.objectives import Limits
 
 

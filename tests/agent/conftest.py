@@ -22,7 +22,7 @@ from edgeopt.bundle import archive, write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.bundle.read import Bundle
 from edgeopt.fleet.address import Address
-from edgeopt.fleet.tls import connection as connection_to
+from edgeopt.fleet.transport import connect as connection_to
 from edgeopt_agent.deployments.states import FINAL
 from edgeopt_agent.http.app import make_app
 from edgeopt_agent.http.server import serve

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from edgeopt.errors import InputError, UsageError
-from edgeopt.fleet import pairings
+from edgeopt.fleet import pairing
 from edgeopt.fleet.request import LookRequest
 from edgeopt.hw.user_folders import expanded, home_folder, user_cache_folder
 from edgeopt_agent.cli.control import here
@@ -48,9 +48,9 @@ def test_a_path_below_a_home_folder_is_a_sentence():
 
 
 def test_nothing_is_paired_and_no_pairing_can_be_kept():
-    assert pairings.all_of() == {}
+    assert pairing.known_pairings() == {}
     with pytest.raises(InputError, match="no home folder"):
-        pairings.keep("https://device:8080", pairings.Pairing("token"))
+        pairing.store_pairing("https://device:8080", pairing.Pairing("token"))
 
 
 def test_a_command_asks_an_agent_without_its_certificate():

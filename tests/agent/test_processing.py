@@ -11,12 +11,12 @@ from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 
 import edgeopt
-from edgeopt.fleet.traffic import Traffic
+from edgeopt.fleet.monitor import Traffic
 from edgeopt_agent.releases import release_id
 from tests.agent.conftest import Running
 from tests.agent.deployments.soaks import soaking
 from tests.agent.grpc.conftest import free_port
-from tests.bundle.processing.conftest import (
+from tests.bundle.conftest import (
     camera,
     classes,
     post_model,

@@ -14,9 +14,8 @@ import pytest
 
 import edgeopt
 from edgeopt.bundle import write
-from edgeopt.bundle.archive import pack_into
+from edgeopt.bundle.archive import Opened, opened, pack_into
 from edgeopt.bundle.manifest import SIGNATURE
-from edgeopt.bundle.opened import Opened, opened
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.bundle.sign import claimed_key, key_id, load_public_key, new_key, sign_bundle
 from edgeopt.cli.main import run
@@ -104,7 +103,7 @@ def test_no_room_is_told(file, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("edgeopt.bundle.opened.unpack", full)
+    monkeypatch.setattr("edgeopt.bundle.archive.unpack", full)
     with pytest.raises(EdgeoptError, match="no room for temporary files in") as raised:
         opened(file)
     assert "TMPDIR" in raised.value.hint

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.analyze_figures import milliseconds, scaled, shortened
-from edgeopt.cli.analyze_sections import by_category, sections, top_nodes
+from edgeopt.cli.analyze_sections import by_category, milliseconds, scaled, sections, shortened, top_nodes
 from edgeopt.commands.documents.markdown import page
 from edgeopt.commands.documents.terminal import write
 from edgeopt.graph.analysis import (

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from edgeopt.cli import bench_duties as duties
 from edgeopt.cli.bench import _exit_code
-from edgeopt.cli.bench_sweep import duration, sweep
+from edgeopt.cli.bench_duties import duration, sweep
 from edgeopt.commands.bench.sweep import Stretch, SweepPoint, SweepReport
 from edgeopt.commands.documents.terminal import write
 from edgeopt.measure.duties import records as r

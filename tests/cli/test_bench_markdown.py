@@ -1,11 +1,10 @@
 import msgspec
 import pytest
 
-from edgeopt.cli.bench_markdown import written
+from edgeopt.cli.bench_show import written
 from edgeopt.commands.bench.limits import judge
 from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
-from edgeopt.measure.limits import Limits
-from edgeopt.measure.report import Comparison, ContestReport, Figures, SideReport
+from edgeopt.measure.report import Comparison, ContestReport, Figures, Limits, SideReport
 from edgeopt.measure.stats import Interval
 
 

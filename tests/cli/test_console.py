@@ -8,6 +8,8 @@ import psutil
 import pytest
 
 from edgeopt import events
+from edgeopt.cli.console import failure_as_page, machine_line, refuse_two_voices
+from edgeopt.errors import ModelError, UsageError
 
 # What a Python program says when an error was not turned into a sentence.
 NOT_FOR_PEOPLE = ("Traceback", "Exception ignored", "BrokenPipeError", "Error:")
@@ -306,3 +308,29 @@ def test_a_full_folder_for_temporary_files_is_named(edgeopt, full_disk, conv_mod
     assert code == 3
     assert f"there is no room for temporary files in '{folder}'" in err
     assert [each.name for each in folder.iterdir()] == ["filler"]
+
+
+def test_a_machine_is_one_line():
+    assert machine_line({"cpu": "Abacus"}, {"edgeopt": "1"}) == "Machine: Abacus, edgeopt 1."
+    assert machine_line({}) == ""
+
+
+def test_records_and_a_page_do_not_go_together():
+    refuse_two_voices(json=True, markdown=False)
+    refuse_two_voices(json=False, markdown=True)
+    with pytest.raises(UsageError, match="exclude each other"):
+        refuse_two_voices(json=True, markdown=True)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_page_says_why_there_is_nothing_to_sum_up(capsys, wanted):
+    with pytest.raises(ModelError), failure_as_page("edgeopt bench: a_b", wanted):
+        raise ModelError("It is [torn].", "Mend it.")
+    page = "## edgeopt bench: a\\_b\n\n**Failed: It is \\[torn\\].**\n\nMend it.\n"
+    assert capsys.readouterr().out == (page if wanted else "")
+
+
+def test_wrong_usage_is_no_page(capsys):
+    with pytest.raises(UsageError), failure_as_page("edgeopt bench", wanted=True):
+        raise UsageError("No.")
+    assert capsys.readouterr().out == ""

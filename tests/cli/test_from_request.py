@@ -5,8 +5,7 @@ import msgspec
 import pytest
 
 from edgeopt.cli import program
-from edgeopt.cli.console import JsonFlag
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks
 from edgeopt.options import argument, option
 
 

@@ -1,10 +1,26 @@
+import io
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console
 
-from edgeopt.cli.probe_rows import headline, rows
-from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, Identity, NumaNode, Runtime
+from edgeopt.cli.probe_rows import ago, headline, peak_rows, rows, show
+from edgeopt.commands.documents.terminal import write
+from edgeopt.hw.device import (
+    Accelerator,
+    Cache,
+    Clock,
+    Cluster,
+    ComputePeak,
+    Identity,
+    MemoryPeak,
+    NumaNode,
+    Peaks,
+    RunOverhead,
+    Runtime,
+)
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 
@@ -99,3 +115,128 @@ def test_each_row_with_facts_has_a_source(device):
             fact for fact in row.facts if any(s == fact or s.startswith(f"{fact}.") for s in device.sources)
         ]
         assert sourced or not row.facts, row
+
+
+def peaks(**values):
+    measured = datetime.now(UTC) - timedelta(days=3, minutes=1)
+    return Peaks(
+        measured.isoformat(timespec="seconds"),
+        8.5,
+        (
+            ComputePeak("onnxruntime", "fp32", 1, 118.4e9, "Conv 3x3 1x256x14"),
+            ComputePeak("onnxruntime", "fp32", 4, 460e9, "MatMul 768x384"),
+            ComputePeak("onnxruntime", "int8", 1, 4.25e9, "MatMul 192x384"),
+        ),
+        (MemoryPeak("L1", 1, 16384, 2.1e11, None), MemoryPeak("memory", 1, 2**28, 3.7e10, 0.9e9)),
+        (RunOverhead("onnxruntime", 4.26), RunOverhead("openvino", 9.9)),
+        **values,
+    )
+
+
+def test_peaks_as_rows():
+    assert dict(peak_rows(peaks())) == {
+        "measured": "3 days ago",
+        "onnxruntime fp32": "118 GFLOP/s by one core, 460 by 4 cores",
+        "onnxruntime int8": "4.2 GOP/s by one core",
+        "L1": "read 210 GB/s by one core",
+        "memory": "read 37.0 GB/s by one core; copy 0.90 GB/s by one core",
+        "cost of a run": "onnxruntime 4.3 µs, openvino 9.9 µs",
+    }
+
+
+def test_that_it_was_disturbed_is_said():
+    rows = dict(peak_rows(peaks(disturbed_by=("Other processes keep cores busy.",))))
+    assert rows["measured"] == "3 days ago, while the device was busy or throttled"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (5, "just now"),
+        (60, "1 minute ago"),
+        (7300, "2 hours ago"),
+        (86400, "1 day ago"),
+        (400 * 86400, "400 days ago"),
+        (-100, "at an unknown time (a clock was wrong)"),
+    ],
+)
+def test_ages(seconds, words):
+    assert ago(seconds) == words
+
+
+BOARDS = sorted(folder.name for folder in FAKEROOTS.iterdir())
+
+
+def rendered(device, explain=False, width=200):
+    console = Console(file=io.StringIO(), width=width)
+    write(show(device, explain), console)
+    return console.file.getvalue()
+
+
+@pytest.fixture
+def text():
+    return lambda board, explain=False: rendered(probe(RecordedHost(FAKEROOTS / board)), explain)
+
+
+def test_people_see_the_device(text):
+    shown = text("container-cgroup2")
+    for expected in (
+        "Xeon(R) Gold 6248",
+        "avx512-vnni",
+        "4 physical, 4 logical",
+        "1.5 cores",
+        "512 MiB",
+        "61.0 GiB",
+        "a container (docker)",
+    ):
+        assert expected in shown
+    assert "pip install onnxruntime" in shown
+    assert "/proc/cpuinfo" not in shown
+
+
+def test_explain_shows_the_sources(text):
+    shown = text("amd-zen4", explain=True)
+    for expected in (
+        "/proc/cpuinfo: model name",
+        "os.sched_getaffinity(0)",
+        "/proc/meminfo",
+        "/sys/class/power_supply",
+    ):
+        assert expected in shown
+    # Each single fact that is not known is for those who ask for explanations.
+    assert "host.virtual_machine" in shown
+    assert "host.virtual_machine" not in text("amd-zen4")
+
+
+def test_the_verdict_with_its_reasons(text):
+    shown = text("raspberry-pi-4")
+    assert "is not ready for measurements now" in shown
+    assert "• Throttled: the supply voltage is too low." in shown
+    assert "is ready for measurements." in text("macos-m2")
+    assert "worth measuring" not in text("intel-avx2")
+
+
+def test_what_is_absent_for_one_reason_stands_on_one_line(text):
+    lines = text("raspberry-pi-5").splitlines()
+    assert any(line.startswith("onnx, onnxscript") for line in lines)
+
+
+def test_memory_that_is_not_known_is_not_shown_as_a_number(tmp_path):
+    shown = rendered(probe(RecordedHost(tmp_path)))
+    assert "0 KiB" not in shown
+    assert "0 MiB" not in shown
+    assert "neither /proc/meminfo nor psutil" in shown
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("explain", [False, True])
+def test_every_board_can_be_shown_on_a_narrow_terminal(board, explain):
+    shown = rendered(probe(RecordedHost(FAKEROOTS / board)), explain, width=80)
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert "None" not in shown
+
+
+def test_brackets_in_names_are_no_markup(tmp_path):
+    device = probe(RecordedHost(tmp_path))
+    odd = msgspec.structs.replace(device, cpu=msgspec.structs.replace(device.cpu, model="[bold]X[/nothing]"))
+    assert "[bold]X[/nothing]" in rendered(odd)

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.quantize_show import show
+from edgeopt.cli.quantize import show_quantized
 from edgeopt.commands.documents.terminal import write
 from edgeopt.data.judging.goals import Goal, goal_from
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.records import File, Proof, Quantized, SampleUse
 from edgeopt.quant.records import CalibrationTried, Found, Plan, Point, TargetSaid, Verdict
@@ -46,7 +46,10 @@ RESULT = Quantized(
 
 def said(width=140, every=False, **changes):
     out = io.StringIO()
-    write(show(msgspec.structs.replace(RESULT, **changes), every), Console(file=out, width=width, highlight=False))
+    write(
+        show_quantized(msgspec.structs.replace(RESULT, **changes), every),
+        Console(file=out, width=width, highlight=False),
+    )
     return out.getvalue()
 
 
@@ -149,7 +152,7 @@ def test_no_line_is_wider_than_the_terminal(width):
 def test_what_was_told_on_the_way_is_not_told_again():
     out = io.StringIO()
     found = msgspec.structs.replace(RESULT, warnings=("Told.", "Not told."))
-    write(show(found, said=["Told."]), Console(file=out, width=140))
+    write(show_quantized(found, said=["Told."]), Console(file=out, width=140))
     assert "warning: Not told." in out.getvalue()
     assert "warning: Told." not in out.getvalue()
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from edgeopt.cli.main import run
-from edgeopt.cli.targets_show import show_list, show_target, show_validated
+from edgeopt.cli.targets import show_list, show_target, show_validated
 from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.targets import ListRequest, ShowRequest, ValidateRequest, check, list_targets, look_up
 from edgeopt.hw import probe as probe_module

@@ -9,7 +9,7 @@ import numpy as np
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Backend
 from edgeopt.errors import EdgeoptError
-from edgeopt.measure.apart import Apart
+from edgeopt.measure.isolated_backend import Apart
 from tests.differential.runtimes import Answers, Outputs
 
 Samples = Sequence[Mapping[str, np.ndarray]]

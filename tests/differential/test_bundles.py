@@ -13,8 +13,8 @@ import edgeopt
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
+from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.read import read_bundle
-from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.commands.export.export import export
 from edgeopt.commands.replay.profile_commands import export as export_profile
 from edgeopt.commands.replay.replay import replay

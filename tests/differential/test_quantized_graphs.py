@@ -18,8 +18,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from edgeopt.commands.quantize.request import Asked, request_from
-from edgeopt.data.given import as_file
-from edgeopt.data.regimes.levels import levels_in
+from edgeopt.data.levels import levels_in
+from edgeopt.data.samples import as_file
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs

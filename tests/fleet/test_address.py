@@ -22,7 +22,6 @@ from edgeopt.fleet.address import in_commands, parse
 def test_every_usual_form_is_understood(url, full):
     address = parse(url)
     assert address.url == full
-    assert address.websocket_url == full.replace("http", "ws")
 
 
 @pytest.mark.parametrize(

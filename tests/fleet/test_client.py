@@ -8,7 +8,7 @@ from edgeopt import errors
 from edgeopt.bundle.archive import pack_into
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.events import Progress, ignore
-from edgeopt.fleet import follow
+from edgeopt.fleet import client
 from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
@@ -171,7 +171,7 @@ def test_an_agent_that_restarts_in_the_middle_is_waited_for(scripted, told):
 
 
 def test_an_agent_that_stays_away(scripted, monkeypatch, told):
-    monkeypatch.setattr(follow, "_PATIENCE_S", 0.5)
+    monkeypatch.setattr(client, "_PATIENCE_S", 0.5)
     server = scripted(
         {ROLLBACK: ACCEPTED, DEPLOYMENT: in_turns(deployment("SWITCHING"), None), EVENTS: NO_EVENTS, STATUS: IDLE}
     )

@@ -16,7 +16,7 @@ from edgeopt.measure.contender import (
 )
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Load, Loaded, Memory, Saved, Time, Timed
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 from edgeopt.measure.trial import read_outputs
 
 

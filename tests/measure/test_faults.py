@@ -15,8 +15,8 @@ from edgeopt.errors import TrialError
 from edgeopt.measure import contender as contenders
 from edgeopt.measure.contender import ask, enter
 from edgeopt.measure.host import LocalHost
+from edgeopt.measure.memory import LONGEST_LOG_BYTES
 from edgeopt.measure.messages import Load, Loaded, Time, Timed
-from edgeopt.measure.processes.guard import LONGEST_LOG_BYTES
 from edgeopt.measure.rounds import run_rounds
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 3)),)

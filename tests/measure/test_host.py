@@ -15,7 +15,7 @@ from edgeopt.measure.messages import Describe
 
 SERVES = """
 import sys
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import serve
 {before}
 serve(lambda asked: (lambda line: {answer})(asked.strip()))
 """

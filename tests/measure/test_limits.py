@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.measure.limits import Limits, judgement, known, lies
+from edgeopt.measure.report import Limits, judgement, known, lies
 from edgeopt.measure.stats import Interval
 
 

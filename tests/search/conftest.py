@@ -12,7 +12,7 @@ import pytest
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.hw.probe import probe

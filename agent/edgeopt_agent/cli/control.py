@@ -6,9 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status
-from edgeopt.cli.from_request import asks
 from edgeopt.errors import UsageError
 from edgeopt.fleet.request import (
     CancelRequest,

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.from_request import asks
+from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import Block, Listed, Words
 from edgeopt.errors import InputError
 from edgeopt.fleet.records import Collected

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.invocation import as_called
+from edgeopt.cli.progress import as_called
 from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, printable
 from edgeopt.events import Emit, Progress

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.deployment import Deployment
+from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.read import Bundle
-from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
-from edgeopt.measure.processes.failed import NO_MEMORY, Failed, failure_of
+from edgeopt.measure.serve import NO_MEMORY, Failed, failure_of
 from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
@@ -336,7 +336,7 @@ class Served:
             times = _runs_ms(self.session, samples, asked.time_limit_s / 2)
         problem = found.sentence(f"The release {self.loaded.release_id}")
         if not problem and not asked.quick and self.session.processor is not None:
-            from edgeopt.bundle.processing.golden import problem_with
+            from edgeopt.bundle.golden import problem_with
 
             problem = problem_with(bundle, self.session.processor, self.session.process) or None
         median_ms = statistics.median(times)

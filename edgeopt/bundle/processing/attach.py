@@ -1,26 +1,89 @@
 """From what the user gives for before and after a model to a part of its bundle; wrong names are said here."""
 
 import shutil
+import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from edgeopt.backends.base import TensorInfo
-from edgeopt.bundle.deployment import Part, Processing, Tensor
-from edgeopt.bundle.facts import tensor_of
+from edgeopt.backends.base import Feeds, TensorInfo
+from edgeopt.bundle.deployment import Part, Processing, Tensor, tensor_of
+from edgeopt.bundle.golden import info_of, made_up
 from edgeopt.bundle.manifest import file_digest
-from edgeopt.bundle.processing.declared import read_pictures, read_steps
-from edgeopt.bundle.processing.golden import made_up
-from edgeopt.bundle.processing.run import from_pictures, opened
-from edgeopt.bundle.processing.schema import FOLDER
-from edgeopt.bundle.processing.steps import described
-from edgeopt.errors import DataError, ModelError, UsageError
+from edgeopt.bundle.processing.run import Processor, described, from_pictures, opened
+from edgeopt.bundle.processing.schema import FOLDER, KINDS, Pictures, Step
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import Samples, check_samples, from_feeds
+from edgeopt.errors import DataError, EdgeoptError, ModelError, ProfileError, UsageError
+from edgeopt.events import Emit, Log
 from edgeopt.graph.files.sniff import check_file
+from edgeopt.nearest import nearest
+from edgeopt.profiles.load import checked_data
+from edgeopt.profiles.schema import Data, TargetProfile
 
+_DATA_HINT = "docs/profiles.md lists the keys of [data]."
+_STEPS_HINT = "docs/bundles.md lists the steps with their keys."
 PRE, POST = "pre", "post"
 _DECLARED = ".toml"
+
+
+def read_pictures(path: Path) -> Pictures:
+    """The [data] table of a file: one of its own, or a target profile with which pictures were prepared."""
+    tables = _read(path)
+    data = tables.get("data")
+    if not isinstance(data, dict):
+        raise ProfileError(f"{path}: the table [data] is missing, which says how to prepare pictures.", _DATA_HINT)
+    odd = next((name for name in tables if name not in TargetProfile.__struct_fields__), None)
+    if odd is not None:
+        raise ProfileError(f"{path}: the top level has no key '{odd}'.", _DATA_HINT)
+    checked_data(data, path)
+    return msgspec.convert({name: value for name, value in data.items() if name != "most_samples"}, Pictures)
+
+
+def read_steps(path: Path) -> tuple[Step, ...]:
+    """The [[steps]] of a file, in their order."""
+    tables = _read(path)
+    odd = next((name for name in tables if name != "steps"), None)
+    listed = tables.get("steps")
+    if odd is not None or not isinstance(listed, list) or not listed:
+        what = f"the top level has no key '{odd}'" if odd is not None else "the table [[steps]] is missing"
+        raise ProfileError(f"{path}: {what}; postprocessing is a list of [[steps]].", _STEPS_HINT)
+    return tuple(_step(each, number, path) for number, each in enumerate(listed, 1))
+
+
+def _step(table: object, number: int, path: Path) -> Step:
+    where = f"{path}: step {number}"
+    if not isinstance(table, dict):
+        raise ProfileError(f"{where} is not a table.", _STEPS_HINT)
+    known = {str(kind.__struct_config__.tag): kind for kind in KINDS}
+    kind = known.get(str(table.get("do")))
+    if kind is None:
+        said = f"does not know '{table['do']}'" if "do" in table else "does not say what to do"
+        raise ProfileError(f"{where} {said}.", nearest(str(table.get("do", "")), tuple(known)))
+    fields = kind.__struct_fields__
+    odd = next((key for key in table if key not in {*fields, "do"}), None)
+    if odd is not None:
+        raise ProfileError(f"{where} ({table['do']}) has no key '{odd}'.", nearest(odd, fields))
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise ProfileError(f"{where} ({table['do']}): {error}.", _STEPS_HINT) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"There is no file '{path}'.", "Check the path.") from None
+    except OSError as error:
+        raise ProfileError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProfileError(f"{path} is not valid TOML: {error}.", "Correct that line.") from None
+
+
 Tensors = Sequence[TensorInfo]
 
 
@@ -184,3 +247,61 @@ def _told(tensor: Tensor) -> str:
 
 def _names(tensors: Iterable[TensorInfo | Tensor]) -> str:
     return ", ".join(each.name for each in tensors) or "nothing"
+
+
+def samples_from(
+    path: Path,
+    inputs: tuple[TensorInfo, ...],
+    preparation: Data | None,
+    attached: Attached | None,
+    folder: Path,
+    emit: Emit,
+) -> tuple[Samples, Samples | None]:
+    """Samples of the model's inputs, and what they were made of where that was given; `folder` takes files."""
+    part = attached.processing.pre if attached is not None else None
+    if attached is None or part is None:
+        return load_data(path, inputs, preparation), None
+    if part.pictures is not None:
+        return load_data(path, inputs, part.pictures), None
+    taken = taken_by(part, inputs)
+    try:
+        raw = load_data(path, taken, None)
+    except DataError as error:
+        try:
+            found = load_data(path, inputs, preparation)
+        except DataError:
+            hint = f"Give data for --pre ({', '.join(e.name for e in taken)}), or for the model itself."
+            raise DataError(error.message, hint) from None
+        emit(Log("info", "The data fits the inputs of the model, not of --pre, so it is not preprocessed."))
+        return found, None
+    emit(Log("info", "The data fits the inputs of --pre and is preprocessed."))
+    attached.put(folder)
+    processor = Processor(attached.processing, folder, [])
+    try:
+        made = from_feeds(processor.pre(raw.feeds(k)) for k in range(len(raw)))
+    finally:
+        processor.close()
+    handed_on = {name: array for name, array in raw.arrays.items() if name not in made}
+    samples = check_samples({**handed_on, **made}, inputs, f"the output of --pre for {path.name}")
+    return replace(samples, ignored=raw.ignored), raw
+
+
+def try_after(attached: Attached | None, outputs: Feeds, folder: Path) -> None:
+    """Before the long work: UsageError where the postprocessing cannot take what the model gives."""
+    if attached is None or attached.processing.post is None:
+        return
+    attached.put(folder)
+    processor = Processor(attached.processing, folder, [])
+    try:
+        processor.after(outputs)
+    except EdgeoptError as error:
+        raise UsageError(f"--post fails on the outputs of the model: {error.message}", error.hint) from None
+    finally:
+        processor.close()
+
+
+def taken_by(part: Part, inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
+    """What the user gives to the whole: the inputs of the preprocessing, and those of the model beside it."""
+    own, made = {each.name for each in part.inputs}, {each.name for each in part.outputs}
+    rest = (each for each in inputs if each.name not in own and each.name not in made)
+    return (*(info_of(each) for each in part.inputs), *rest)

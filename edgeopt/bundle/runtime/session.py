@@ -13,16 +13,14 @@ from edgeopt.backends.base import fallback as fallen_back
 from edgeopt.backends.intended import intended, is_usable
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.bundle.runtime.forked import never_free, watch_forks
-from edgeopt.bundle.runtime.named_run import by_name, close_nothing, refuse_fork
+from edgeopt.bundle.runtime.forked import by_name, close_nothing, never_free, refuse_fork, watch_forks
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs, pip_install
 from edgeopt.graph.files.sniff import check_file
 
 if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
-    from edgeopt.bundle.runtime.asynchronous import RunThreads
     from edgeopt.bundle.runtime.batch_trial import BatchSubject, BatchTrial
-    from edgeopt.bundle.runtime.batching import Batcher, Batching
+    from edgeopt.bundle.runtime.batching import Batcher, Batching, RunThreads
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
 
@@ -202,7 +200,7 @@ class Session:
             if self._closed:
                 raise closed()
             if self._run_threads is None:
-                from edgeopt.bundle.runtime.asynchronous import RunThreads
+                from edgeopt.bundle.runtime.batching import RunThreads
 
                 self._run_threads = RunThreads(self._concurrency)
                 if self._batching is not None and self.batch_trial is not None and self.batch_trial.used:
@@ -317,7 +315,7 @@ def load(  # noqa: PLR0913 - keywords, each with a default
 
 def _check_fallback(session: Session, bundle: Bundle, missing: str) -> None:
     """Runtimes compute some models differently, above all those in eight bits."""
-    from edgeopt.bundle.runtime.golden import answer_golden
+    from edgeopt.bundle.golden import answer_golden
 
     name = bundle.deployment.name
     try:

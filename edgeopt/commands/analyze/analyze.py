@@ -22,7 +22,7 @@ from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
@@ -269,7 +269,7 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
 
 def _profiled(path: Path, analysis: Analysis, given: Given, wishes: Wishes, emit: Emit) -> Analysis:
     from edgeopt.commands.analyze.inputs import feeds_for
-    from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
+    from edgeopt.measure.op_times import Timing, profile_ops, timeable
 
     names = wishes.profile_ops
     if names is True:

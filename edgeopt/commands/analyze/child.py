@@ -13,7 +13,7 @@ from edgeopt.commands.analyze.messages import (
     Seen,
     decode_request,
 )
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, serve
 
 
 def _answer(request: Request) -> Answer:

@@ -13,7 +13,7 @@ from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import CoverageRow
 from edgeopt.hw.device import Device
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 # The runtimes work while this process does its own part, and take about as long; some need minutes for a chain of
 # 10,000 nodes. How long the rest may take depends on how busy the device is, so it is not a fixed time.

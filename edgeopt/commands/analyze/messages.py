@@ -5,9 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.measure.host import LocalHost
-from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.host import Asked, LocalHost
+from edgeopt.measure.serve import Failed
 
 
 class Cover(msgspec.Struct, frozen=True, tag="cover"):

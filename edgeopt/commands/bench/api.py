@@ -10,7 +10,7 @@ from edgeopt.commands.bench.bench import bench as measure
 from edgeopt.commands.bench.request import AllWishes, Request, Wishes
 from edgeopt.commands.bench.suite import SuiteReport
 from edgeopt.commands.bench.sweep import SweepReport
-from edgeopt.data.given import as_file
+from edgeopt.data.samples import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.keywords import read, takes
 from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport

@@ -10,7 +10,7 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available, fallback
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import machine_of
 from edgeopt.commands.bench.limits import Judged, judge, refuse_without_verdict
 from edgeopt.commands.bench.naming import first_side, read_options
 from edgeopt.commands.bench.request import Request, WatchRequest, check, levels, sides_of
@@ -45,7 +45,7 @@ from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Loaded, Placed, Places
 from edgeopt.measure.report import ContestReport, SideReport
 from edgeopt.measure.sequential import Rules
-from edgeopt.measure.sides.stages import with_stages
+from edgeopt.measure.stages import with_stages
 from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.measure.watch import WatchReport
 from edgeopt.measure.watch import watch as watch_side

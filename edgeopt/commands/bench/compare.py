@@ -16,8 +16,7 @@ import numpy as np
 
 from edgeopt.commands.bench.limits import check_of
 from edgeopt.errors import InputError, UsageError
-from edgeopt.measure.limits import Judgement, Limits, judgement
-from edgeopt.measure.report import ContestReport, SideReport
+from edgeopt.measure.report import ContestReport, Judgement, Limits, SideReport, judgement
 from edgeopt.measure.stats import SAME, Direction, Interval, direction
 
 _NORMAL_95 = 1.96

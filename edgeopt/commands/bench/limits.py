@@ -6,8 +6,19 @@ from collections.abc import Sequence
 
 from edgeopt.errors import EXIT_CANCELLED, ConstraintError, UsageError
 from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport
-from edgeopt.measure.limits import Check, Judgement, LimitName, Limits, State, Undecided, judgement, known, lies
-from edgeopt.measure.report import Comparison, ContestReport
+from edgeopt.measure.report import (
+    Check,
+    Comparison,
+    ContestReport,
+    Judgement,
+    LimitName,
+    Limits,
+    State,
+    Undecided,
+    judgement,
+    known,
+    lies,
+)
 from edgeopt.measure.stats import UNITY, Interval
 
 Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport

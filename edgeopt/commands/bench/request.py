@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Options
     from edgeopt.commands.bench.naming import Named
     from edgeopt.commands.bench.sides import Settings
-    from edgeopt.data.given import Data
-    from edgeopt.measure.limits import Limits
+    from edgeopt.data.samples import Data
+    from edgeopt.measure.report import Limits
 
 Duty = Literal["steady", "cold", "paced", "sustained"]
 DUTIES: tuple[Duty, ...] = get_args(Duty)

@@ -32,7 +32,7 @@ from edgeopt.hw.topology import cores_for
 from edgeopt.measure.contender import Side, ask, load_patience_s, reason
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Answer, Describe, Described, Load
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 _MOST_A_CORE = 8
 # Options that set the number of threads of a backend.

@@ -23,8 +23,7 @@ from edgeopt.errors import (
     said_by,
 )
 from edgeopt.events import Emit, Progress
-from edgeopt.measure.limits import Check, Judgement, judgement
-from edgeopt.measure.report import Comparison, ContestReport
+from edgeopt.measure.report import Check, Comparison, ContestReport, Judgement, judgement
 from edgeopt.measure.stats import Interval
 
 Measure = Callable[[Request, Emit], ContestReport]

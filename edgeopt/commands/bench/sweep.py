@@ -20,13 +20,13 @@ from edgeopt.errors import EdgeoptError, ModelError, UsageError
 from edgeopt.events import Emit
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest
-from edgeopt.measure.figures import RUNS_FOR_P99
 from edgeopt.measure.host import LocalHost, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
+from edgeopt.measure.tally import RUNS_FOR_P99
 from edgeopt.nearest import nearest
 
 SCHEMA = 1

@@ -22,7 +22,7 @@ from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, U
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
 from edgeopt.hw.device import Unavailable
-from edgeopt.measure.apart import Apart
+from edgeopt.measure.isolated_backend import Apart
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model

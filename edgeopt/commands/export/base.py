@@ -8,8 +8,8 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available, Options, TensorInfo
+from edgeopt.bundle.golden import GoldenAnswer, Runs, answer_golden
 from edgeopt.bundle.read import Bundle
-from edgeopt.bundle.runtime.golden import GoldenAnswer, Runs, answer_golden
 from edgeopt.errors import ConstraintError, VerificationError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeopt.bundle.runtime.golden import golden_floor_db
+from edgeopt.bundle.golden import golden_floor_db
 from edgeopt.commands.export.base import GOLDEN, Format, Made, Order, copy_model, ports, refuse
 from edgeopt.commands.export.settings import (
     ONNXRUNTIME,

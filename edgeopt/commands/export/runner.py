@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bundle.runtime.golden import GoldenAnswer, golden_floor_db
+from edgeopt.bundle.golden import GoldenAnswer, golden_floor_db
 from edgeopt.commands.export.base import (
     HINT,
     Format,

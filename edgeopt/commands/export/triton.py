@@ -12,7 +12,7 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Options, TensorInfo
 from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, run_entries
-from edgeopt.bundle.runtime.golden import golden_floor_db
+from edgeopt.bundle.golden import golden_floor_db
 from edgeopt.commands.export.base import Format, Made, Order, check_model, copy_model, ports, refuse
 from edgeopt.commands.export.settings import (
     ONNXRUNTIME,

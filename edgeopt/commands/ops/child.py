@@ -11,8 +11,7 @@ import numpy as np
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
 from edgeopt.errors import ModelError, writing_to
-from edgeopt.measure.processes.failed import Failed
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, Failed, serve
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):

@@ -27,10 +27,9 @@ from edgeopt.commands.ops.compare import compare
 from edgeopt.commands.ops.prepare import Prepared, prepare
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
-from edgeopt.measure.host import LocalHost, TrialHost
-from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import Failed, refuse_machine_failure
+from edgeopt.measure.host import Asked, LocalHost, TrialHost
 from edgeopt.measure.rounds import take_turns
+from edgeopt.measure.serve import Failed, refuse_machine_failure
 from edgeopt.measure.terms import OPERATORS
 
 CHILD_MODULE = "edgeopt.commands.ops.child"

@@ -11,13 +11,22 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Budget, Deployment, Predicted, Run, Source, Step
-from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
+from edgeopt.bundle.deployment import (
+    Budget,
+    Deployment,
+    Predicted,
+    Run,
+    Source,
+    Step,
+    four_digits,
+    machine_of,
+    tensor_of,
+)
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
 from edgeopt.commands.predict.records import VERDICT, Ahead, Planned, Status
 from edgeopt.commands.predict.variants import Made, Plan, Wishes, in_form, judge, prepared
-from edgeopt.data.judging.budgets import floor_from
+from edgeopt.data.judging.goals import floor_from
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import accuracy_text

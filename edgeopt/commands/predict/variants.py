@@ -10,7 +10,7 @@ import msgspec
 from edgeopt.backends.base import Array, full_precision
 from edgeopt.commands.predict.record import PROCESSOR, OnDevice, Record, on_device, read_record, stand_in
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.accuracy import compare_outputs, decibels

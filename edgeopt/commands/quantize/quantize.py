@@ -10,7 +10,7 @@ import msgspec
 from edgeopt.backends.options import as_texts
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.commands.quantize.request import Asked, Wishes, request_from
-from edgeopt.data.given import as_file
+from edgeopt.data.samples import as_file
 from edgeopt.errors import DataError, ModelError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import agreement

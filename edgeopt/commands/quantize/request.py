@@ -14,8 +14,8 @@ from edgeopt.options import DAY_S, argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.options import Value
-    from edgeopt.data.given import Data
     from edgeopt.data.judging.goals import Goal
+    from edgeopt.data.samples import Data
     from edgeopt.quant.measured.records import QuantizeRequest
 
 _PLAN = "plan"
@@ -195,7 +195,7 @@ def _plain(options: Mapping[str, object]) -> "dict[str, Value]":
 
 def _check(request: "QuantizeRequest") -> None:
     from edgeopt.bundle.deployment import SUFFIX
-    from edgeopt.bundle.places import place_named
+    from edgeopt.bundle.read import place_named
     from edgeopt.nearest import nearest
     from edgeopt.quant.measured.records import METHODS
 

@@ -12,9 +12,8 @@ import msgspec
 
 from edgeopt.bundle import manifest
 from edgeopt.bundle.deployment import FILE, Deployment, Part, Processing, Record, read_deployment
-from edgeopt.bundle.places import place_named
 from edgeopt.bundle.processing.schema import FOLDER
-from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.bundle.read import Bundle, is_bundle, place_named, read_bundle
 from edgeopt.bundle.write import MODEL_FOLDER, RECORD
 from edgeopt.errors import BundleError
 

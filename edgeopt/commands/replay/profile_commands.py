@@ -12,9 +12,9 @@ from edgeopt import units
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
 from edgeopt.bundle.deployment import LARGEST_BYTES, Deployment, Record, Step, Tensor, read_deployment, to_toml
+from edgeopt.bundle.deployment import said_of as in_words
 from edgeopt.bundle.durable import publish_file
-from edgeopt.bundle.processing.words import said_of as in_words
-from edgeopt.bundle.runtime.staleness import Changed, changes_since
+from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
 from edgeopt.commands.replay.profile import Profile, embedded, model_place, packed, read_profile
 from edgeopt.commands.replay.steps import check_steps, said_of

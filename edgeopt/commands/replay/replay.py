@@ -13,18 +13,16 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.bundle import manifest, write
-from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, Run
-from edgeopt.bundle.facts import four_digits, machine_of
-from edgeopt.bundle.processing.golden import FINAL, RAW, problem_with, put_processing_golden
+from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, Run, four_digits, machine_of
+from edgeopt.bundle.golden import FINAL, RAW, golden_floor_db, problem_with, put_processing_golden
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.read import Bundle
-from edgeopt.bundle.runtime.golden import golden_floor_db
 from edgeopt.commands.replay.profile import Profile, outside, read_profile
 from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.commands.replay.steps import rebuild, said_of
 from edgeopt.data.judging.goals import Goal
+from edgeopt.data.levels import levels_in
 from edgeopt.data.read import load_data
-from edgeopt.data.regimes.levels import levels_in
 from edgeopt.data.samples import Samples, check_samples, from_feeds, save_samples
 from edgeopt.errors import MissingError, ModelError, VerificationError
 from edgeopt.events import Emit, Log, Progress, ignore
@@ -33,7 +31,7 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
-from edgeopt.measure.sides.timed import fill_timed
+from edgeopt.measure.stages import fill_timed
 from edgeopt.quant.measured.given import Outputs, Runs
 from edgeopt.quant.measured.proving.proof import RESULT, SOURCE, Runner, compared
 from edgeopt.version import __version__

@@ -12,7 +12,7 @@ from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.taken import Taken
+from edgeopt.measure.tally import Taken
 from edgeopt.search.shapes.sized import SizeTimes
 
 SCHEMA = 1

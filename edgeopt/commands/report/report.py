@@ -26,8 +26,8 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.measure.calls import Calls
 from edgeopt.measure.files import writing
+from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import IDENTICAL, Interval
 from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
@@ -371,7 +371,7 @@ def _node_times(
     emit: Emit,
 ) -> OpTimes | str:
     """Where the time of a run goes on this device now, in the bundle's runtime and options; or why not."""
-    from edgeopt.measure.kernels.op_times import Timing, profile_ops
+    from edgeopt.measure.op_times import Timing, profile_ops
 
     if nodes is False:
         return "Not measured (--no-nodes)."

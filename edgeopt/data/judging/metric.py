@@ -1,13 +1,77 @@
-"""What a metric is: one way to say how good a result is."""
+"""A metric: one way to say how good a result is; and metrics of the user, which are Python functions."""
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+import importlib.util
+import inspect
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.data.judging.judged import Judged
-from edgeopt.graph.accuracy import Array
+from edgeopt.errors import InputError, UsageError, said_by
+from edgeopt.graph.accuracy import SEED, Array, compare_outputs
+from edgeopt.graph.levels import LevelAccuracy, Tail
+
+HOW = (
+    "It is called as function(outputs, reference, labels): arrays by output name, samples along the first axis, "
+    "and labels or None. It returns a number, or one for each sample; more is better, "
+    "unless the function has the attribute smaller_is_better = True."
+)
+_MOST_RESAMPLES = 200
+_FEWEST_RESAMPLES = 20
+_RESAMPLE_S = 1.0
+
+
+class OutputValue(msgspec.Struct, frozen=True):
+    """One output over all samples."""
+
+    name: str
+    value: float
+    low: float
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A metric's value over all samples, as the worst output has it."""
+
+    metric: str
+    value: float
+    """Infinitely bad where the outputs cannot be compared."""
+    low: float
+    """What it may be on other samples, at 95 %: below `value`, or above it where less is better."""
+    samples: int
+    smaller_is_better: bool = False
+    outputs: tuple[OutputValue, ...] = ()
+    """Empty where the metric takes all outputs together."""
+    mean: float | None = None
+    """Over the outputs, where there are several."""
+    source: float | None = None
+    """The source model's own value, of metrics that give it one."""
+    drop: float | None = None
+    """How much worse than the source's; negative where it is better."""
+    drop_high: float | None = None
+    """What that may be on other samples, at 95 %."""
+    snr_db: float | None = None
+    """Of the same outputs, whatever the metric; of samples of several levels, on the level where it is lowest."""
+    low_db: float | None = None
+    weakest: LevelAccuracy | None = None
+    """Of samples of several levels, that which decides."""
+    pooled_low_db: float | None = None
+    """What `low_db` would be over all samples together."""
+    tail: Tail | None = None
+    """Of single samples; None where no sample differs."""
+    problem: str = ""
+    """Why the outputs cannot be compared, as a sentence."""
+
 
 Outputs = Sequence[Mapping[str, Array]]
 """By name, of each sample."""
@@ -34,3 +98,162 @@ class Metric:
     """What floors make sense."""
     most_samples: int = 16
     """More samples than this prove little more."""
+
+
+Function = Callable[..., Any]
+
+
+@lru_cache
+def user_metric(name: str) -> Metric:
+    """The function behind `module:function` or `file.py:function`; raises UsageError if there is none."""
+    place, _, called = name.rpartition(":")
+    module = _file(place, name) if place.endswith(".py") else _module(place, name)
+    function = getattr(module, called, None)
+    if not callable(function):
+        raise UsageError(f"There is no function '{called}' in '{place}'.", HOW)
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError as error:
+        raise UsageError(
+            f"The metric '{name}' does not take (outputs, reference, labels): {error}.", HOW
+        ) from error
+    except ValueError:
+        pass  # of a function in C nothing is known before it is called
+    smaller = bool(getattr(function, "smaller_is_better", False))
+
+    def judge(got: Outputs, reference: Outputs, labels: Labels | None) -> Judged:
+        return _judged(name, function, smaller, got, reference, labels)
+
+    return Metric(
+        name,
+        called,
+        judge,
+        smaller_is_better=smaller,
+        has_source=True,
+        decided_by_low=False,
+        range=(-math.inf, math.inf),
+        most_samples=1000,
+    )
+
+
+def stacked(runs: Outputs) -> dict[str, Any]:
+    """The outputs of all samples as of one run of them all; a list where the samples' shapes differ.
+
+    A batch axis of 1 becomes the axis of the samples; outputs without one get it.
+    """
+    return {name: _stacked([run[name] for run in runs]) for name in runs[0]}
+
+
+def _stacked(values: list[Array]) -> Array | list[Array]:
+    if not all(isinstance(value, np.ndarray) for value in values) or len({value.shape for value in values}) > 1:
+        return values
+    return np.concatenate(values) if values[0].ndim and values[0].shape[0] == 1 else np.stack(values)
+
+
+def _judged(
+    name: str, function: Function, smaller: bool, got: Outputs, reference: Outputs, labels: Labels | None
+) -> Judged:
+    problem = compare_outputs(reference, got).problem
+    if problem:
+        bad = math.inf if smaller else -math.inf
+        return Judged(name, bad, bad, len(got), smaller, problem=problem)
+
+    def called(places: list[int], side: Outputs) -> Array:
+        chosen = None if labels is None else labels[places]
+        return _called(name, function, [side[k] for k in places], [reference[k] for k in places], chosen)
+
+    every = list(range(len(got)))
+    begin = time.perf_counter()
+    after, before = called(every, got), called(every, reference)
+    seconds = (time.perf_counter() - begin) / 2
+    value, source = float(after.mean()), float(before.mean())
+    sign = -1.0 if smaller else 1.0
+    draws = np.random.default_rng(SEED).integers(0, len(got), (_MOST_RESAMPLES, len(got)))
+    if after.size > 1:
+        values, drops = after[draws].mean(axis=1), sign * (before - after)[draws].mean(axis=1)
+    else:
+        count = min(_MOST_RESAMPLES, int(_RESAMPLE_S / 2 / max(seconds, 1e-6)))
+        draws = draws[: count if count >= _FEWEST_RESAMPLES else 0]
+        # The function may be slow, and then its value must do.
+        values = np.array([called(list(d), got).mean() for d in draws] or [value])
+        drops = sign * (np.array([called(list(d), reference).mean() for d in draws] or [source]) - values)
+    low = float(np.quantile(sign * values, 0.05, method="lower")) * sign
+    drop_high = float(np.quantile(drops, 0.95, method="higher"))
+    return Judged(
+        name, value, low, len(got), smaller, source=source, drop=sign * (source - value), drop_high=drop_high
+    )
+
+
+def _called(name: str, function: Function, got: Outputs, reference: Outputs, labels: Labels | None) -> Array:
+    """One value, or one for each sample; a sentence for everything else that a function can do."""
+    try:
+        answer = function(stacked(got), stacked(reference), labels)
+    except Exception as error:
+        raise InputError(
+            f"The metric '{name}' failed{_line(error)}: {type(error).__name__}: {said_by(error)}.", HOW
+        ) from error
+    try:
+        if answer is None:
+            raise TypeError
+        values = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"The metric '{name}' returned {type(answer).__name__}, not a number.", HOW) from None
+    if values.size != 1 and values.shape != (len(got),):
+        raise InputError(
+            f"The metric '{name}' returned an array of shape {list(values.shape)} for {len(got)} samples.", HOW
+        )
+    if not np.isfinite(values).all():
+        raise InputError(f"The metric '{name}' returned NaN or infinity.", "Let it return a number always.")
+    return values.reshape(-1)
+
+
+def _line(error: Exception) -> str:
+    """Where in the user's own code."""
+    trace = error.__traceback__
+    places = []
+    while trace is not None:
+        places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    own = [(file, line) for file, line in places if file != __file__ and "importlib" not in file]
+    return f" in line {own[0][1]} of {Path(own[0][0]).name}" if own else ""
+
+
+def _file(place: str, name: str) -> ModuleType:
+    path = Path(place)
+    if not path.is_file():
+        raise UsageError(f"The file '{place}' of the metric '{name}' does not exist.", HOW)
+    spec = importlib.util.spec_from_file_location(f"edgeopt_metric_{path.stem}", path)
+    assert spec is not None  # noqa: S101 - a name that ends with .py has one
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    with _problems(name), _path(path.absolute().parent):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _module(place: str, name: str) -> ModuleType:
+    """Found where `python -m` would: beside where the command was called, too."""
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise UsageError(f"'{place}' of the metric '{name}' is not a Python module.", HOW)
+    with _problems(name), _path(Path.cwd()):
+        return importlib.import_module(place)
+
+
+@contextmanager
+def _problems(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(f"The metric '{name}' cannot be imported: {said_by(error)}.", HOW) from error
+    except Exception as error:
+        said = f"{type(error).__name__}: {said_by(error)}"
+        raise InputError(f"The file of the metric '{name}' failed{_line(error)}: {said}.", HOW) from error
+
+
+@contextmanager
+def _path(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

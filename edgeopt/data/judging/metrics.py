@@ -1,16 +1,18 @@
 """Metrics of a result besides the ratio in dB: how many answers stay the same."""
 
+import math
+import zlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.data.judging.judged import Judged, OutputValue
-from edgeopt.data.judging.metric import Labels, Metric, Outputs
-from edgeopt.data.judging.shares import Values, drop_high, share_low
-from edgeopt.data.judging.user_metric import user_metric
-from edgeopt.errors import DataError, Named, UsageError
+from edgeopt.data.judging.metric import Judged, Labels, Metric, Outputs, OutputValue, user_metric
+from edgeopt.data.samples import Samples
+from edgeopt.errors import DataError, Named, UsageError, said_by
 from edgeopt.graph.accuracy import (
     RESAMPLES,
     SEED,
@@ -23,10 +25,40 @@ from edgeopt.graph.accuracy import (
 from edgeopt.graph.levels import Level, Usual, by_level, tail_of
 from edgeopt.nearest import nearest
 
+Values = NDArray[np.float64]
+
+ONE_SIDED_95 = 1.645
+"""The normal quantile of 95 %."""
 _GROUP = 16
 """The number of resampled sets, as in `graph.accuracy`."""
 _CONFIDENCE = 0.95
 _BEST = 5
+NAMES = ("label", "labels")
+
+
+def share_low(shares: Values) -> float:
+    """The lower end of Wilson's interval for the mean of these shares.
+
+    Shares of several rows in one sample vary less than a yes or no, so this claims too little, if anything.
+    """
+    count, mean, z = len(shares), float(shares.mean()), ONE_SIDED_95
+    center = mean + z * z / (2 * count)
+    spread = z * math.sqrt(max(mean * (1 - mean), 0.0) / count + z * z / (4 * count * count))
+    return max(0.0, (center - spread) / (1 + z * z / count))
+
+
+def drop_high(before: Values, after: Values) -> float:
+    """The upper end of the interval for how much the mean share fell on the same samples.
+
+    Agresti and Min's for matched pairs, with half a pair added to each of the four cases: without these, a drop
+    that none of a few samples shows would count as impossible.
+    """
+    fell = after < before
+    lost = float((before - after)[fell].sum()) + 0.5
+    won = float((after - before)[~fell].sum()) + 0.5
+    count = len(before) + 2.0
+    variance = (lost + won - (lost - won) ** 2 / count) / (count * count)
+    return min(1.0, (lost - won) / count + ONE_SIDED_95 * math.sqrt(max(variance, 0.0)))
 
 
 def _ratio(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
@@ -234,3 +266,69 @@ def judged_with_ratio(
     snr_db, low_db = min(snr_db, *(one.snr_db for one in found)), min(low_db, weakest.low_db)
     judged = msgspec.structs.replace(judged, snr_db=snr_db, low_db=low_db, weakest=weakest)
     return msgspec.structs.replace(judged, value=snr_db, low=low_db) if is_ratio else judged
+
+
+def labels_for(
+    metric: Metric, data: Path | Mapping[str, Array] | None, samples: Samples, name: str = ""
+) -> Labels | None:
+    """Class numbers, or for a metric of the user's own whatever the data has; None where the metric takes none."""
+    if data is None:
+        if metric.needs_labels:
+            raise DataError(f"The metric '{metric.name}' needs labels.", "Give data that has them, with --data.")
+        return None
+    if metric.needs_labels:
+        found = _found(samples, name)
+        return _class_numbers(labels_in(data, samples, found), found)
+    if metric.has_source and (name or any(each in samples.ignored for each in NAMES)):
+        return labels_in(data, samples, name)
+    return None
+
+
+def labels_in(data: Path | Mapping[str, Array], samples: Samples, name: str = "") -> Labels:
+    """Those of all samples, checked; `data` is what the samples were read from."""
+    found = _found(samples, name)
+    values = _read(data, found)
+    if values.ndim == 0 or len(values) != len(samples):
+        count = "no axis" if values.ndim == 0 else f"{len(values)} labels"
+        raise DataError(
+            f"The array '{found}' holds {count} for {len(samples)} samples.",
+            "Give one label, or one row of labels, for each sample.",
+        )
+    return values
+
+
+def _class_numbers(labels: Labels, name: str) -> Labels:
+    if labels.dtype.kind == "b":
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind not in "iuf":
+        raise no_labels(f"The labels in '{name}' are of type {labels.dtype}, not numbers.")
+    if not np.isfinite(labels).all() or (labels < 0).any() or (labels != np.floor(labels)).any():
+        raise no_labels(f"The labels in '{name}' are not all whole numbers from 0.")
+    return labels.astype(np.int64)
+
+
+def _found(samples: Samples, name: str) -> str:
+    others = ", ".join(f"'{each}'" for each in samples.ignored)
+    beside = f"besides the inputs it has {others}" if others else "it has only the model's inputs"
+    if name:
+        if name in samples.ignored:
+            return name
+        if name in samples.arrays:
+            raise no_labels(f"'{name}' is an input of the model, not labels.")
+        raise no_labels(f"The data has no array '{name}'; {beside}.")
+    known = [each for each in NAMES if each in samples.ignored]
+    if not known:
+        raise no_labels(f"The data has no array 'label' or 'labels'; {beside}.")
+    return known[0]
+
+
+def _read(data: Path | Mapping[str, Array], name: str) -> Array:
+    if isinstance(data, Mapping):
+        return np.asarray(data[name])
+    try:
+        if data.is_dir():
+            return np.asarray(np.load(data / f"{name}.npy", allow_pickle=False))
+        with np.load(data, allow_pickle=False) as archive:
+            return np.asarray(archive[name])
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
+        raise no_labels(f"The labels '{name}' cannot be read: {said_by(error)}") from error

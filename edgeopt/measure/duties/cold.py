@@ -1,9 +1,14 @@
 """Cold: how long from nothing to the first answer, by phase, in a fresh process each time."""
 
+import ctypes
+import importlib.util
+import mmap
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,18 +16,92 @@ from edgeopt.backends import BACKENDS
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Metric, Progress
 from edgeopt.measure.contender import Side, failed
-from edgeopt.measure.duties.compare import against_first, require_one, sampler_for, warnings_of
-from edgeopt.measure.duties.page_cache import drop, library_files, model_files
-from edgeopt.measure.duties.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
+from edgeopt.measure.duties.records import (
+    ColdReport,
+    ColdRules,
+    ColdSide,
+    ColdStart,
+    Spread,
+    against_first,
+    require_one,
+    sampler_for,
+    warnings_of,
+)
 from edgeopt.measure.host import TrialHost
 from edgeopt.measure.instruments.gauges import Gauges
-from edgeopt.measure.messages import Loaded
+from edgeopt.measure.messages import Load, Loaded
 from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.stats import total
 from edgeopt.measure.terms import COLD
 
+_PAGE_BYTES = mmap.PAGESIZE
+# What exporters and OpenVINO call the file with the weights, beside the model's own name.
+_WEIGHTS = (".bin", ".data", ".onnx_data", ".weights", ".pb")
 _PATIENCE_S = 120.0
 # Less than this left in memory is the first pages that the kernel itself keeps.
 _KEPT_SHARE = 0.05
+
+
+class Dropped(NamedTuple):
+    """How much of the files lay in memory before and after."""
+
+    size_bytes: int
+    before_bytes: int | None
+    after_bytes: int | None
+    """None where the system does not tell."""
+
+
+def model_files(load: Load) -> tuple[Path, ...]:
+    """What a trial reads of the model: all of a bundle, or the file and those named after it (weights, mostly)."""
+    path = Path(load.model_path)
+    if path.is_dir():
+        return tuple(sorted(p for p in path.rglob("*") if p.is_file()))
+    if not path.is_file():
+        return ()  # a program or an address
+    stem = path.name.removesuffix(path.suffix)
+    beside = (p for p in path.parent.iterdir() if p.is_file() and p != path)
+    named_after = (p for p in beside if p.name.startswith((path.name, f"{stem}.")) and p.suffix in _WEIGHTS)
+    return (path, *sorted(named_after))
+
+
+def library_files(package: str | None) -> tuple[Path, ...]:
+    """The native libraries of a runtime's Python package."""
+    found = importlib.util.find_spec(package) if package else None
+    folders = [Path(f) for f in (found.submodule_search_locations or ())] if found else []
+    return tuple(sorted({p for f in folders for p in f.rglob("*.so*") if p.is_file()}))
+
+
+def drop(files: Iterable[Path]) -> Dropped:
+    """Advises the kernel to forget these files; what other processes use stays, whatever is advised."""
+    paths = list(files)
+    before = [resident_bytes(path) for path in paths]
+    for path in paths:
+        with path.open("rb") as file:
+            if hasattr(os, "posix_fadvise"):
+                os.fsync(file.fileno())  # pages that are not yet on the disk cannot be dropped
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    after = [resident_bytes(path) for path in paths]
+    return Dropped(sum(p.stat().st_size for p in paths), total(before), total(after))
+
+
+def resident_bytes(path: Path) -> int | None:
+    """How much of a file lies in memory, by mincore(2), which reads none of it; None where nothing tells."""
+    size = path.stat().st_size
+    if size == 0:
+        return 0
+    try:
+        mincore = ctypes.CDLL(None).mincore
+    except (OSError, AttributeError):
+        return None
+    pages = (size + _PAGE_BYTES - 1) // _PAGE_BYTES
+    found = (ctypes.c_ubyte * pages)()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as mapped:
+        view = np.frombuffer(mapped, np.uint8)
+        failed = mincore(ctypes.c_void_p(view.ctypes.data), ctypes.c_size_t(size), found)
+        del view  # or the map could not be closed
+    if failed:
+        return None
+    return min(size, sum(page & 1 for page in found) * _PAGE_BYTES)
 
 
 @dataclass(slots=True)

@@ -15,8 +15,15 @@ import numpy as np
 from edgeopt.errors import TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.measure.contender import Contender, Side, accept, enter
-from edgeopt.measure.duties.compare import compared, require_one, sampler_for
-from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, ConcurrentRules, Level
+from edgeopt.measure.duties.records import (
+    ConcurrencyReport,
+    ConcurrencySide,
+    ConcurrentRules,
+    Level,
+    compared,
+    require_one,
+    sampler_for,
+)
 from edgeopt.measure.host import TrialHost
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Time, Timed

@@ -16,14 +16,22 @@ from edgeopt.errors import TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import Contender, Side, enter, failed
-from edgeopt.measure.duties.compare import against_first, require_one, sampler_for, warnings_of
-from edgeopt.measure.duties.records import PacedReport, PacedRules, PacedSide
+from edgeopt.measure.duties.records import (
+    PacedReport,
+    PacedRules,
+    PacedSide,
+    against_first,
+    require_one,
+    sampler_for,
+    warnings_of,
+)
 from edgeopt.measure.host import LocalChild, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Watch, Watched
 from edgeopt.measure.report import Energy
 from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.stats import total
 from edgeopt.measure.terms import PACED
 from edgeopt.measure.watch import follow
 
@@ -220,10 +228,8 @@ def _side(member: _Pacing, rate_per_s: float, meter: EnergyMeter | Unavailable |
 def _energy(member: _Pacing, runs: int, meter: EnergyMeter | Unavailable | None) -> Energy | None:
     if meter is None:
         return None
-    known = [each for each in member.drawn if each is not None]
-    total = sum(known) if len(known) == len(member.drawn) else None
     seconds = sum(member.walls_s)
-    return energy(meter, total, seconds, runs / max(seconds, 1e-9), min(member.walls_s))
+    return energy(meter, total(member.drawn), seconds, runs / max(seconds, 1e-9), min(member.walls_s))
 
 
 def _not_kept(side: PacedSide, rate_per_s: float) -> str:

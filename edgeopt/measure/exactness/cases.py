@@ -12,8 +12,8 @@ import msgspec
 from edgeopt.data.regimes import Case
 from edgeopt.errors import DiskFullError, EdgeoptError
 from edgeopt.graph.accuracy import flat
-from edgeopt.measure.exactness.opened import OpenedModel
 from edgeopt.measure.exactness.rounding import difference, excess, moved_feeds
+from edgeopt.measure.exactness.runtimes import OpenedModel
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend

@@ -22,13 +22,20 @@ from edgeopt.measure.exactness.cases import (
     first_difference,
     run_each,
 )
-from edgeopt.measure.exactness.files import saved, written
-from edgeopt.measure.exactness.given import check_steady, ordinary_samples, source_file, taken_inputs
-from edgeopt.measure.exactness.opened import OpenedModel
-from edgeopt.measure.exactness.plain_outputs import has_other_outputs, write_with_tensors
+from edgeopt.measure.exactness.inputs import (
+    check_steady,
+    has_other_outputs,
+    ordinary_samples,
+    saved,
+    source_file,
+    taken_inputs,
+    write_with_tensors,
+    written,
+)
 from edgeopt.measure.exactness.rounding import TIMES, moved_model
 from edgeopt.measure.exactness.runtimes import (
     Feeds,
+    OpenedModel,
     also_loading,
     first_answer,
     first_opened,
@@ -43,7 +50,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.accuracy import Accuracy
     from edgeopt.graph.model import Model
     from edgeopt.graph.pipeline import Error
-    from edgeopt.measure.apart import Apart
+    from edgeopt.measure.isolated_backend import Apart
 
 FLOOR_DB = 80.0
 """Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
@@ -125,7 +132,7 @@ class SourceCheck:
         `shapes`: of the inputs that have them fixed. `padded`: also on samples that show whether padding matters.
         In a process apart: a runtime that crashes at a model is a reason, and Ctrl-C need not wait for it.
         """
-        from edgeopt.measure.apart import Apart
+        from edgeopt.measure.isolated_backend import Apart
 
         check_steady(model)
         with ExitStack() as undone:
@@ -158,7 +165,7 @@ class SourceCheck:
         feeds = ordinary_samples(model, inputs, data)
         extra: Feeds = []
         if padded:
-            from edgeopt.measure.exactness.padded_cases import padded_cases
+            from edgeopt.measure.exactness.inputs import padded_cases
 
             extra = padded_cases(model.ir, feeds[0])
 

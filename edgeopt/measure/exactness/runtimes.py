@@ -1,22 +1,46 @@
 """The runtimes of a proof: the first judges; in the others a model must load and agree where its source runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgeopt.backends.base import in_full_precision
 from edgeopt.errors import DiskFullError, EdgeoptError, MissingError, ModelError, pip_install
 from edgeopt.hw.device import Unavailable
-from edgeopt.measure.exactness.opened import OpenedModel
 
 if TYPE_CHECKING:
-    from edgeopt.backends.base import Backend
-    from edgeopt.measure.apart import Apart
+    from edgeopt.backends.base import Backend, TensorInfo
+    from edgeopt.measure.isolated_backend import Apart
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 """The first that runs the source judges all inputs; in the others a model must load and agree where that runs."""
 OTHERS_LIMIT_S = 30.0
 """OpenVINO takes minutes over a chain of 10,000 nodes."""
+
+
+class OpenedModel:
+    """Raises EdgeoptError where the model does not load."""
+
+    def __init__(self, path: Path, backend: "Backend", options: "Mapping[str, str] | None" = None) -> None:
+        self.path, self.backend, self._options = path, backend, options or {}
+        self._session = backend.load(path, self._options)
+
+    @property
+    def inputs(self) -> "tuple[TensorInfo, ...]":
+        return self._session.inputs
+
+    def run(self, sample: "Mapping[str, Any]") -> dict[str, Any]:
+        try:
+            return self._session.run(sample)
+        except EdgeoptError:
+            # A runtime that crashed has lost the model.
+            self._session.close()
+            self._session = self.backend.load(self.path, self._options)
+            raise
+
+    def close(self) -> None:
+        self._session.close()
+
 
 Feeds = list[dict[str, Any]]
 Found = TypeVar("Found")

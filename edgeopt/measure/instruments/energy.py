@@ -3,17 +3,210 @@
 A meter sees the whole device, or all of its CPU packages: what belongs to a side is what was drawn while it ran.
 """
 
+import importlib
 import math
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
+from edgeopt.hw import kernel_text, nvml, power, sensors
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import Host, LocalHost
-from edgeopt.measure.instruments.energy_sources import EnergySource, open_battery, open_board, open_nvml, open_rapl
 from edgeopt.measure.report import Energy
+from edgeopt.measure.stats import total
 
+_PERIOD_S = 0.02
+_BATTERY_PERIOD_S = 1.0
+# After a longer pause between two readings (of 1 s, or 50 s of a battery) nothing is known of what lay between.
+_LONGEST_GAP_PERIODS = 50
+_MILLI = 1e-3
 _LONGEST_IDLE_S = 3.0
+
+
+class EnergySource(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def resolution_s(self) -> float:
+        """What one side does without a break must last this long, or its energy cannot be told from another's."""
+
+    def joules(self) -> float | None:
+        """Since it was opened; None once a reading has failed."""
+
+    def close(self) -> None: ...
+
+
+class Rapl:
+    """The energy counters of CPU packages and their memory."""
+
+    resolution_s = 0.01  # the hardware counts on every millisecond
+
+    def __init__(self, host: Host, zones: dict[str, str]) -> None:
+        packages = sum(kind.startswith("package") for kind in zones.values())
+        memory = " with memory" if "dram" in zones.values() else ""
+        self.name = f"RAPL ({packages} CPU package{'s' if packages > 1 else ''}{memory})"
+        self._host, self._microjoules, self._failed = host, 0, False
+        self._last = {zone: self._read(zone) for zone in zones}
+        # The counters start again from 0 above this.
+        self._ranges = {zone: kernel_text.whole(host.read(f"{zone}/max_energy_range_uj")) for zone in zones}
+
+    def joules(self) -> float | None:
+        for zone, last in self._last.items():
+            now = self._read(zone)
+            if now is None or last is None:
+                self._failed = True
+                break
+            step = now - last
+            if step < 0:
+                step += (self._ranges[zone] or 0) + 1
+            if step < 0:
+                self._failed = True
+                break
+            self._microjoules += step
+            self._last[zone] = now
+        return None if self._failed else self._microjoules / 1e6
+
+    def close(self) -> None:
+        """Files are opened for each reading."""
+
+    def _read(self, zone: str) -> int | None:
+        return kernel_text.whole(self._host.read(f"{zone}/energy_uj"))
+
+
+class Integrator:
+    """Energy of a meter that tells power: read over and over in a thread, and added up."""
+
+    def __init__(self, name: str, watts: Callable[[], float | None], period_s: float, resolution_s: float) -> None:
+        self.name, self.resolution_s = name, resolution_s
+        self._watts, self._period_s = watts, period_s
+        self._joules, self._failed = 0.0, False
+        self._last_w, self._at_s = watts(), time.monotonic()
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="power meter", daemon=True)
+        self._thread.start()
+
+    def joules(self) -> float | None:
+        with self._lock:
+            self._take()
+            return None if self._failed else self._joules
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._stop.wait(self._period_s):
+            with self._lock:
+                self._take()
+
+    def _take(self) -> None:
+        now_w, now_s = self._watts(), time.monotonic()
+        if now_w is None or self._last_w is None or now_s - self._at_s > _LONGEST_GAP_PERIODS * self._period_s:
+            self._failed = True
+            return
+        self._joules += (now_w + self._last_w) / 2 * (now_s - self._at_s)
+        self._last_w, self._at_s = now_w, now_s
+
+
+class Nvml:
+    """The energy counters of NVIDIA GPUs (since Volta)."""
+
+    resolution_s = 0.1  # the counters move on every 20 to 100 ms
+
+    def __init__(self, module: Any, handles: Sequence[object], name: str) -> None:  # noqa: ANN401 - has no types
+        self.name = name
+        self._module, self._handles = module, handles
+        self._begin_mj = self._millijoules()
+
+    def joules(self) -> float | None:
+        now = self._millijoules()
+        return None if now is None or self._begin_mj is None else (now - self._begin_mj) * _MILLI
+
+    def close(self) -> None:
+        _asked(self._module, "nvmlShutdown")
+
+    def _millijoules(self) -> int | None:
+        read = [_asked(self._module, "nvmlDeviceGetTotalEnergyConsumption", handle) for handle in self._handles]
+        counts = [count for count in read if isinstance(count, int)]
+        return sum(counts) if len(counts) == len(read) else None
+
+
+def open_rapl(host: Host) -> EnergySource | Unavailable:
+    zones = {zone: kind for zone, kind in power.rapl_zones(host).items() if kind.startswith("package")}
+    if not zones:
+        return Unavailable(
+            "the kernel shows no RAPL counters (virtual machines, containers and most Arm boards have none)"
+        )
+    memory = {zone: kind for zone, kind in power.rapl_zones(host).items() if kind == "dram"}
+    readable = [zone for zone in zones if kernel_text.whole(host.read(f"{zone}/energy_uj")) is not None]
+    if not readable:
+        return Unavailable(
+            "the kernel lets only root read the RAPL counters: run as root, or once after each boot: "
+            f"sudo chmod a+r {power.RAPL}/intel-rapl:*/energy_uj {power.RAPL}/intel-rapl:*:*/energy_uj"
+        )
+    memory = {z: kind for z, kind in memory.items() if kernel_text.whole(host.read(f"{z}/energy_uj")) is not None}
+    return Rapl(host, {zone: zones[zone] for zone in readable} | memory)
+
+
+def open_nvml(host: Host, gpus: Sequence[int]) -> EnergySource | Unavailable:
+    # From a child first: where a GPU has fallen off the bus, NVML hangs.
+    answer = host.call_in_child("edgeopt.hw.nvml", "query")
+    if isinstance(answer, Unavailable):
+        return answer
+    if not isinstance(answer, dict) or "error" in answer:
+        return Unavailable(str(answer["error"]) if isinstance(answer, dict) else "NVML gave no answer")
+    try:
+        module = importlib.import_module("pynvml")
+        module.nvmlInit()
+        handles = [module.nvmlDeviceGetHandleByIndex(index) for index in gpus]
+    except Exception as error:  # noqa: BLE001 - a foreign library: whatever it raises becomes the reason
+        return Unavailable(nvml.sentence(error))
+    name = f"NVML (GPU {', '.join(map(str, gpus))})"
+    counted = Nvml(module, handles, name)
+    if counted.joules() is not None:
+        return counted
+
+    def watts() -> float | None:
+        read = [_asked(module, "nvmlDeviceGetPowerUsage", handle) for handle in handles]
+        known = [milliwatts * _MILLI for milliwatts in read if isinstance(milliwatts, int)]
+        return sum(known) if len(known) == len(read) else None
+
+    if watts() is None:
+        return Unavailable("NVML reports neither energy nor power of this GPU")
+    # NVML's power is itself a mean over up to a second on some GPUs.
+    return Integrator(f"{name}, from its power", watts, _PERIOD_S, 1.0)
+
+
+def open_board(host: Host) -> EnergySource | Unavailable:
+    measured = sensors.board_rails(host)
+    if not measured:
+        return Unavailable("no power meter of the board (hwmon)")
+
+    def watts() -> float | None:
+        return total([sensors.rail_w(host, rail) for rail in measured])
+
+    return Integrator(f"hwmon ({', '.join(rail.label for rail in measured)})", watts, _PERIOD_S, 0.2)
+
+
+def open_battery(host: Host) -> EnergySource | Unavailable:
+    if power.of_battery(host) is None:
+        return Unavailable("no battery that is discharging")
+
+    def watts() -> float | None:
+        drawn = power.of_battery(host)
+        return None if drawn is None else drawn.power_w
+
+    # Gauges of batteries tell a new value every few seconds.
+    return Integrator("battery (the whole device)", watts, _BATTERY_PERIOD_S, 30.0)
+
+
+def _asked(module: Any, function: str, *arguments: object) -> object:  # noqa: ANN401 - pynvml has no types
+    try:
+        return getattr(module, function)(*arguments)
+    except Exception:  # noqa: BLE001 - a foreign library: whatever it raises means that it does not tell
+        return None
 
 
 @dataclass(slots=True)
@@ -55,9 +248,7 @@ class EnergyMeter:
 
     def joules(self) -> float | None:
         """None once a meter could not be read, or not often enough."""
-        read = [source.joules() for source in self.sources]
-        known = [each for each in read if each is not None]
-        return sum(known) if len(known) == len(read) else None
+        return total([source.joules() for source in self.sources])
 
     def measure_idle(self, seconds: float = 1.0) -> float | None:
         """What the device draws while this waits: to be called while no trial runs."""

@@ -12,7 +12,7 @@ from edgeopt.hw.load import LoadSample, LoadSampler, process_memory_bytes
 from edgeopt.measure.contender import read_answer
 from edgeopt.measure.host import Child, LocalChild
 from edgeopt.measure.messages import Answer, Memory, Request
-from edgeopt.measure.trials.device_memory import ON_NVIDIA, DeviceGauge, open_gauge
+from edgeopt.measure.trials.memory import ON_NVIDIA, DeviceGauge, open_gauge
 
 SAMPLE_S = 0.08
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from edgeopt.hw import cgroup, processes, sensors, thermal
 from edgeopt.hw.host import Host, LocalHost
 from edgeopt.measure.report import RoundState
+from edgeopt.measure.stats import total
 
 OTHERS_PERCENT = 15.0
 STEAL_PERCENT = 5.0
@@ -87,11 +88,6 @@ def _share(
     of_this, of_window = seen(), around(rounding)
     bad = of_window is not None and of_window > most and (of_this is None or of_this > most)
     return around(), bad
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
 
 
 class StateSampler:
@@ -192,8 +188,8 @@ class StateSampler:
         counted = [each for _, each in self._window]
         return _Counted(
             sum(each.total for each in counted),
-            _sum([each.others for each in counted]),
-            _sum([each.stolen for each in counted]),
+            total([each.others for each in counted]),
+            total([each.stolen for each in counted]),
         )
 
     def _clock_words(self, clock_hz: float | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, Task, decode_run
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, serve
 
 Rates = Callable[[float], tuple[float, ...]]
 """Runs for this number of milliseconds."""
@@ -21,7 +21,7 @@ def open_task(task: Task) -> Rates:
     """Loads what the task needs and warms it up."""
     if isinstance(task, Stream):
         os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
-        from edgeopt.measure.peaks.memory import StreamRunner
+        from edgeopt.measure.peaks.memory import StreamRunner  # numpy reads these variables when it is imported
 
         return StreamRunner(task).rates
     return _open_model(task)

@@ -5,20 +5,37 @@ that a slow moment hits all and none for long; of each task the best slice count
 """
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
+import numpy as np
+
 from edgeopt.backends import backend_named
 from edgeopt.events import Emit, Progress
-from edgeopt.hw.device import Device, Peaks, Unavailable
+from edgeopt.hw.device import ComputePeak, Device, MemoryPeak, Peaks, RunOverhead, Unavailable
 from edgeopt.hw.probe_cache import Measured
-from edgeopt.measure.host import LocalHost
-from edgeopt.measure.peaks.lane import Lane
-from edgeopt.measure.peaks.plan import RUNTIMES, alone, plan
-from edgeopt.measure.peaks.result import Slices, best, compute_peaks, memory_peaks, run_overheads
-from edgeopt.measure.peaks.tasks import Stream, Task
+from edgeopt.measure.host import Asked, LocalHost, TrialHost
+from edgeopt.measure.peaks.tasks import (
+    PRECISIONS,
+    RUNTIMES,
+    Dispatch,
+    Layers,
+    Precision,
+    Ran,
+    Repeat,
+    Stream,
+    Task,
+    alone,
+    decode_answer,
+    plan,
+)
+from edgeopt.measure.serve import Failed, refuse_machine_failure
 from edgeopt.workspace import PEAKS, workspace
 
+CHILD_MODULE = "edgeopt.measure.peaks.child"
+_MOST_STARTS = 3
+_QUANTILE = 0.75
 LIMIT_S = 8.5
 _OPENING_SHARE = 0.45
 _SLICE_MS = 10.0
@@ -27,6 +44,94 @@ _SCALES = 0.95
 _SLOWEST_SLICE_S = 2.0
 _LOOK_S = 0.005
 _MEMORY = "memory"
+
+
+class Lane:
+    """The tasks of one runtime, or of memory, and the rates of each slice of each task."""
+
+    def __init__(self, name: str, host: TrialHost, tasks: list[Task]) -> None:
+        self.name = name
+        self.slices: dict[Task, list[tuple[float, ...]]] = {task: [] for task in tasks}
+        self.failures: dict[Task, str] = {}
+        self._process: Asked[Ran] = Asked(host, CHILD_MODULE, decode_answer, _MOST_STARTS)
+        self._asked: Task | None = None
+
+    @property
+    def tasks(self) -> list[Task]:
+        return [task for task in self.slices if task not in self.failures]
+
+    @property
+    def is_busy(self) -> bool:
+        return self._asked is not None
+
+    def is_ready(self, timeout_s: float) -> bool:
+        """Whether the slice that was begun has ended."""
+        return self._process.ready(timeout_s)
+
+    def ask(self, task: Task, slice_ms: float) -> None:
+        """Begins a slice; `answer` waits for its end."""
+        if task in self.failures:
+            return
+        self._asked = task
+        self._process.send(Repeat(task, slice_ms))
+
+    def answer(self, deadline: float, keep: bool = True) -> None:
+        """Waits for the slice that was begun; what failed is not asked again."""
+        task, self._asked = self._asked, None
+        if task is None:
+            return
+        answer = self._process.answer(max(0.1, deadline - time.monotonic()))
+        refuse_machine_failure(answer)
+        if isinstance(answer, Failed):
+            self.failures[task] = answer.message
+        elif keep:
+            self.slices[task].append(answer.rates)
+
+    def close(self) -> None:
+        self._process.close()
+
+
+Slices = dict[Task, list[tuple[float, ...]]]
+
+
+def best(slices: list[tuple[float, ...]]) -> float | None:
+    """The upper quartile of the best slice, or None where nothing was measured.
+
+    Whatever disturbs a slice makes it slower, and never faster; a single run may be a mistake of the clock.
+    """
+    return max((float(np.quantile(rates, _QUANTILE)) for rates in slices if rates), default=None)
+
+
+def compute_peaks(slices: Slices) -> Iterator[ComputePeak]:
+    found: dict[tuple[str, Precision, int], list[tuple[float, Layers]]] = {}
+    for task, rates in slices.items():
+        if isinstance(task, Layers) and (rate := best(rates)) is not None:
+            found.setdefault((task.backend, task.precision, task.threads), []).append((rate, task))
+    for _, group in sorted(found.items(), key=lambda each: (each[0][0], PRECISIONS.index(each[0][1]), each[0][2])):
+        rate, task = max(group, key=lambda each: each[0])
+        operators: dict[str, float] = {}
+        for reached, each in group:
+            operators[each.operator] = max(reached, operators.get(each.operator, 0.0))
+        yield ComputePeak(RUNTIMES[task.backend], task.precision, task.threads, rate, task.title, operators)
+
+
+def memory_peaks(slices: Slices) -> Iterator[MemoryPeak]:
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    sizes: dict[tuple[str, int], int] = {}
+    for task, rates in slices.items():
+        if isinstance(task, Stream) and (rate := best(rates)) is not None:
+            key = (task.level, task.threads)
+            reached = found.setdefault(key, {})
+            reached[task.action] = max(rate, reached.get(task.action, 0.0))
+            sizes[key] = 2 * task.array_bytes
+    for (level, threads), reached in sorted(found.items()):  # "memory" comes after "L1"
+        yield MemoryPeak(level, threads, sizes[level, threads], reached.get("read"), reached.get("copy"))
+
+
+def run_overheads(slices: Slices) -> Iterator[RunOverhead]:
+    for task, rates in slices.items():
+        if isinstance(task, Dispatch) and (rate := best(rates)) is not None:
+            yield RunOverhead(RUNTIMES[task.backend], 1e6 / rate)
 
 
 def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> Measured:

@@ -1,15 +1,32 @@
-"""What is measured for a device's peaks, and what measuring processes are asked and answer: one JSON line each."""
+"""What is measured for the peaks of a device, and the messages of the processes that measure it."""
 
+from collections.abc import Collection, Iterator
 from typing import Literal, get_args
 
 import msgspec
 
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.hw.device import Device
+from edgeopt.measure.serve import Failed
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Operator = Literal["MatMul", "Conv 1x1", "Conv 3x3"]
 Action = Literal["read", "copy"]
+RUNTIMES = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
+"""The backends that are measured, with the name of the runtime in the device record."""
+# Sizes of real layers (transformers of width 384 and 768, the inner stages of convolutional networks), for each
+# thread. A run takes one to three milliseconds on a core of 100 GFLOP/s: short enough that some runs are disturbed
+# by nobody, long enough that starting them costs next to nothing.
+_LAYERS: tuple[tuple[Operator, tuple[int, ...], int], ...] = (
+    ("MatMul", (192, 384), 3),
+    ("Conv 3x3", (1, 256, 14), 1),
+    ("Conv 1x1", (1, 256, 14), 4),
+    ("MatMul", (128, 768), 2),
+    ("Conv 3x3", (1, 64, 28), 2),
+)
+_MEMORY = "memory"
+_LEAST_ARRAY_BYTES = 16 * 2**20
+_MOST_OF_MEMORY = 0.25
 
 
 class Layers(msgspec.Struct, frozen=True, tag="layers"):
@@ -70,3 +87,85 @@ Answer = Ran | Failed
 
 decode_run = msgspec.json.Decoder(Repeat).decode
 decode_answer = msgspec.json.Decoder(Answer).decode
+
+
+def plan(device: Device, backends: tuple[str, ...]) -> tuple[list[Task], dict[str, str]]:
+    """The tasks, the most telling first, and why a level of memory cannot be measured."""
+    counts = list(dict.fromkeys((device.limits.usable_cores, 1)))
+    streams, unavailable = _streams(device, counts)
+    tasks: list[Task] = [Dispatch(backend) for backend in backends]
+    for operator, shape, depth in _LAYERS:
+        for backend in backends:
+            for precision in _precisions(device, backend):
+                for threads in counts:
+                    sized = (shape[0] * threads, *shape[1:])
+                    tasks.append(Layers(backend, precision, threads, operator, sized, depth))
+    return [*streams, *tasks], unavailable
+
+
+def alone(task: Task, tasks: Collection[Task]) -> Task | None:
+    """The same by one core, where it is among these tasks."""
+    if isinstance(task, Layers):
+        one = msgspec.structs.replace(task, threads=1, shape=(task.shape[0] // task.threads, *task.shape[1:]))
+        return one if one in tasks else None
+    if isinstance(task, Stream):
+        same = (task.level, task.action, task.way)
+        others = (each for each in tasks if isinstance(each, Stream) and each.threads == 1)
+        return next((each for each in others if (each.level, each.action, each.way) == same), None)
+    return task
+
+
+def _precisions(device: Device, backend: str) -> tuple[Precision, ...]:
+    """Whatever else than fp32 and int8 the runtime says that it computes in on this CPU."""
+    runtime = next((r for r in device.runtimes if r.name == RUNTIMES[backend]), None)
+    told = runtime.capabilities.get("CPU", ()) if runtime else ()
+    more: tuple[tuple[str, Precision], ...] = (("BF16", "bf16"), ("FP16", "fp16"))
+    return ("fp32", "int8", *(precision for name, precision in more if name in told))
+
+
+def _streams(device: Device, counts: list[int]) -> tuple[list[Task], dict[str, str]]:
+    levels = sorted({c.level for c in device.caches if c.kind != "instruction"})
+    unavailable: dict[str, str] = {}
+    tasks: list[Task] = []
+    if not levels:
+        unavailable["peaks.memory.caches"] = "the sizes of the caches are not known"
+    for threads in counts:
+        inner_bytes = 0
+        for level in levels:
+            share = _share_bytes(device, level, threads)
+            if share < 2 * inner_bytes:
+                unavailable[f"peaks.memory.L{level}"] = (
+                    "a core's share of it is hardly larger than the level below"
+                )
+                continue
+            # Half of the innermost, a quarter of the others, which hold more than this; but past the level below.
+            wanted = max(share // 4, min(share // 2, 2 * inner_bytes)) if inner_bytes else share // 2
+            tasks += _level(f"L{level}", threads, wanted // 2, one_array=False)
+            inner_bytes = share
+        array_bytes = max(_LEAST_ARRAY_BYTES, 4 * _all_caches_bytes(device)) // threads
+        if 2 * array_bytes * threads > _MOST_OF_MEMORY * device.memory.usable_bytes:
+            unavailable[f"peaks.{_MEMORY}.{_MEMORY}"] = "there is too little free memory to go past the caches"
+            continue
+        tasks += _level(_MEMORY, threads, array_bytes, one_array=True)
+    return tasks, unavailable
+
+
+def _level(level: str, threads: int, array_bytes: int, one_array: bool) -> Iterator[Task]:
+    yield Stream(level, threads, "read", array_bytes)
+    yield Stream(level, threads, "copy", array_bytes)
+    if one_array:  # memory itself is read fastest in one stream, caches are in two
+        yield Stream(level, threads, "read", array_bytes, "one array")
+
+
+def _all_caches_bytes(device: Device) -> int:
+    """Of the level that holds most, all together."""
+    levels = {c.level: 0 for c in device.caches}
+    for cache in device.caches:
+        levels[cache.level] += cache.size_bytes * cache.instances
+    return max(levels.values(), default=0)
+
+
+def _share_bytes(device: Device, level: int, threads: int) -> int:
+    """What a thread may use of the smallest cache of a level, as any core may run it."""
+    caches = [c for c in device.caches if c.level == level and c.kind != "instruction"]
+    return min(c.size_bytes // min(threads, max(1, c.shared_by)) for c in caches)

@@ -34,8 +34,7 @@ from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import from_feeds, write_archive
 from edgeopt.errors import TrialError, UsageError, signal_name
 from edgeopt.hw.child import python_command
-from edgeopt.measure.processes.environment import outer_environment
-from edgeopt.measure.processes.last_words import last_words
+from edgeopt.measure.host import last_words, outer_environment
 
 DATA = "EDGEOPT_DATA"
 _STDERR = 2

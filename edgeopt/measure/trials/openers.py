@@ -2,18 +2,107 @@
 
 import importlib
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError
 from edgeopt.measure.memory import Sizes, exact_sizes, sizes_of_others
-from edgeopt.measure.messages import Describe, Load
+from edgeopt.measure.messages import Describe, Load, StageTimes
 
+if TYPE_CHECKING:
+    from edgeopt.bundle.runtime.session import Session
+
+# Batches in rotation, if the samples of a single batch would fit in a cache.
+_FEWEST = 2
+_WARM_UP_RUNS = 3
+_FEWEST_RUNS, _MOST_RUNS = 5, 2000
 COMMAND, URL, BUNDLE = "command", "url", "bundle"
+
+
+def in_batches(samples: Sequence[dict[str, Array]], batch: int) -> list[dict[str, Array]]:
+    """The samples in rotation as batches; where they do not fill the last one, it goes on with the first."""
+    if batch == 1:
+        return list(samples)
+    count = max(_FEWEST, len(samples) // batch)
+    return [stacked([samples[(k * batch + j) % len(samples)] for j in range(batch)]) for k in range(count)]
+
+
+def stacked(samples: Sequence[dict[str, Array]]) -> dict[str, Array]:
+    return {name: np.concatenate([each[name] for each in samples]) for name in samples[0]}
+
+
+def answers(
+    run: Callable[[dict[str, Array]], dict[str, Array]], samples: Sequence[dict[str, Array]], batch: int
+) -> list[dict[str, Array]]:
+    """What a session answers to each sample, run in batches; UsageError where that is not one row a sample."""
+    if batch == 1:
+        return [run(feeds) for feeds in samples]
+    found: list[dict[str, Array]] = []
+    for begin in range(0, len(samples), batch):
+        some = [samples[(begin + j) % len(samples)] for j in range(batch)]
+        found += _rows(run(stacked(some)), batch)
+    return found[: len(samples)]
+
+
+def _rows(outputs: dict[str, Array], batch: int) -> list[dict[str, Array]]:
+    odd = next((name for name, array in outputs.items() if array.shape[:1] != (batch,)), None)
+    if odd is not None:
+        shape = list(outputs[odd].shape)
+        raise UsageError(
+            f"The output '{odd}' of {batch} samples together has the shape {shape}, not one row per sample.",
+            "Run this model one sample at a time.",
+        )
+    return [{name: array[k : k + 1] for name, array in outputs.items()} for k in range(batch)]
+
+
+def time_stages(path: Path, seconds: float) -> StageTimes:
+    """Times the stages of a bundle on its golden samples for this long; raises UsageError without processing."""
+    from edgeopt.bundle.golden import RAW
+    from edgeopt.bundle.runtime.session import load, locate
+
+    bundle = locate(path).bundle
+    told = bundle.deployment.processing if bundle is not None else None
+    if bundle is None or told is None:
+        raise UsageError(f"'{path.name}' has no pre- or postprocessing.", "There is nothing to time.")
+    feeds = bundle.golden("inputs")
+    raw = bundle.golden(RAW) if told.pre is not None and bundle.has_golden(RAW) else None
+    laps: list[tuple[float, float, float]] = []
+    with load(path) as session:
+        for position in range(_WARM_UP_RUNS):
+            _lap(session, raw, feeds, position)
+        until = time.perf_counter() + seconds
+        while len(laps) < _MOST_RUNS and (len(laps) < _FEWEST_RUNS or time.perf_counter() < until):
+            laps.append(_lap(session, raw, feeds, len(laps)))
+    pre, inference, post = (float(value) for value in np.median(np.asarray(laps), axis=0) * 1e3)
+    return StageTimes(
+        inference_ms=inference,
+        runs=len(laps),
+        pre_ms=pre if raw is not None else None,
+        post_ms=post if told.post is not None else None,
+    )
+
+
+def _lap(
+    session: "Session", raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
+) -> tuple[float, float, float]:
+    """What preprocessing makes is not what runs: samples that are made up could lead a model elsewhere."""
+    processor, given = session.processor, feeds[position % len(feeds)]
+    assert processor is not None  # noqa: S101 - the bundle processes
+    begin = time.perf_counter()
+    if raw is not None:
+        processor.pre(raw[position % len(raw)])
+    prepared = time.perf_counter()
+    outputs = session.run(given)
+    answered = time.perf_counter()
+    processor.after(outputs)
+    return prepared - begin, answered - prepared, time.perf_counter() - answered
 
 
 class Loads(Protocol):

@@ -15,12 +15,11 @@ import msgspec
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, UsageError, said_by
-from edgeopt.fleet import tls
-from edgeopt.fleet.access import address_of
+from edgeopt.fleet import transport
 from edgeopt.fleet.address import Address
-from edgeopt.fleet.answers import decode
-from edgeopt.fleet.http import said_in
-from edgeopt.fleet.tensors import Metadata, encode, tensor_info
+from edgeopt.fleet.pairing import address_of
+from edgeopt.fleet.tensors import Metadata, decode, encode, tensor_info
+from edgeopt.fleet.transport import said_in
 
 _TIMEOUT_S = 30.0
 _MODELS = "/v2/models/"
@@ -48,7 +47,7 @@ class Place:
         return f"{self.address.url}{self.path}"
 
     def connect(self) -> http.client.HTTPConnection:
-        return tls.connection(self.address, _TIMEOUT_S)
+        return transport.connect(self.address, _TIMEOUT_S)
 
 
 class Served:

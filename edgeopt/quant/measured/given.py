@@ -12,14 +12,13 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo, full_precision
 from edgeopt.data.judging.metric import Labels
+from edgeopt.data.levels import Levels, alike_inputs
 from edgeopt.data.read import load_data
-from edgeopt.data.regimes.covered import alike_inputs
-from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.data.split import split
 from edgeopt.errors import DataError, EdgeoptError, MissingExtraError, ModelError, VerificationError
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.measure.apart import Apart
+from edgeopt.measure.isolated_backend import Apart
 from edgeopt.profiles.schema import Data
 from edgeopt.quant.checks import check_data
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
@@ -60,7 +59,7 @@ def read_given(
     data, goal = request.data, request.goal
     if data is None:
         return _made_up(request, inputs)
-    from edgeopt.data.judging.labels import labels_for
+    from edgeopt.data.judging.metrics import labels_for
 
     samples = load_data(data, inputs, preparation)
     warnings = check_data(samples) if calibrates else ()

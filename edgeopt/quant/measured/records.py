@@ -7,14 +7,14 @@ import msgspec
 
 from edgeopt.backends.options import Value
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.levels import LevelAccuracy, Tail, WeakSamples
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.taken import Taken
+from edgeopt.measure.tally import Taken
 from edgeopt.quant.records import CalibrationTried, Found, Plan, TargetSaid
 
 PLAN = "plan"

@@ -11,15 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import Deployment, machine_of
 from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError, TrialError, VerificationError
 from edgeopt.events import Progress
 from edgeopt.hw.device import fingerprint
 from edgeopt.measure.legs import FEWEST
-from edgeopt.measure.sides.timed import fill_timed
+from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, verdict
 from edgeopt.measure.terms import PROOF
 from edgeopt.search.aim import Aim

@@ -12,26 +12,24 @@ import numpy as np
 
 from edgeopt.backends.base import fallback
 from edgeopt.bundle import write
+from edgeopt.bundle.golden import put_processing_golden
 from edgeopt.bundle.processing.attach import Attached
-from edgeopt.bundle.processing.golden import put_processing_golden
 from edgeopt.bundle.read import Bundle
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.data.samples import Samples
 from edgeopt.data.split import Split
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.levels import weak_samples
-from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler, sentence
 from edgeopt.measure.legs import Found, Pack, Starter, Terms, leg_slice_ms, run_legs
-from edgeopt.measure.messages import Load
-from edgeopt.measure.pairs import Pairs
+from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
-from edgeopt.measure.sequential import Decision, rules_of
+from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
-from edgeopt.measure.taken import taken_by
+from edgeopt.measure.tally import taken_by
 from edgeopt.measure.terms import ALONE, METERED_PROOF, PROOF
 from edgeopt.measure.trial import rotated
 from edgeopt.search.notes import Notes

@@ -9,8 +9,19 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Processing, Run, Source, Step, UnderLoad
-from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
+from edgeopt.bundle.deployment import (
+    Budget,
+    Deployment,
+    Evidence,
+    Processing,
+    Run,
+    Source,
+    Step,
+    UnderLoad,
+    four_digits,
+    machine_of,
+    tensor_of,
+)
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.accuracy import accuracy_text

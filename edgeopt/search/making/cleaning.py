@@ -15,11 +15,10 @@ from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import Pass
 from edgeopt.graph.passes.cleaning import skip_padding
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline
-from edgeopt.measure.apart import Apart
-from edgeopt.measure.exactness.given import source_file, taken_inputs
-from edgeopt.measure.exactness.padded_cases import padded_cases
+from edgeopt.measure.exactness.inputs import padded_cases, source_file, taken_inputs
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import also_loading, first_opened
+from edgeopt.measure.isolated_backend import Apart
 from edgeopt.profiles import TargetProfile
 from edgeopt.search.making.messages import Task
 

@@ -10,7 +10,7 @@ import msgspec
 
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.search.making.cleaning import NOTHING, runs_in, wrong_elsewhere
 from edgeopt.search.making.messages import PLANNED, Made, Make, Planned, Planning, Plans

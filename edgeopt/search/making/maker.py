@@ -10,7 +10,7 @@ import msgspec
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples, check_samples, from_feeds, open_samples, save_samples
-from edgeopt.measure.processes.serve import Answering, serve
+from edgeopt.measure.serve import Answering, serve
 from edgeopt.search.making.messages import (
     Answer,
     Inspect,

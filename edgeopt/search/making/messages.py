@@ -9,7 +9,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 from edgeopt.profiles import TargetProfile
 from edgeopt.quant.measured.timing.courses import Course, OptionValue
 from edgeopt.quant.records import QuantSettings

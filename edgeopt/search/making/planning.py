@@ -15,7 +15,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.data.judging.metric import Labels
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal

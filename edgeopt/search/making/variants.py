@@ -9,9 +9,8 @@ from typing import Protocol
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
-from edgeopt.measure.host import TrialHost
-from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
+from edgeopt.measure.host import Asked, TrialHost
+from edgeopt.measure.serve import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
 from edgeopt.search.making.messages import Inspect, Inspected, Made, Make, Planned, decode_answer
 from edgeopt.search.outcome import Candidate, VariantReport
 

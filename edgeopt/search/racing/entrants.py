@@ -15,12 +15,11 @@ import numpy as np
 from edgeopt import units
 from edgeopt.backends import option_kinds
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress, Standing
-from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender
-from edgeopt.measure.messages import Loaded, Memory
+from edgeopt.measure.messages import ONE, Calls, Loaded, Memory
 from edgeopt.measure.rounds import latency_ms, speedup
 from edgeopt.measure.stats import Interval
 from edgeopt.search.making.gathering import Ready

@@ -6,15 +6,13 @@ from pathlib import Path
 
 from edgeopt.backends.base import Array
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
-from edgeopt.data.judging.metric import Labels
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.judging.metric import Judged, Labels
+from edgeopt.data.levels import Levels
 from edgeopt.data.split import Split
 from edgeopt.graph.levels import Usual
-from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender, enter, save_outputs
 from edgeopt.measure.host import TrialHost
-from edgeopt.measure.messages import Load
+from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.trial import read_outputs
 from edgeopt.search.outcome import RuntimeOptions
 

@@ -14,8 +14,8 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Progress
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.contender import Contender
+from edgeopt.measure.messages import ONE, Calls
 from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.measure.terms import FINAL, LOADS, OPENING, TUNING, Turns
 from edgeopt.search.objectives import OVER, Limits, excess

@@ -9,7 +9,7 @@ from websockets.sync.client import connect
 
 from edgeopt.bundle.sign import new_key
 from edgeopt.fleet.address import parse
-from edgeopt.fleet.http import ask
+from edgeopt.fleet.transport import ask
 from edgeopt_agent import tokens, trusted_keys
 from edgeopt_agent.http.access import MOST_FAILURES, WINDOW_S, Access
 

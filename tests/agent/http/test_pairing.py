@@ -11,10 +11,8 @@ import pytest
 from starlette.requests import Request
 
 from edgeopt.errors import ConstraintError, InputError, UsageError, VerificationError
-from edgeopt.fleet import pairings
-from edgeopt.fleet.access import address_of
 from edgeopt.fleet.client import Agent
-from edgeopt.fleet.pairing import key_of, pair, proof_of
+from edgeopt.fleet.pairing import address_of, key_of, known_pairings, pair, proof_of
 from edgeopt.fleet.request import PairRequest
 from edgeopt_agent import certificate, pairing, tokens
 from edgeopt_agent.certificate import LiveCertificate
@@ -70,7 +68,7 @@ def test_five_wrong_tries_end_the_code(agent):
     with pytest.raises(ConstraintError):
         pair(PairRequest(url(agent), shown))
     assert tokens.tokens_of(agent.data_dir).tokens == ()
-    assert pairings.all_of() == {}
+    assert known_pairings() == {}
 
 
 def test_a_code_ends_with_its_time(agent, monkeypatch):
@@ -138,7 +136,7 @@ def test_a_pretended_agent_is_not_kept(agent):
     with listener, pytest.raises(InputError, match="does not know the code"):
         pair(PairRequest(f"https://127.0.0.1:{listener.getsockname()[1]}", code(agent)))
     thread.join(60)
-    assert pairings.all_of() == {}
+    assert known_pairings() == {}
 
 
 @pytest.mark.parametrize("text", ["", "AAAA-AAAA", "AAAA-AAAA-AAA0", "AAAA-AAAA-AAAA-AAAA"])

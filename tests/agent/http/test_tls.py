@@ -13,11 +13,11 @@ import pytest
 
 from edgeopt.errors import InputError, MissingError, UsageError
 from edgeopt.events import ignore
-from edgeopt.fleet.access import address_of
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.monitor import monitor
+from edgeopt.fleet.pairing import address_of
 from edgeopt.fleet.request import WatchRequest
-from edgeopt.fleet.tls import connection, normal_fingerprint, open_tls, seen_fingerprint
+from edgeopt.fleet.transport import connect, normal_fingerprint, open_tls, seen_fingerprint
 from edgeopt.measure.trials.served import Served
 from edgeopt_agent import certificate, tokens
 from edgeopt_agent.certificate import LiveCertificate, uses_tls
@@ -106,7 +106,7 @@ def test_plain_http_and_tls_that_meet_are_told(secured, idle_agent):
 
 def test_a_renewed_certificate_serves_new_connections_and_leaves_the_open_ones(secured):
     before = secured.fingerprint
-    with closing(connection(secured.address, 30.0)) as opened:
+    with closing(connect(secured.address, 30.0)) as opened:
         opened.request("GET", "/api/v1/status", headers=secured.address.headers)
         opened.getresponse().read()
         secured.fingerprint = certificate.renew(secured.data_dir).fingerprint
@@ -194,7 +194,7 @@ def idle(address):
 
 
 def live(address):
-    with closing(connection(address, 30.0)) as opened:
+    with closing(connect(address, 30.0)) as opened:
         opened.request("GET", "/v2/health/live")
         return opened.getresponse().status
 

@@ -13,7 +13,7 @@ from edgeopt_agent.workers.outcomes import WorkerError
 from edgeopt_agent.workers.router import BusyError
 from tests.agent.workers.test_batches import BATCHED, SLOW, asked, rows
 from tests.agent.workers.test_process import changed, with_worker
-from tests.bundle.processing.conftest import with_processing
+from tests.bundle.conftest import with_processing
 
 NEW, OLD = "bbbbbbbbbbbb", "aaaaaaaaaaaa"
 STEPS = '[[steps]]\ndo = "{}"\non = "y"\n'

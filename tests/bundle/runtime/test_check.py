@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import machine_of
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import Check, check

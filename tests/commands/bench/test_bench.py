@@ -22,7 +22,7 @@ from edgeopt.errors import (
     UsageError,
 )
 from edgeopt.events import Log, Metric, Progress, ignore
-from edgeopt.measure.limits import Limits
+from edgeopt.measure.report import Limits
 
 
 @pytest.fixture

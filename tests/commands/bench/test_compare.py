@@ -5,8 +5,7 @@ import pytest
 from edgeopt.commands.bench.compare import compare_runs
 from edgeopt.commands.bench.limits import broken, exit_code
 from edgeopt.errors import InputError, UsageError
-from edgeopt.measure.limits import Limits
-from edgeopt.measure.report import RoundState
+from edgeopt.measure.report import Limits, RoundState
 
 
 def compared(before, after):

@@ -6,8 +6,7 @@ import pytest
 from edgeopt.commands.bench.limits import broken, exit_code, judge, read_limits, refuse_without_verdict
 from edgeopt.errors import UsageError
 from edgeopt.measure.duties.records import ColdReport, ColdSide
-from edgeopt.measure.limits import Limits
-from edgeopt.measure.report import Comparison
+from edgeopt.measure.report import Comparison, Limits
 from edgeopt.measure.stats import Interval
 
 

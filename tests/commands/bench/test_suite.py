@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from edgeopt.cli import bench_suite
+from edgeopt.cli import bench_show
 from edgeopt.commands.bench.request import Request
 from edgeopt.commands.bench.suite import data_beside, models_in, suite
 from edgeopt.commands.documents.terminal import write
@@ -63,7 +63,7 @@ def test_models_with_too_few_rounds_are_left_out_by_name(folder, report):
     assert mean.left_out == ("b.onnx", "c.null.json", "d.edgeopt")
     out = io.StringIO()
     found = suite(folder, Request(against=("threads=1",)), measure, ignore)
-    write(bench_suite.suite(found), Console(file=out, width=200, highlight=False))
+    write(bench_show.suite(found), Console(file=out, width=200, highlight=False))
     said = " ".join(out.getvalue().split())
     assert "2.00x [1.90 2.10] (a 99.7 % interval) over 1 model" in said
     assert "left out, after too few rounds: b.onnx, c.null.json, d.edgeopt." in said

@@ -6,7 +6,7 @@ import pytest
 
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
-from edgeopt.cli.compare_rows import sections
+from edgeopt.cli.compare import sections
 from edgeopt.commands.compare.compare import compare
 from edgeopt.commands.compare.request import Request
 from edgeopt.errors import DataError

@@ -10,12 +10,12 @@ from edgeopt.events import ignore
 from edgeopt.hw.device import Runtime
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 
 CHILD = """
 import os, signal, threading
 import msgspec
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import serve
 from edgeopt.commands.ops.child import Opened, Open, Refused, Timed, decode_request
 
 def answer(line):
@@ -137,7 +137,7 @@ def test_what_a_runtime_does_not_know_is_not_supported(found):
 CRASHES_AT_PAD = """
 import os, signal, sys
 from pathlib import Path
-from edgeopt.measure.processes.serve import serve
+from edgeopt.measure.serve import serve
 from edgeopt.commands.ops import child
 
 open_as_it_is = child.Runner._open

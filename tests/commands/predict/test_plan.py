@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
-from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import load
 from edgeopt.cli.main import run
-from edgeopt.cli.optimize_ahead import show
+from edgeopt.cli.optimize import show_plan
 from edgeopt.commands.analyze.analyze import deployment_row
 from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.predict.latency import Latency
@@ -131,7 +131,7 @@ def test_a_plan_for_an_orin_follows_its_profile_and_predicts_no_time(folder, ori
 @pytest.mark.parametrize("board", ["pi5", "orin"])
 def test_people_are_told_that_nothing_was_measured_and_how_to_finish(board, pi_5_plan, orin_plan):
     console = Console(file=io.StringIO(), width=200)
-    write(show({"pi5": pi_5_plan, "orin": orin_plan}[board]), console)
+    write(show_plan({"pi5": pi_5_plan, "orin": orin_plan}[board]), console)
     text = console.file.getvalue()
     assert "Predicted, not measured" in text
     assert ("No latency can be predicted" in text) == (board == "orin")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgeopt.commands.predict.variants import Bench, Made, judge
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
 from edgeopt.search.outcome import Candidate
 

@@ -13,7 +13,7 @@ import edgeopt
 from edgeopt.backends import backend_named
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
-from edgeopt.cli.quantize_words import about
+from edgeopt.cli.quantize import about
 from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 from edgeopt.errors import DataError, EdgeoptError, ModelError, UsageError

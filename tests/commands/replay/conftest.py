@@ -9,10 +9,9 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
-from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor, machine_of
 from edgeopt.commands.replay.profile_commands import export
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import standard_passes

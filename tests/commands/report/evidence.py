@@ -14,7 +14,7 @@ from edgeopt.hw.device import device_for_evidence
 from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval, paired_ratios, sign_interval
-from edgeopt.measure.taken import Taken
+from edgeopt.measure.tally import Taken
 from edgeopt.quant.measured.records import Proof as PlanProof
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import Plan, Point, Verdict

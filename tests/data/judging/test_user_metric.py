@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from edgeopt.data.judging.metric import stacked
 from edgeopt.data.judging.metrics import metric_named
-from edgeopt.data.judging.user_metric import stacked
 from edgeopt.errors import EdgeoptError, InputError, UsageError
 
 OUTPUTS = [{"y": np.array([[k, 1.0]], np.float32)} for k in range(10)]

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from edgeopt.errors import TrialError, UsageError
-from edgeopt.measure.duties.cold import run_cold
-from edgeopt.measure.duties.page_cache import drop, library_files, model_files, resident_bytes
+from edgeopt.measure.duties.cold import drop, library_files, model_files, resident_bytes, run_cold
 from edgeopt.measure.duties.records import ColdRules
 from edgeopt.measure.messages import Load
 

@@ -4,10 +4,16 @@ import pytest
 
 from edgeopt.errors import TrialError
 from edgeopt.measure.duties.cold import run_cold
-from edgeopt.measure.duties.compare import against_first, compared, require_one
 from edgeopt.measure.duties.concurrent import run_concurrent
 from edgeopt.measure.duties.paced import run_paced
-from edgeopt.measure.duties.records import ColdRules, ConcurrentRules, PacedRules
+from edgeopt.measure.duties.records import (
+    ColdRules,
+    ConcurrentRules,
+    PacedRules,
+    against_first,
+    compared,
+    require_one,
+)
 from edgeopt.measure.terms import COLD, PACED
 
 

@@ -7,7 +7,7 @@ from edgeopt.backends import backend_named
 from edgeopt.data.regimes import Case
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.measure.exactness.cases import Answered, Ways, answered, ask_in_other_ways, first_difference, run_each
-from edgeopt.measure.exactness.opened import OpenedModel
+from edgeopt.measure.exactness.runtimes import OpenedModel
 
 pytest.importorskip("onnxruntime", reason="cases are run in ONNX Runtime")
 X = np.ones((1, 4), np.float32)

@@ -9,7 +9,7 @@ import pytest
 from edgeopt.errors import ModelError, VerificationError
 from edgeopt.graph.model import load
 from edgeopt.graph.pipeline import run_pipeline
-from edgeopt.measure.exactness.given import ordinary_samples
+from edgeopt.measure.exactness.inputs import ordinary_samples
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import first_opened, judges
 

@@ -9,8 +9,7 @@ import pytest
 
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import RecordedHost
-from edgeopt.measure.instruments.energy import EnergyMeter, energy
-from edgeopt.measure.instruments.energy_sources import Integrator, open_rapl
+from edgeopt.measure.instruments.energy import EnergyMeter, Integrator, energy, open_rapl
 
 RAPL = "/sys/class/powercap"
 INA = "/sys/class/hwmon/hwmon1"

@@ -5,8 +5,137 @@ import pytest
 
 from edgeopt.events import Progress
 from edgeopt.hw.device import Cpu, Device, HostFacts, Limits, Memory, State, Unavailable
+from edgeopt.measure.host import LocalHost
 from edgeopt.measure.peaks import measure as peaks
+from edgeopt.measure.peaks import measure as peaks_lane
+from edgeopt.measure.peaks.measure import Lane, best, compute_peaks, memory_peaks, run_overheads
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Stream
+
+CHILD = """
+import os, signal, time
+import msgspec
+from edgeopt.measure.peaks.tasks import Ran, decode_run
+from edgeopt.measure.serve import Failed
+from edgeopt.measure.serve import serve
+
+def answer(line):
+    name = decode_run(line).task.backend
+    if name == "crashes":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if name == "hangs":
+        time.sleep(600)
+    return msgspec.json.encode(Failed("it cannot") if name == "fails" else Ran((float(os.getpid()),)))
+
+serve(answer)
+"""
+
+
+@pytest.fixture
+def lane(tmp_path, monkeypatch):
+    (tmp_path / "planted_peaks_child.py").write_text(CHILD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(peaks_lane, "CHILD_MODULE", "planted_peaks_child")
+    made = []
+
+    def make(*names):
+        made.append(Lane("x", LocalHost(), [Dispatch(name) for name in names]))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def turn(lane, name, within_s=60):
+    lane.ask(Dispatch(name), 1.0)
+    lane.answer(time.monotonic() + within_s)
+
+
+def test_rates_are_kept_by_slice(lane):
+    one = lane("good")
+    turn(one, "good")
+    turn(one, "good")
+    assert len(one.slices[Dispatch("good")]) == 2
+
+
+def test_what_a_task_says_is_its_reason(lane):
+    one = lane("good", "fails")
+    turn(one, "fails")
+    assert one.failures == {Dispatch("fails"): "it cannot"}
+    assert one.tasks == [Dispatch("good")]
+
+
+@pytest.mark.parametrize(("bad", "reason"), [("crashes", "crashed: SIGSEGV"), ("hangs", "hung")])
+def test_the_others_go_on_in_a_new_process(lane, bad, reason):
+    one = lane("good", bad)
+    turn(one, "good")
+    turn(one, bad, within_s=60 if bad == "crashes" else 0.5)
+    assert reason in one.failures[Dispatch(bad)]
+    turn(one, bad)  # is not asked again
+    turn(one, "good")
+    before, after = one.slices[Dispatch("good")]
+    assert before != after
+
+
+def test_a_process_that_fails_again_and_again_is_given_up(lane, monkeypatch):
+    monkeypatch.setattr(peaks_lane, "CHILD_MODULE", "no_such_module")
+    one = lane("a", "b", "c", "d")
+    for name in "abcd":
+        turn(one, name)
+    assert one.tasks == []
+    assert one.failures[Dispatch("d")] == "ended too often; it was not started again"
+
+
+ORT = "onnxruntime-cpu"
+
+
+def test_slow_moments_and_one_wild_run_do_not_count():
+    quiet, disturbed = (99.0, 100.0, 100.0, 101.0), (10.0, 20.0, 30.0, 40.0)
+    assert best([disturbed, quiet, disturbed]) == pytest.approx(100.25)
+    assert best([disturbed, (*quiet, 1e9)]) == pytest.approx(101.0)
+
+
+def test_nothing_measured_is_nothing():
+    assert best([]) is None
+    assert best([(), ()]) is None
+    assert list(compute_peaks({Layers(ORT, "fp32", 1, "MatMul", (8, 8), 1): []})) == []
+
+
+def test_the_best_layer_is_the_peak_and_each_operator_has_its_own():
+    slices = {
+        Layers(ORT, "int8", 1, "MatMul", (8, 8), 1): [(50.0,)],
+        Layers(ORT, "fp32", 2, "MatMul", (16, 8), 1): [(18.0,)],
+        Layers(ORT, "fp32", 1, "MatMul", (8, 8), 1): [(10.0,), (9.0,)],
+        Layers(ORT, "fp32", 1, "MatMul", (4, 16), 1): [(8.0,)],
+        Layers(ORT, "fp32", 1, "Conv 3x3", (1, 16, 4), 1): [(12.0,)],
+    }
+    found = list(compute_peaks(slices))
+    assert [(p.precision, p.threads, p.operations_per_s) for p in found] == [
+        ("fp32", 1, 12.0),
+        ("fp32", 2, 18.0),
+        ("int8", 1, 50.0),
+    ]
+    assert found[0].runtime == "onnxruntime"
+    assert found[0].layer == "Conv 3x3 1x16x4"
+    assert found[0].operators == {"MatMul": 10.0, "Conv 3x3": 12.0}
+
+
+def test_memory_by_level_the_faster_way_of_reading():
+    slices = {
+        Stream("memory", 1, "read", 64): [(3.0,)],
+        Stream("memory", 1, "read", 64, "one array"): [(4.0,)],
+        Stream("memory", 1, "copy", 64): [(2.0,)],
+        Stream("L1", 1, "read", 8): [(9.0,)],
+    }
+    l1, memory = memory_peaks(slices)
+    assert (l1.level, l1.read_bytes_per_s, l1.copy_bytes_per_s, l1.working_set_bytes) == ("L1", 9.0, None, 16)
+    assert (memory.level, memory.read_bytes_per_s, memory.copy_bytes_per_s) == ("memory", 4.0, 2.0)
+
+
+def test_the_cost_of_a_run():
+    (found,) = run_overheads({Dispatch(ORT): [(200_000.0, 200_000.0)]})
+    assert (found.runtime, found.overhead_us) == ("onnxruntime", pytest.approx(5.0))
+
 
 DEVICE = Device(
     HostFacts("Linux", "6", "x86_64", "3.11"),
@@ -52,7 +181,7 @@ def test_it_ends_before_its_time_when_nothing_new_is_to_be_learnt(measure):
 def test_it_ends_in_time_when_something_hangs(measure, monkeypatch, tmp_path):
     (tmp_path / "planted_hanging_child.py").write_text("import time; time.sleep(600)")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("edgeopt.measure.peaks.lane.CHILD_MODULE", "planted_hanging_child")
+    monkeypatch.setattr("edgeopt.measure.peaks.measure.CHILD_MODULE", "planted_hanging_child")
     begin = time.monotonic()
     measured, _ = measure(SMALL, STREAM, limit_s=2.0)
     assert time.monotonic() - begin < 60

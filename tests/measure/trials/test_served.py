@@ -19,7 +19,7 @@ from edgeopt.data.samples import open_samples, save_samples
 from edgeopt.fleet.client import Agent
 from edgeopt.measure.contender import ask
 from edgeopt.measure.messages import Describe, Described, Load, Loaded, Outputs, Saved, Time, Timed
-from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.serve import Failed
 from edgeopt.measure.trial import read_outputs
 
 TENSOR = {"datatype": "FP32", "shape": [-1, 3]}

@@ -7,7 +7,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.events import ignore
 from edgeopt.search.optimize import optimize
-from tests.bundle.processing.conftest import post_model, pre_model
+from tests.bundle.conftest import post_model, pre_model
 from tests.conftest import limited, still
 
 KEPT = ("keep what you have", "undecided")

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from edgeopt.measure.legs import FEWEST, is_settled
-from edgeopt.measure.pairs import Pairs
-from edgeopt.measure.sequential import leg_of, rules_of
+from edgeopt.measure.sequential import Pairs, leg_of, rules_of
 from edgeopt.measure.terms import PROOF
 from edgeopt.search.delivering.proving import terms_of
 from edgeopt.search.objectives import objective_named

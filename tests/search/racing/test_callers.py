@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.measure.calls import ONE, Calls
+from edgeopt.measure.messages import ONE, Calls
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.entrants import Room, at_first, called, next_batches, other_callers, room_for, to_try_on
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from edgeopt.measure.calls import Calls
+from edgeopt.measure.messages import Calls
 
 
 def test_a_trial_runs_the_samples_of_the_ground_as_it_is_called(track):

@@ -10,13 +10,12 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.cost.cost import of_bundle
 from edgeopt.commands.report.report import gather
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
-from edgeopt.measure.calls import Calls
 from edgeopt.measure.contender import enter
 from edgeopt.measure.host import LocalHost
-from edgeopt.measure.messages import Load
+from edgeopt.measure.messages import Calls, Load
 from edgeopt.measure.rounds import run_rounds, speedup
 from edgeopt.search.racing.ground import Ground, Standard
 from edgeopt.search.racing.loads import Plain, no_batches

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
-from edgeopt.bundle.runtime.isolated import messages, segments
+from edgeopt.bundle.runtime.isolated import messages
 from edgeopt.bundle.runtime.isolated.messages import (
     Answer,
     Collect,
@@ -44,8 +44,8 @@ class Worker:
             self._update(request.segments, files)
             if isinstance(request, Execute):
                 assert self._session is not None  # noqa: S101 - the session loads first
-                found = self._session.run(segments.read(self._memory[request.inputs], request.feeds))
-                self._outputs = {name: segments.flat_texts(name, value) for name, value in found.items()}
+                found = self._session.run(messages.read(self._memory[request.inputs], request.feeds))
+                self._outputs = {name: messages.flat_texts(name, value) for name, value in found.items()}
             return self._written(request)
         except EdgeoptError as error:
             return Failed(error.message, error.hint, error.code)
@@ -75,10 +75,10 @@ class Worker:
 
     def _written(self, request: Execute | Collect) -> Executed | TooLarge:
         memory = self._memory[request.outputs]
-        places, size_bytes = segments.planned(self._outputs)
+        places, size_bytes = messages.planned(self._outputs)
         if size_bytes > len(memory):
             return TooLarge(size_bytes)
-        segments.write(memory, places, self._outputs)
+        messages.write(memory, places, self._outputs)
         self._outputs = {}
         return Executed(places)
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from edgeopt.backends.base import Backend, Options
-from edgeopt.bundle.runtime.golden import answer_golden
+from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.runtime.isolated.session import Isolation, isolated
 from edgeopt.bundle.runtime.session import Place, Session, locate
 from edgeopt.errors import BundleError, UsageError

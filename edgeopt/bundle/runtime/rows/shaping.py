@@ -3,16 +3,21 @@
 from dataclasses import replace
 
 from edgeopt.bundle.runtime.rows.elements import broadcast
-from edgeopt.bundle.runtime.rows.graph import ConstantTensor
-from edgeopt.bundle.runtime.rows.sizes import ONE, ROW_COUNT, Size, product, quotient, size
 from edgeopt.bundle.runtime.rows.values import (
+    ONE,
+    ROW_COUNT,
     UNKNOWN,
+    ConstantTensor,
     OperatorCall,
     RowTensor,
+    Size,
     constant,
     dims_of,
     mixes,
     normal,
+    product,
+    quotient,
+    size,
     unclear,
     unknown_size,
     valued,

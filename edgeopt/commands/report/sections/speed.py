@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from edgeopt.bundle.deployment import Part, Tensor
-from edgeopt.bundle.processing.words import said_of
+from edgeopt.bundle.deployment import Part, Tensor, said_of
 from edgeopt.commands.documents.blocks import Block, Chart, Folded, Mood, Row, Section, Table, Words, columns
 from edgeopt.commands.report import charts, words
 from edgeopt.commands.report.charts import Bar, Group, Hill

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.data.judging.budgets import BUDGETS_DB
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.goals import BUDGETS_DB
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
 from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry

@@ -11,8 +11,18 @@ import msgspec
 from edgeopt.backends.base import full_precision
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import SUFFIX, Budget, Deployment, Evidence, Run, Source, Step
-from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
+from edgeopt.bundle.deployment import (
+    SUFFIX,
+    Budget,
+    Deployment,
+    Evidence,
+    Run,
+    Source,
+    Step,
+    four_digits,
+    machine_of,
+    tensor_of,
+)
 from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence, fingerprint

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.data.judging.goals import Goal
-from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs, lower_bound_db
@@ -24,7 +24,7 @@ from edgeopt.measure.messages import Load, Memory
 from edgeopt.measure.report import Verdict
 from edgeopt.measure.rounds import run_rounds, slice_ms
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.taken import Taken, taken_by
+from edgeopt.measure.tally import Taken, taken_by
 from edgeopt.measure.terms import PLANS, QUANTIZED
 from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.records import Proof

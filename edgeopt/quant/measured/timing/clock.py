@@ -15,10 +15,9 @@ from edgeopt.backends.base import Feeds
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.records import Given
-from edgeopt.measure.kernels.op_times import asked, timed
-from edgeopt.measure.kernels.op_times_child import OptionValue, Wanted
-from edgeopt.measure.kernels.op_times_rows import rows_of
-from edgeopt.measure.kernels.op_times_source import Prepared, prepared
+from edgeopt.measure.op_times import asked, timed
+from edgeopt.measure.op_times_rows import Prepared, prepared, rows_of
+from edgeopt.measure.op_times_worker import OptionValue, Wanted
 from edgeopt.workspace import WORK, workspace
 
 _ANSWER_LIMIT_S = 300.0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from edgeopt.cli import bench_compare, bench_rows, compare_rows
+from edgeopt.cli import bench_compare, bench_rows, compare
 from edgeopt.commands.bench.compare import RunsCompared
 from edgeopt.commands.bench.saved import read_saved
 from edgeopt.commands.compare.records import Comparison
@@ -76,7 +76,7 @@ def verdict_of_runs(found: RunsCompared) -> Verdict:
 
 
 def accuracy_line(found: Comparison) -> str:
-    return compare_rows.verdict(found)
+    return compare.verdict(found)
 
 
 def sides_of(report: ContestReport) -> tuple[SideReport, SideReport]:

@@ -4,9 +4,9 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
 
 from edgeopt.errors import EdgeoptError
-from edgeopt.fleet import pairings
+from edgeopt.fleet import pairing
 from edgeopt.fleet.address import parse
-from edgeopt.fleet.tls import normal_fingerprint
+from edgeopt.fleet.transport import normal_fingerprint
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.widgets.states import OPENS_A_MODEL
 
@@ -80,8 +80,7 @@ class AccessDialog(QDialog):
     def _keep(self) -> str:
         token, typed = self.token.text().strip(), self.fingerprint.text().strip()
         address = parse(self._url, token, normal_fingerprint(typed) if typed else "")
-        known = pairings.all_of().get(address.url, pairings.Pairing())
-        pairings.keep(
-            address.url, pairings.Pairing(token or known.token, address.fingerprint or known.fingerprint)
-        )
+        known = pairing.known_pairings().get(address.url, pairing.Pairing())
+        fingerprint = address.fingerprint or known.fingerprint
+        pairing.store_pairing(address.url, pairing.Pairing(token or known.token, fingerprint))
         return address.url

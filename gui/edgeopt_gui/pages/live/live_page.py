@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.events import Event
-from edgeopt.fleet.http import NO_MODEL
+from edgeopt.fleet.transport import NO_MODEL
 from edgeopt_gui.actions.book import ActionBook
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command

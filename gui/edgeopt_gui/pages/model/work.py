@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from edgeopt import units
-from edgeopt.cli import analyze_figures as figures
+from edgeopt.cli import analyze_sections as figures
 from edgeopt.cli import analyze_sections as sections
 from edgeopt.graph.analysis import Analysis, NodeRow, OperatorRow
 from edgeopt.graph.analysis.records import CategoryRow

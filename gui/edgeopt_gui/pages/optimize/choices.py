@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from edgeopt.data.judging.budgets import BUDGETS_DB
+from edgeopt.data.judging.goals import BUDGETS_DB
 from edgeopt.options import DAY_S, arguments, option_named
 from edgeopt.search.settings import Settings as Search
 from edgeopt_gui.jobs.command import Command

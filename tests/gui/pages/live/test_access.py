@@ -6,7 +6,7 @@ import sys
 import pytest
 from PySide6.QtCore import Qt
 
-from edgeopt.fleet import pairings
+from edgeopt.fleet import pairing
 from edgeopt_agent import tokens
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.live import page as live
@@ -47,11 +47,11 @@ def test_what_is_typed_goes_to_the_pairings_and_nowhere_else(qtbot, connected, c
     assert dialog.token.displayText() != "0123secret"
     qtbot.keyClicks(dialog.fingerprint, FINGERPRINT)
     qtbot.keyClick(dialog.fingerprint, Qt.Key.Key_Return)
-    assert pairings.all_of() == {"https://pi:8080": pairings.Pairing("0123secret", FINGERPRINT)}
+    assert pairing.known_pairings() == {"https://pi:8080": pairing.Pairing("0123secret", FINGERPRINT)}
     assert connected.url == "https://pi:8080"
     assert "0123secret" not in " ".join(connected.command_of_start().arguments)
     kept = [file for file in tmp_path.rglob("*") if file.is_file() and b"0123secret" in file.read_bytes()]
-    assert kept == [pairings.file()]
+    assert kept == [pairing.pairings_file()]
 
 
 def test_other_failures_do_not_ask_for_a_token(connected):
@@ -64,15 +64,15 @@ def test_what_is_no_fingerprint_is_told_in_the_dialog(qtbot, connected):
     qtbot.keyClick(dialog.fingerprint, Qt.Key.Key_Return)
     assert dialog.isVisible()
     assert "not the fingerprint" in dialog.problem.text()
-    assert pairings.all_of() == {}
+    assert pairing.known_pairings() == {}
 
 
 def test_a_field_left_empty_keeps_what_is_known(qtbot, connected):
-    pairings.keep("https://pi:8080", pairings.Pairing("old", FINGERPRINT))
+    pairing.store_pairing("https://pi:8080", pairing.Pairing("old", FINGERPRINT))
     dialog = ask(connected)
     qtbot.keyClicks(dialog.token, "new")
     dialog.accept()
-    assert pairings.all_of() == {"https://pi:8080": pairings.Pairing("new", FINGERPRINT)}
+    assert pairing.known_pairings() == {"https://pi:8080": pairing.Pairing("new", FINGERPRINT)}
 
 
 def test_an_agent_that_asks_for_a_token_is_watched_once_it_is_typed(qtbot, page, tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.data.judging.budgets import floor_from
+from edgeopt.data.judging.goals import floor_from
 from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, Choices, remember, remembered
 
 MODEL, OUT = Path("/models/a model.onnx"), Path("a model.edgeopt")

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.cli.quantize_words import proved
+from edgeopt.cli.quantize import proved
 from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.commands.quantize.request import Asked, request_from
 from tests.conftest import seeded, write_onnx

@@ -1,1 +1,0 @@
-"""Reports as charts for a terminal."""

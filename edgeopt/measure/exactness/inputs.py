@@ -1,0 +1,214 @@
+"""The models and the inputs of a proof."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from edgeopt.errors import VerificationError
+from edgeopt.graph.masks import STEP, is_mask
+from edgeopt.graph.model import digest_of, save
+from edgeopt.measure.exactness.runtimes import Feeds
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from edgeopt.backends.base import TensorInfo
+    from edgeopt.graph.model import Model
+
+# protobuf classes carry no types; these are onnx's ModelProto, NodeProto and ValueInfoProto.
+Proto = Any
+KINDS = ("sequence_type", "map_type", "optional_type")
+CANDIDATE = "candidate.onnx"
+SAMPLES = 16
+MADE_UP = 4
+"""Ordinary samples where the user gave none; regimes are made from the first."""
+
+
+def has_other_outputs(path: Path) -> bool:
+    """Whether something else than tensors comes out."""
+    import onnx
+
+    return any(map(_is_other, onnx.load(path, load_external_data=False).graph.output))
+
+
+def write_with_tensors(source: Path, target: Path) -> None:
+    """A copy whose sequences come out as their length and their elements in a row, and maps as their values.
+
+    A runtime refuses it where the elements do not fit together.
+    """
+    import onnx
+
+    proto = onnx.load(source)
+    makers = {name: node for node in proto.graph.node for name in node.output}
+    outputs = list(proto.graph.output)
+    del proto.graph.output[:]
+    for value in outputs:
+        for node, info in _tensors(value, makers.get(value.name)) if _is_other(value) else [(None, value)]:
+            proto.graph.node.extend([node] if node is not None else [])
+            proto.graph.output.append(info)
+    onnx.save(proto, target)
+
+
+def _is_other(value: Proto) -> bool:
+    return value.type.WhichOneof("value") in KINDS
+
+
+def _tensors(value: Proto, maker: Proto | None) -> list[tuple[Proto, Proto]]:
+    """Nodes that make tensors of it, and what these are."""
+    from onnx import TensorProto, helper
+
+    if maker is not None and maker.op_type == "ZipMap":
+        # It writes a table as maps; its attributes name the columns.
+        made = f"{value.name}.values"
+        node = helper.make_node("Identity", [maker.input[0]], [made])
+        return [(node, helper.make_tensor_value_info(made, TensorProto.FLOAT, None))]
+    inside = value.type.sequence_type.elem_type.tensor_type.elem_type
+    length, rows = f"{value.name}.length", f"{value.name}.elements"
+    return [
+        (
+            helper.make_node("SequenceLength", [value.name], [length]),
+            helper.make_tensor_value_info(length, TensorProto.INT64, []),
+        ),
+        (
+            helper.make_node("ConcatFromSequence", [value.name], [rows], axis=0),
+            helper.make_tensor_value_info(rows, inside, None),
+        ),
+    ]
+
+
+def written(folder: Path, name: str, make: "Callable[[], ir.Model]", *, plain: bool) -> Path:
+    """A model like the source, made once."""
+    path = folder / f"{name}.onnx"
+    if not path.exists():
+        save(make(), path)
+        if plain:
+            write_with_tensors(path, path)
+    return path
+
+
+def saved(folder: Path, model_ir: "ir.Model", *, plain: bool) -> Path:
+    """The model as a file in a folder named by its digest, so that a path never means another model."""
+    candidates = folder / "candidates"
+    candidates.mkdir(exist_ok=True)
+    saving = Path(tempfile.mkdtemp(dir=candidates))
+    save(model_ir, saving / CANDIDATE)
+    if plain:
+        write_with_tensors(saving / CANDIDATE, saving / CANDIDATE)
+    # Weights in a file of their own have their digest in its name, which the model's file holds.
+    place = candidates / digest_of((saving / CANDIDATE,))
+    for old in set(candidates.iterdir()) - {place, saving}:
+        shutil.rmtree(old)  # a bisection of a large model would fill the disk
+    if place.exists():
+        shutil.rmtree(saving)
+    else:
+        saving.rename(place)
+    return place / CANDIDATE
+
+
+def taken_inputs(
+    model: "Model", found: "tuple[TensorInfo, ...]", shapes: "Mapping[str, tuple[int, ...]]"
+) -> "tuple[TensorInfo, ...]":
+    """What the source takes, by what a runtime says, in the shapes that the user fixes."""
+    weights = set(model.ir.graph.initializers)
+    return tuple(
+        msgspec.structs.replace(info, shape=shapes[info.name]) if info.name in shapes else info
+        for info in found
+        if info.name not in weights
+    )
+
+
+def ordinary_samples(model: "Model", inputs: "tuple[TensorInfo, ...]", data: Path | None) -> Feeds:
+    from edgeopt.data.read import load_data
+    from edgeopt.graph.feeds import generate_feeds
+
+    if data is None:
+        return generate_feeds(inputs, model.ir, MADE_UP, seed=0)
+    samples = load_data(data, inputs)
+    return [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
+
+
+def source_file(model: "Model", folder: Path) -> Path:
+    """The source as runtimes compute it without what the file claims of the shapes inside loops.
+
+    A runtime that believes such a claim computes the state of the first turn for all of them.
+    """
+    from edgeopt.graph.model import save
+    from edgeopt.graph.shapes import claims_in_bodies, forget_claims
+
+    if not claims_in_bodies(model.ir):
+        return model.path
+    source = model.ir.clone()
+    forget_claims(source)
+    save(source, folder / "source.onnx")
+    return folder / "source.onnx"
+
+
+def check_steady(model: "Model") -> None:
+    """Runtimes seed what has no seed of its own by the node's place, so that any rewrite changes the numbers."""
+    from edgeopt.graph.nodes import is_random, label, nodes_of
+
+    loose = [label(node) for node in nodes_of(model.ir) if is_random(node) and "seed" not in node.attributes]
+    if loose:
+        raise VerificationError(
+            f"The source model draws random numbers in {loose[0]}, so its results cannot be proved.",
+            "Add --no-verify to write the result without a proof.",
+        )
+
+
+Sample = dict[str, Any]
+
+
+def padded_cases(model_ir: "ir.Model", sample: Sample) -> list[Sample]:
+    """Made from one sample; none where the model has no mask."""
+    masks = [name for name, array in sample.items() if is_mask(name, np.ndim(array))]
+    if len(masks) != 1 or 0 in np.shape(sample[masks[0]]):
+        return []
+    cases = [case for mask in _masks(sample[masks[0]]) for case in _filled({**sample, masks[0]: mask}, masks[0])]
+    if _takes_rows(model_ir):
+        cases += [_beside(cases[0], other, sample) for other in cases[1:4]]
+    return cases
+
+
+def _masks(given: "np.ndarray[Any, Any]") -> "Iterator[np.ndarray[Any, Any]]":
+    """One token, around a step, half, nearly all, all; then with a gap, and with nothing at the start."""
+    length = given.shape[1]
+    place = np.arange(length)
+    for kept in dict.fromkeys(
+        min(max(n, 1), length) for n in (1, STEP, STEP + 1, length // 2, length - 1, length)
+    ):
+        yield np.broadcast_to(place < kept, given.shape).astype(given.dtype)
+    half = place < max(1, length // 2)
+    yield np.broadcast_to(half & ((place % 3 != 1) | (place == 0)), given.shape).astype(given.dtype)
+    yield np.broadcast_to(half & ((place >= length // 4) | (length < STEP)), given.shape).astype(given.dtype)
+
+
+def _filled(sample: Sample, mask: str) -> Iterator[Sample]:
+    """As it is, and with other values in all that the mask leaves out."""
+    yield sample
+    left_out = ~sample[mask].astype(bool)
+    random = np.random.default_rng(0)
+    other = {
+        name: np.where(left_out, random.permuted(array, axis=1), array).astype(array.dtype)
+        for name, array in sample.items()
+        if name != mask and np.shape(array) == left_out.shape
+    }
+    if left_out.any() and other:
+        yield {**sample, **other}
+
+
+def _takes_rows(model_ir: "ir.Model") -> bool:
+    """Whether every input has an open first dimension."""
+    shapes = [value.shape for value in model_ir.graph.inputs if not value.is_initializer()]
+    return all(shape is not None and len(shape) > 0 and not isinstance(shape[0], int) for shape in shapes)
+
+
+def _beside(first: Sample, second: Sample, empty: Sample) -> Sample:
+    """Three rows: two lengths, and one row that is all padding."""
+    names = [name for name in first if is_mask(name, np.ndim(first[name]))]
+    rows = [first, second, {**empty, **{name: np.zeros_like(empty[name]) for name in names}}]
+    return {name: np.concatenate([row[name] for row in rows]) for name in first}

@@ -1,0 +1,152 @@
+"""The process of an isolated backend (`python -m edgeopt.measure.isolated_worker`), and its messages."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Session, TensorInfo
+from edgeopt.errors import writing_to
+from edgeopt.measure.serve import Answering, Failed, serve
+
+OptionValue = str | int | float | bool | dict[str, list[int]]
+
+
+class Open(msgspec.Struct, frozen=True, tag="load"):
+    """Let go of the model before, and load this one."""
+
+    backend: str
+    model_path: str
+    options: dict[str, OptionValue] = {}
+    strict: bool = False
+    custom_ops: tuple[str, ...] = ()
+
+
+class Run(msgspec.Struct, frozen=True, tag="run"):
+    """Run what is loaded once."""
+
+    feeds_path: str
+    outputs_path: str
+
+
+class Close(msgspec.Struct, frozen=True, tag="close"):
+    """Let go of what is loaded."""
+
+
+class Opened(msgspec.Struct, frozen=True, tag="loaded"):
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """It ran, or it is closed."""
+
+
+Request = Open | Run | Close
+Answer = Opened | Done | Failed
+
+decode_request: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+decode_answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+def write(path: Path, values: Mapping[str, Any]) -> None:
+    """One line of JSON says what there is; the arrays follow as they lie in memory."""
+    arrays: list[np.ndarray[Any, Any]] = []
+    plan = {name: _planned(value, arrays) for name, value in values.items()}
+    head = {"values": plan, "arrays": [[_type(array), list(array.shape)] for array in arrays]}
+    with writing_to(path), path.open("wb") as file:
+        file.write(json.dumps(head).encode() + b"\n")
+        for array in arrays:
+            # A flat view of bytes: numpy's own writer does not know bfloat16 and float8.
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What `write` has written."""
+    with path.open("rb") as file:
+        head = json.loads(file.readline())
+        arrays = [_array(file.read(_bytes(kind, shape)), kind, shape) for kind, shape in head["arrays"]]
+    turn = iter(arrays)
+    return {name: _made(each, turn) for name, each in head["values"].items()}
+
+
+def _planned(value: object, arrays: list[np.ndarray[Any, Any]]) -> object:
+    """`null` for an array; a sequence and a map are written with their contents."""
+    if isinstance(value, list):
+        return {"list": [_planned(each, arrays) for each in value]}
+    if isinstance(value, dict):
+        return {"map": [[key, _planned(each, arrays)] for key, each in value.items()]}
+    if value is None:
+        return "none"
+    array = np.asarray(value)
+    if array.dtype.kind in "OUS":
+        array = array.astype(str)  # texts; of one length each, so that they need no pickling
+    arrays.append(array)
+    return None
+
+
+def _made(plan: Any, arrays: Iterator[Any]) -> Any:  # noqa: ANN401 - what JSON holds, and what runtimes give
+    if plan is None:
+        return next(arrays)
+    if plan == "none":
+        return None
+    if "list" in plan:
+        return [_made(each, arrays) for each in plan["list"]]
+    return {key: _made(each, arrays) for key, each in plan["map"]}
+
+
+def _type(array: np.ndarray[Any, Any]) -> str:
+    return str(array.dtype.str if array.dtype.kind == "U" else array.dtype.name)
+
+
+def _dtype(kind: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(kind)
+    except TypeError:
+        import ml_dtypes  # noqa: F401 - gives numpy the names bfloat16 and float8_*
+
+        return np.dtype(kind)
+
+
+def _bytes(kind: str, shape: list[int]) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * _dtype(kind).itemsize
+
+
+def _array(raw: bytes, kind: str, shape: list[int]) -> np.ndarray[Any, Any]:
+    array = np.frombuffer(bytearray(raw), _dtype(kind)).reshape(shape)
+    # What runtimes call texts.
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
+class Holder:
+    """The model that is loaded."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    def answer(self, request: Open | Run | Close) -> Answer:
+        if isinstance(request, Run):
+            if self._session is None:
+                return Failed("Nothing is loaded.")
+            write(Path(request.outputs_path), self._session.run(read(Path(request.feeds_path))))
+            return Done()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        if isinstance(request, Close):
+            return Done()
+        backend = backend_named(request.backend)
+        self._session = backend.load(
+            Path(request.model_path), request.options, strict=request.strict, custom_ops=request.custom_ops
+        )
+        return Opened(self._session.inputs, self._session.outputs)
+
+
+ANSWERING = Answering(decode_request.decode, lambda: Holder().answer)
+
+if __name__ == "__main__":
+    serve(ANSWERING.lines())

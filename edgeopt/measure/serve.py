@@ -1,0 +1,112 @@
+"""The loop of a worker process: one request line in, one answer line out, ends when its stdin closes."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from edgeopt.errors import DiskFullError, EdgeoptError, Ending, TrialError, disk_full, is_disk_full, said_by
+from edgeopt.hw import lifeline
+
+FAILED, NO_MEMORY, NO_PACKAGE = "failed", "out-of-memory", "missing-package"
+"""Codes of what no error of edgeopt's own stands for."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    message: str
+    """A sentence; where the process ended, what it did: "crashed: SIGSEGV"."""
+    hint: str = ""
+    code: str = FAILED
+    """The kind of error, as `errors` names it."""
+    ending: Ending = ""
+
+    @property
+    def told(self) -> str:
+        """As it reads where nobody has named the process."""
+        return f"its process {self.message}" if self.ending else self.message
+
+
+def failure_of(error: BaseException) -> Failed:
+    """The edge of every process that is asked: whatever a library raises is an answer."""
+    if isinstance(error, EdgeoptError):
+        return Failed(error.message, error.hint, error.code)
+    if isinstance(error, OSError) and is_disk_full(error):
+        return failure_of(disk_full(error))
+    if isinstance(error, MemoryError):
+        return Failed("There is not enough memory.", code=NO_MEMORY)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return Failed(f"The Python package '{error.name}' is not installed.", code=NO_PACKAGE)
+    return Failed(f"{type(error).__name__}: {said_by(error)}")
+
+
+def refuse_machine_failure(answer: object) -> None:
+    """Raises what says nothing of what was asked: the system gave no process, or a disk is full."""
+    if isinstance(answer, Failed) and answer.ending == "not-started":
+        raise TrialError(f"A process {answer.message.rstrip('.')}.", answer.hint, answer.code, answer.ending)
+    if isinstance(answer, Failed) and answer.code == DiskFullError.code:
+        raise DiskFullError(answer.message, answer.hint)
+
+
+def ended(error: TrialError) -> Failed:
+    """The answer of a process that gave none."""
+    return Failed(error.message, error.hint, error.code, error.ending)
+
+
+def leave_out_the_converter() -> None:
+    """For processes of edgeopt's own, before they import it: a user's process may want to convert models too."""
+    # None makes an import fail as if the module were missing; OpenVINO works without it.
+    sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
+
+
+Request = TypeVar("Request")
+Lines = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Answering(Generic[Request]):
+    """What a module answers that is started as a process. Each has one, named `ANSWERING`."""
+
+    decode: Callable[[bytes], Request]
+    begin: Callable[[], Callable[[Request], object]]
+    """Gives what answers, as a process has it that was asked nothing yet."""
+
+    def lines(self) -> Lines:
+        """A line for each line; whatever is raised is an answer too."""
+        answer = self.begin()
+
+        def line_for(line: bytes) -> bytes:
+            try:
+                return msgspec.json.encode(answer(self.decode(line)))
+            except Exception as error:  # noqa: BLE001 - the process's edge: whatever a library raises is a result
+                return msgspec.json.encode(failure_of(error))
+
+        return line_for
+
+
+def serve(answer: Lines) -> None:
+    """Answers requests until the parent ends; whatever else is printed goes to stderr's file."""
+    if len(sys.argv) > 1:
+        lifeline.end_group_with(int(sys.argv[1]))
+    leave_out_the_converter()
+    requests = lifeline.requests_until_parent_ends()
+    # Runtimes print to stdout too, so answers keep the pipe for themselves.
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        while True:
+            _write(answers, answer(requests.get()) + b"\n")
+    except BaseException:  # noqa: BLE001 - the process's edge
+        # Python would abort instead while the lifeline still reads, and the reason would be lost.
+        traceback.print_exc()
+        os._exit(1)
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    """All of it: a pipe takes only part of a long line from a process that is stopped meanwhile, and continued."""
+    rest = memoryview(line)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

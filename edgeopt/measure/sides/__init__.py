@@ -1,1 +1,0 @@
-"""What of a side is timed, and in which stages."""
