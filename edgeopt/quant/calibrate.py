@@ -110,7 +110,13 @@ class _Gathered:
 def observe(
     model_path: Path, samples: Samples, tensors: Sequence[str], histograms: bool = False, emit: Emit = ignore
 ) -> Observed:
-    """What the tensors of the main graph hold on the samples; their names are inputs or results of nodes."""
+    """Looks at a model's tensors sample by sample, some of them at a time, and keeps only what their values say.
+
+    The model runs once for the extremes, and a second time where histograms are wanted: their borders are then
+    known, so that no bin ever has to be split or merged.
+
+    What the tensors of the main graph hold on the samples; their names are inputs or results of nodes.
+    """
     from edgeopt.graph.model import load
 
     model = load(model_path).ir

@@ -1,4 +1,4 @@
-"""What a preparation gives back."""
+"""Preparation of a float model for eight bits: channels evened out by SmoothQuant and between layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +44,18 @@ _STEPS_OF_ACTIVATIONS, _STEPS_OF_WEIGHTS = 255.0, 127.0
 def smoothing(
     model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Seen]
 ) -> tuple[dict[str, Smoothing], dict[str, Range]]:
-    """By layer, the factors of its activations; and the ranges of what these are divided into, by its name.
+    """Evens out the channels of activations before eight bits, at the cost of the weights behind: SmoothQuant.
+
+    In transformers a few channels are many times larger than the others; one scale for all leaves those others a
+    few steps. Divided by factors of their channels, all use the steps, and the weights, which have a scale for
+    each channel of the result, are multiplied by the same:
+
+        x W  =  (x / f) (f W)
+
+    The factors lie between those that even out the activations and those that leave the weights as they are, where
+    the rounding of both together makes the least noise; where that gains little, there are none.
+
+    By layer, the factors of its activations; and the ranges of what these are divided into, by its name.
 
     Layers that read one tensor share their factors, so that it is divided once.
     """
@@ -121,7 +132,15 @@ _PRODUCTS = ("Conv", "Gemm", "MatMul")
 
 
 def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Seen]) -> Prepared:
-    """The same model with channels evened out where that gains; what was seen of its tensors holds no longer."""
+    """Evens out the channels between two layers, at no cost when the model runs (cross-layer equalization).
+
+    What lies between passes factors of channels on (a Relu, a pool): so the weights before are divided by factors
+    that the weights behind are multiplied with, and the floats stay what they are. As in `smoothing`, the factors
+    are those with which rounding makes the least noise; the weights before have a scale for each channel, so they
+    do not mind.
+
+    The same model with channels evened out where that gains; what was seen of its tensors holds no longer.
+    """
     copy = model.clone()
     nodes = nodes_by_key(copy.graph)
     own = {

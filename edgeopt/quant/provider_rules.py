@@ -1,4 +1,4 @@
-"""What each backend does with which kind of quantized file: facts from the runtimes' own documents and code.
+"""What backends and other targets' devices do with quantized files, from the runtimes' own documents and code.
 
 Of the backends that edgeopt cannot run where it is tested, this is all it knows.
 """

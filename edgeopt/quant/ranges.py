@@ -1,4 +1,4 @@
-"""Counts of a tensor's values in bins of equal width, and what quantizing them would lose."""
+"""Ranges of activations: what calibration sees of a tensor, and the methods that find its range."""
 
 import math
 from collections.abc import Callable
@@ -246,7 +246,14 @@ _BETWEEN = (math.sqrt(2 / math.pi) + math.sqrt(0.5)) / 2
 
 
 def distribution_range(seen: Seen, settings: QuantSettings) -> Range:
-    """Each side of 0 is half a curve, and has as many steps as its share of the range."""
+    """The range that would lose least if the values followed the bell curve, or the Laplace curve, that fits them.
+
+    After "Post training 4-bit quantization of convolutional networks for rapid-deployment" (Banner and others,
+    2019): for each curve there is one best multiple of its width. What few samples show of the tails does not
+    matter then.
+
+    Each side of 0 is half a curve, and has as many steps as its share of the range.
+    """
     histogram = counted(seen)
     below, above = (_deviation(histogram, side) for side in (-1, 1))
     low, high = _extent(below, LEVELS), _extent(above, LEVELS)
@@ -309,6 +316,12 @@ _AT_ONCE = 512
 
 
 def entropy_range(seen: Seen, _settings: QuantSettings) -> Range:
+    """The range whose values, in few steps, are distributed most like all: least Kullback-Leibler divergence.
+
+    The same measure as onnxruntime's (after TensorRT's), with its smoothing and its treatment of the bins that are
+    left over when the range is divided into steps; for all candidates at once, from running sums. Where two
+    candidates differ by less than float32 tells apart, in which onnxruntime computes, it may choose the other.
+    """
     histogram = counted(seen)
     counts, edges = histogram.counts, histogram.edges
     middle = len(counts) // 2

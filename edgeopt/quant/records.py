@@ -1,4 +1,4 @@
-"""What quantization speaks of: layers, the ranges of tensors, what each form costs and saves, and the plan."""
+"""Records of quantization: layers, ranges, the cost and gain of schemes, plans, findings, and settings of a target."""
 
 from typing import Literal
 

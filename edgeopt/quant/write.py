@@ -1,4 +1,4 @@
-"""From a plan's choices to a model: each layer in its form, everything else as it was."""
+"""Writes a model with the schemes of a plan, and writes it again from what a bundle recorded."""
 
 import zlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Everything that a search needs before its first candidate: model, data, device, target, baseline."""
+"""Everything that a search needs before its first candidate: model, data, device, target, baseline, incumbent."""
 
 import shlex
 from contextlib import ExitStack, closing

@@ -1,4 +1,4 @@
-"""What the user gave: the model's inputs, the samples, the labels, and which sample does what."""
+"""The inputs, samples and labels of a request, and the runs of models on them."""
 
 import shlex
 from collections.abc import Mapping, Sequence

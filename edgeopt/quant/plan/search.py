@@ -1,4 +1,4 @@
-"""Finds, with few runs of the whole model, the choices that save the most and still reach the floor."""
+"""The plan: choices that save the most time and reach the floor, the frontier around them, and the reasons."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -383,7 +383,12 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
     most_checks: int = MOST_CHECKS,
     emit: Emit = ignore,
 ) -> Chosen:
-    """What each layer becomes.
+    """Chooses the form of each layer: the most time saved within the budget, confirmed by runs of the whole model.
+
+    The layers' own noise, added up, tells which choices go together; runs with all of them at once tell how far
+    that sum is off, and the budget for the sum is adjusted until the runs themselves are just inside.
+
+    What each layer becomes.
 
     `floor`: what the second value of `check` must reach, in decibels unless told otherwise. `gains`: where there
     are none, what is multiplied counts as time. `base`: noise over signal at each output that the backend adds by

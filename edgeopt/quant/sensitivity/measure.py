@@ -1,4 +1,4 @@
-"""What each form of each layer alone does to the outputs of the model.
+"""The error of each scheme of each layer: at the layer itself, and at the outputs of the model.
 
 The noisiest form of each layer is run; what others do follows from how much of their local noise arrives at the
 outputs, and is run too where it matters. A few samples tell which those are; these get all samples, while time
@@ -31,7 +31,11 @@ Meter = tuple[str, str, str]
 
 
 def local_noise(board: Switchboard, samples: Samples) -> dict[Pair, float]:
-    """For each layer and form the noise power over the signal power at the layer's outputs, all samples together.
+    """What each form of each layer does to the layer's own output, with the float model's inputs.
+
+    All of it in one run a sample: beside each layer stand its forms, and only sums of squares come out.
+
+    For each layer and form the noise power over the signal power at the layer's outputs, all samples together.
 
     Of what the form does to the factors: rounding the result as well cuts off what a Relu behind it would, too.
     """

@@ -1,4 +1,4 @@
-"""Entries in a folder: whole or not there, the least recently used of them dropped at a limit."""
+"""The search cache: entries in a folder, written whole or not at all, the least recently used dropped at a limit."""
 
 import contextlib
 import errno

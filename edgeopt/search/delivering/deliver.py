@@ -1,4 +1,4 @@
-"""Writes the bundle, measures it again as written, and hands it out only when it is faster and good."""
+"""Writes the bundle, proves it as written, and publishes it only if it is faster and accurate."""
 
 import dataclasses
 import shutil

@@ -1,4 +1,4 @@
-"""Puts a search into records: the outcome, the deployment profile, its evidence, the ledger."""
+"""Puts a search into records: the outcome, its front, the steps of the deployment, the evidence, the ledger."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

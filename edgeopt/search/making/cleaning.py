@@ -1,4 +1,4 @@
-"""The `cleaned` variant: the graph's exact passes, with the numbers checked in every runtime."""
+"""The variants made in one go: exact passes, lowerings, and the recipes of libraries."""
 
 import tempfile
 from collections.abc import Iterable, Sequence

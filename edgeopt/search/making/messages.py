@@ -1,4 +1,4 @@
-"""What the maker is asked and what it answers: one JSON line each."""
+"""Plans, tasks and messages of the processes that make variants: one JSON line each."""
 
 from dataclasses import dataclass
 from pathlib import Path

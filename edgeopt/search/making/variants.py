@@ -1,4 +1,4 @@
-"""Makes the variants, several at a time, each in a child process that may crash without harm."""
+"""Makes the variants, several at a time, each in a child process that may crash; and keeps those that are made."""
 
 import select
 import threading

@@ -1,4 +1,4 @@
-"""The candidates of all variants: screened, in the race or out of it."""
+"""The candidates of all variants: screened, in the race or out of it, and their standings."""
 
 import dataclasses
 import math
@@ -191,7 +191,13 @@ def racing(entry: Entry, baseline: Contender | None = None) -> Standing:
 
 
 def final(entry: Entry | CandidateReport) -> Standing:
-    """A candidate that is out, or has won, as the outcome will say it."""
+    """Standings of the candidates as events: when one enters, while it races, and when it is out.
+
+    The last event of a candidate is its outcome. A candidate that is out may be called back to
+    prove itself: then it races again in the events, and its proof follows.
+
+    A candidate that is out, or has won, as the outcome will say it.
+    """
     ratio = entry.speedup if isinstance(entry, CandidateReport) else entry.proof or entry.speedup
     return Standing(
         entry.candidate.name,

@@ -1,4 +1,4 @@
-"""Where the trials of a search run, and on which samples."""
+"""Where the trials of a search run, on which samples, and the answers that they are compared with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The race: interleaved contests of the candidates that passed screening; slow ones leave early."""
+"""The race: interleaved contests of the candidates that passed screening, for time or energy."""
 
 import math
 import threading

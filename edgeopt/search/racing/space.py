@@ -1,4 +1,4 @@
-"""Which candidates there are: variants by backends by runtime options, from the target profile."""
+"""The candidates: variants by backends by runtime options, and what each option does to the time."""
 
 import itertools
 import math
@@ -59,7 +59,14 @@ class Gain(NamedTuple):
 
 
 class Effects:
-    """Each contest that is learned says how much longer one point takes than another."""
+    """What each choice of a runtime option does to the time, learned from few contests; which point to try next.
+
+    The logarithm of the time is taken for a sum: one part for what is run, and one for each option that is not
+    where it starts, the same for all that runs on one backend. Normal distributions throughout, so that each
+    expectation comes with its uncertainty: a choice that was never tried may do some percent either way.
+
+    Each contest that is learned says how much longer one point takes than another.
+    """
 
     def __init__(self) -> None:
         self._columns: dict[tuple[str, ...], int] = {}

@@ -1,4 +1,4 @@
-"""The plan: for each layer the form that saves the most time for the least error, where that is most."""
+"""`edgeopt quantize`: a plan with a scheme for each layer, or one scheme for all layers."""
 
 from collections.abc import Mapping, Sequence
 

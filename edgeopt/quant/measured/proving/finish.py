@@ -1,4 +1,4 @@
-"""From a proof to a result: measures the speed interleaved, moves the file to its place, and forms a sentence."""
+"""From a proof to a result: the measured speed, the file or the bundle in its place, and the summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

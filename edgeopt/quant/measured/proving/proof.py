@@ -1,4 +1,4 @@
-"""What a written file reaches on its backend: in real runs, on samples that plan or that were set aside."""
+"""The accuracy and the speed of a written file, in real runs on its backend."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""On what a plan may stand: a backend with options that change its numbers, and the forms that gain there."""
+"""Backends with options that change their numbers, the schemes that gain there, and the layer behind each kernel."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -124,7 +124,14 @@ Shares = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Territory:
-    """The owners of each node of one model, by the node's label."""
+    """Which layer each node of a model works for, so that the time of every kernel belongs to somebody.
+
+    A layer's kernel seldom stands alone: what follows it (an activation, a sum, a pooling) is fused with it in one
+    precision and runs by itself in another. So a layer owns the nodes that follow it up to the next layer, and
+    what a form has put around it; its time is theirs all together, whatever the runtime made of them.
+
+    The owners of each node of one model, by the node's label.
+    """
 
     owners: Mapping[str, Shares]
     layers: Mapping[str, Layer]
