@@ -1,4 +1,4 @@
-"""Records of quantization: layers, ranges, the cost and gain of schemes, plans, findings, and settings of a target."""
+"""Records of quantization: layers, ranges, cost and gain of schemes, plans, findings, settings of a target."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""The search cache: entries in a folder, written whole or not at all, the least recently used dropped at a limit."""
+"""The search cache: entries in a folder, written whole or not at all; the oldest used are dropped at a limit."""
 
 import contextlib
 import errno

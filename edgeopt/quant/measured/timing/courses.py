@@ -1,4 +1,4 @@
-"""Backends with options that change their numbers, the schemes that gain there, and the layer behind each kernel."""
+"""Backends with options that change their numbers, the schemes that gain there, the layer behind each kernel."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
