@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
-from edgeopt.cli import program
+from edgeopt.cli.program import Shell, script
 
 ROOT = Path(__file__).parents[1]
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -17,9 +17,9 @@ ARCHITECTURES = {machine: name for name, machine in MACHINES.items()}
 # Wheels for a newer C library than this would leave out systems that Debian 12's Python runs on.
 NEWEST_GLIBC_2 = 28
 COMPLETIONS = {
-    program.Shell.BASH: "usr/share/bash-completion/completions/{}",
-    program.Shell.ZSH: "usr/share/zsh/vendor-completions/_{}",
-    program.Shell.FISH: "usr/share/fish/vendor_completions.d/{}.fish",
+    Shell.BASH: "usr/share/bash-completion/completions/{}",
+    Shell.ZSH: "usr/share/zsh/vendor-completions/_{}",
+    Shell.FISH: "usr/share/fish/vendor_completions.d/{}.fish",
 }
 
 
@@ -61,8 +61,8 @@ def add_help(tree: Path, program: str, package: str) -> None:
     for shell, path in COMPLETIONS.items():
         # zsh runs the file itself at the first Tab, and only then knows the function that it defines.
         function = f"_{program.replace('-', '_')}_completion"
-        first = f'{function} "$@"\n' if shell is program.Shell.ZSH else ""
-        write(tree / path.format(program), f"{program.script(program, shell)}\n{first}")
+        first = f'{function} "$@"\n' if shell is Shell.ZSH else ""
+        write(tree / path.format(program), f"{script(program, shell)}\n{first}")
     compress(ROOT / "CHANGELOG.md", tree / "usr/share/doc" / package / "changelog.gz")
     with tempfile.TemporaryDirectory() as pages:
         command = [sys.executable, str(ROOT / "packaging/make_man.py"), pages, program]
