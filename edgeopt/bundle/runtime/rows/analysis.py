@@ -4,17 +4,16 @@ Each tensor is followed from the inputs: on which axis the rows lie, or that it 
 operator that works along that axis mixes rows, with few exceptions; one without a rule here leaves it open.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from edgeopt.bundle.runtime.rows import elements, layers, shaping
+from edgeopt.bundle.runtime.rows import rules, shaping
 from edgeopt.bundle.runtime.rows.values import (
     ONE,
     ROW_COUNT,
     UNKNOWN,
-    ConstantTensor,
     GraphNode,
     ModelGraph,
     OperatorCall,
@@ -22,6 +21,7 @@ from edgeopt.bundle.runtime.rows.values import (
     Size,
     UndecidedError,
     constant,
+    dims_of,
     mixes,
     read_graph,
     size,
@@ -31,73 +31,84 @@ from edgeopt.bundle.runtime.rows.values import (
 
 Rule = Callable[[OperatorCall], RowTensor | list[RowTensor]]
 
+_ELEMENTWISE = (
+    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor "
+    "Cast CastLike Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual "
+    "HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul "
+    "Neg Not Or Pow PRelu Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt "
+    "Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor BiasGelu FastGelu QuickGelu StringConcat RegexFullMatch"
+)
 _REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
-    "ReduceSumSquare"
+    "ReduceSumSquare ArgMax ArgMin GlobalAveragePool GlobalMaxPool GlobalLpPool"
+)
+_ALONG = (
+    "Softmax LogSoftmax Hardmax LpNormalization CumSum Trilu MeanVarianceNormalization LayerNormalization "
+    "RMSNormalization SimplifiedLayerNormalization"
+)
+_IMAGE = (
+    "InstanceNormalization GroupNormalization LRN Conv ConvInteger QLinearConv ConvTranspose AveragePool "
+    "MaxPool LpPool DepthToSpace SpaceToDepth NhwcConv NhwcMaxPool QLinearAveragePool"
 )
 _RANDOM = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli"
-_RULES: tuple[tuple[str, Rule], ...] = (
-    ("Shape", shaping.shape_of),
-    ("Size", shaping.size_of),
-    ("Constant", shaping.constant_node),
-    ("ConstantOfShape", shaping.constant_of_shape),
-    ("Expand", shaping.expand),
-    ("Range", shaping.range_of),
-    ("EyeLike", shaping.eye_like),
-    ("Reshape", shaping.reshape),
-    ("Flatten", shaping.flatten),
-    ("Transpose", shaping.transpose),
-    ("Squeeze", shaping.squeeze),
-    ("Unsqueeze", shaping.unsqueeze),
-    ("Concat", shaping.concat),
-    ("Split", shaping.split),
-    ("Slice", shaping.sliced),
-    ("Tile", shaping.tile),
-    ("Pad", shaping.pad),
-    ("Gather", shaping.gather),
-    ("QuantizeLinear DequantizeLinear", elements.quantize),
-    ("Dropout", elements.dropout),
-    ("Softmax LogSoftmax Hardmax", elements.softmax),
-    ("LpNormalization", elements.lp_norm),
-    ("CumSum CumProd", elements.cumulative_sum),
-    (_REDUCTIONS, elements.reduce),
-    ("ArgMax ArgMin", elements.arg_reduce),
-    ("TopK", elements.top_k),
-    ("LayerNormalization RMSNormalization SimplifiedLayerNormalization", elements.layer_norm),
-    ("SkipLayerNormalization SkipSimplifiedLayerNormalization", elements.skip_layer_norm),
-    ("BatchNormalization", layers.batch_norm),
-    ("InstanceNormalization GroupNormalization LRN", layers.spatial),
-    ("MeanVarianceNormalization", layers.mean_variance),
-    ("Resize Upsample", layers.resize),
+_ALL = tuple(range(64))
+_RULES: tuple[tuple[str, Rule, tuple[int, ...]], ...] = (
+    (_ELEMENTWISE, rules.elementwise, _ALL),
+    (_REDUCTIONS, rules.reduce, (0,)),
+    (_ALONG, rules.along, (0,)),
+    (_IMAGE, rules.image, (0,)),
+    ("FusedConv NhwcFusedConv", rules.image, (0, 3)),
+    ("BatchNormalization", rules.batch_norm, (0,)),
+    ("QLinearAdd QLinearMul", rules.elementwise, (0, 3)),
+    ("QLinearSigmoid QLinearLeakyRelu", rules.elementwise, (0,)),
+    ("QuantizeLinear DequantizeLinear", rules.quantize, (0,)),
+    ("Dropout", rules.dropout, (0,)),
+    ("TopK Compress", rules.picked, (0,)),
+    ("Resize Upsample", rules.resize, (0,)),
+    ("MatMul MatMulInteger MatMulIntegerToFloat FusedMatMul", rules.matmul, (0, 1)),
+    ("MatMulNBits MatMulBnb4", rules.packed_matmul, (0,)),
+    ("QLinearMatMul", rules.matmul, (0, 3)),
+    ("Gemm FusedGemm", rules.gemm, (0, 1, 2)),
+    ("QGemm", rules.gemm, (0, 3)),
+    ("Einsum", rules.einsum, _ALL),
+    ("LSTM GRU RNN", rules.recurrent, (0, 4, 5, 6)),
+    ("GatherElements", rules.gather_elements, (0, 1)),
+    ("GatherND", rules.gather_nd, (0, 1)),
+    ("ScatterElements Scatter ScatterND", rules.scatter, (0, 1, 2)),
+    ("OneHot", rules.one_hot, (0,)),
     (
-        "DepthToSpace SpaceToDepth ConvTranspose NhwcConv NhwcFusedConv NhwcMaxPool QLinearAveragePool",
-        layers.resized,
+        "DynamicQuantizeLinear DynamicQuantizeMatMul DynamicQuantizeLSTM QAttention",
+        rules.collective("it finds one quantization range for all rows"),
+        _ALL,
     ),
-    ("Conv ConvInteger QLinearConv FusedConv", layers.conv),
-    ("AveragePool MaxPool LpPool", layers.pool),
-    ("GlobalAveragePool GlobalMaxPool GlobalLpPool", layers.global_pool),
-    ("MatMul MatMulInteger QLinearMatMul MatMulIntegerToFloat FusedMatMul", layers.matmul),
-    ("MatMulNBits MatMulBnb4", layers.weight_only),
-    ("Gemm FusedGemm QGemm", layers.gemm),
-    ("Einsum", layers.einsum),
-    ("LSTM GRU RNN", layers.recurrent),
-    ("GatherElements", elements.gather_elements),
-    ("GatherND", elements.gather_nd),
-    ("ScatterElements Scatter", elements.scatter_elements),
-    ("ScatterND", elements.scatter_nd),
-    ("Trilu", elements.trilu),
-    ("OneHot", elements.one_hot),
-    ("ReverseSequence", elements.reverse_sequence),
-    ("Attention", layers.attention),
-    ("MultiHeadAttention", layers.batched),
-    ("DynamicQuantizeLinear DynamicQuantizeMatMul DynamicQuantizeLSTM QAttention", elements.quantized_dynamically),
-    ("NonZero Unique Compress NonMaxSuppression", elements.searching),
-    (_RANDOM, elements.random),
-    (elements.ELEMENTWISE, elements.elementwise),
-    (" ".join(elements.QUANTIZED_ELEMENTWISE), elements.quantized_elementwise),
+    ("NonZero Unique NonMaxSuppression", rules.collective("its results are collected over all rows"), _ALL),
+    ("EyeLike", rules.collective("it makes a diagonal over the rows"), _ALL),
+    (_RANDOM, rules.random, _ALL),
+    ("Shape", shaping.shape_of, (0,)),
+    ("Size", shaping.size_of, (0,)),
+    ("Constant", shaping.constant_node, ()),
+    ("ConstantOfShape", shaping.constant_of_shape, (0,)),
+    ("Expand", shaping.expand, (0, 1)),
+    ("Range", shaping.range_of, (0, 1, 2)),
+    ("Reshape", shaping.reshape, (0, 1)),
+    ("Flatten", shaping.flatten, (0,)),
+    ("Transpose", shaping.transpose, (0,)),
+    ("Squeeze", shaping.squeeze, (0,)),
+    ("Unsqueeze", shaping.unsqueeze, (0,)),
+    ("Concat", shaping.concat, _ALL),
+    ("Split", shaping.split, (0,)),
+    ("Slice", shaping.sliced, (0,)),
+    ("Pad", shaping.pad, (0,)),
+    ("Gather", shaping.gather, (0, 1)),
 )
-_RULE_OF = {operator: rule for operators, rule in _RULES for operator in operators.split()}
-_OF_NUMBERS = ("Unsqueeze", "Expand", "Shape", "Concat", "GatherND")
+"""The rule of each operator, and the places of the inputs that may have rows; parameters are at the others."""
+_RULE_OF = {operator: (rule, places) for operators, rule, places in _RULES for operator in operators.split()}
+_COUNTING = (
+    "Shape Size ConstantOfShape Expand Range Reshape Transpose Squeeze Unsqueeze Concat Slice Gather ReduceProd "
+    f"{_ELEMENTWISE}"
+).split()
+"""Followed where the number of rows is among their inputs."""
+_OF_NUMBERS = ("Unsqueeze", "Expand", "Shape", "Concat", "GatherND", *_ELEMENTWISE.split())
 """Followed where the place of each row in the batch is among their inputs."""
 _DOMAINS = ("", "com.microsoft", "com.ms.internal.nhwc")
 _MOST_PASSES = 4
@@ -181,36 +192,25 @@ class _Walk:
         for number, node in enumerate(graph.nodes):
             if number not in needed:
                 continue
-            found = self._outputs(node, known, graph.constants)
+            found = self._outputs(node, known)
             for name, each in zip(node.outputs, found, strict=False):
                 if name:
                     known[name] = each
         return [known.get(name) for name in graph.outputs]
 
-    def _outputs(
-        self, node: GraphNode, known: Mapping[str, RowTensor | None], constants: dict[str, ConstantTensor]
-    ) -> "list[RowTensor | None]":
+    def _outputs(self, node: GraphNode, known: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
         nothing: list[RowTensor | None] = [None] * len(node.outputs)
         if any(name and known.get(name) is None for name in node.inputs):
             return nothing
         inputs = tuple(known[name] if name else None for name in node.inputs)
-        call = OperatorCall(node, inputs, self.opset, constants)
+        nested = {"If": self._branches, "Loop": self._loop, "Scan": self._scan}.get(node.operator)
         try:
-            if node.operator in ("If", "Loop", "Scan") and node.domain == "":
-                return self._nested(call, known)
-            rule = _RULE_OF.get(node.operator) if node.domain in _DOMAINS else None
-            if rule is None or (node.operator == "Attention" and node.domain):
-                if any(each.axis is not None or each.counts_rows for each in call.given):
-                    unclear("this operator is not followed")
-                return [UNKNOWN] * len(node.outputs)
-            numbered = any(each.numbering for each in call.given)
-            if numbered and rule is not elements.elementwise and node.operator not in _OF_NUMBERS:
-                unclear("it computes with the numbers of rows")
-            found = rule(call)
+            if nested is not None and node.domain == "":
+                return nested(OperatorCall(node, inputs, (), self.opset), known)
+            return [*_followed(node, inputs, self.opset)]
         except UndecidedError as error:
             self._note(node, error)
             return nothing
-        return [*found] if isinstance(found, list) else [found]
 
     def _note(self, node: GraphNode, error: UndecidedError) -> None:
         where = f"{node.operator} '{node.name}'" if node.name else f"{node.operator} (of '{node.outputs[0]}')"
@@ -219,64 +219,38 @@ class _Walk:
         else:
             self.open = self.open or RowAnalysis("unknown", where, error.reason)
 
-    def _nested(self, call: OperatorCall, known: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
-        if call.node.operator == "If":
-            return self._branches(call, known)
-        return self._loop(call, known) if call.node.operator == "Loop" else self._scan(call, known)
-
     def _branches(self, call: OperatorCall, known: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
         if call.x.axis is not None:
             mixes("its condition depends on the rows")
         if call.x.counts_rows:
             unclear("its condition depends on the number of rows")
-        branches = [call.graph(name) for name in ("then_branch", "else_branch")]
-        found = [self.graph(branch, {}, known) for branch in branches if branch is not None]
+        found = [self.graph(call.graph(name), {}, known) for name in ("then_branch", "else_branch")]
         return [_either(one, other) for one, other in zip(*found, strict=True)]
 
-    def _loop(self, call: OperatorCall, known: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
-        body = call.graph("body")
-        if body is None:
-            unclear("it has no body")
-        for place, what in ((0, "count"), (1, "condition")):
-            each = call.get(place)
-            if each is not None and (each.axis is not None or each.counts_rows):
-                mixes(f"its {what} depends on the rows")
-        names = tuple(body.inputs)
-        carried = [_shapeless(each) for each in call.inputs[2:]]
-        step = {names[0]: RowTensor(None, ()), names[1]: RowTensor(None, ())}
-        for _ in range(_MOST_PASSES):
-            found = self.graph(body, {**step, **dict(zip(names[2:], carried, strict=True))}, known)
-            if found[0] is not None and found[0].axis is not None:
-                mixes("its condition depends on the rows")
-            after = [_either(one, other) for one, other in zip(carried, found[1:], strict=False)]
-            if None in after:
-                unclear("its body is not followed")
-            if after == carried:
-                return [*carried, *(_stacked(each) for each in found[1 + len(carried) :])]
-            carried = after
-        return unclear("what it carries changes its form")
+    def _loop(self, call: OperatorCall, _: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
+        count = call.get(0)
+        if count is not None and (count.axis is not None or count.counts_rows):
+            mixes("its count depends on the rows")
+        return unclear("its body is not followed")
 
     def _scan(self, call: OperatorCall, known: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
-        body, scanned = call.graph("body"), call.integer("num_scan_inputs", 0)
-        if body is None:
-            unclear("it has no body")
-        states = len(call.inputs) - scanned
-        where = call.integers("scan_input_axes") or (0,) * scanned
+        states = len(call.inputs) - call.integer("num_scan_inputs", 0)
+        scanned = [call.need(place) for place in range(states, len(call.inputs))]
         pieces = []
-        for each, axis in zip(call.inputs[states:], where, strict=True):
-            if each is None or each.dims is None:
-                unclear("the rank of an input is unknown")
-            place = axis % len(each.dims)
+        for each, axis in zip(scanned, call.integers("scan_input_axes") or (0,) * len(scanned), strict=True):
+            dims = dims_of(each)
+            place = axis % len(dims)
             if each.axis == place:
                 mixes("it goes through the rows one after the other")
+            if each.counts_rows or each.numbering:
+                unclear("it goes through the numbers of rows")
             moved = None if each.axis is None else each.axis - (each.axis > place)
-            pieces.append(RowTensor(moved, each.dims[:place] + each.dims[place + 1 :]))
+            pieces.append(RowTensor(moved, dims[:place] + dims[place + 1 :]))
         if any(call.integers("scan_output_axes") or ()):
             unclear("its outputs are stacked on another axis than the first")
-        names = tuple(body.inputs)
-        carried = [_shapeless(each) for each in call.inputs[:states]]
+        body, carried = call.graph("body"), [_shapeless(each) for each in call.inputs[:states]]
         for _ in range(_MOST_PASSES):
-            found = self.graph(body, dict(zip(names, [*carried, *pieces], strict=True)), known)
+            found = self.graph(body, dict(zip(body.inputs, [*carried, *pieces], strict=True)), known)
             after = [_either(one, other) for one, other in zip(carried, found, strict=False)]
             if None in after:
                 unclear("its body is not followed")
@@ -286,28 +260,47 @@ class _Walk:
         return unclear("what it carries changes its form")
 
 
+def _followed(node: GraphNode, inputs: tuple[RowTensor | None, ...], opset: int) -> Sequence[RowTensor]:
+    """What the rule of an operator finds, after the checks that are the same for all."""
+    given = [each for each in inputs if each is not None]
+    rows, counts = any(each.axis is not None for each in given), any(each.counts_rows for each in given)
+    if node.domain not in _DOMAINS or node.operator not in _RULE_OF:
+        if rows or counts:
+            unclear("this operator is not followed")
+        return [UNKNOWN] * len(node.outputs)
+    rule, places = _RULE_OF[node.operator]
+    for place, each in enumerate(inputs):
+        if each is not None and place not in places and (each.axis is not None or each.counts_rows):
+            mixes("its parameters are computed from the rows or their number")
+    if counts and node.operator not in _COUNTING:
+        unclear("it computes with the number of rows")
+    if any(each.numbering for each in given) and node.operator not in _OF_NUMBERS:
+        unclear("it computes with the numbers of rows")
+    tensors = tuple(inputs[place] for place in places if place < len(inputs))
+    followed = tuple(each for each in tensors if each is not None)
+    if any(each.dims is None for each in followed):
+        if rows or counts:
+            unclear("the rank of an input is unknown")
+        return [UNKNOWN] * len(node.outputs)
+    found = rule(OperatorCall(node, inputs, followed, opset))
+    return found if isinstance(found, list) else [found]
+
+
 def _needed(graph: ModelGraph) -> set[int]:
-    """The nodes that the outputs are computed from; those inside other graphs see all of this one."""
+    """The nodes that the outputs are computed from."""
     wanted, needed = set(graph.outputs), set()
     for number in reversed(range(len(graph.nodes))):
-        node = graph.nodes[number]
-        if wanted.intersection(node.outputs):
+        if wanted.intersection(graph.nodes[number].outputs):
             needed.add(number)
-            wanted.update(node.inputs)
-            for held in node.attributes.values():
-                if isinstance(held, ModelGraph):
-                    wanted.update(_names_in(held))
+            wanted |= _names_in(graph.nodes[number])
     return needed
 
 
-def _names_in(graph: ModelGraph) -> set[str]:
-    names = set(graph.outputs)
-    for node in graph.nodes:
-        names.update(node.inputs)
-        for held in node.attributes.values():
-            if isinstance(held, ModelGraph):
-                names |= _names_in(held)
-    return names
+def _names_in(node: GraphNode) -> set[str]:
+    """Of its inputs and of all that is in its graphs, which see those around them."""
+    held = [each for each in node.attributes.values() if isinstance(each, ModelGraph)]
+    inner = [_names_in(each) for graph in held for each in graph.nodes]
+    return set(node.inputs).union(*inner, *(graph.outputs for graph in held))
 
 
 def _shapeless(tensor: RowTensor | None) -> RowTensor | None:

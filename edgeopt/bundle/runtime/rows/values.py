@@ -64,14 +64,9 @@ def read_graph(path: Path) -> ModelGraph:
 
 def _graph(data: mmap.mmap, span: Span) -> ModelGraph:
     told = _found(data, span)
-    constants = dict(_tensor(data, each) for each in _spans(told, 5))
-    for sparse in _spans(told, 15):
-        values = _spans(_found(data, sparse), 1)
-        if values:
-            constants[_tensor(data, values[0])[0]] = ConstantTensor((), None)
     return ModelGraph(
         tuple(_node(data, each) for each in _spans(told, 1)),
-        constants,
+        dict(_tensor(data, each) for each in _spans(told, 5)),
         dict(_port(data, each) for each in _spans(told, 11)),
         tuple(_port(data, each)[0] for each in _spans(told, 12)),
     )
@@ -201,17 +196,6 @@ class Size:
         return Size(self.number * other.number, tuple(sorted(self.names + other.names)))
 
 
-@dataclass(frozen=True, slots=True)
-class Quotient:
-    size: Size
-    left: tuple[str, ...]
-    """Names that only the divisor has."""
-
-    @property
-    def exact(self) -> bool:
-        return not self.left and self.size.number.denominator == 1
-
-
 def size(number: int | Fraction) -> Size:
     return Size(Fraction(number))
 
@@ -227,14 +211,15 @@ def product(sizes: Iterable[Size]) -> Size:
     return found
 
 
-def quotient(one: Size, other: Size) -> Quotient:
-    names, left = list(one.names), []
+def divided(one: Size, other: Size) -> tuple[Size, bool]:
+    """The quotient, and whether the names of the divisor are all in what it divides."""
+    names, whole = list(one.names), True
     for name in other.names:
         if name in names:
             names.remove(name)
         else:
-            left.append(name)
-    return Quotient(Size(one.number / other.number if other.number else Fraction(0), tuple(names)), tuple(left))
+            whole = False
+    return Size(one.number / other.number if other.number else Fraction(0), tuple(names)), whole
 
 
 _fresh = itertools.count()
@@ -271,10 +256,6 @@ class RowTensor:
     numbering: Literal["", "number", "index", "derived"] = ""
     """`number`: each row holds its own place in the batch; `index`: an index of GatherND that begins with it;
     `derived`: something else that was computed of it, whose shape alone may be used."""
-
-    @property
-    def rank(self) -> int | None:
-        return None if self.dims is None else len(self.dims)
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
@@ -318,8 +299,9 @@ def with_rows(dims: tuple[Size, ...]) -> RowTensor:
 class OperatorCall:
     node: GraphNode
     inputs: tuple[RowTensor | None, ...]
+    tensors: tuple[RowTensor, ...]
+    """The inputs that may have rows; the others are the same for all rows."""
     opset: int
-    constants: dict[str, ConstantTensor] = field(repr=False)
 
     @property
     def x(self) -> RowTensor:
@@ -334,13 +316,12 @@ class OperatorCall:
     def get(self, place: int) -> RowTensor | None:
         return self.inputs[place] if place < len(self.inputs) else None
 
-    @property
-    def given(self) -> list[RowTensor]:
-        return [each for each in self.inputs if each is not None]
-
     def integer(self, name: str, default: int) -> int:
         found = self.node.attributes.get(name, default)
         return found if isinstance(found, int) else default
+
+    def axis(self, default: int, rank: int) -> int:
+        return normal(self.integer("axis", default), rank)
 
     def text(self, name: str, default: str) -> str:
         found = self.node.attributes.get(name, default)
@@ -350,35 +331,39 @@ class OperatorCall:
         found = self.node.attributes.get(name)
         return found if isinstance(found, tuple) else None
 
-    def graph(self, name: str) -> ModelGraph | None:
+    def graph(self, name: str) -> ModelGraph:
         found = self.node.attributes.get(name)
-        return found if isinstance(found, ModelGraph) else None
+        return found if isinstance(found, ModelGraph) else unclear(f"it has no {name}")
+
+    def numbers(self, name: str, place: int) -> tuple[int, ...] | None:
+        """Integers of an attribute, as old versions have it, or of an input; None where it is computed."""
+        given = self.get(place)
+        return self.integers(name) if given is None else given.numbers
+
+    def has(self, name: str, place: int) -> bool:
+        return name in self.node.attributes or self.get(place) is not None
 
     def listed(self, name: str, place: int) -> tuple[int, ...] | None:
-        """Integers of an attribute, as old versions have it, or of an input; None where neither is given."""
-        found = self.integers(name)
-        given = self.get(place)
-        if found is not None or given is None:
-            return found
-        numbers = given.numbers
-        if numbers is None:
+        """The same; None where neither is given."""
+        found = self.numbers(name, place)
+        if found is None and self.has(name, place):
             unclear(f"its {name} are computed while it runs")
-        return numbers
-
-    def only_shared(self, *places: int) -> None:
-        """Weights, scales and the like: a value of a single row in their place affects all rows."""
-        for place in places:
-            given = self.get(place)
-            if given is not None and given.axis is not None:
-                mixes("its parameters are computed from the rows")
-            if given is not None and given.counts_rows:
-                mixes("its parameters depend on the number of rows")
+        return found
 
 
 def dims_of(tensor: RowTensor) -> tuple[Size, ...]:
     if tensor.dims is None:
         unclear("the rank of an input is unknown")
     return tensor.dims
+
+
+def unknown_dims(count: int) -> tuple[Size, ...]:
+    return tuple(unknown_size() for _ in range(count))
+
+
+def resized(dims: tuple[Size, ...], axis: int, to: Size) -> tuple[Size, ...]:
+    """The same sizes, but one."""
+    return (*dims[:axis], to, *dims[axis + 1 :])
 
 
 def normal(axis: int, rank: int) -> int:
