@@ -24,6 +24,7 @@ from edgeopt.bundle.runtime.rows.values import (
     dims_of,
     mixes,
     read_graph,
+    row_size,
     size,
     unclear,
     unknown_size,
@@ -47,29 +48,23 @@ _ALONG = (
     "RMSNormalization SimplifiedLayerNormalization"
 )
 _IMAGE = (
-    "InstanceNormalization GroupNormalization LRN Conv ConvInteger QLinearConv ConvTranspose AveragePool "
-    "MaxPool LpPool DepthToSpace SpaceToDepth NhwcConv NhwcMaxPool QLinearAveragePool"
+    "InstanceNormalization GroupNormalization LRN Conv ConvInteger ConvTranspose AveragePool "
+    "MaxPool LpPool DepthToSpace SpaceToDepth"
 )
-_RANDOM = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli"
 _ALL = tuple(range(64))
 _RULES: tuple[tuple[str, Rule, tuple[int, ...]], ...] = (
     (_ELEMENTWISE, rules.elementwise, _ALL),
     (_REDUCTIONS, rules.reduce, (0,)),
     (_ALONG, rules.along, (0,)),
     (_IMAGE, rules.image, (0,)),
-    ("FusedConv NhwcFusedConv", rules.image, (0, 3)),
     ("BatchNormalization", rules.batch_norm, (0,)),
-    ("QLinearAdd QLinearMul", rules.elementwise, (0, 3)),
-    ("QLinearSigmoid QLinearLeakyRelu", rules.elementwise, (0,)),
     ("QuantizeLinear DequantizeLinear", rules.quantize, (0,)),
     ("Dropout", rules.dropout, (0,)),
     ("TopK Compress", rules.picked, (0,)),
     ("Resize Upsample", rules.resize, (0,)),
-    ("MatMul MatMulInteger MatMulIntegerToFloat FusedMatMul", rules.matmul, (0, 1)),
-    ("MatMulNBits MatMulBnb4", rules.packed_matmul, (0,)),
-    ("QLinearMatMul", rules.matmul, (0, 3)),
-    ("Gemm FusedGemm", rules.gemm, (0, 1, 2)),
-    ("QGemm", rules.gemm, (0, 3)),
+    ("MatMul MatMulInteger", rules.gemm, (0, 1)),
+    ("MatMulNBits", rules.packed_matmul, (0,)),
+    ("Gemm", rules.gemm, (0, 1, 2)),
     ("Einsum", rules.einsum, _ALL),
     ("LSTM GRU RNN", rules.recurrent, (0, 4, 5, 6)),
     ("GatherElements", rules.gather_elements, (0, 1)),
@@ -77,13 +72,12 @@ _RULES: tuple[tuple[str, Rule, tuple[int, ...]], ...] = (
     ("ScatterElements Scatter ScatterND", rules.scatter, (0, 1, 2)),
     ("OneHot", rules.one_hot, (0,)),
     (
-        "DynamicQuantizeLinear DynamicQuantizeMatMul DynamicQuantizeLSTM QAttention",
+        "DynamicQuantizeLinear DynamicQuantizeLSTM",
         rules.collective("it finds one quantization range for all rows"),
         _ALL,
     ),
     ("NonZero Unique NonMaxSuppression", rules.collective("its results are collected over all rows"), _ALL),
     ("EyeLike", rules.collective("it makes a diagonal over the rows"), _ALL),
-    (_RANDOM, rules.random, _ALL),
     ("Shape", shaping.shape_of, (0,)),
     ("Size", shaping.size_of, (0,)),
     ("Constant", shaping.constant_node, ()),
@@ -110,116 +104,82 @@ _COUNTING = (
 """Followed where the number of rows is among their inputs."""
 _OF_NUMBERS = ("Unsqueeze", "Expand", "Shape", "Concat", "GatherND", *_ELEMENTWISE.split())
 """Followed where the place of each row in the batch is among their inputs."""
-_DOMAINS = ("", "com.microsoft", "com.ms.internal.nhwc")
-_MOST_PASSES = 4
-"""Over the body of a loop, until what it carries is the same before and after."""
+_DOMAINS = ("", "com.microsoft")
+_Known = Mapping[str, RowTensor | None]
 
 
 @dataclass(frozen=True, slots=True)
 class RowAnalysis:
     rows: Literal["independent", "mixed", "unknown"]
-    where: str = ""
-    """The operator that mixes rows or that no rule decides, with its name."""
-    reason: str = ""
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.where}: {self.reason}" if self.where else self.reason
+    sentence: str = ""
+    """The operator that mixes rows or that no rule decides, with its name, and what it does."""
 
 
 def analyze_rows(path: Path) -> RowAnalysis:
     """Of an ONNX file; of any other there is nothing that could be followed."""
     if path.suffix != ".onnx":
-        return RowAnalysis("unknown", "", f"'{path.name}' has no graph that could be followed")
+        return RowAnalysis("unknown", f"'{path.name}' has no graph that could be followed")
     try:
-        graph = read_graph(path)
-    except (OSError, ValueError, LookupError, RecursionError) as error:
-        return RowAnalysis("unknown", "", f"the graph of '{path.name}' cannot be read ({error})")
-    return analyze_graph(graph)
+        return _analyzed(read_graph(path))
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+        return RowAnalysis("unknown", f"the graph of '{path.name}' cannot be read ({error})")
 
 
-def analyze_graph(graph: ModelGraph) -> RowAnalysis:
-    walk = _Walk(graph)
-    inputs = {
-        name: RowTensor(0, _input_dims(shape)) if shape is None or shape else RowTensor(None, ())
-        for name, shape in graph.inputs.items()
-        if name not in graph.constants
-    }
+def _analyzed(graph: ModelGraph) -> RowAnalysis:
+    walk = _Walk(graph.opsets.get("", 1))
+    inputs = {name: _input(shape) for name, shape in graph.inputs.items() if name not in graph.constants}
     found = walk.graph(graph, inputs, {})
-    if walk.mixed is not None:
-        return walk.mixed
-    if walk.open is not None:
-        return walk.open
+    for rows in ("mixed", "unknown"):
+        for note in walk.notes:
+            if note.rows == rows:
+                return note
     for name, tensor in zip(graph.outputs, found, strict=True):
         if tensor is None:
-            return RowAnalysis("unknown", "", f"the output '{name}' cannot be followed")
+            return RowAnalysis("unknown", f"the output '{name}' cannot be followed")
         if tensor.numbering:
-            return RowAnalysis("mixed", "", f"the output '{name}' holds the places of the samples in the batch")
+            return RowAnalysis("mixed", f"the output '{name}' holds the places of the samples in the batch")
         if tensor.axis != 0 or tensor.dims is None or tensor.dims[0] != ROW_COUNT:
-            return RowAnalysis("mixed", "", f"the first axis of the output '{name}' is not that of the samples")
+            return RowAnalysis("mixed", f"the first axis of the output '{name}' is not that of the samples")
     return RowAnalysis("independent")
 
 
-def _input_dims(shape: tuple[int | str | None, ...] | None) -> tuple[Size, ...] | None:
+def _input(shape: tuple[int | str | None, ...] | None) -> RowTensor:
     """Of one sample; a size with the name of the batch's is that of a sample here."""
-    if shape is None:
-        return None
-    return (ROW_COUNT, *(_sample_size(each) for each in shape[1:]))
-
-
-def _sample_size(given: int | str | None) -> Size:
-    if isinstance(given, int) and given > 0:
-        return size(given)
-    return Size(ONE.number, (given,)) if isinstance(given, str) else unknown_size()
+    if not shape:
+        return RowTensor(0, None) if shape is None else RowTensor(None, ())
+    rest = (Size(ONE.number, (each,)) if isinstance(each, str) else size(each or 0) for each in shape[1:])
+    return RowTensor(0, (ROW_COUNT, *(each if each.number > 0 else unknown_size() for each in rest)))
 
 
 class _Walk:
     """One analysis of a model. A tensor that no rule decides is None, and so is all that is computed from it."""
 
-    def __init__(self, model: ModelGraph) -> None:
-        self.opset = model.opsets.get("", 1)
-        self.mixed: RowAnalysis | None = None
-        self.open: RowAnalysis | None = None
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.notes: list[RowAnalysis] = []
 
-    def graph(
-        self, graph: ModelGraph, given: Mapping[str, RowTensor | None], outer: Mapping[str, RowTensor | None]
-    ) -> list[RowTensor | None]:
+    def graph(self, graph: ModelGraph, given: Mapping[str, RowTensor], outer: _Known) -> list[RowTensor | None]:
         """The outputs, from the inputs; `outer` is what its nodes see of the graphs around it."""
-        known: dict[str, RowTensor | None] = {**outer}
-        known |= {name: constant(each) for name, each in graph.constants.items()}
-        known |= given
-        needed = _needed(graph)
-        for number, node in enumerate(graph.nodes):
-            if number not in needed:
-                continue
-            found = self._outputs(node, known)
-            for name, each in zip(node.outputs, found, strict=False):
-                if name:
-                    known[name] = each
+        known = {**outer, **{name: constant(each) for name, each in graph.constants.items()}, **given}
+        for node in _needed(graph):
+            known |= zip(node.outputs, self._outputs(node, known), strict=False)
         return [known.get(name) for name in graph.outputs]
 
-    def _outputs(self, node: GraphNode, known: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
-        nothing: list[RowTensor | None] = [None] * len(node.outputs)
-        if any(name and known.get(name) is None for name in node.inputs):
-            return nothing
-        inputs = tuple(known[name] if name else None for name in node.inputs)
+    def _outputs(self, node: GraphNode, known: _Known) -> Sequence[RowTensor | None]:
+        inputs = tuple(known.get(name) if name else None for name in node.inputs)
+        if any(name and each is None for name, each in zip(node.inputs, inputs, strict=True)):
+            return [None] * len(node.outputs)
         nested = {"If": self._branches, "Loop": self._loop, "Scan": self._scan}.get(node.operator)
         try:
             if nested is not None and node.domain == "":
                 return nested(OperatorCall(node, inputs, (), self.opset), known)
-            return [*_followed(node, inputs, self.opset)]
+            return _followed(node, inputs, self.opset)
         except UndecidedError as error:
-            self._note(node, error)
-            return nothing
+            where = f"{node.operator} '{node.name}'" if node.name else f"{node.operator} (of '{node.outputs[0]}')"
+            self.notes.append(RowAnalysis(error.rows, f"{where}: {error}"))
+            return [None] * len(node.outputs)
 
-    def _note(self, node: GraphNode, error: UndecidedError) -> None:
-        where = f"{node.operator} '{node.name}'" if node.name else f"{node.operator} (of '{node.outputs[0]}')"
-        if error.mixed:
-            self.mixed = self.mixed or RowAnalysis("mixed", where, error.reason)
-        else:
-            self.open = self.open or RowAnalysis("unknown", where, error.reason)
-
-    def _branches(self, call: OperatorCall, known: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
+    def _branches(self, call: OperatorCall, known: _Known) -> Sequence[RowTensor | None]:
         if call.x.axis is not None:
             mixes("its condition depends on the rows")
         if call.x.counts_rows:
@@ -227,37 +187,31 @@ class _Walk:
         found = [self.graph(call.graph(name), {}, known) for name in ("then_branch", "else_branch")]
         return [_either(one, other) for one, other in zip(*found, strict=True)]
 
-    def _loop(self, call: OperatorCall, _: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
+    def _loop(self, call: OperatorCall, _: _Known) -> Sequence[RowTensor | None]:
         count = call.get(0)
         if count is not None and (count.axis is not None or count.counts_rows):
             mixes("its count depends on the rows")
         return unclear("its body is not followed")
 
-    def _scan(self, call: OperatorCall, known: Mapping[str, RowTensor | None]) -> "list[RowTensor | None]":
-        states = len(call.inputs) - call.integer("num_scan_inputs", 0)
-        scanned = [call.need(place) for place in range(states, len(call.inputs))]
+    def _scan(self, call: OperatorCall, known: _Known) -> Sequence[RowTensor | None]:
+        body, states = call.graph("body"), len(call.inputs) - call.integer("num_scan_inputs", 0)
+        given = [_shape_only(call.need(place)) for place in range(len(call.inputs))]
+        carried, scanned = given[:states], given[states:]
         pieces = []
         for each, axis in zip(scanned, call.integers("scan_input_axes") or (0,) * len(scanned), strict=True):
             dims = dims_of(each)
             place = axis % len(dims)
             if each.axis == place:
                 mixes("it goes through the rows one after the other")
-            if each.counts_rows or each.numbering:
-                unclear("it goes through the numbers of rows")
             moved = None if each.axis is None else each.axis - (each.axis > place)
             pieces.append(RowTensor(moved, dims[:place] + dims[place + 1 :]))
         if any(call.integers("scan_output_axes") or ()):
             unclear("its outputs are stacked on another axis than the first")
-        body, carried = call.graph("body"), [_shapeless(each) for each in call.inputs[:states]]
-        for _ in range(_MOST_PASSES):
-            found = self.graph(body, dict(zip(body.inputs, [*carried, *pieces], strict=True)), known)
-            after = [_either(one, other) for one, other in zip(carried, found, strict=False)]
-            if None in after:
-                unclear("its body is not followed")
-            if after == carried:
-                return [*carried, *(_stacked(each) for each in found[states:])]
-            carried = after
-        return unclear("what it carries changes its form")
+        found = self.graph(body, dict(zip(body.inputs, [*carried, *pieces], strict=True)), known)
+        after = [_shape_only(each) if each is not None else unclear("its body is not followed") for each in found]
+        if after[:states] != carried:
+            unclear("what it carries changes its form")
+        return [*carried, *(_stacked(each) for each in after[states:])]
 
 
 def _followed(node: GraphNode, inputs: tuple[RowTensor | None, ...], opset: int) -> Sequence[RowTensor]:
@@ -265,9 +219,7 @@ def _followed(node: GraphNode, inputs: tuple[RowTensor | None, ...], opset: int)
     given = [each for each in inputs if each is not None]
     rows, counts = any(each.axis is not None for each in given), any(each.counts_rows for each in given)
     if node.domain not in _DOMAINS or node.operator not in _RULE_OF:
-        if rows or counts:
-            unclear("this operator is not followed")
-        return [UNKNOWN] * len(node.outputs)
+        unclear("this operator is not followed")
     rule, places = _RULE_OF[node.operator]
     for place, each in enumerate(inputs):
         if each is not None and place not in places and (each.axis is not None or each.counts_rows):
@@ -286,14 +238,14 @@ def _followed(node: GraphNode, inputs: tuple[RowTensor | None, ...], opset: int)
     return found if isinstance(found, list) else [found]
 
 
-def _needed(graph: ModelGraph) -> set[int]:
+def _needed(graph: ModelGraph) -> list[GraphNode]:
     """The nodes that the outputs are computed from."""
-    wanted, needed = set(graph.outputs), set()
-    for number in reversed(range(len(graph.nodes))):
-        if wanted.intersection(graph.nodes[number].outputs):
-            needed.add(number)
-            wanted |= _names_in(graph.nodes[number])
-    return needed
+    wanted, needed = set(graph.outputs), []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs):
+            needed.append(node)
+            wanted |= _names_in(node)
+    return needed[::-1]
 
 
 def _names_in(node: GraphNode) -> set[str]:
@@ -303,14 +255,10 @@ def _names_in(node: GraphNode) -> set[str]:
     return set(node.inputs).union(*inner, *(graph.outputs for graph in held))
 
 
-def _shapeless(tensor: RowTensor | None) -> RowTensor | None:
-    """What a loop carries changes its values, so none of them is known."""
-    if tensor is None:
-        return None
-    if tensor.counts_rows:
-        unclear("it carries the number of rows")
-    if tensor.numbering:
-        unclear("it carries the numbers of rows")
+def _shape_only(tensor: RowTensor) -> RowTensor:
+    """What a graph inside another one takes or gives, without its values."""
+    if tensor.counts_rows or tensor.numbering:
+        unclear("its body computes with the number of rows")
     return RowTensor(tensor.axis, tensor.dims)
 
 
@@ -318,20 +266,15 @@ def _either(one: RowTensor | None, other: RowTensor | None) -> RowTensor | None:
     """What holds for both; None where nothing does."""
     if one is None or other is None or one.axis != other.axis:
         return None
-    if one.counts_rows or other.counts_rows or one.numbering or other.numbering:
-        unclear("its body computes with the number of rows")
-    if one.dims is None or other.dims is None or len(one.dims) != len(other.dims):
+    first, second = _shape_only(one), _shape_only(other)
+    if first.dims is None or second.dims is None or len(first.dims) != len(second.dims):
         return None if one.axis is not None else UNKNOWN
-    if one.axis is not None and one.dims[one.axis] != other.dims[one.axis]:
+    if one.axis is not None and row_size(one) != row_size(other):
         return None
-    dims = tuple(a if a == b else unknown_size() for a, b in zip(one.dims, other.dims, strict=True))
-    return RowTensor(one.axis, one.dims if dims != one.dims and one.dims == other.dims else dims)
+    dims = (a if a == b else unknown_size() for a, b in zip(first.dims, second.dims, strict=True))
+    return RowTensor(one.axis, tuple(dims))
 
 
-def _stacked(tensor: RowTensor | None) -> RowTensor | None:
+def _stacked(tensor: RowTensor) -> RowTensor:
     """Of each turn of a loop one, along a new first axis."""
-    if tensor is None or tensor.dims is None:
-        return tensor
-    if tensor.numbering:
-        unclear("its body computes with the number of rows")
-    return RowTensor(None if tensor.axis is None else tensor.axis + 1, (unknown_size(), *tensor.dims))
+    return RowTensor(None if tensor.axis is None else tensor.axis + 1, (unknown_size(), *dims_of(tensor)))

@@ -185,11 +185,6 @@ def collective(reason: str) -> Callable[[OperatorCall], list[RowTensor]]:
     return rule
 
 
-def random(call: OperatorCall) -> list[RowTensor]:
-    del call
-    unclear("it draws random numbers")
-
-
 def dropout(call: OperatorCall) -> list[RowTensor]:
     if call.get(2) is not None and call.need(2).numbers != (0,):
         unclear("it may draw random numbers")
@@ -262,8 +257,6 @@ def image(call: OperatorCall) -> RowTensor:
     x = call.x
     if x.axis not in (None, 0):
         mixes("the rows are not on its batch axis")
-    if any(each.axis != x.axis for each in call.tensors):
-        unclear("it adds what is no row")
     return RowTensor(x.axis, _image_dims(call, dims_of(x)))
 
 
@@ -271,14 +264,10 @@ def _image_dims(call: OperatorCall, dims: tuple[Size, ...]) -> tuple[Size, ...]:
     name = call.node.operator
     if "Norm" in name or name == "LRN":
         return dims
-    weight = call.get(3 if name == "QLinearConv" else 1)
+    weight = call.get(1)
     if name in ("AveragePool", "MaxPool", "LpPool"):
         return (*dims[:2], *_windows(call, dims[2:], call.integers("kernel_shape") or ()))
-    if (
-        name in ("Conv", "ConvInteger", "QLinearConv", "FusedConv")
-        and weight
-        and len(weight.dims or ()) == len(dims)
-    ):
+    if name in ("Conv", "ConvInteger") and weight and len(weight.dims or ()) == len(dims):
         kernel = [each.constant for each in dims_of(weight)[2:]]
         return (dims[0], dims_of(weight)[0], *_windows(call, dims[2:], kernel))
     return (dims[0], *unknown_dims(len(dims) - 1))
@@ -311,13 +300,6 @@ def resize(call: OperatorCall) -> RowTensor:
     return RowTensor(x.axis, dims if x.axis is None else resized(dims, x.axis, row_size(x)))
 
 
-def matmul(call: OperatorCall) -> RowTensor:
-    """MatMul and its integer and fused relatives."""
-    if any(call.integer(name, 0) for name in ("transA", "transB", "transBatchA", "transBatchB")):
-        unclear("it transposes its inputs")
-    return _multiplied(*call.tensors)
-
-
 def packed_matmul(call: OperatorCall) -> RowTensor:
     """A product with weights of a few bits each, over the last axis."""
     found, dims = along(call), dims_of(call.x)
@@ -325,6 +307,7 @@ def packed_matmul(call: OperatorCall) -> RowTensor:
 
 
 def gemm(call: OperatorCall) -> RowTensor:
+    """MatMul and MatMulInteger too."""
     a, b, *c = call.tensors
     return broadcast(
         [_multiplied(_turned(a, call.integer("transA", 0)), _turned(b, call.integer("transB", 0))), *c]

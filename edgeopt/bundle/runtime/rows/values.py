@@ -14,8 +14,8 @@ from edgeopt.backends.protobuf import Span, all_fields, opened, packed_integers,
 
 _MOST_VALUES = 256
 """Constants with more values than this hold no sizes, axes or bounds."""
-_FLOAT, _INT32, _INT64, _BOOL, _DOUBLE = 1, 6, 7, 9, 11
-_FORMATS = {_FLOAT: "f", _INT32: "i", _INT64: "q", _BOOL: "?", _DOUBLE: "d"}
+_FLOAT, _INT32, _INT64, _BOOL = 1, 6, 7, 9
+_FORMATS = {_FLOAT: "f", _INT32: "i", _INT64: "q", _BOOL: "?"}
 
 _Found = dict[int, list[int | bytes | Span]]
 ROWS = "rows of the batch"
@@ -36,7 +36,7 @@ class GraphNode:
     inputs: tuple[str, ...]
     """An empty name for an optional input that is left out."""
     outputs: tuple[str, ...]
-    attributes: "dict[str, int | float | str | tuple[int, ...] | ConstantTensor | ModelGraph]"
+    attributes: "dict[str, int | str | tuple[int, ...] | ConstantTensor | ModelGraph]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,9 @@ def _node(data: mmap.mmap, span: Span) -> GraphNode:
 
 def _attribute(
     data: mmap.mmap, span: Span
-) -> tuple[str, int | float | str | tuple[int, ...] | ConstantTensor | ModelGraph]:
+) -> tuple[str, int | str | tuple[int, ...] | ConstantTensor | ModelGraph]:
     told = _found(data, span)
     name, kind = _text(data, told, 1), _integer(told, 20)
-    if kind == 1 and isinstance(number := told.get(2, [b"\0\0\0\0"])[-1], bytes):
-        return name, float(struct.unpack("<f", number)[0])
     if kind == 2:
         return name, _integer(told, 3)
     if kind == 3:
@@ -116,8 +114,8 @@ def _tensor(data: mmap.mmap, span: Span) -> tuple[str, ConstantTensor]:
         code = _FORMATS[kind]
         if raw := _spans(told, 9):
             numbers = struct.unpack(f"<{count}{code}", data[slice(*raw[0])])
-        elif kind in (_FLOAT, _DOUBLE):
-            numbers = _floats(data, told.get(4 if kind == _FLOAT else 10, []), code)
+        elif kind == _FLOAT:
+            numbers = _floats(data, told.get(4, []))
         else:
             numbers = _integers(data, told, 7 if kind == _INT64 else 5)
         if len(numbers) == count and all(math.isfinite(number) for number in numbers):
@@ -125,10 +123,10 @@ def _tensor(data: mmap.mmap, span: Span) -> tuple[str, ConstantTensor]:
     return _text(data, told, 8), ConstantTensor(dims, values)
 
 
-def _floats(data: mmap.mmap, found: list[int | bytes | Span], code: str) -> tuple[float, ...]:
+def _floats(data: mmap.mmap, found: list[int | bytes | Span]) -> tuple[float, ...]:
     pieces = [bytes(data[slice(*each)]) if isinstance(each, tuple) else each for each in found]
     joined = b"".join(each for each in pieces if isinstance(each, bytes))
-    return struct.unpack(f"<{len(joined) // struct.calcsize(code)}{code}", joined)
+    return struct.unpack(f"<{len(joined) // 4}f", joined)
 
 
 def _port(data: mmap.mmap, span: Span) -> tuple[str, tuple[int | str | None, ...] | None]:
@@ -228,18 +226,17 @@ _fresh = itertools.count()
 class UndecidedError(Exception):
     """A rule found rows that mix, or cannot tell."""
 
-    def __init__(self, mixed: bool, reason: str) -> None:
+    def __init__(self, rows: Literal["mixed", "unknown"], reason: str) -> None:
         super().__init__(reason)
-        self.mixed = mixed
-        self.reason = reason
+        self.rows = rows
 
 
 def mixes(reason: str) -> NoReturn:
-    raise UndecidedError(True, reason)
+    raise UndecidedError("mixed", reason)
 
 
 def unclear(reason: str) -> NoReturn:
-    raise UndecidedError(False, reason)
+    raise UndecidedError("unknown", reason)
 
 
 @dataclass(frozen=True, slots=True)
