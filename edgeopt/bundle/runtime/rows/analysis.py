@@ -18,6 +18,7 @@ from edgeopt.bundle.runtime.rows.values import (
     ModelGraph,
     OperatorCall,
     RowTensor,
+    Shape,
     Size,
     UndecidedError,
     constant,
@@ -44,7 +45,7 @@ _REDUCTIONS = (
     "ReduceSumSquare ArgMax ArgMin GlobalAveragePool GlobalMaxPool GlobalLpPool"
 )
 _ALONG = (
-    "Softmax LogSoftmax Hardmax LpNormalization CumSum Trilu MeanVarianceNormalization LayerNormalization "
+    "Softmax LogSoftmax Hardmax LpNormalization CumSum Trilu LayerNormalization "
     "RMSNormalization SimplifiedLayerNormalization"
 )
 _IMAGE = (
@@ -71,13 +72,7 @@ _RULES: tuple[tuple[str, Rule, tuple[int, ...]], ...] = (
     ("GatherND", rules.gather_nd, (0, 1)),
     ("ScatterElements Scatter ScatterND", rules.scatter, (0, 1, 2)),
     ("OneHot", rules.one_hot, (0,)),
-    (
-        "DynamicQuantizeLinear DynamicQuantizeLSTM",
-        rules.collective("it finds one quantization range for all rows"),
-        _ALL,
-    ),
-    ("NonZero Unique NonMaxSuppression", rules.collective("its results are collected over all rows"), _ALL),
-    ("EyeLike", rules.collective("it makes a diagonal over the rows"), _ALL),
+    ("DynamicQuantizeLinear DynamicQuantizeLSTM NonZero Unique NonMaxSuppression EyeLike", rules.collective, _ALL),
     ("Shape", shaping.shape_of, (0,)),
     ("Size", shaping.size_of, (0,)),
     ("Constant", shaping.constant_node, ()),
@@ -98,7 +93,7 @@ _RULES: tuple[tuple[str, Rule, tuple[int, ...]], ...] = (
 """The rule of each operator, and the places of the inputs that may have rows; parameters are at the others."""
 _RULE_OF = {operator: (rule, places) for operators, rule, places in _RULES for operator in operators.split()}
 _COUNTING = (
-    "Shape Size ConstantOfShape Expand Range Reshape Transpose Squeeze Unsqueeze Concat Slice Gather ReduceProd "
+    "Shape Size ConstantOfShape Expand Range Reshape Transpose Squeeze Unsqueeze Concat Slice Gather "
     f"{_ELEMENTWISE}"
 ).split()
 """Followed where the number of rows is among their inputs."""
@@ -143,7 +138,7 @@ def _analyzed(graph: ModelGraph) -> RowAnalysis:
     return RowAnalysis("independent")
 
 
-def _input(shape: tuple[int | str | None, ...] | None) -> RowTensor:
+def _input(shape: Shape | None) -> RowTensor:
     """Of one sample; a size with the name of the batch's is that of a sample here."""
     if not shape:
         return RowTensor(0, None) if shape is None else RowTensor(None, ())

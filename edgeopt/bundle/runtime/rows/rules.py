@@ -1,9 +1,7 @@
 """Rules of operators that compute: element by element, along axes, on images, products, recurrent layers."""
 
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 from edgeopt.bundle.runtime.rows.values import (
     ONE,
@@ -15,7 +13,6 @@ from edgeopt.bundle.runtime.rows.values import (
     divided,
     mixes,
     normal,
-    product,
     resized,
     row_size,
     size,
@@ -24,13 +21,6 @@ from edgeopt.bundle.runtime.rows.values import (
     unknown_size,
     valued,
 )
-
-_FOLDED: dict[str, Callable[[Fraction, Fraction], Fraction | bool]] = {
-    "Min": min,
-    "Max": max,
-    "Greater": operator.gt,
-    "Less": operator.lt,
-}
 
 
 def broadcast(given: Sequence[RowTensor]) -> RowTensor:
@@ -89,32 +79,22 @@ def _computed(name: str, given: list[Size | None]) -> Size | None:
         return given[0]
     if name == "Where":
         return None if given[0] is None or given[0].names else given[1] if given[0].number else given[2]
-    one, *others = [each for each in given if each is not None]
-    if len(others) + 1 != len(given) or len(others) > 1:
+    one, other = given if len(given) == 2 else (None, None)
+    if one is None or other is None:
         return None
-    if others:
-        return _of_two(name, one, others[0])
-    if name in ("Floor", "Ceil", "Round") and one.number.denominator == 1:
-        return one
-    return size(-one.number) if name == "Neg" and not one.names else None
-
-
-def _of_two(name: str, one: Size, other: Size) -> Size | None:
     if name == "Mul":
         return one * other
     if name == "Div" and other.number:
         found, whole = divided(one, other)
         return found if whole and found.number.denominator == 1 else None
-    if name == "Equal" and (one == other or not (one.names or other.names)):
-        return size(one == other)
     if name == "Equal":
-        named, plain = (one, other) if one.names else (other, one)
-        return size(0) if not plain.names and plain.number < 0 < named.number else None
-    if one.names == other.names and name in ("Add", "Sub"):
+        plain, named = sorted((one, other), key=lambda each: len(each.names))
+        apart = not named.names or (not plain.names and plain.number < 0 < named.number)
+        return size(1) if one == other else size(0) if apart else None
+    if name in ("Add", "Sub") and one.names == other.names:
         total = one.number + other.number * (1 if name == "Add" else -1)
         return Size(total, one.names) if total else size(0)
-    fold = None if one.names or other.names else _FOLDED.get(name)
-    return None if fold is None else size(fold(one.number, other.number))
+    return None
 
 
 def _worked(call: OperatorCall, rank: int) -> Iterable[int]:
@@ -122,8 +102,6 @@ def _worked(call: OperatorCall, rank: int) -> Iterable[int]:
     name = call.node.operator
     if name == "CumSum":
         return call.listed("axis", 1) or ()
-    if name == "MeanVarianceNormalization":
-        return call.integers("axes") or (0, 2, 3)
     if name == "Trilu":
         return (-2, -1)
     if name.startswith("Global"):
@@ -148,10 +126,6 @@ def along(call: OperatorCall) -> RowTensor:
 
 def reduce(call: OperatorCall) -> RowTensor:
     x, dims, keeps = call.x, dims_of(call.x), call.integer("keepdims", 1)
-    if x.value is not None and call.node.operator == "ReduceProd" and None not in x.value:
-        return valued((product(each for each in x.value if each is not None),), (ONE,) if keeps else ())
-    if x.counts_rows:
-        unclear("it computes with the number of rows")
     if x.axis is None and call.has("axes", 1) and call.numbers("axes", 1) is None:
         return UNKNOWN
     gone = {normal(axis, len(dims)) for axis in _worked(call, len(dims))}
@@ -174,15 +148,10 @@ def picked(call: OperatorCall) -> list[RowTensor]:
     return [RowTensor(x.axis, resized(dims, axis, unknown_size()))] * len(call.node.outputs)
 
 
-def collective(reason: str) -> Callable[[OperatorCall], list[RowTensor]]:
-    """What makes one result of all rows."""
-
-    def rule(call: OperatorCall) -> list[RowTensor]:
-        if any(each.axis is not None for each in call.tensors):
-            mixes(reason)
-        return [UNKNOWN] * len(call.node.outputs)
-
-    return rule
+def collective(call: OperatorCall) -> list[RowTensor]:
+    if any(each.axis is not None for each in call.tensors):
+        mixes("it finds one result or one quantization range for all rows")
+    return [UNKNOWN] * len(call.node.outputs)
 
 
 def dropout(call: OperatorCall) -> list[RowTensor]:
@@ -211,22 +180,15 @@ def gather_elements(call: OperatorCall) -> RowTensor:
 
 
 def gather_nd(call: OperatorCall) -> RowTensor:
+    """Followed only where each row asks of itself."""
     data, indices = call.tensors
     last = dims_of(indices)[-1].constant
     if data.axis is None and indices.axis is None:
         return UNKNOWN
-    if last is None or call.integer("batch_dims", 0):
-        unclear("the depth of its indices is unknown")
-    found = RowTensor(indices.axis, (*dims_of(indices)[:-1], *dims_of(data)[last:]))
-    if indices.numbering == "index" and data.axis == 0 and not data.numbering:
-        return found  # from each row what it asks of itself
-    if indices.numbering or data.numbering:
-        unclear("it takes places by the numbers of rows")
-    if data.axis is not None and (data.axis < last or indices.axis is not None):
-        mixes("it gathers along the rows")
-    if data.axis is not None or indices.axis == len(dims_of(indices)) - 1:
-        unclear("it gathers by indices or from data that the rows are in")
-    return found
+    own = indices.numbering == "index" and data.axis == 0 and not data.numbering
+    if last is None or not own or call.integer("batch_dims", 0):
+        unclear("it takes places by indices, and either may have rows")
+    return RowTensor(indices.axis, (*dims_of(indices)[:-1], *dims_of(data)[last:]))
 
 
 def scatter(call: OperatorCall) -> RowTensor:
@@ -245,9 +207,8 @@ def one_hot(call: OperatorCall) -> RowTensor:
 
 
 def batch_norm(call: OperatorCall) -> RowTensor:
-    training = call.integer("training_mode", 0) or (call.opset < 7 and not call.integer("is_test", 0))
-    training = training or (call.opset < 14 and sum(map(bool, call.node.outputs)) > 1)
-    if training and call.x.axis is not None:
+    old = call.opset < 7 or (call.opset < 14 and sum(map(bool, call.node.outputs)) > 1)
+    if call.x.axis is not None and (old or call.integer("training_mode", 0)):
         mixes("it normalizes over the batch, in its training form")
     return image(call)
 
@@ -292,26 +253,25 @@ def resize(call: OperatorCall) -> RowTensor:
     x, rank = call.x, len(dims_of(call.x))
     scales = call.get(1 if call.node.operator == "Upsample" or call.opset < 11 else 2)
     known = None if scales is None or call.integers("axes") else scales.value
-    if x.axis is not None and (not known or known[x.axis] is None):
+    if x.axis is None:
+        return RowTensor(None, unknown_dims(rank))
+    if not known or known[x.axis] is None:
         unclear("its sizes are computed while it runs")
-    if x.axis is not None and known and known[x.axis] != ONE:
+    if known[x.axis] != ONE:
         mixes("it scales along the rows")
-    dims = unknown_dims(rank)
-    return RowTensor(x.axis, dims if x.axis is None else resized(dims, x.axis, row_size(x)))
+    return RowTensor(x.axis, resized(unknown_dims(rank), x.axis, row_size(x)))
 
 
 def packed_matmul(call: OperatorCall) -> RowTensor:
     """A product with weights of a few bits each, over the last axis."""
-    found, dims = along(call), dims_of(call.x)
-    return RowTensor(found.axis, resized(dims, len(dims) - 1, size(call.integer("N", 0))))
+    return RowTensor(along(call).axis, (*dims_of(call.x)[:-1], size(call.integer("N", 0))))
 
 
 def gemm(call: OperatorCall) -> RowTensor:
     """MatMul and MatMulInteger too."""
     a, b, *c = call.tensors
-    return broadcast(
-        [_multiplied(_turned(a, call.integer("transA", 0)), _turned(b, call.integer("transB", 0))), *c]
-    )
+    found = _multiplied(_turned(a, call.integer("transA", 0)), _turned(b, call.integer("transB", 0)))
+    return broadcast([found, *c]) if c else found
 
 
 def _turned(x: RowTensor, turn: int) -> RowTensor:
@@ -349,18 +309,13 @@ def einsum(call: OperatorCall) -> RowTensor:
 def recurrent(call: OperatorCall) -> list[RowTensor]:
     """LSTM, GRU and RNN: the batch is the second axis."""
     x = call.x
-    if x.axis is None:
-        if any(each.axis is not None for each in call.tensors):
-            unclear("its state has rows and its input has none")
+    if all(each.axis is None for each in call.tensors):
         return [UNKNOWN] * len(call.node.outputs)
-    if call.integer("layout", 0):
-        unclear("its batch is on the first axis")
-    if x.axis != 1:
+    if x.axis != 1 and x.axis is not None and not call.integer("layout", 0):
         mixes("it takes the rows for steps of one sequence")
-    for place, axis in ((4, 0), (5, 1), (6, 1)):
-        given = call.get(place)
-        if given is not None and given.axis != axis:
-            unclear("its sequence lengths or its first state have a fixed size")
+    others = [(call.get(place), axis) for place, axis in ((0, 1), (4, 0), (5, 1), (6, 1))]
+    if call.integer("layout", 0) or any(each is not None and each.axis != axis for each, axis in others):
+        unclear("its input, its sequence lengths or its first state have a fixed size")
     ways = size(2 if call.text("direction", "forward") == "bidirectional" else 1)
     hidden = size(call.integer("hidden_size", 0)) if call.integer("hidden_size", 0) else unknown_size()
     last = (ways, row_size(x), hidden)

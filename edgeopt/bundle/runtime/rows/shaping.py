@@ -6,6 +6,7 @@ from edgeopt.bundle.runtime.rows.rules import broadcast
 from edgeopt.bundle.runtime.rows.values import (
     ONE,
     ROW_COUNT,
+    ROWS,
     UNKNOWN,
     ConstantTensor,
     OperatorCall,
@@ -23,13 +24,10 @@ from edgeopt.bundle.runtime.rows.values import (
     unknown_dims,
     unknown_size,
     valued,
-    with_rows,
 )
 
 _END = 2**31 - 1
 """A slice up to here, or further, goes to the end."""
-_MOST_MADE = 64
-"""Made tensors with more values than this shape nothing."""
 
 
 def shape_of(call: OperatorCall) -> RowTensor:
@@ -43,20 +41,20 @@ def size_of(call: OperatorCall) -> RowTensor:
 
 
 def constant_node(call: OperatorCall) -> RowTensor:
-    held, numbers = call.node.attributes.get("value"), call.integers("value_ints")
+    held, number = call.node.attributes.get("value"), call.node.attributes.get("value_int")
+    numbers = call.integers("value_ints")
     if isinstance(held, ConstantTensor):
         return constant(held)
-    if numbers is not None:
-        return valued(tuple(size(each) for each in numbers), (size(len(numbers)),))
-    if "value_int" in call.node.attributes:
-        return valued((size(call.integer("value_int", 0)),), ())
+    if numbers is not None or isinstance(number, int):
+        value = tuple(size(each) for each in ((call.integer("value_int", 0),) if numbers is None else numbers))
+        return valued(value, () if numbers is None else (size(len(value)),))
     return RowTensor(None, ()) if "value_float" in call.node.attributes else UNKNOWN
 
 
 def constant_of_shape(call: OperatorCall) -> RowTensor:
     found, held = _made(call.x), call.node.attributes.get("value")
     count = product(found.dims).constant if found.dims is not None and len(found.dims) <= 1 else None
-    if found.axis is None and count is not None and count <= _MOST_MADE:
+    if found.axis is None and count is not None and count <= 64:
         fill = held.values[0] if isinstance(held, ConstantTensor) and held.values else 0
         return valued((size(fill),) * count, dims_of(found))
     return found
@@ -65,7 +63,11 @@ def constant_of_shape(call: OperatorCall) -> RowTensor:
 def _made(shape: RowTensor) -> RowTensor:
     """A tensor of the shape that an input gives."""
     if shape.value is not None and None not in shape.value:
-        return with_rows(tuple(each for each in shape.value if each is not None))
+        dims = tuple(each for each in shape.value if each is not None)
+        axes = [axis for axis, each in enumerate(dims) for name in each.names if name == ROWS]
+        if len(axes) > 1:
+            mixes("it makes a tensor with the rows on two axes")
+        return RowTensor(axes[0] if axes else None, dims)
     if shape.counts_rows or shape.axis is not None:
         unclear("it makes a shape that is computed while it runs")
     count = shape.dims[0].constant if shape.dims else None
@@ -73,6 +75,8 @@ def _made(shape: RowTensor) -> RowTensor:
 
 
 def expand(call: OperatorCall) -> RowTensor:
+    if call.x.counts_rows:
+        unclear("it computes with the number of rows")
     return replace(broadcast([call.x, _made(call.need(1))]), numbering=call.x.numbering)
 
 
@@ -82,31 +86,21 @@ def range_of(call: OperatorCall) -> RowTensor:
         return RowTensor(0, (ROW_COUNT,), numbering="number")
     if any(each.counts_rows or each.axis is not None for each in call.tensors):
         unclear("it computes with the number of rows")
-    if begin.numbers and end.numbers and step.numbers:
-        found = range(begin.numbers[0], end.numbers[0], step.numbers[0])
-        if len(found) <= _MOST_MADE:
-            return valued(tuple(size(each) for each in found), (size(len(found)),))
     return RowTensor(None, (unknown_size(),))
 
 
 def reshape(call: OperatorCall) -> RowTensor:
-    x, dims, shape = call.x, dims_of(call.x), call.get(1)
-    # Version 1 has it as an attribute.
-    old = tuple(size(each) for each in call.integers("shape") or ())
-    target: tuple[Size | None, ...] | None = old if shape is None else shape.value
-    if target is None or None in target:
-        if x.axis is not None or shape is None:
-            unclear("its shape is computed while it runs")
-        return _made(shape)
-    zero = None if call.integer("allowzero", 0) else 0
-    wanted = [each for each in target if each is not None]
-    out = [
-        dims[place] if each.constant == zero is not None and place < len(dims) else each
-        for place, each in enumerate(wanted)
-    ]
+    x, dims, shape = call.x, dims_of(call.x), call.need(1)
+    if shape.value is None or None in shape.value:
+        return _made(shape) if x.axis is None else unclear("its shape is computed while it runs")
+    out = [each for each in shape.value if each is not None]
+    if not call.integer("allowzero", 0):
+        out = [dims[place] if each.constant == 0 and place < len(dims) else each for place, each in enumerate(out)]
     others = product(each for each in out if each.constant != -1)
     found = _refolded(x, tuple(_rest(product(dims), others) if each.constant == -1 else each for each in out))
-    return valued(x.value, dims_of(found), x.counts_rows) if x.value is not None and len(out) <= 1 else found
+    if x.value is not None and len(out) <= 1:
+        return valued(x.value, dims_of(found), x.counts_rows)
+    return found if not x.counts_rows else unclear("it computes with the number of rows")
 
 
 def _rest(whole: Size, others: Size) -> Size:

@@ -5,7 +5,7 @@ import math
 import mmap
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -17,7 +17,7 @@ _MOST_VALUES = 256
 _FLOAT, _INT32, _INT64, _BOOL = 1, 6, 7, 9
 _FORMATS = {_FLOAT: "f", _INT32: "i", _INT64: "q", _BOOL: "?"}
 
-_Found = dict[int, list[int | bytes | Span]]
+Shape = tuple[int | str | None, ...]
 ROWS = "rows of the batch"
 
 
@@ -36,144 +36,119 @@ class GraphNode:
     inputs: tuple[str, ...]
     """An empty name for an optional input that is left out."""
     outputs: tuple[str, ...]
-    attributes: "dict[str, int | str | tuple[int, ...] | ConstantTensor | ModelGraph]"
+    attributes: "dict[str, Attribute]"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelGraph:
     nodes: tuple[GraphNode, ...]
     constants: dict[str, ConstantTensor]
-    inputs: dict[str, tuple[int | str | None, ...] | None]
+    inputs: dict[str, Shape | None]
     """The shape of each, with sizes and names; None where the rank is unknown."""
     outputs: tuple[str, ...]
     opsets: dict[str, int] = field(default_factory=dict)
 
 
+Attribute = int | str | tuple[int, ...] | ConstantTensor | ModelGraph
+
+
+class _Message:
+    """The fields of a protobuf message by their numbers."""
+
+    def __init__(self, data: mmap.mmap, span: Span) -> None:
+        self.data = data
+        self.fields: dict[int, list[int | bytes | Span]] = {}
+        for number, value in all_fields(data, span):
+            self.fields.setdefault(number, []).append(value)
+
+    def spans(self, number: int) -> list[Span]:
+        return [each for each in self.fields.get(number, []) if isinstance(each, tuple)]
+
+    def inner(self, number: int) -> "list[_Message]":
+        return [_Message(self.data, each) for each in self.spans(number)]
+
+    def texts(self, number: int) -> tuple[str, ...]:
+        return tuple(text(self.data, each) for each in self.spans(number))
+
+    def text(self, number: int) -> str:
+        return (self.texts(number) or ("",))[-1]
+
+    def integers(self, number: int) -> tuple[int, ...]:
+        """Packed or one by one."""
+        found: list[int] = []
+        for each in self.fields.get(number, []):
+            if not isinstance(each, bytes):
+                found += packed_integers(self.data, each) if isinstance(each, tuple) else [each]
+        return tuple(found)
+
+    def integer(self, number: int) -> int:
+        return (self.integers(number) or (0,))[-1]
+
+    def content(self, number: int) -> bytes:
+        """Of bytes and of fixed-size numbers, one after the other."""
+        found = self.fields.get(number, [])
+        pieces = (self.data[slice(*each)] if isinstance(each, tuple) else each for each in found)
+        return b"".join(each for each in pieces if isinstance(each, bytes))
+
+
 def read_graph(path: Path) -> ModelGraph:
     """Raises OSError, ValueError or LookupError for a file that is not a sound model."""
     with opened(path) as data:
-        model = _found(data, (0, len(data)))
-        opsets = {}
-        for entry in _spans(model, 8):
-            told = _found(data, entry)
-            domain = _text(data, told, 1)
-            opsets["" if domain == "ai.onnx" else domain] = _integer(told, 2)
-        graph = _graph(data, _spans(model, 7)[0])
-        return ModelGraph(graph.nodes, graph.constants, graph.inputs, graph.outputs, opsets)
+        model = _Message(data, (0, len(data)))
+        opsets = {_domain(each.text(1)): each.integer(2) for each in model.inner(8)}
+        return replace(_graph(model.inner(7)[0]), opsets=opsets)
 
 
-def _graph(data: mmap.mmap, span: Span) -> ModelGraph:
-    told = _found(data, span)
+def _graph(told: _Message) -> ModelGraph:
     return ModelGraph(
-        tuple(_node(data, each) for each in _spans(told, 1)),
-        dict(_tensor(data, each) for each in _spans(told, 5)),
-        dict(_port(data, each) for each in _spans(told, 11)),
-        tuple(_port(data, each)[0] for each in _spans(told, 12)),
+        tuple(_node(each) for each in told.inner(1)),
+        {each.text(8): _tensor(each) for each in told.inner(5)},
+        {each.text(1): _shape(each) for each in told.inner(11)},
+        tuple(each.text(1) for each in told.inner(12)),
     )
 
 
-def _node(data: mmap.mmap, span: Span) -> GraphNode:
-    told = _found(data, span)
-    domain = _text(data, told, 7)
-    return GraphNode(
-        _text(data, told, 4),
-        "" if domain == "ai.onnx" else domain,
-        _text(data, told, 3),
-        tuple(text(data, each) for each in _spans(told, 1)),
-        tuple(text(data, each) for each in _spans(told, 2)),
-        dict(_attribute(data, each) for each in _spans(told, 5)),
-    )
+def _domain(given: str) -> str:
+    return "" if given == "ai.onnx" else given
 
 
-def _attribute(
-    data: mmap.mmap, span: Span
-) -> tuple[str, int | str | tuple[int, ...] | ConstantTensor | ModelGraph]:
-    told = _found(data, span)
-    name, kind = _text(data, told, 1), _integer(told, 20)
-    if kind == 2:
-        return name, _integer(told, 3)
-    if kind == 3:
-        (begin, end) = (_spans(told, 4) or [(0, 0)])[-1]
-        return name, bytes(data[begin:end]).decode(errors="replace")
-    if kind == 4:
-        return name, _tensor(data, _spans(told, 5)[0])[1]
-    if kind == 5:
-        return name, _graph(data, _spans(told, 6)[0])
-    if kind == 7:
-        return name, _integers(data, told, 8)
-    return name, ()
+def _node(told: _Message) -> GraphNode:
+    attributes = {each.text(1): _attribute(each) for each in told.inner(5)}
+    return GraphNode(told.text(4), _domain(told.text(7)), told.text(3), told.texts(1), told.texts(2), attributes)
 
 
-def _tensor(data: mmap.mmap, span: Span) -> tuple[str, ConstantTensor]:
-    told = _found(data, span)
-    dims, kind = _integers(data, told, 1), _integer(told, 2)
+def _attribute(told: _Message) -> Attribute:
+    kind = told.integer(20)
+    if kind in (2, 3):
+        return told.integer(3) if kind == 2 else told.content(4).decode(errors="replace")
+    if kind in (4, 5):
+        return _tensor(told.inner(5)[0]) if kind == 4 else _graph(told.inner(6)[0])
+    return told.integers(8) if kind == 7 else ()
+
+
+def _tensor(told: _Message) -> ConstantTensor:
+    dims, kind = told.integers(1), told.integer(2)
     count = math.prod(dims)
-    values: tuple[Fraction, ...] | None = None
-    if count <= _MOST_VALUES and kind in _FORMATS and not _integer(told, 14):
-        numbers: tuple[float, ...]
-        code = _FORMATS[kind]
-        if raw := _spans(told, 9):
-            numbers = struct.unpack(f"<{count}{code}", data[slice(*raw[0])])
-        elif kind == _FLOAT:
-            numbers = _floats(data, told.get(4, []))
-        else:
-            numbers = _integers(data, told, 7 if kind == _INT64 else 5)
-        if len(numbers) == count and all(math.isfinite(number) for number in numbers):
-            values = tuple(Fraction(number) for number in numbers)
-    return _text(data, told, 8), ConstantTensor(dims, values)
+    if kind not in _FORMATS or count > _MOST_VALUES or told.integer(14):
+        return ConstantTensor(dims, None)
+    numbers: tuple[float, ...] = ()
+    code = f"<{count}{_FORMATS[kind]}"
+    if raw := told.content(9) or (told.content(4) if kind == _FLOAT else b""):
+        numbers = struct.unpack(code, raw) if len(raw) == struct.calcsize(code) else ()
+    elif kind != _FLOAT:
+        numbers = told.integers(7 if kind == _INT64 else 5)
+    sound = len(numbers) == count and all(math.isfinite(number) for number in numbers)
+    return ConstantTensor(dims, tuple(Fraction(number) for number in numbers) if sound else None)
 
 
-def _floats(data: mmap.mmap, found: list[int | bytes | Span]) -> tuple[float, ...]:
-    pieces = [bytes(data[slice(*each)]) if isinstance(each, tuple) else each for each in found]
-    joined = b"".join(each for each in pieces if isinstance(each, bytes))
-    return struct.unpack(f"<{len(joined) // 4}f", joined)
-
-
-def _port(data: mmap.mmap, span: Span) -> tuple[str, tuple[int | str | None, ...] | None]:
-    told = _found(data, span)
-    name = _text(data, told, 1)
-    for kind in _spans(told, 2):
-        for tensor in _spans(_found(data, kind), 1):
-            for shape in _spans(_found(data, tensor), 2):
-                return name, tuple(_dimension(data, each) for each in _spans(_found(data, shape), 1))
-    return name, None
-
-
-def _dimension(data: mmap.mmap, span: Span) -> int | str | None:
-    told = _found(data, span)
-    return _integer(told, 1) if 1 in told else _text(data, told, 2) or None
-
-
-def _found(data: mmap.mmap, span: Span) -> _Found:
-    fields: _Found = {}
-    for number, value in all_fields(data, span):
-        fields.setdefault(number, []).append(value)
-    return fields
-
-
-def _spans(told: _Found, number: int) -> list[Span]:
-    return [each for each in told.get(number, []) if isinstance(each, tuple)]
-
-
-def _text(data: mmap.mmap, told: _Found, number: int) -> str:
-    spans = _spans(told, number)
-    return text(data, spans[-1]) if spans else ""
-
-
-def _integer(told: _Found, number: int) -> int:
-    found = told.get(number, [0])[-1]
-    return found if isinstance(found, int) else 0
-
-
-def _integers(data: mmap.mmap, told: _Found, number: int) -> tuple[int, ...]:
-    """Packed or one by one."""
-    found: list[int] = []
-    for each in told.get(number, []):
-        if isinstance(each, tuple):
-            found.extend(packed_integers(data, each))
-        elif isinstance(each, int):
-            found.append(each)
-    return tuple(found)
+def _shape(told: _Message) -> Shape | None:
+    for kind in told.inner(2):
+        for tensor in kind.inner(1):
+            for shape in tensor.inner(2):
+                return tuple(
+                    each.integer(1) if 1 in each.fields else each.text(2) or None for each in shape.inner(1)
+                )
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +257,6 @@ def constant(tensor: ConstantTensor) -> RowTensor:
     if tensor.values is None or len(dims) > 1:
         return RowTensor(None, dims)
     return valued(tuple(Size(each) for each in tensor.values), dims)
-
-
-def with_rows(dims: tuple[Size, ...]) -> RowTensor:
-    """A tensor of these sizes; its rows lie where the sizes depend on their number."""
-    axes = [axis for axis, each in enumerate(dims) if each.of_rows]
-    if len(axes) > 1 or any(each.names.count(ROWS) > 1 for each in dims):
-        mixes("it makes a tensor with the rows on two axes")
-    return RowTensor(axes[0] if axes else None, dims)
 
 
 @dataclass(frozen=True, slots=True)
