@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from edgeopt.bundle.runtime.rows.elements import broadcast
+from edgeopt.bundle.runtime.rows.rules import broadcast
 from edgeopt.bundle.runtime.rows.values import (
     ONE,
     ROW_COUNT,
+    ROWS,
     UNKNOWN,
     ConstantTensor,
     OperatorCall,
@@ -13,15 +14,16 @@ from edgeopt.bundle.runtime.rows.values import (
     Size,
     constant,
     dims_of,
+    divided,
     mixes,
     normal,
     product,
-    quotient,
+    resized,
     size,
     unclear,
+    unknown_dims,
     unknown_size,
     valued,
-    with_rows,
 )
 
 _END = 2**31 - 1
@@ -29,376 +31,249 @@ _END = 2**31 - 1
 
 
 def shape_of(call: OperatorCall) -> RowTensor:
-    if call.x.dims is None:
-        return UNKNOWN if call.x.axis is None else unclear("the rank of its input is unknown")
-    rank = len(call.x.dims)
-    end = call.integer("end", rank)
-    value = call.x.dims[slice(call.integer("start", 0), end)]
+    dims = dims_of(call.x)
+    value = dims[slice(call.integer("start", 0), call.integer("end", len(dims)))]
     return valued(value, (size(len(value)),))
 
 
 def size_of(call: OperatorCall) -> RowTensor:
-    if call.x.dims is None:
-        return UNKNOWN if call.x.axis is None else unclear("the rank of its input is unknown")
-    return valued((product(call.x.dims),), ())
+    return valued((product(dims_of(call.x)),), ())
 
 
 def constant_node(call: OperatorCall) -> RowTensor:
-    held = call.node.attributes.get("value")
+    held, number = call.node.attributes.get("value"), call.node.attributes.get("value_int")
+    numbers = call.integers("value_ints")
     if isinstance(held, ConstantTensor):
         return constant(held)
-    numbers = call.integers("value_ints")
-    if numbers is not None:
-        return valued(tuple(size(each) for each in numbers), (size(len(numbers)),))
-    if "value_int" in call.node.attributes:
-        return valued((size(call.integer("value_int", 0)),), ())
-    if "value_float" in call.node.attributes:
-        return RowTensor(None, ())
-    return UNKNOWN
+    if numbers is not None or isinstance(number, int):
+        value = tuple(size(each) for each in ((call.integer("value_int", 0),) if numbers is None else numbers))
+        return valued(value, () if numbers is None else (size(len(value)),))
+    return RowTensor(None, ()) if "value_float" in call.node.attributes else UNKNOWN
 
 
 def constant_of_shape(call: OperatorCall) -> RowTensor:
-    found = _made(call.x)
-    held = call.node.attributes.get("value")
+    found, held = _made(call.x), call.node.attributes.get("value")
     count = product(found.dims).constant if found.dims is not None and len(found.dims) <= 1 else None
     if found.axis is None and count is not None and count <= 64:
         fill = held.values[0] if isinstance(held, ConstantTensor) and held.values else 0
-        return valued((Size(size(0).number + fill),) * count, dims_of(found))
+        return valued((size(fill),) * count, dims_of(found))
     return found
 
 
 def _made(shape: RowTensor) -> RowTensor:
     """A tensor of the shape that an input gives."""
-    if shape.value is None or None in shape.value:
-        if shape.counts_rows or shape.axis is not None:
-            unclear("it makes a shape that is computed while it runs")
-        count = shape.dims[0].constant if shape.dims else None
-        return RowTensor(None, tuple(unknown_size() for _ in range(count))) if count is not None else UNKNOWN
-    return with_rows(tuple(each for each in shape.value if each is not None))
+    if shape.value is not None and None not in shape.value:
+        dims = tuple(each for each in shape.value if each is not None)
+        axes = [axis for axis, each in enumerate(dims) for name in each.names if name == ROWS]
+        if len(axes) > 1:
+            mixes("it makes a tensor with the rows on two axes")
+        return RowTensor(axes[0] if axes else None, dims)
+    if shape.counts_rows or shape.axis is not None:
+        unclear("it makes a shape that is computed while it runs")
+    count = shape.dims[0].constant if shape.dims else None
+    return UNKNOWN if count is None else RowTensor(None, unknown_dims(count))
 
 
 def expand(call: OperatorCall) -> RowTensor:
-    found = broadcast([call.x, _made(call.need(1))])
-    return replace(found, numbering=call.x.numbering)
+    if call.x.counts_rows:
+        unclear("it computes with the number of rows")
+    return replace(broadcast([call.x, _made(call.need(1))]), numbering=call.x.numbering)
 
 
 def range_of(call: OperatorCall) -> RowTensor:
-    if call.x.numbers == (0,) and call.need(1).value == (ROW_COUNT,) and call.need(2).numbers == (1,):
+    begin, end, step = call.tensors
+    if begin.numbers == (0,) and end.value == (ROW_COUNT,) and step.numbers == (1,):
         return RowTensor(0, (ROW_COUNT,), numbering="number")
-    if any(each.counts_rows for each in call.given):
+    if any(each.counts_rows or each.axis is not None for each in call.tensors):
         unclear("it computes with the number of rows")
-    numbers = [each.numbers for each in call.given]
-    if all(numbers):
-        found = tuple(range(*(each[0] for each in numbers if each)))
-        if len(found) <= 64:
-            return valued(tuple(size(each) for each in found), (size(len(found)),))
-    if any(each.axis is not None for each in call.given):
-        unclear("its bounds are computed from the rows")
     return RowTensor(None, (unknown_size(),))
 
 
-def eye_like(call: OperatorCall) -> RowTensor:
-    if call.x.axis is not None:
-        mixes("it makes a diagonal over the rows")
-    return RowTensor(None, call.x.dims)
-
-
 def reshape(call: OperatorCall) -> RowTensor:
-    x, shape = call.x, call.need(1) if call.get(1) is not None else None
-    # Version 1 has it as an attribute.
-    old = tuple(size(each) for each in call.integers("shape") or ())
-    target: tuple[Size | None, ...] | None = old if shape is None else shape.value
-    if target is None or None in target:
-        if x.axis is None and not (shape is not None and shape.counts_rows):
-            count = shape.dims[0].constant if shape is not None and shape.dims else None
-            return RowTensor(None, tuple(unknown_size() for _ in range(count))) if count is not None else UNKNOWN
-        unclear("its shape is computed while it runs")
-    wanted = [each for each in target if each is not None]
-    copies = not call.integer("allowzero", 0)
-    dims = x.dims
-    if dims is None:
-        if x.axis is not None or any(each.of_rows for each in wanted):
-            unclear("the rank of its input is unknown")
-        return RowTensor(None, tuple(unknown_size() if each.number <= 0 else each for each in wanted))
-    out: list[Size | None] = []
-    for place, each in enumerate(wanted):
-        if each.constant == -1:
-            out.append(None)
-        else:
-            out.append(dims[place] if each.constant == 0 and copies and place < len(dims) else each)
-    found = refolded(x, tuple(each if each is not None else _rest(dims, out) for each in out))
-    return valued(x.value, dims_of(found), x.counts_rows) if x.value is not None and len(out) <= 1 else found
+    x, dims, shape = call.x, dims_of(call.x), call.need(1)
+    if shape.value is None or None in shape.value:
+        return _made(shape) if x.axis is None else unclear("its shape is computed while it runs")
+    out = [each for each in shape.value if each is not None]
+    if not call.integer("allowzero", 0):
+        out = [dims[place] if each.constant == 0 and place < len(dims) else each for place, each in enumerate(out)]
+    others = product(each for each in out if each.constant != -1)
+    found = _refolded(x, tuple(_rest(product(dims), others) if each.constant == -1 else each for each in out))
+    if x.value is not None and len(out) <= 1:
+        return valued(x.value, dims_of(found), x.counts_rows)
+    return found if not x.counts_rows else unclear("it computes with the number of rows")
 
 
-def _rest(dims: tuple[Size, ...], out: list[Size | None]) -> Size:
+def _rest(whole: Size, others: Size) -> Size:
     """The size that -1 stands for."""
-    whole, others = product(dims), product(each for each in out if each is not None)
-    found = quotient(whole, others)
-    if found.exact:
-        return found.size
-    if found.size.of_rows:
-        if not found.left and len(found.size.names) == 1:
+    found, divides = divided(whole, others)
+    if divides and found.number.denominator == 1:
+        return found
+    if found.of_rows:
+        if divides and len(found.names) == 1:
             mixes("it puts values of several rows into one")
         unclear("its sizes cannot be divided by names alone")
     return unknown_size()
 
 
-def refolded(x: RowTensor, out: tuple[Size, ...]) -> RowTensor:
+def _refolded(x: RowTensor, out: tuple[Size, ...]) -> RowTensor:
     """The same values in their order, in other sizes."""
     axes = [axis for axis, each in enumerate(out) if each.of_rows]
     if x.axis is None:
         return RowTensor(None, out) if not axes else unclear("it gives the batch's size to what is no row")
-    if not axes:
-        mixes("it folds the rows into a fixed shape")
-    if len(axes) > 1:
-        mixes("it spreads the rows over two axes")
-    axis = axes[0]
-    before, after = product(dims_of(x)[: x.axis]), product(out[:axis])
-    if before != after:
-        if before.constant is not None and after.constant is not None:
-            mixes("it puts values of several rows into one")
+    if len(axes) != 1:
+        mixes("it spreads the rows over two axes" if axes else "it folds the rows into a fixed shape")
+    before, after = product(dims_of(x)[: x.axis]), product(out[: axes[0]])
+    if before != after and (before.constant is None or after.constant is None):
         unclear("it moves the rows among other axes")
-    if out[axis].number.denominator != 1:
+    if before != after or out[axes[0]].number.denominator != 1:
         mixes("it puts values of several rows into one")
-    return RowTensor(axis, out)
+    return RowTensor(axes[0], out)
 
 
 def flatten(call: OperatorCall) -> RowTensor:
-    if call.x.dims is None:
-        return UNKNOWN if call.x.axis is None else unclear("the rank of its input is unknown")
-    axis = normal(call.integer("axis", 1), len(call.x.dims))
-    return refolded(call.x, (product(call.x.dims[:axis]), product(call.x.dims[axis:])))
+    dims = dims_of(call.x)
+    axis = call.axis(1, len(dims))
+    return _refolded(call.x, (product(dims[:axis]), product(dims[axis:])))
 
 
 def transpose(call: OperatorCall) -> RowTensor:
-    if call.x.dims is None:
-        return UNKNOWN if call.x.axis is None else unclear("the rank of its input is unknown")
-    order = call.integers("perm") or tuple(reversed(range(len(call.x.dims))))
-    axis = None if call.x.axis is None else order.index(call.x.axis)
-    return RowTensor(axis, tuple(call.x.dims[each] for each in order), call.x.value, call.x.counts_rows)
+    x, dims = call.x, dims_of(call.x)
+    order = call.integers("perm") or tuple(reversed(range(len(dims))))
+    return _moved(x, order)
 
 
 def squeeze(call: OperatorCall) -> RowTensor:
-    x, axes = call.x, call.listed("axes", 1)
-    if x.dims is None:
-        return UNKNOWN if x.axis is None else unclear("the rank of its input is unknown")
+    x, dims, axes = call.x, dims_of(call.x), call.listed("axes", 1)
     if axes is None:
-        if any(each.constant is None for axis, each in enumerate(x.dims) if axis != x.axis) or x.axis is not None:
+        if x.axis is not None or any(each.constant is None for each in dims):
             unclear("it removes whatever axes have the size 1")
-        axes = tuple(axis for axis, each in enumerate(x.dims) if each == ONE)
-    gone = {normal(axis, len(x.dims)) for axis in axes}
+        axes = tuple(axis for axis, each in enumerate(dims) if each == ONE)
+    gone = {normal(axis, len(dims)) for axis in axes}
     if x.axis in gone:
         mixes("it removes the axis of the rows")
-    kept = [axis for axis in range(len(x.dims)) if axis not in gone]
-    axis = None if x.axis is None else kept.index(x.axis)
-    return RowTensor(axis, tuple(x.dims[each] for each in kept), x.value, x.counts_rows)
+    return _moved(x, tuple(axis for axis in range(len(dims)) if axis not in gone))
+
+
+def _moved(x: RowTensor, order: tuple[int, ...]) -> RowTensor:
+    axis = None if x.axis is None else order.index(x.axis)
+    return RowTensor(axis, tuple(dims_of(x)[each] for each in order), x.value, x.counts_rows)
 
 
 def unsqueeze(call: OperatorCall) -> RowTensor:
     x, axes = call.x, call.listed("axes", 1) or ()
-    if x.dims is None:
-        return UNKNOWN if x.axis is None else unclear("the rank of its input is unknown")
-    rank = len(x.dims) + len(axes)
+    rank = len(dims_of(x)) + len(axes)
     new = {normal(axis, rank) for axis in axes}
-    kept = [axis for axis in range(rank) if axis not in new]
-    dims = [ONE] * rank
-    for place, each in zip(kept, x.dims, strict=True):
-        dims[place] = each
+    old, kept = iter(dims_of(x)), [axis for axis in range(rank) if axis not in new]
+    dims = tuple(ONE if axis in new else next(old) for axis in range(rank))
     value = x.value if rank <= 1 else None
     if x.counts_rows and value is None:
         unclear("it computes with the number of rows")
-    axis = None if x.axis is None else kept[x.axis]
-    return RowTensor(axis, tuple(dims), value, x.counts_rows, x.numbering)
+    return RowTensor(None if x.axis is None else kept[x.axis], dims, value, x.counts_rows, x.numbering)
 
 
 def concat(call: OperatorCall) -> RowTensor:
-    given = call.given
-    axis = call.integer("axis", 0)
-    if all(each.axis is None for each in given):
-        lengths = [None if each.dims is None else each.dims[0].constant for each in given if each.rank != 0]
-        if all(each.rank == 1 for each in given) and None not in lengths:
-            value: list[Size | None] = []
-            for each, length in zip(given, lengths, strict=True):
-                value += each.value if each.value is not None else [None] * (length or 0)
-            counts = any(each.counts_rows for each in given)
-            return valued(tuple(value), (size(len(value)),), counts)
-        if any(each.counts_rows for each in given):
-            unclear("it computes with the number of rows")
-        first = given[0]
-        if first.dims is None:
-            return UNKNOWN
-        place = normal(axis, len(first.dims))
-        return RowTensor(None, tuple(unknown_size() if k == place else d for k, d in enumerate(first.dims)))
-    rows = next(each for each in given if each.axis is not None)
-    dims = dims_of(rows)
-    place = normal(axis, len(dims))
-    if place == rows.axis:
-        mixes("it joins tensors along the rows")
-    if any(each.axis != rows.axis for each in given):
-        if all(each.axis is None or each.axis == rows.axis for each in given):
-            unclear("it joins rows with what is no row")
-        mixes("it joins tensors whose rows are on different axes")
+    given, rows = call.tensors, next((each for each in call.tensors if each.axis is not None), None)
+    dims = dims_of(rows or given[0])
+    place = call.axis(0, len(dims))
     parts = [dims_of(each)[place].constant for each in given]
     joined = unknown_size() if None in parts else size(sum(each for each in parts if each is not None))
-    found = RowTensor(rows.axis, tuple(joined if k == place else each for k, each in enumerate(dims)))
+    if rows is None and len(dims) == 1 and None not in parts:
+        value = [
+            v for each, length in zip(given, parts, strict=True) for v in each.value or (None,) * (length or 0)
+        ]
+        return valued(tuple(value), (joined,), any(each.counts_rows for each in given))
+    if any(each.counts_rows for each in given):
+        unclear("it computes with the number of rows")
+    found = RowTensor(None if rows is None else rows.axis, resized(dims, place, joined))
+    if rows is None:
+        return found
+    if place == rows.axis:
+        mixes("it joins tensors along the rows")
+    if any(each.axis is None for each in given):
+        unclear("it joins rows with what is no row")
+    if any(each.axis != rows.axis for each in given):
+        mixes("it joins tensors whose rows are on different axes")
     if not any(each.numbering for each in given):
         return found
-    first, *others = given
-    begins = first.numbering == "number" and dims_of(first)[place] == ONE
-    index = begins and place == len(dims) - 1 and not any(each.numbering for each in others)
+    begins = given[0].numbering == "number" and dims_of(given[0])[place] == ONE
+    index = begins and place == len(dims) - 1 and not any(each.numbering for each in given[1:])
     return replace(found, numbering="index" if index else "derived")
 
 
 def split(call: OperatorCall) -> list[RowTensor]:
-    x, count = call.x, len(call.node.outputs)
-    if x.dims is None:
-        return [UNKNOWN] * count if x.axis is None else unclear("the rank of its input is unknown")
-    place = normal(call.integer("axis", 0), len(x.dims))
+    x, dims, count = call.x, dims_of(call.x), len(call.node.outputs)
+    place, given = call.axis(0, len(dims)), call.listed("split", 1)
     if place == x.axis:
         mixes("it splits the rows")
     if x.value is not None:
         unclear("it splits what shapes are computed with")
-    sizes: list[Size] = [unknown_size() for _ in range(count)]
-    given = call.listed("split", 1)
-    whole = x.dims[place].constant
-    if given is not None:
-        sizes = [size(each) for each in given]
-    elif whole is not None and whole % count == 0:
-        sizes = [size(whole // count)] * count
-    return [
-        RowTensor(x.axis, tuple(each if k == place else d for k, d in enumerate(x.dims))) for each in sizes[:count]
-    ]
+    whole = dims[place].constant
+    if given is None and whole is not None and whole % count == 0:
+        given = (whole // count,) * count
+    sizes = unknown_dims(count) if given is None else tuple(size(each) for each in given)
+    return [RowTensor(x.axis, resized(dims, place, each)) for each in sizes]
 
 
 def sliced(call: OperatorCall) -> RowTensor:
-    x = call.x
-    if x.dims is None:
-        return UNKNOWN if x.axis is None else unclear("the rank of its input is unknown")
-    cuts = _cuts(call, len(x.dims))
-    if cuts is None:
-        if x.axis is None and not x.counts_rows:
-            return RowTensor(None, tuple(unknown_size() for _ in x.dims))
-        unclear("its axes are computed while it runs")
-    dims, value = list(x.dims), x.value
-    for axis, cut in cuts.items():
+    x, dims, value = call.x, dims_of(call.x), call.x.value
+    starts, ends, axes = call.numbers("starts", 1), call.numbers("ends", 2), call.numbers("axes", 3)
+    if axes is None:
+        axes = tuple(range(len(dims) if starts is None or call.has("axes", 3) else len(starts)))
+        starts = None if call.has("axes", 3) else starts
+    steps = call.numbers("steps", 4) if call.has("steps", 4) else (1,) * len(axes)
+    for place, given in enumerate(axes):
+        axis, cut = normal(given, len(dims)), None
+        if starts is not None and ends is not None and steps is not None:
+            cut = slice(starts[place], ends[place] if abs(ends[place]) < _END else None, steps[place])
         if cut == slice(0, None, 1):
             continue
         if axis == x.axis:
-            if cut is None:
-                unclear("its bounds are computed while it runs")
-            mixes("it takes a part of the rows, or turns them round")
-        if value is not None and cut is not None:
-            value = value[cut]
-            dims[axis] = size(len(value))
-            continue
-        if x.counts_rows:
+            reason = "it takes a part of the rows, or turns them round"
+            unclear("its bounds are computed while it runs") if cut is None else mixes(reason)
+        whole = dims[axis].constant
+        value = value[cut] if value is not None and cut is not None else None
+        if value is None and x.counts_rows:
             unclear("it computes with the number of rows")
-        value, whole = None, dims[axis].constant
-        known = cut is not None and whole is not None
-        dims[axis] = size(len(range(*cut.indices(whole)))) if known and cut and whole else unknown_size()
-    return RowTensor(x.axis, tuple(dims)) if value is None else valued(value, tuple(dims), x.counts_rows)
-
-
-def _cuts(call: OperatorCall, rank: int) -> "dict[int, slice[int, int | None, int] | None] | None":
-    """What a Slice takes of each axis, None where that is not known; None where not even the axes are."""
-    starts, ends = call.integers("starts"), call.integers("ends")
-    axes, steps, count = call.integers("axes"), None, len(starts or ())
-    if starts is None:
-        starts, ends = call.need(1).numbers, call.need(2).numbers
-        length = (call.need(1).dims or (unknown_size(),))[0].constant
-        given, stepped = call.get(3), call.get(4)
-        if length is None or (given is not None and given.numbers is None):
-            return None
-        axes, count = None if given is None else given.numbers, length
-        steps = (1,) * count if stepped is None else stepped.numbers
-    else:
-        steps = (1,) * count
-    axes = tuple(range(count)) if axes is None else axes
-    cuts: dict[int, slice[int, int | None, int] | None] = {}
-    for place, axis in enumerate(axes):
-        if starts is None or ends is None or steps is None:
-            cuts[normal(axis, rank)] = None
-        else:
-            end = ends[place] if abs(ends[place]) < _END else None
-            cuts[normal(axis, rank)] = slice(starts[place], end, steps[place])
-    return cuts
-
-
-def tile(call: OperatorCall) -> RowTensor:
-    x, repeats = call.x, call.need(1)
-    if x.dims is None:
-        return (
-            UNKNOWN if x.axis is None and not repeats.counts_rows else unclear("the rank of its input is unknown")
-        )
-    value = repeats.value or (None,) * len(x.dims)
-    if x.axis is not None:
-        times = value[x.axis]
-        if times is None:
-            unclear("its repeats are computed while it runs")
-        if times != ONE:
-            mixes("it repeats the rows")
-    dims = []
-    for axis, (each, times) in enumerate(zip(x.dims, value, strict=True)):
-        if times is not None and times.of_rows:
-            if x.axis is not None or each != ONE:
-                mixes("it repeats values by the number of rows")
-        elif times is None and repeats.counts_rows:
-            unclear("its repeats are computed while it runs")
-        dims.append(each if axis == x.axis else unknown_size() if times is None else each * times)
-    return with_rows(tuple(dims))
+        length = unknown_size() if cut is None or whole is None else size(len(range(*cut.indices(whole))))
+        dims = resized(dims, axis, length)
+    return RowTensor(x.axis, dims) if value is None else valued(value, dims, x.counts_rows)
 
 
 def pad(call: OperatorCall) -> RowTensor:
-    x = call.x
-    call.only_shared(1, 2, 3)
-    if x.dims is None:
-        return UNKNOWN if x.axis is None else unclear("the rank of its input is unknown")
-    rank = len(x.dims)
-    given, axes = call.get(1), call.get(3)
-    pads = (call.integers("pads") or call.integers("paddings")) if given is None else given.numbers
-    which = tuple(range(rank)) if axes is None else axes.numbers
-    if which is None:
-        unclear("its axes are computed while it runs")
-    places = [normal(each, rank) for each in which]
-    dims = list(x.dims)
-    for place, axis in enumerate(places):
-        both = None if pads is None else (pads[place], pads[place + len(places)])
-        if both == (0, 0):
+    x, dims, given = call.x, dims_of(call.x), call.get(1)
+    numbers = tuple(size(each) for each in call.integers("pads") or call.integers("paddings") or ())
+    pads = numbers if given is None else given.value
+    axes = call.listed("axes", 3) or tuple(range(len(dims)))
+    for place, each in enumerate(axes):
+        axis = normal(each, len(dims))
+        begin, end = (pads[place], pads[place + len(axes)]) if pads is not None else (None, None)
+        if begin == end == size(0):
             continue
+        known = begin is not None and end is not None
         if axis == x.axis:
-            if both is None and given is not None and given.value is not None:
-                known = given.value[place], given.value[place + len(places)]
-                if known == (size(0), size(0)):
-                    continue
-            if both is None:
-                unclear("its padding is computed while it runs")
-            mixes("it pads the rows")
-        known_size = dims[axis].constant
-        dims[axis] = unknown_size() if both is None or known_size is None else size(known_size + sum(both))
-    return RowTensor(x.axis, tuple(dims))
+            mixes("it pads the rows") if known else unclear("its padding is computed while it runs")
+        parts = [part.constant if part is not None else None for part in (begin, dims[axis], end)]
+        length = unknown_size() if None in parts else size(sum(part for part in parts if part is not None))
+        dims = resized(dims, axis, length)
+    return RowTensor(x.axis, dims)
 
 
 def gather(call: OperatorCall) -> RowTensor:
-    data, indices = call.x, call.need(1)
+    data, indices = call.tensors
     if indices.counts_rows:
         mixes("it takes places by the number of rows")
-    if data.value is not None:
-        numbers = indices.numbers
-        if numbers is not None and all(-len(data.value) <= each < len(data.value) for each in numbers):
-            return valued(tuple(data.value[each] for each in numbers), indices.dims or (), data.counts_rows)
-        if data.counts_rows:
-            unclear("it takes a size by an index that is computed while it runs")
-    if data.dims is None or indices.dims is None:
-        if data.axis is None and indices.axis is None:
-            return UNKNOWN
-        unclear("the rank of an input is unknown")
-    place = normal(call.integer("axis", 0), len(data.dims))
-    dims = data.dims[:place] + indices.dims + data.dims[place + 1 :]
+    numbers = indices.numbers
+    if data.value is not None and numbers and all(-len(data.value) <= each < len(data.value) for each in numbers):
+        return valued(tuple(data.value[each] for each in numbers), dims_of(indices), data.counts_rows)
+    if data.counts_rows:
+        unclear("it takes a size by an index that is computed while it runs")
+    place = call.axis(0, len(dims_of(data)))
+    if data.axis is not None:
+        if place == data.axis:
+            mixes("it gathers along the rows")
+        if indices.axis is not None:
+            mixes("it gathers from each row what another row asks for")
+    dims = dims_of(data)[:place] + dims_of(indices) + dims_of(data)[place + 1 :]
     if data.axis is None:
         return RowTensor(None if indices.axis is None else place + indices.axis, dims)
-    if place == data.axis:
-        mixes("it gathers along the rows")
-    if indices.axis is not None:
-        mixes("it gathers from each row what another row asks for")
-    moved = data.axis if data.axis < place else data.axis + len(indices.dims) - 1
-    return RowTensor(moved, dims)
+    return RowTensor(data.axis if data.axis < place else data.axis + len(dims_of(indices)) - 1, dims)

@@ -5,7 +5,7 @@ import math
 import mmap
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -14,10 +14,10 @@ from edgeopt.backends.protobuf import Span, all_fields, opened, packed_integers,
 
 _MOST_VALUES = 256
 """Constants with more values than this hold no sizes, axes or bounds."""
-_FLOAT, _INT32, _INT64, _BOOL, _DOUBLE = 1, 6, 7, 9, 11
-_FORMATS = {_FLOAT: "f", _INT32: "i", _INT64: "q", _BOOL: "?", _DOUBLE: "d"}
+_FLOAT, _INT32, _INT64, _BOOL = 1, 6, 7, 9
+_FORMATS = {_FLOAT: "f", _INT32: "i", _INT64: "q", _BOOL: "?"}
 
-_Found = dict[int, list[int | bytes | Span]]
+Shape = tuple[int | str | None, ...]
 ROWS = "rows of the batch"
 
 
@@ -36,151 +36,119 @@ class GraphNode:
     inputs: tuple[str, ...]
     """An empty name for an optional input that is left out."""
     outputs: tuple[str, ...]
-    attributes: "dict[str, int | float | str | tuple[int, ...] | ConstantTensor | ModelGraph]"
+    attributes: "dict[str, Attribute]"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelGraph:
     nodes: tuple[GraphNode, ...]
     constants: dict[str, ConstantTensor]
-    inputs: dict[str, tuple[int | str | None, ...] | None]
+    inputs: dict[str, Shape | None]
     """The shape of each, with sizes and names; None where the rank is unknown."""
     outputs: tuple[str, ...]
     opsets: dict[str, int] = field(default_factory=dict)
 
 
+Attribute = int | str | tuple[int, ...] | ConstantTensor | ModelGraph
+
+
+class _Message:
+    """The fields of a protobuf message by their numbers."""
+
+    def __init__(self, data: mmap.mmap, span: Span) -> None:
+        self.data = data
+        self.fields: dict[int, list[int | bytes | Span]] = {}
+        for number, value in all_fields(data, span):
+            self.fields.setdefault(number, []).append(value)
+
+    def spans(self, number: int) -> list[Span]:
+        return [each for each in self.fields.get(number, []) if isinstance(each, tuple)]
+
+    def inner(self, number: int) -> "list[_Message]":
+        return [_Message(self.data, each) for each in self.spans(number)]
+
+    def texts(self, number: int) -> tuple[str, ...]:
+        return tuple(text(self.data, each) for each in self.spans(number))
+
+    def text(self, number: int) -> str:
+        return (self.texts(number) or ("",))[-1]
+
+    def integers(self, number: int) -> tuple[int, ...]:
+        """Packed or one by one."""
+        found: list[int] = []
+        for each in self.fields.get(number, []):
+            if not isinstance(each, bytes):
+                found += packed_integers(self.data, each) if isinstance(each, tuple) else [each]
+        return tuple(found)
+
+    def integer(self, number: int) -> int:
+        return (self.integers(number) or (0,))[-1]
+
+    def content(self, number: int) -> bytes:
+        """Of bytes and of fixed-size numbers, one after the other."""
+        found = self.fields.get(number, [])
+        pieces = (self.data[slice(*each)] if isinstance(each, tuple) else each for each in found)
+        return b"".join(each for each in pieces if isinstance(each, bytes))
+
+
 def read_graph(path: Path) -> ModelGraph:
     """Raises OSError, ValueError or LookupError for a file that is not a sound model."""
     with opened(path) as data:
-        model = _found(data, (0, len(data)))
-        opsets = {}
-        for entry in _spans(model, 8):
-            told = _found(data, entry)
-            domain = _text(data, told, 1)
-            opsets["" if domain == "ai.onnx" else domain] = _integer(told, 2)
-        graph = _graph(data, _spans(model, 7)[0])
-        return ModelGraph(graph.nodes, graph.constants, graph.inputs, graph.outputs, opsets)
+        model = _Message(data, (0, len(data)))
+        opsets = {_domain(each.text(1)): each.integer(2) for each in model.inner(8)}
+        return replace(_graph(model.inner(7)[0]), opsets=opsets)
 
 
-def _graph(data: mmap.mmap, span: Span) -> ModelGraph:
-    told = _found(data, span)
-    constants = dict(_tensor(data, each) for each in _spans(told, 5))
-    for sparse in _spans(told, 15):
-        values = _spans(_found(data, sparse), 1)
-        if values:
-            constants[_tensor(data, values[0])[0]] = ConstantTensor((), None)
+def _graph(told: _Message) -> ModelGraph:
     return ModelGraph(
-        tuple(_node(data, each) for each in _spans(told, 1)),
-        constants,
-        dict(_port(data, each) for each in _spans(told, 11)),
-        tuple(_port(data, each)[0] for each in _spans(told, 12)),
+        tuple(_node(each) for each in told.inner(1)),
+        {each.text(8): _tensor(each) for each in told.inner(5)},
+        {each.text(1): _shape(each) for each in told.inner(11)},
+        tuple(each.text(1) for each in told.inner(12)),
     )
 
 
-def _node(data: mmap.mmap, span: Span) -> GraphNode:
-    told = _found(data, span)
-    domain = _text(data, told, 7)
-    return GraphNode(
-        _text(data, told, 4),
-        "" if domain == "ai.onnx" else domain,
-        _text(data, told, 3),
-        tuple(text(data, each) for each in _spans(told, 1)),
-        tuple(text(data, each) for each in _spans(told, 2)),
-        dict(_attribute(data, each) for each in _spans(told, 5)),
-    )
+def _domain(given: str) -> str:
+    return "" if given == "ai.onnx" else given
 
 
-def _attribute(
-    data: mmap.mmap, span: Span
-) -> tuple[str, int | float | str | tuple[int, ...] | ConstantTensor | ModelGraph]:
-    told = _found(data, span)
-    name, kind = _text(data, told, 1), _integer(told, 20)
-    if kind == 1 and isinstance(number := told.get(2, [b"\0\0\0\0"])[-1], bytes):
-        return name, float(struct.unpack("<f", number)[0])
-    if kind == 2:
-        return name, _integer(told, 3)
-    if kind == 3:
-        (begin, end) = (_spans(told, 4) or [(0, 0)])[-1]
-        return name, bytes(data[begin:end]).decode(errors="replace")
-    if kind == 4:
-        return name, _tensor(data, _spans(told, 5)[0])[1]
-    if kind == 5:
-        return name, _graph(data, _spans(told, 6)[0])
-    if kind == 7:
-        return name, _integers(data, told, 8)
-    return name, ()
+def _node(told: _Message) -> GraphNode:
+    attributes = {each.text(1): _attribute(each) for each in told.inner(5)}
+    return GraphNode(told.text(4), _domain(told.text(7)), told.text(3), told.texts(1), told.texts(2), attributes)
 
 
-def _tensor(data: mmap.mmap, span: Span) -> tuple[str, ConstantTensor]:
-    told = _found(data, span)
-    dims, kind = _integers(data, told, 1), _integer(told, 2)
+def _attribute(told: _Message) -> Attribute:
+    kind = told.integer(20)
+    if kind in (2, 3):
+        return told.integer(3) if kind == 2 else told.content(4).decode(errors="replace")
+    if kind in (4, 5):
+        return _tensor(told.inner(5)[0]) if kind == 4 else _graph(told.inner(6)[0])
+    return told.integers(8) if kind == 7 else ()
+
+
+def _tensor(told: _Message) -> ConstantTensor:
+    dims, kind = told.integers(1), told.integer(2)
     count = math.prod(dims)
-    values: tuple[Fraction, ...] | None = None
-    if count <= _MOST_VALUES and kind in _FORMATS and not _integer(told, 14):
-        numbers: tuple[float, ...]
-        code = _FORMATS[kind]
-        if raw := _spans(told, 9):
-            numbers = struct.unpack(f"<{count}{code}", data[slice(*raw[0])])
-        elif kind in (_FLOAT, _DOUBLE):
-            numbers = _floats(data, told.get(4 if kind == _FLOAT else 10, []), code)
-        else:
-            numbers = _integers(data, told, 7 if kind == _INT64 else 5)
-        if len(numbers) == count and all(math.isfinite(number) for number in numbers):
-            values = tuple(Fraction(number) for number in numbers)
-    return _text(data, told, 8), ConstantTensor(dims, values)
+    if kind not in _FORMATS or count > _MOST_VALUES or told.integer(14):
+        return ConstantTensor(dims, None)
+    numbers: tuple[float, ...] = ()
+    code = f"<{count}{_FORMATS[kind]}"
+    if raw := told.content(9) or (told.content(4) if kind == _FLOAT else b""):
+        numbers = struct.unpack(code, raw) if len(raw) == struct.calcsize(code) else ()
+    elif kind != _FLOAT:
+        numbers = told.integers(7 if kind == _INT64 else 5)
+    sound = len(numbers) == count and all(math.isfinite(number) for number in numbers)
+    return ConstantTensor(dims, tuple(Fraction(number) for number in numbers) if sound else None)
 
 
-def _floats(data: mmap.mmap, found: list[int | bytes | Span], code: str) -> tuple[float, ...]:
-    pieces = [bytes(data[slice(*each)]) if isinstance(each, tuple) else each for each in found]
-    joined = b"".join(each for each in pieces if isinstance(each, bytes))
-    return struct.unpack(f"<{len(joined) // struct.calcsize(code)}{code}", joined)
-
-
-def _port(data: mmap.mmap, span: Span) -> tuple[str, tuple[int | str | None, ...] | None]:
-    told = _found(data, span)
-    name = _text(data, told, 1)
-    for kind in _spans(told, 2):
-        for tensor in _spans(_found(data, kind), 1):
-            for shape in _spans(_found(data, tensor), 2):
-                return name, tuple(_dimension(data, each) for each in _spans(_found(data, shape), 1))
-    return name, None
-
-
-def _dimension(data: mmap.mmap, span: Span) -> int | str | None:
-    told = _found(data, span)
-    return _integer(told, 1) if 1 in told else _text(data, told, 2) or None
-
-
-def _found(data: mmap.mmap, span: Span) -> _Found:
-    fields: _Found = {}
-    for number, value in all_fields(data, span):
-        fields.setdefault(number, []).append(value)
-    return fields
-
-
-def _spans(told: _Found, number: int) -> list[Span]:
-    return [each for each in told.get(number, []) if isinstance(each, tuple)]
-
-
-def _text(data: mmap.mmap, told: _Found, number: int) -> str:
-    spans = _spans(told, number)
-    return text(data, spans[-1]) if spans else ""
-
-
-def _integer(told: _Found, number: int) -> int:
-    found = told.get(number, [0])[-1]
-    return found if isinstance(found, int) else 0
-
-
-def _integers(data: mmap.mmap, told: _Found, number: int) -> tuple[int, ...]:
-    """Packed or one by one."""
-    found: list[int] = []
-    for each in told.get(number, []):
-        if isinstance(each, tuple):
-            found.extend(packed_integers(data, each))
-        elif isinstance(each, int):
-            found.append(each)
-    return tuple(found)
+def _shape(told: _Message) -> Shape | None:
+    for kind in told.inner(2):
+        for tensor in kind.inner(1):
+            for shape in tensor.inner(2):
+                return tuple(
+                    each.integer(1) if 1 in each.fields else each.text(2) or None for each in shape.inner(1)
+                )
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,17 +169,6 @@ class Size:
         return Size(self.number * other.number, tuple(sorted(self.names + other.names)))
 
 
-@dataclass(frozen=True, slots=True)
-class Quotient:
-    size: Size
-    left: tuple[str, ...]
-    """Names that only the divisor has."""
-
-    @property
-    def exact(self) -> bool:
-        return not self.left and self.size.number.denominator == 1
-
-
 def size(number: int | Fraction) -> Size:
     return Size(Fraction(number))
 
@@ -227,14 +184,15 @@ def product(sizes: Iterable[Size]) -> Size:
     return found
 
 
-def quotient(one: Size, other: Size) -> Quotient:
-    names, left = list(one.names), []
+def divided(one: Size, other: Size) -> tuple[Size, bool]:
+    """The quotient, and whether the names of the divisor are all in what it divides."""
+    names, whole = list(one.names), True
     for name in other.names:
         if name in names:
             names.remove(name)
         else:
-            left.append(name)
-    return Quotient(Size(one.number / other.number if other.number else Fraction(0), tuple(names)), tuple(left))
+            whole = False
+    return Size(one.number / other.number if other.number else Fraction(0), tuple(names)), whole
 
 
 _fresh = itertools.count()
@@ -243,18 +201,17 @@ _fresh = itertools.count()
 class UndecidedError(Exception):
     """A rule found rows that mix, or cannot tell."""
 
-    def __init__(self, mixed: bool, reason: str) -> None:
+    def __init__(self, rows: Literal["mixed", "unknown"], reason: str) -> None:
         super().__init__(reason)
-        self.mixed = mixed
-        self.reason = reason
+        self.rows = rows
 
 
 def mixes(reason: str) -> NoReturn:
-    raise UndecidedError(True, reason)
+    raise UndecidedError("mixed", reason)
 
 
 def unclear(reason: str) -> NoReturn:
-    raise UndecidedError(False, reason)
+    raise UndecidedError("unknown", reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +228,6 @@ class RowTensor:
     numbering: Literal["", "number", "index", "derived"] = ""
     """`number`: each row holds its own place in the batch; `index`: an index of GatherND that begins with it;
     `derived`: something else that was computed of it, whose shape alone may be used."""
-
-    @property
-    def rank(self) -> int | None:
-        return None if self.dims is None else len(self.dims)
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
@@ -306,20 +259,13 @@ def constant(tensor: ConstantTensor) -> RowTensor:
     return valued(tuple(Size(each) for each in tensor.values), dims)
 
 
-def with_rows(dims: tuple[Size, ...]) -> RowTensor:
-    """A tensor of these sizes; its rows lie where the sizes depend on their number."""
-    axes = [axis for axis, each in enumerate(dims) if each.of_rows]
-    if len(axes) > 1 or any(each.names.count(ROWS) > 1 for each in dims):
-        mixes("it makes a tensor with the rows on two axes")
-    return RowTensor(axes[0] if axes else None, dims)
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
     node: GraphNode
     inputs: tuple[RowTensor | None, ...]
+    tensors: tuple[RowTensor, ...]
+    """The inputs that may have rows; the others are the same for all rows."""
     opset: int
-    constants: dict[str, ConstantTensor] = field(repr=False)
 
     @property
     def x(self) -> RowTensor:
@@ -334,13 +280,12 @@ class OperatorCall:
     def get(self, place: int) -> RowTensor | None:
         return self.inputs[place] if place < len(self.inputs) else None
 
-    @property
-    def given(self) -> list[RowTensor]:
-        return [each for each in self.inputs if each is not None]
-
     def integer(self, name: str, default: int) -> int:
         found = self.node.attributes.get(name, default)
         return found if isinstance(found, int) else default
+
+    def axis(self, default: int, rank: int) -> int:
+        return normal(self.integer("axis", default), rank)
 
     def text(self, name: str, default: str) -> str:
         found = self.node.attributes.get(name, default)
@@ -350,35 +295,39 @@ class OperatorCall:
         found = self.node.attributes.get(name)
         return found if isinstance(found, tuple) else None
 
-    def graph(self, name: str) -> ModelGraph | None:
+    def graph(self, name: str) -> ModelGraph:
         found = self.node.attributes.get(name)
-        return found if isinstance(found, ModelGraph) else None
+        return found if isinstance(found, ModelGraph) else unclear(f"it has no {name}")
+
+    def numbers(self, name: str, place: int) -> tuple[int, ...] | None:
+        """Integers of an attribute, as old versions have it, or of an input; None where it is computed."""
+        given = self.get(place)
+        return self.integers(name) if given is None else given.numbers
+
+    def has(self, name: str, place: int) -> bool:
+        return name in self.node.attributes or self.get(place) is not None
 
     def listed(self, name: str, place: int) -> tuple[int, ...] | None:
-        """Integers of an attribute, as old versions have it, or of an input; None where neither is given."""
-        found = self.integers(name)
-        given = self.get(place)
-        if found is not None or given is None:
-            return found
-        numbers = given.numbers
-        if numbers is None:
+        """The same; None where neither is given."""
+        found = self.numbers(name, place)
+        if found is None and self.has(name, place):
             unclear(f"its {name} are computed while it runs")
-        return numbers
-
-    def only_shared(self, *places: int) -> None:
-        """Weights, scales and the like: a value of a single row in their place affects all rows."""
-        for place in places:
-            given = self.get(place)
-            if given is not None and given.axis is not None:
-                mixes("its parameters are computed from the rows")
-            if given is not None and given.counts_rows:
-                mixes("its parameters depend on the number of rows")
+        return found
 
 
 def dims_of(tensor: RowTensor) -> tuple[Size, ...]:
     if tensor.dims is None:
         unclear("the rank of an input is unknown")
     return tensor.dims
+
+
+def unknown_dims(count: int) -> tuple[Size, ...]:
+    return tuple(unknown_size() for _ in range(count))
+
+
+def resized(dims: tuple[Size, ...], axis: int, to: Size) -> tuple[Size, ...]:
+    """The same sizes, but one."""
+    return (*dims[:axis], to, *dims[axis + 1 :])
 
 
 def normal(axis: int, rank: int) -> int:
