@@ -88,18 +88,25 @@ def execute(
     json: bool = False,
     left_behind: str = NOTHING,
     interrupt: Callable[[], bool] | None = None,
-) -> None:
-    """Does a command's work, reports its progress, and exits with the right code.
+) -> Outcome:
+    """Does a command's work, reports its progress, and exits with the right code where there is no outcome.
 
     `left_behind` says how things stand after it was cancelled. `interrupt` is asked at the first Ctrl-C: whether
     the work ends by itself now, with something to show; the second one ends it at once.
     """
     voice = JsonLines() if json else People()
+    made: list[Outcome] = []
+
+    def kept(emit: events.Emit) -> Outcome:
+        made.append(work(emit))
+        return made[0]
+
     with signals.heard() as heard:
         heard.interrupt = interrupt
-        code = _code(kind, work, show, voice, left_behind, heard)
+        code = _code(kind, kept, show, voice, left_behind, heard)
     if code:
         raise typer.Exit(code)
+    return made[0]
 
 
 def _code(

@@ -10,7 +10,6 @@ from edgeopt.commands.documents.blocks import Table, columns, rows
 if TYPE_CHECKING:
     from edgeopt.commands.cost.figures import Cost, CostReport, Span, Terms
     from edgeopt.commands.documents.blocks import Block
-    from edgeopt.events import Emit
 
 _BASELINE = "  with the baseline"
 
@@ -40,12 +39,9 @@ def cost(request: Request, json: JsonFlag = False) -> None:
       edgeopt cost model.edgeopt --measure --against model.onnx --concurrency 1,2 --price-per-hour 2
     """
 
-    def work(emit: "Emit") -> "CostReport":
-        from edgeopt.commands.cost.cost import cost as work_out
+    from edgeopt.commands.cost.cost import cost as work_out
 
-        return work_out(request, emit if json else without_info(emit))
-
-    execute("cost", work, show, json)
+    execute("cost", lambda emit: work_out(request, emit if json else without_info(emit)), show, json)
 
 
 def show(report: "CostReport") -> "list[Block]":

@@ -3,7 +3,18 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from edgeopt.commands.documents.blocks import Row, Section, Share, Table, Words, columns, filled, lines, section
+from edgeopt.commands.documents.blocks import (
+    Row,
+    Section,
+    Share,
+    Table,
+    Words,
+    filled,
+    lines,
+    section,
+    some,
+    table_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +33,9 @@ def op_times(times: "OpTimes") -> Section:
     if not times.rows:
         reason = times.reason or "no node ran"
         return section(title, Words(f"Nothing was measured: {reason.rstrip('.')}."))
-    sums = (section("", _sum_table(name, groups)) for name, groups in _sums(times) if len(groups) > 1)
+    kinds = (("by kernel", lambda row: row.operator or "unknown"), ("by category", _category))
+    grouped = ((name, _grouped(times.rows, kind)) for name, kind in kinds)
+    sums = (section("", _sum_table(name, groups)) for name, groups in grouped if len(groups) > 1)
     notes = (section("", Words(note)) for note in _notes(times))
     return section(title, *lines(_run_lines(times)), section("", _kernels(times)), *sums, *notes)
 
@@ -47,52 +60,37 @@ def _adds(ratio: float) -> str:
 
 
 def _kernels(times: "OpTimes") -> Table:
-    rows = [
-        Row(
-            (
-                row.operator or row.kernel,
-                _members(row),
-                _ms(row.time_ms),
-                Share(row.share),
-                _rate(row),
-                _of_peak(row),
-                row.bound,
-            )
-        )
-        for row in times.rows[:_SHOWN]
-    ]
+    shown = table_of(
+        times.rows[:_SHOWN],
+        ("=kernel", lambda row: row.operator or row.kernel),
+        ("nodes", _members),
+        (">time", lambda row: _ms(row.time_ms)),
+        (">share", lambda row: Share(row.share)),
+        (">GFLOP/s", _rate),
+        (">of peak", lambda row: f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else ""),
+        ("!bound", lambda row: row.bound),
+    )
     rest = times.rows[_SHOWN:]
-    if rest:
-        share = f"{sum(row.share for row in rest):.1%}"
-        rows.append(Row((f"{len(rest):,} more", "", _ms(sum(row.time_ms for row in rest)), share)))
-    titles = columns("=kernel", "nodes", ">time", ">share", ">GFLOP/s", ">of peak", "!bound")
-    return filled(Table(titles, tuple(rows)))
+    if not rest:
+        return filled(shown)
+    share = f"{sum(row.share for row in rest):.1%}"
+    last = Row((f"{len(rest):,} more", "", _ms(sum(row.time_ms for row in rest)), share))
+    return filled(Table(shown.columns, (*shown.rows, last)))
 
 
 def _members(row: "OpTimeRow") -> str:
     if not row.members:
         return f"{row.kernel} (not attributed)"
-    names = ", ".join(row.members[:_NAMED])
-    more = len(row.members) - _NAMED
-    told = f"{names} and {more} more" if more > 0 else names
+    told = some(row.members, _NAMED)
     return f"for {told}" if row.added else told
 
 
-def _sums(times: "OpTimes") -> "list[tuple[str, list[tuple[str, int, float, float]]]]":
-    def category(row: "OpTimeRow") -> str:
-        if not row.members:
-            return "not attributed"
-        added = row.added and row.operator.startswith(_CONVERSIONS)
-        return "conversions that the runtime added" if added else _heaviest(row)
-
-    return [
-        ("by kernel", _grouped(times.rows, lambda row: row.operator or "unknown")),
-        ("by category", _grouped(times.rows, category)),
-    ]
-
-
-def _heaviest(row: "OpTimeRow") -> str:
+def _category(row: "OpTimeRow") -> str:
     """Of a fused kernel, what it is known for: a convolution with its activation is a convolution."""
+    if not row.members:
+        return "not attributed"
+    if row.added and row.operator.startswith(_CONVERSIONS):
+        return "conversions that the runtime added"
     order = ("matrix product", "convolution", "attention", "recurrent", "normalization", "pooling")
     known = [each for each in order if each in row.categories]
     return (known or [*row.categories, "unknown"])[0]
@@ -109,12 +107,13 @@ def _grouped(
 
 
 def _sum_table(title: str, groups: "list[tuple[str, int, float, float]]") -> Table:
-    rows = (
-        Row((name, f"{count:,}", _ms(time_ms), Share(share)))
-        for name, count, time_ms, share in groups
-        if share >= 0.001
+    return table_of(
+        [group for group in groups if group[3] >= 0.001],
+        (title, lambda group: group[0]),
+        (">kernels", lambda group: f"{group[1]:,}"),
+        (">time", lambda group: _ms(group[2])),
+        (">share", lambda group: Share(group[3])),
     )
-    return Table(columns(title, ">kernels", ">time", ">share"), tuple(rows))
 
 
 def _notes(times: "OpTimes") -> "list[str]":
@@ -133,10 +132,6 @@ def _notes(times: "OpTimes") -> "list[str]":
 
 def _rate(row: "OpTimeRow") -> str:
     return f"{row.operations / row.time_ms / 1e6:.1f}" if row.operations and row.time_ms else ""
-
-
-def _of_peak(row: "OpTimeRow") -> str:
-    return f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else ""
 
 
 def _ms(time_ms: float) -> str:

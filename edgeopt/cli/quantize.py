@@ -18,8 +18,9 @@ from edgeopt.commands.documents.blocks import (
     columns,
     filled,
     lines,
-    rows,
     section,
+    table_of,
+    warnings,
 )
 from edgeopt.commands.quantize.request import Asked, request_from
 from edgeopt.errors import ConstraintError, UsageError
@@ -71,7 +72,6 @@ def quantize(
       edgeopt quantize model.onnx -o m.onnx --data d.npz --method int8 --keep-float '/head/*'
       edgeopt quantize model.onnx --data samples.npz --sensitivity --all      report only
     """
-    outcomes: list[str] = []
     said: list[str] = []
 
     def work(emit: "Emit") -> "Quantized":
@@ -86,7 +86,6 @@ def quantize(
         if report is not None:
             check_place(report, "report")
         found = answer(request_from(asked), noting_warnings(emit, said))
-        outcomes.append(found.outcome)
         if report is not None:
             save(found, report)
         return found
@@ -97,8 +96,7 @@ def quantize(
             shown.append(next_steps(asked.out, asked.model, asked.data, found.float_side or "onnxruntime-cpu"))
         return shown
 
-    execute("quantize", work, show, json, "nothing was written")
-    if "keep float" in outcomes:
+    if execute("quantize", work, show, json, "nothing was written").outcome == "keep float":
         raise typer.Exit(ConstraintError.exit_code)
 
 
@@ -219,14 +217,13 @@ def _slowest(phases: "dict[str, float]") -> str:
 
 def show_quantized(found: "Quantized", every: bool = False, said: "Collection[str]" = ()) -> list[Block]:
     """`every`: all layers and findings, not what fits on a screen; `said`: warnings that were told on the way."""
-    warnings = (f"warning: {each}" for each in found.warnings if each not in said)
     parts: list[Block | None] = [Words(found.summary, "strong"), *lines(about(found))]
     if found.plan is not None:
         from edgeopt.data.judging.goals import NO_FLOOR
 
         parts += [_frontier(found.plan, found.goal or NO_FLOOR), _layers(found, found.plan, every)]
     parts += [_calibrations(found.calibrations), _targets(found.targets), _findings(found, every)]
-    parts += lines(warnings, "warning")
+    parts += warnings(each for each in found.warnings if each not in said)
     if found.files:
         parts.append(section("", Words(f"Written: {', '.join(file.path for file in found.files)}", "strong")))
     return [part for part in parts if part is not None]
@@ -314,28 +311,28 @@ def _calibrations(tried: "Sequence[CalibrationTried]") -> Block | None:
 
     if not tried:
         return None
-    found = rows(
-        *(
-            (
-                row.method,
-                "" if row.snr_db is None else decibels(row.snr_db),
-                "" if row.low_db is None else decibels(row.low_db),
-                f"{row.cut_off_share:.2%}" if row.cut_off_share else "",
-                "" if row.seconds is None else f"{row.seconds:.1f} s",
-                row.note,
-            )
-            for row in sorted(tried, key=lambda each: -(each.snr_db if each.snr_db is not None else float("-inf")))
-        )
+    found = table_of(
+        sorted(tried, key=lambda each: -(each.snr_db if each.snr_db is not None else float("-inf"))),
+        ("=method", lambda row: row.method),
+        (">accuracy", lambda row: "" if row.snr_db is None else decibels(row.snr_db)),
+        (">on others", lambda row: "" if row.low_db is None else decibels(row.low_db)),
+        (">cut off", lambda row: f"{row.cut_off_share:.2%}" if row.cut_off_share else ""),
+        (">took", lambda row: "" if row.seconds is None else f"{row.seconds:.1f} s"),
+        ("the range", lambda row: row.note),
     )
-    titles = columns("=method", ">accuracy", ">on others", ">cut off", ">took", "the range")
-    return section("Calibration methods, the most exact first", Table(titles, found))
+    return section("Calibration methods, the most exact first", found)
 
 
 def _targets(said: "Sequence[TargetSaid]") -> Block | None:
     if not said:
         return None
-    found = rows(*((row.target, row.verdict, f"{row.reason} {row.remedy}".strip()) for row in said))
-    return section("On other targets", Table(columns("=target", "verdict", "reason and remedy"), found))
+    found = table_of(
+        said,
+        ("=target", lambda row: row.target),
+        ("verdict", lambda row: row.verdict),
+        ("reason and remedy", lambda row: f"{row.reason} {row.remedy}".strip()),
+    )
+    return section("On other targets", found)
 
 
 def _findings(found: "Quantized", every: bool) -> Block | None:

@@ -49,14 +49,10 @@ def write(blocks: Iterable[Block], console: "Console") -> None:
     for block in blocks:
         if isinstance(block, Section) and not block.blocks:
             continue
-        if before is not None and _is_apart(before, block):
+        if isinstance(before, Section | Commands) or (before and isinstance(block, Section)):
             console.print()
         _block(block, console)
         before = block
-
-
-def _is_apart(before: Block, block: Block) -> bool:
-    return isinstance(before, Section | Commands) or isinstance(block, Section)
 
 
 def _block(block: Block, console: "Console") -> None:
@@ -64,7 +60,9 @@ def _block(block: Block, console: "Console") -> None:
         case Table():
             _table(block, console)
         case Drawing():
-            for line in block.draw(min(console.width, _WIDEST_DRAWING), not _speaks_unicode(console)):
+            for line in block.draw(
+                min(console.width, _WIDEST_DRAWING), not console.encoding.lower().startswith("utf")
+            ):
                 console.print(line, markup=False, soft_wrap=True)
         case Commands():
             for why, command in block.lines:
@@ -99,10 +97,6 @@ def _lines(block: Words | Listed | Figures | Chart) -> Iterator[tuple[str, Mood,
             yield f"{block.title}: {block.says}", "", ""
 
 
-def _speaks_unicode(console: "Console") -> bool:
-    return console.encoding.lower().startswith("utf")
-
-
 def _line(text: str, console: "Console", style: str = "", lead: str = "") -> None:
     """Folds at words, and what goes on is set in."""
     from rich.text import Text
@@ -123,14 +117,14 @@ def _table(table: Table, console: "Console") -> None:
     for number, group in enumerate(_fitting(table, console.width)):
         if number:
             console.print()
-        shown = [row for row in table.rows if number == 0 or len(row.cells) == 1 or _says(row, group[1:])]
+        shown = [
+            row
+            for row in table.rows
+            if number == 0 or len(row.cells) == 1 or any(text_of(row, k) for k in group[1:])
+        ]
         _print(table, shown, group, console)
     if table.caption:
         _line(table.caption, console, "dim")
-
-
-def _says(row: Row, places: Sequence[int]) -> bool:
-    return any(text_of(row, place) for place in places)
 
 
 def _fitting(table: Table, width: int) -> Iterator[list[int]]:

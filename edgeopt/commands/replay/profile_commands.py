@@ -16,6 +16,7 @@ from edgeopt.bundle.deployment import said_of as in_words
 from edgeopt.bundle.durable import publish_file
 from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
+from edgeopt.commands.documents.blocks import some
 from edgeopt.commands.replay.profile import Profile, embedded, model_place, packed, read_profile
 from edgeopt.commands.replay.steps import check_steps, said_of
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
@@ -250,7 +251,9 @@ def _parameter(what: str, one: object, two: object) -> Row:
     if isinstance(one, list) and isinstance(two, list):
         only = [str(v) for v in one if v not in two], [str(v) for v in two if v not in one]
         if any(only):
-            return Row("steps", what, *(f"only: {_named(names)}" if names else "no more" for names in only))
+            return Row(
+                "steps", what, *(f"only: {some(names, _MOST_NAMED)}" if names else "no more" for names in only)
+            )
         return Row("steps", what, "in one order", "in another")
     return Row("steps", what, *(_NONE if value is None else str(value) for value in (one, two)))
 
@@ -264,7 +267,7 @@ def _layers(first: list[Step], second: list[Step]) -> Iterator[Row]:
         if forms[0] != forms[1]:
             changed.setdefault(forms, []).append(layer)
     for forms, layers in changed.items():
-        yield Row("layers", _named(layers), *forms)
+        yield Row("layers", some(layers, _MOST_NAMED), *forms)
 
 
 def _forms(steps: list[Step]) -> dict[str, str]:
@@ -277,11 +280,6 @@ def _record(first: Profile, second: Profile) -> Iterator[Row]:
         yield Row(
             "quantization", "what calibration found", *(said if said[0] != said[1] else ("its own", "another"))
         )
-
-
-def _named(names: list[str]) -> str:
-    rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + rest
 
 
 def _summary(rows: tuple[Row, ...], same: bool | None) -> str:
