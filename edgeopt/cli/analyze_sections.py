@@ -214,8 +214,8 @@ def work(analysis: "Analysis") -> list[tuple[str, str]]:
         ("For", ", ".join(done.shapes)),
         ("Operations", _sum(done, f"{scaled(done.operations)}FLOP, of them {scaled(done.macs)}MAC")),
         ("Memory moved", _sum(done, units.size(done.moved_bytes))),
-        ("Peak activations", _activations(analysis)),
-        ("Least time", _least(analysis)),
+        ("Peak activations", _activations(done)),
+        ("Least time", _least(done, analysis.nodes_count - done.unknown)),
     ]
     if done.unknown:
         reasons = _first(done.unknown_reasons)
@@ -230,21 +230,18 @@ def _sum(done: "Work", told: str) -> str:
     return f"at least {told}" if done.operations or done.moved_bytes else UNKNOWN
 
 
-def _activations(analysis: "Analysis") -> str:
-    done = analysis.work
-    if done is None or done.peak_activation_bytes is None:
+def _activations(done: "Work") -> str:
+    if done.peak_activation_bytes is None:
         return UNKNOWN
     at = f" (node {done.peak_node})" if done.peak_node else ""
     least = f"; {done.unsized:,} tensors of unknown size not counted" if done.unsized else ""
     return f"{units.size(done.peak_activation_bytes)}{at}{least}"
 
 
-def _least(analysis: "Analysis") -> str:
-    done = analysis.work
-    if done is None or done.least_ms is None:
-        reason = done.least_reason if done is not None else ""
-        return f"{UNKNOWN}: {reason}" if reason else UNKNOWN
-    part = f" of the {analysis.nodes_count - done.unknown:,} nodes whose cost is known" if done.unknown else ""
+def _least(done: "Work", known_nodes: int) -> str:
+    if done.least_ms is None:
+        return f"{UNKNOWN}: {done.least_reason}" if done.least_reason else UNKNOWN
+    part = f" of the {known_nodes:,} nodes whose cost is known" if done.unknown else ""
     return f"{milliseconds(done.least_ms)}{part}, if every node ran at the measured peaks of this device"
 
 

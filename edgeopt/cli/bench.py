@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit, Event
     from edgeopt.measure.report import Judgement
 
-_MEASURE = "measure"
-
 
 @asks(Request)
 def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
@@ -107,16 +105,14 @@ class _MeasureUnlessCompare(TyperGroup):
     """`edgeopt bench compare` is a command of its own; anything else is what to measure."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:  # noqa: ANN401 - the signature of typer's own
-        if args and args[0] in self.commands and args[0] != _MEASURE:
+        if args and args[0] in self.commands and args[0] != measure.__name__:
             return super().make_context(info_name, args, parent, **extra)
-        return self.commands[_MEASURE].make_context(info_name, args, parent, **extra)
+        return self.commands[measure.__name__].make_context(info_name, args, parent, **extra)
 
 
 def _bench() -> None:
     """Measure and compare models, bundles, servers and programs, with confidence intervals."""
 
 
-bench = program.application(_bench)
+bench = program.application(_bench, measure, compare)
 bench.info.cls = _MeasureUnlessCompare
-program.add(bench, _MEASURE, measure)
-program.add(bench, "compare", compare)

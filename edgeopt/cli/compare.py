@@ -110,10 +110,8 @@ def decibels_text(snr_db: float, problem: str | None = None) -> str:
 def _sides(found: "Comparison") -> Section:
     from edgeopt.units import size
 
-    cells = [
-        (side.name, side.kind, size(side.size_bytes), f"{side.nodes:,}", side.runtime)
-        for side in (found.first, found.second)
-    ]
+    sides = (found.first, found.second)
+    cells = [(each.name, each.kind, size(each.size_bytes), f"{each.nodes:,}", each.runtime) for each in sides]
     return _section("Models", ("=model", "kind", ">size", ">nodes", "run with"), cells, _ports(found))
 
 

@@ -1,6 +1,5 @@
 """`edgeopt fleet`: agents on this and other devices."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -178,9 +177,4 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     live(lambda emit: commands.watch(request, emit), show_watched, json)
 
 
-# In the order of work, which is the order in `--help`.
-COMMANDS: tuple[Callable[..., None], ...] = (pair, status, releases, deploy, rollback, cancel, remove, watch)
-
-fleet = program.application(_fleet)
-for command in COMMANDS:
-    program.add(fleet, command.__name__, command)
+fleet = program.application(_fleet, pair, status, releases, deploy, rollback, cancel, remove, watch)

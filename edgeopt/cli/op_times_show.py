@@ -17,7 +17,7 @@ from edgeopt.commands.documents.blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from edgeopt.graph.analysis import OpTimeRow, OpTimes
 
@@ -45,18 +45,14 @@ def _title(times: "OpTimes") -> str:
     return f"{times.backend} {times.version}{threads}".replace("  ", " ")
 
 
-def _run_lines(times: "OpTimes") -> list[str]:
+def _run_lines(times: "OpTimes") -> "Iterator[str]":
     inside = _ms(times.kernels_ms)
-    told = [f"{_ms(times.run_ms)} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."]
+    yield f"{_ms(times.run_ms)} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."
     if times.plain_ms:
-        told.append(f"{_ms(times.plain_ms)} a run without: profiling {_adds(times.run_ms / times.plain_ms)}.")
-    return told
-
-
-def _adds(ratio: float) -> str:
-    if ratio < 1.02:
-        return "adds almost nothing"
-    return f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
+        ratio = times.run_ms / times.plain_ms
+        adds = f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
+        adds = adds if ratio >= 1.02 else "adds almost nothing"
+        yield f"{_ms(times.plain_ms)} a run without: profiling {adds}."
 
 
 def _kernels(times: "OpTimes") -> Table:
@@ -116,18 +112,16 @@ def _sum_table(title: str, groups: "list[tuple[str, int, float, float]]") -> Tab
     )
 
 
-def _notes(times: "OpTimes") -> "list[str]":
-    notes = []
+def _notes(times: "OpTimes") -> "Iterator[str]":
     if times.attributed_share < 0.9995:
-        notes.append(f"{1 - times.attributed_share:.1%} of the time is not attributed to nodes of the model.")
+        yield f"{1 - times.attributed_share:.1%} of the time is not attributed to nodes of the model."
     if times.kernels_ms < _MOSTLY * times.run_ms:
-        notes.append(
+        yield (
             "Much of a run is outside the kernels: the runtime's own work, its profiler, and whatever "
             "else runs on this device."
         )
     if not any(row.least_ms for row in times.rows):
-        notes.append("The peaks of this device are unknown; measure them with: edgeopt probe --deep")
-    return notes
+        yield "The peaks of this device are unknown; measure them with: edgeopt probe --deep"
 
 
 def _rate(row: "OpTimeRow") -> str:

@@ -19,7 +19,6 @@ _FAMILIES = (
     ("AMX", "amx", ("amx-",)),
     ("SVE and SME", "s", ()),
 )
-# Facts of these sections are shown where they are known; that one is not is for those who ask.
 _SECTIONS = (
     *("host.", "cpu.", "memory.", "limits.", "clock", "clusters.", "caches.", "numa.", "state."),
     "identity.",
@@ -103,11 +102,6 @@ def rows(device: Device) -> Iterator[FactRow]:
         for title, value in peak_rows(device.peaks):
             yield FactRow("Peaks", title, value, ("peaks",))
     yield from _state(device)
-
-
-def is_detail(name: str) -> bool:
-    """Whether it is a single fact of something that is here (`memory.swap_total_bytes`, `gpu.0.clock_hz`)."""
-    return name.startswith(_SECTIONS) or any(part.isdigit() for part in name.split("."))
 
 
 def _system(device: Device) -> Iterator[FactRow]:
@@ -305,6 +299,11 @@ def _verdict(device: Device) -> list[Block]:
     ready = Words("This device is ready for measurements.", "good")
     said = ready if state.worth_measuring else Words("This device is not ready for measurements now:", "warning")
     return [section("", said, Listed(tuple(state.reasons)))]
+
+
+def is_detail(name: str) -> bool:
+    """Whether it is a single fact of something that is here (`memory.swap_total_bytes`, `gpu.0.clock_hz`)."""
+    return name.startswith(_SECTIONS) or any(part.isdigit() for part in name.split("."))
 
 
 def _absent(device: Device, explain: bool) -> list[Block]:

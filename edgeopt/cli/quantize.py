@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.metric import Judged
     from edgeopt.events import Emit, Event
     from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
-    from edgeopt.quant.records import CalibrationTried, Plan, Point, TargetSaid, Verdict
+    from edgeopt.quant.records import CalibrationTried, Plan, Point, TargetSaid
 
 SHOWN_LAYERS = 12
 SHOWN_FINDINGS = 6
@@ -115,24 +115,26 @@ def about(found: "Quantized") -> list[str]:
     """Where it runs, what was proved, and what it took, a line each."""
     lines = []
     if found.backend:
-        where = " ".join(
-            [
-                found.backend,
-                *(f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)),
-            ]
-        )
+        chosen = [f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)]
+        where = " ".join([found.backend, *chosen])
         refused = found.outcome == "keep float" and found.plan is not None and forms(found.plan.chosen)
         lines.append(f"{'The plan that comes nearest: in' if refused else 'Runs in:'} {where}.")
     if found.plan is not None:
         lines.append(_share(found.plan, found.quantized_share))
     if found.speedup is not None:
-        lines.append(_speed(found))
+        times = f" of {found.float_ms:.3g} ms" if found.float_ms else ""
+        on = f" on {found.float_on}" if found.float_on else ""
+        line = f"Measured: {found.speedup} over the float model{times}{on}, interleaved"
+        if found.source_speedup is not None:
+            line += f"; {found.source_speedup} over the source in plain ONNX Runtime"
+        lines.append(f"{line}.")
     if found.proof is not None:
         lines += proved(found, found.proof)
     if found.use is not None:
         lines.append(_samples(found.use))
     if found.files:
-        lines.append(_sizes(found))
+        size = sum(file.size_bytes for file in found.files)
+        lines.append(f"Size: {units.size(found.source_bytes)} → {units.size(size)}.")
     lines.append(f"It took {found.seconds:.0f} s{_slowest(found.phases_s)}.")
     return lines
 
@@ -150,16 +152,6 @@ def forms(point: "Point") -> str:
     """`13 int8, 7 int8-groups`; empty where all stay float."""
     counts = Counter(form for form in point.choices.values() if form != "float")
     return ", ".join(f"{layers} {form}" for form, layers in counts.most_common())
-
-
-def _speed(found: "Quantized") -> str:
-    assert found.speedup is not None  # noqa: S101 - asked by the caller
-    times = f" of {found.float_ms:.3g} ms" if found.float_ms else ""
-    where = f" on {found.float_on}" if found.float_on else ""
-    line = f"Measured: {found.speedup} over the float model{times}{where}, interleaved"
-    if found.source_speedup is not None:
-        line += f"; {found.source_speedup} over the source in plain ONNX Runtime"
-    return f"{line}."
 
 
 def proved(found: "Quantized", proof: "Proof") -> list[str]:
@@ -201,11 +193,6 @@ def _samples(use: "SampleUse") -> str:
     shared = " There were too few to set some aside." if use.shared else ""
     did = f"{use.calibrated} calibrated, {use.planned} planned, {use.proved} proved"
     return f"Samples: {use.given} given; {did}.{shared}"
-
-
-def _sizes(found: "Quantized") -> str:
-    size = sum(file.size_bytes for file in found.files)
-    return f"Size: {units.size(found.source_bytes)} → {units.size(size)}."
 
 
 def _slowest(phases: "dict[str, float]") -> str:
@@ -280,7 +267,8 @@ def chart(plan: "Plan", goal: "Goal", width: int, ascii: bool = False) -> list[s
 
 
 def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
-    ordered = worst_first(plan.verdicts)
+    # Layers without a known error come last.
+    ordered = sorted(plan.verdicts, key=lambda each: float("inf") if each.snr_db is None else each.snr_db)
     title = "Layers, the most costly first"
     if found.method != "plan":
         # That the others have the form that was asked for goes without saying.
@@ -294,11 +282,6 @@ def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
     )
     more = f"and {units.count(left, 'more layer')} (--all)" if left else ""
     return section(title, Table(columns("=layer", "why"), rows, more))
-
-
-def worst_first(verdicts: "Sequence[Verdict]") -> "list[Verdict]":
-    """Layers without a known error come last."""
-    return sorted(verdicts, key=lambda each: float("inf") if each.snr_db is None else each.snr_db)
 
 
 def _shortened(name: str) -> str:

@@ -185,10 +185,9 @@ def difference(first: Path, second: Path) -> Difference:
 
 def _rows(first: Profile, second: Profile) -> Iterator[Row]:
     one, two = first.deployment, second.deployment
-    yield from _table("source", {"model": _source(one)}, {"model": _source(two)})
+    yield from _table("source", _source(one), _source(two))
     yield from _table("target", {"profile": one.target}, {"profile": two.target})
-    yield from _table("run", {"backend": one.run.backend}, {"backend": two.run.backend})
-    yield from _table("run", _options(one), _options(two))
+    yield from _table("run", _run(one), _run(two))
     yield from _table("inputs", _tensors(one.inputs), _tensors(two.inputs))
     yield from _table("outputs", _tensors(one.outputs), _tensors(two.outputs))
     yield from _table("processing", _processing_steps(one), _processing_steps(two))
@@ -209,12 +208,12 @@ def _table(part: str, first: Mapping[str, object], second: Mapping[str, object])
             yield Row(part, name, _NONE if one is None else str(one), _NONE if two is None else str(two))
 
 
-def _source(deployment: Deployment) -> str:
-    return f"{deployment.source.name} {deployment.source.sha256[:12]}"
+def _source(deployment: Deployment) -> dict[str, str]:
+    return {"model": f"{deployment.source.name} {deployment.source.sha256[:12]}"}
 
 
-def _options(deployment: Deployment) -> dict[str, str]:
-    return {name: str(value) for name, value in deployment.run.options.items()}
+def _run(deployment: Deployment) -> dict[str, str]:
+    return {"backend": deployment.run.backend, **{k: str(v) for k, v in deployment.run.options.items()}}
 
 
 def _tensors(tensors: list[Tensor]) -> dict[str, str]:
@@ -237,13 +236,12 @@ def _steps(first: list[Step], second: list[Step]) -> Iterator[Row]:
     names = [step.recipe for step in first], [step.recipe for step in second]
     if names[0] != names[1]:
         yield Row("steps", "order", " > ".join(names[0]) or "none", " > ".join(names[1]) or "none")
-    theirs = {step.recipe: step for step in second}
-    for step in first:
-        other = theirs.get(step.recipe)
-        for name in dict.fromkeys((*step.parameters, *(other.parameters if other else ()))) if other else ():
-            one, two = step.parameters.get(name), other.parameters.get(name) if other else None
-            if one != two:
-                yield _parameter(f"{step.recipe}: {name}", one, two)
+    theirs = {step.recipe: step.parameters for step in second}
+    for step in (step for step in first if step.recipe in theirs):
+        mine, other = step.parameters, theirs[step.recipe]
+        for name in dict.fromkeys((*mine, *other)):
+            if mine.get(name) != other.get(name):
+                yield _parameter(f"{step.recipe}: {name}", mine.get(name), other.get(name))
 
 
 def _parameter(what: str, one: object, two: object) -> Row:
