@@ -8,12 +8,13 @@ import typer
 from edgeopt import events
 from edgeopt.cli.console import JsonFlag, asks, execute, refuse_two_voices
 from edgeopt.commands.analyze.request import AnalyzeRequest
+from edgeopt.commands.documents.blocks import Block, lines
 from edgeopt.errors import UsageError
+from edgeopt.measure.files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgeopt.commands.documents.blocks import Block
     from edgeopt.graph.analysis import Analysis
 
 
@@ -47,7 +48,12 @@ def analyze(
       edgeopt analyze model.edgeopt --markdown report.md
       edgeopt analyze model.onnx --json | tail -1 | jq '.data.opportunities'
     """
+    from edgeopt.cli.analyze_sections import sections
     from edgeopt.commands.analyze.analyze import asked
+    from edgeopt.commands.documents.markdown import page
+
+    def told(analysis: "Analysis") -> "Sequence[Block]":
+        return sections(analysis, nodes, weights, not request.quick)
 
     def work(emit: events.Emit) -> "Analysis":
         refuse_two_voices(json, markdown is not None)
@@ -55,31 +61,13 @@ def analyze(
             raise UsageError(f"The folder of '{markdown}' does not exist.", "Make it first.")
         found = asked(request, emit)
         if markdown is not None and markdown != "-":
-            _write(Path(markdown), found, nodes, weights, looked=not request.quick)
+            with writing(Path(markdown)) as file:
+                file.write(page(found.name, told(found)).encode())
         return found
 
     def show(analysis: "Analysis") -> "Sequence[Block] | str":
-        from edgeopt.cli.analyze_sections import sections
-        from edgeopt.commands.documents.blocks import lines
-
         if markdown == "-":
-            return _page(analysis, nodes, weights, looked=not request.quick)
-        if markdown is not None:
-            return lines([f"Written: {markdown}"])
-        return sections(analysis, nodes, weights, not request.quick)
+            return page(analysis.name, told(analysis))
+        return told(analysis) if markdown is None else lines([f"Written: {markdown}"])
 
-    execute("analyze", work=work, show=show, json=json)
-
-
-def _page(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> str:
-    from edgeopt.cli.analyze_sections import sections
-    from edgeopt.commands.documents.markdown import page
-
-    return page(analysis.name, sections(analysis, nodes, weights, looked))
-
-
-def _write(path: Path, analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> None:
-    from edgeopt.measure.files import writing
-
-    with writing(path) as file:
-        file.write(_page(analysis, nodes, weights, looked).encode())
+    execute("analyze", work, show, json)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from edgeopt import units
 from edgeopt.cli.op_times_show import op_times
@@ -10,7 +10,6 @@ from edgeopt.commands.documents.blocks import (
     Block,
     Commands,
     Listed,
-    Row,
     Section,
     Share,
     Table,
@@ -21,6 +20,8 @@ from edgeopt.commands.documents.blocks import (
     lines,
     rows,
     section,
+    some,
+    table_of,
 )
 from edgeopt.graph.analysis.sums import HOLDERS
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.analysis import Analysis, Cost, NodeRow, Opportunity, Tensor, WeightRow, Work
 
 UNKNOWN = "unknown"
+Count = TypeVar("Count", int, float)
 _LONGEST_NAME = 48
 _SHOWN_NODES = 2
 SHOWN_WEIGHTS = 10
@@ -84,10 +86,6 @@ def milliseconds(time_ms: float) -> str:
     return f"{_digits(time_ms)} ms" if time_ms >= 1 else f"{_digits(time_ms * 1e3)} µs"
 
 
-def share_text(share: float) -> str:
-    return f"{share:.1%}"
-
-
 def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
@@ -104,12 +102,24 @@ def summed(value: int, unknown: int, count: int, written: Callable[[float], str]
     return f"≥ {written(value)}" if unknown else written(value)
 
 
-def known(value: int | None, written: Callable[[float], str] = figure) -> str:
+def known(value: Count | None, written: Callable[[Count], str] = figure) -> str:
     return UNKNOWN if value is None else written(value)
 
 
 def time_text(time_ms: float | None) -> str:
-    return UNKNOWN if time_ms is None else milliseconds(time_ms)
+    return known(time_ms, milliseconds)
+
+
+_OfNode = tuple[str, Callable[["NodeRow"], str]]
+_COSTS: tuple[_OfNode, ...] = (
+    (">operations", lambda row: known(row.cost.operations)),
+    (">moved", lambda row: known(moved(row.cost), units.size)),
+)
+
+
+def _times(timed: bool) -> tuple[_OfNode, ...]:
+    least: _OfNode = (">least time", lambda row: time_text(row.least_ms))
+    return (least, ("!bound by", lambda row: row.bound)) if timed else ()
 
 
 def opportunities(found: "tuple[Opportunity, ...]") -> Section:
@@ -131,9 +141,10 @@ def _opportunity(each: "Opportunity", tail: str) -> Section:
     basis = each.basis.removesuffix(tail).removesuffix("; ") if tail else each.basis
     told = "" if each.gain_share is None else f" ({gain(each)} of a run)"
     changes = "" if each.exact else " It changes the results."
+    nodes = f" ({some(each.nodes, _SHOWN_NODES)})" if each.nodes else ""
     return section(
         f"{each.title}{told}",
-        Words(f"{each.reason}{_named(each.nodes)}{changes}"),
+        Words(f"{each.reason}{nodes}{changes}"),
         *lines([f"Estimate: {basis}."] if basis else [], "faint"),
     )
 
@@ -144,13 +155,6 @@ def gain(opportunity: "Opportunity") -> str:
     if share is None:
         return "-"
     return f"≤ {share:.0%}" if share >= 0.01 else "< 1%"
-
-
-def _named(nodes: tuple[str, ...]) -> str:
-    if not nodes:
-        return ""
-    more = f" and {len(nodes) - _SHOWN_NODES:,} more" if len(nodes) > _SHOWN_NODES else ""
-    return f" ({', '.join(nodes[:_SHOWN_NODES])}{more})"
 
 
 def sections(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> list[Block]:
@@ -210,8 +214,8 @@ def work(analysis: "Analysis") -> list[tuple[str, str]]:
         ("For", ", ".join(done.shapes)),
         ("Operations", _sum(done, f"{scaled(done.operations)}FLOP, of them {scaled(done.macs)}MAC")),
         ("Memory moved", _sum(done, units.size(done.moved_bytes))),
-        ("Peak activations", _activations(analysis)),
-        ("Least time", _least(analysis)),
+        ("Peak activations", _activations(done)),
+        ("Least time", _least(done, analysis.nodes_count - done.unknown)),
     ]
     if done.unknown:
         reasons = _first(done.unknown_reasons)
@@ -226,21 +230,18 @@ def _sum(done: "Work", told: str) -> str:
     return f"at least {told}" if done.operations or done.moved_bytes else UNKNOWN
 
 
-def _activations(analysis: "Analysis") -> str:
-    done = analysis.work
-    if done is None or done.peak_activation_bytes is None:
+def _activations(done: "Work") -> str:
+    if done.peak_activation_bytes is None:
         return UNKNOWN
     at = f" (node {done.peak_node})" if done.peak_node else ""
     least = f"; {done.unsized:,} tensors of unknown size not counted" if done.unsized else ""
     return f"{units.size(done.peak_activation_bytes)}{at}{least}"
 
 
-def _least(analysis: "Analysis") -> str:
-    done = analysis.work
-    if done is None or done.least_ms is None:
-        reason = done.least_reason if done is not None else ""
-        return f"{UNKNOWN}: {reason}" if reason else UNKNOWN
-    part = f" of the {analysis.nodes_count - done.unknown:,} nodes whose cost is known" if done.unknown else ""
+def _least(done: "Work", known_nodes: int) -> str:
+    if done.least_ms is None:
+        return f"{UNKNOWN}: {done.least_reason}" if done.least_reason else UNKNOWN
+    part = f" of the {known_nodes:,} nodes whose cost is known" if done.unknown else ""
     return f"{milliseconds(done.least_ms)}{part}, if every node ran at the measured peaks of this device"
 
 
@@ -252,23 +253,17 @@ def by_category(analysis: "Analysis") -> Section | None:
     timed = any(row.least_ms for row in rows)
     total = sum((row.least_ms or 0.0) if timed else row.operations for row in rows)
     shares = [((row.least_ms or 0.0) if timed else row.operations) / total if total else 0.0 for row in rows]
-    ordered = sorted(zip(rows, shares, strict=True), key=lambda pair: (-pair[1], -pair[0].count, pair[0].category))
-    found = (
-        Row(
-            (
-                row.category,
-                Share(share),
-                f"{row.count:,}",
-                summed(row.operations, row.unknown, row.count),
-                summed(row.moved_bytes, row.unknown, row.count, units.size),
-                time_text(row.least_ms) if timed else "",
-            )
-        )
-        for row, share in ordered
+    found = table_of(
+        sorted(zip(rows, shares, strict=True), key=lambda pair: (-pair[1], -pair[0].count, pair[0].category)),
+        ("kind of work", lambda pair: pair[0].category),
+        (">share", lambda pair: Share(pair[1])),
+        (">nodes", lambda pair: f"{pair[0].count:,}"),
+        (">operations", lambda pair: summed(pair[0].operations, pair[0].unknown, pair[0].count)),
+        (">moved", lambda pair: summed(pair[0].moved_bytes, pair[0].unknown, pair[0].count, units.size)),
+        (">least time", lambda pair: time_text(pair[0].least_ms) if timed else ""),
+        caption=_MOVED,
     )
-    title = "By category" if timed else "By category, shares of the operations"
-    titles = columns("kind of work", ">share", ">nodes", ">operations", ">moved", ">least time")
-    return section(title, filled(Table(titles, tuple(found), _MOVED)))
+    return section("By category" if timed else "By category, shares of the operations", filled(found))
 
 
 def top_nodes(analysis: "Analysis") -> Section | None:
@@ -280,21 +275,15 @@ def top_nodes(analysis: "Analysis") -> Section | None:
     if not total:
         return None
     best = sorted(run, key=lambda row: -weights[row.position])[:_TOP_NODES]
-    found = (
-        (
-            row.operator,
-            shortened(node_name(row)),
-            share_text(weights[row.position] / total),
-            known(row.cost.operations),
-            known(moved(row.cost), units.size),
-            time_text(row.least_ms) if timed else "",
-            row.bound if timed else "",
-        )
-        for row in best
-        if weights[row.position]
+    found = table_of(
+        [row for row in best if weights[row.position]],
+        ("operator", lambda row: row.operator),
+        ("node", lambda row: shortened(node_name(row))),
+        (">share", lambda row: f"{weights[row.position] / total:.1%}"),
+        *_COSTS,
+        *_times(timed),
     )
-    titles = columns("operator", "node", ">share", ">operations", ">moved", ">least time", "!bound by")
-    return section("The dearest nodes", filled(Table(titles, rows(*found))))
+    return section("The dearest nodes", filled(found))
 
 
 def ports(analysis: "Analysis") -> Section:
@@ -309,21 +298,16 @@ def ports(analysis: "Analysis") -> Section:
 def dimensions(analysis: "Analysis") -> Section | None:
     if not analysis.dimensions:
         return None
-    found = rows(
-        *(
-            (
-                shortened(each.name),
-                UNKNOWN if each.size is None else f"{each.size:,}",
-                _first(tuple(map(shortened, each.set_by))),
-                f"{each.tensors:,}",
-            )
-            for each in analysis.dimensions[:_SHOWN_DIMENSIONS]
-        )
+    left = len(analysis.dimensions) - _SHOWN_DIMENSIONS
+    found = table_of(
+        analysis.dimensions[:_SHOWN_DIMENSIONS],
+        ("open dimension", lambda each: shortened(each.name)),
+        (">figures are for", lambda each: known(each.size, "{:,}".format)),
+        ("set by", lambda each: _first(tuple(map(shortened, each.set_by)))),
+        (">tensors", lambda each: f"{each.tensors:,}"),
+        caption=f"and {left:,} more, which nodes create at run time; --json has them" if left > 0 else "",
     )
-    left = len(analysis.dimensions) - len(found)
-    note = f"and {left:,} more, which nodes create at run time; --json has them" if left else ""
-    titles = columns("open dimension", ">figures are for", "set by", ">tensors")
-    return section("Open dimensions", Table(titles, found, note))
+    return section("Open dimensions", found)
 
 
 def _first(words: tuple[str, ...]) -> str:
@@ -332,97 +316,71 @@ def _first(words: tuple[str, ...]) -> str:
 
 
 def operators(analysis: "Analysis") -> Section:
-    found = tuple(
-        Row(
-            (
-                f"{row.domain}.{row.operator}" if row.domain else row.operator,
-                row.category,
-                Share(row.count / analysis.nodes_count if analysis.nodes_count else 0.0),
-                f"{row.count:,}",
-                summed(row.operations, row.unknown, row.count) if row.category else UNKNOWN,
-                units.size(row.weights_bytes) if row.weights_bytes else "",
-            )
-        )
-        for row in analysis.operators
+    left = len(analysis.operators) - _SHOWN_OPERATORS
+    found = table_of(
+        analysis.operators[:_SHOWN_OPERATORS],
+        ("operator", lambda row: f"{row.domain}.{row.operator}" if row.domain else row.operator),
+        ("kind of work", lambda row: row.category),
+        (">of nodes", lambda row: Share(row.count / analysis.nodes_count if analysis.nodes_count else 0.0)),
+        (">nodes", lambda row: f"{row.count:,}"),
+        (">operations", lambda row: summed(row.operations, row.unknown, row.count) if row.category else UNKNOWN),
+        (">weights", lambda row: units.size(row.weights_bytes) if row.weights_bytes else ""),
+        caption=f"and {left} more operators; --nodes lists every node, --json has all" if left > 0 else "",
     )
-    left = len(found) - _SHOWN_OPERATORS
-    note = f"and {left} more operators; --nodes lists every node, --json has all" if left > 0 else ""
-    titles = columns("operator", "kind of work", ">of nodes", ">nodes", ">operations", ">weights")
-    return section("Operators", Table(titles, found[:_SHOWN_OPERATORS], note))
+    return section("Operators", found)
 
 
 def weights_table(analysis: "Analysis", every: bool = False) -> Section | None:
     listed = analysis.weights if every else analysis.weights[:SHOWN_WEIGHTS]
     if not listed:
         return None
+    total, left = analysis.weights_bytes, analysis.weights_count - len(listed)
+    inside: tuple[tuple[str, Callable[[WeightRow], str]], ...] = (
+        (">zeros", lambda row: known(row.zeros_share, "{:.1%}".format)),
+        (">from", lambda row: known(row.minimum, "{:.3g}".format)),
+        (">to", lambda row: known(row.maximum, "{:.3g}".format)),
+    )
     looked = every and any(row.minimum is not None or row.zeros_share is not None for row in listed)
-    found = rows(*(_weight(row, analysis.weights_bytes, looked) for row in listed))
-    left = analysis.weights_count - len(listed)
-    note = f"and {left:,} smaller ones" if left > 0 else ""
-    titles = (
-        "largest weights",
-        "type",
-        "shape",
-        ">size",
-        ">share",
-        *((">zeros", ">from", ">to") if looked else ()),
+    found = table_of(
+        listed,
+        ("largest weights", lambda row: shortened(row.name)),
+        ("type", lambda row: row.dtype),
+        ("shape", lambda row: str(list(row.shape))),
+        (">size", lambda row: units.size(row.size_bytes)),
+        (">share", lambda row: f"{row.size_bytes / total if total else 0.0:.1%}"),
+        *(inside if looked else ()),
+        caption=f"and {left:,} smaller ones" if left > 0 else "",
     )
-    return section("Weights", Table(columns(*titles), found, note))
-
-
-def _weight(row: "WeightRow", total: int, looked: bool) -> tuple[str, ...]:
-    share = row.size_bytes / total if total else 0.0
-    inside = (
-        UNKNOWN if row.zeros_share is None else f"{row.zeros_share:.1%}",
-        UNKNOWN if row.minimum is None else f"{row.minimum:.3g}",
-        UNKNOWN if row.maximum is None else f"{row.maximum:.3g}",
-    )
-    told = (shortened(row.name), row.dtype, str(list(row.shape)), units.size(row.size_bytes), f"{share:.1%}")
-    return (*told, *inside) if looked else told
+    return section("Weights", found)
 
 
 def coverage(analysis: "Analysis") -> Section | None:
     if not analysis.coverage:
         return None
-    found = rows(
-        *(
-            (
-                row.backend,
-                row.version,
-                UNKNOWN if row.supported is None else f"{row.supported:,} of {row.total:,}",
-                UNKNOWN if row.boundaries is None else f"{row.boundaries:,}",
-                _why(row.unsupported, row.reason),
-            )
-            for row in analysis.coverage
-        )
+    found = table_of(
+        analysis.coverage,
+        ("backend", lambda row: row.backend),
+        ("version", lambda row: row.version),
+        (">nodes it runs", lambda row: known(row.supported, lambda count: f"{count:,} of {row.total:,}")),
+        (">boundaries", lambda row: known(row.boundaries, "{:,}".format)),
+        (
+            "the rest",
+            lambda row: f"{some(row.unsupported, _NAMED)}: {row.reason}" if row.unsupported else row.reason or "-",
+        ),
+        caption="Nodes as the runtime counts them. What else could run models: edgeopt backends",
     )
-    titles = columns("backend", "version", ">nodes it runs", ">boundaries", "the rest")
-    note = "Nodes as the runtime counts them. What else could run models: edgeopt backends"
-    return section("Backends on this device", Table(titles, found, note))
-
-
-def _why(unsupported: tuple[str, ...], reason: str) -> str:
-    if not unsupported:
-        return reason or "-"
-    more = f" and {len(unsupported) - _NAMED} more" if len(unsupported) > _NAMED else ""
-    return f"{', '.join(unsupported[:_NAMED])}{more}: {reason}"
+    return section("Backends on this device", found)
 
 
 def nodes_table(analysis: "Analysis") -> Section:
-    timed = any(row.least_ms is not None for row in analysis.nodes)
-    found = (
-        (
-            str(row.position),
-            row.operator,
-            shortened(node_name(row) if row.inside else row.name),
-            ", ".join(shape_text(tensor) for tensor in row.outputs if tensor.name),
-            known(row.cost.operations),
-            known(moved(row.cost), units.size),
-            units.size(row.weights_bytes) if row.weights_bytes else "",
-            time_text(row.least_ms) if timed else "",
-            row.bound if timed else "",
-        )
-        for row in analysis.nodes
+    found = table_of(
+        analysis.nodes,
+        (">#", lambda row: str(row.position)),
+        ("operator", lambda row: row.operator),
+        ("name", lambda row: shortened(node_name(row) if row.inside else row.name)),
+        ("outputs", lambda row: ", ".join(shape_text(tensor) for tensor in row.outputs if tensor.name)),
+        *_COSTS,
+        (">weights", lambda row: units.size(row.weights_bytes) if row.weights_bytes else ""),
+        *_times(any(row.least_ms is not None for row in analysis.nodes)),
     )
-    titles = (">#", "operator", "name", "outputs", ">operations", ">moved", ">weights", ">least time", "!bound by")
-    return section("Nodes", filled(Table(columns(*titles), rows(*found))))
+    return section("Nodes", filled(found))

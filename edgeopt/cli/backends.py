@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.backends import Request
-from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section, table_of
 
 if TYPE_CHECKING:
     from edgeopt.commands.backends import BackendLine, BackendList, OptionList, Value
@@ -44,15 +44,16 @@ def show_backends(result: "BackendList") -> list[Block]:
 def show_options(result: "OptionList") -> list[Block]:
     line = result.backend
     state = line.version or f"not available: {_why_not(line)}"
-    rows = []
-    for option in result.options:
-        values = ", ".join(map(_said, option.choices)) or option.kind
-        search = ", ".join(map(_said, option.search)) or "-"
-        default = "-" if option.default is None else _said(option.default)
-        rows.append(Row((option.name, values, default, option.description, search)))
-    titles = columns("=Option", "Values", "Default", "What it does", "A search tries")
+    table = table_of(
+        result.options,
+        ("=Option", lambda option: option.name),
+        ("Values", lambda option: ", ".join(map(_said, option.choices)) or option.kind),
+        ("Default", lambda option: "-" if option.default is None else _said(option.default)),
+        ("What it does", lambda option: option.description),
+        ("A search tries", lambda option: ", ".join(map(_said, option.search)) or "-"),
+    )
     title = Words(f"{line.name}: {line.title}, {state}", "strong")
-    return [title, section("", Table(titles, tuple(rows)))]
+    return [title, section("", table)]
 
 
 def _why_not(line: "BackendLine") -> str:

@@ -1,6 +1,5 @@
 """`edgeopt bench`: how fast, and how much faster than another."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,11 +15,8 @@ from edgeopt.events import Log
 if TYPE_CHECKING:
     from edgeopt.commands.bench.bench import Report
     from edgeopt.commands.bench.suite import SuiteReport
-    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit, Event
     from edgeopt.measure.report import Judgement
-
-_MEASURE = "measure"
 
 
 @asks(Request)
@@ -56,43 +52,36 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
           model(data["x"][int(line.split()[1])])
           print("done", flush=True)
     """
-    if request.suite is not None:
-        _suite(request.suite, request, markdown, json)
-        return
-
-    made: list[tuple[Report, bool]] = []
-
-    def work(emit: "Emit") -> "Report":
-        from edgeopt.commands.bench.bench import bench
-
-        refuse_two_voices(json, markdown)
-        unwritten: list[str] = []
-        with failure_as_page(
-            f"edgeopt bench: {request.subject or request.url or request.baseline_command}", markdown
-        ):
-            report = bench(request, emit if json else without_info(emit), unwritten)
-        made.append((report, bool(unwritten)))
-        return report
-
-    execute("bench", work, _markdown if markdown else _show, json)
-    report, unwritten = made[0]
-    _leave(report, _exit_code(report) or (InputError.exit_code if unwritten else 0), json)
-
-
-def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
-    """Exits with 4 if a limit is broken, and repeats that for people."""
+    from edgeopt.cli.bench_show import shown, written
     from edgeopt.commands.bench.limits import exit_code
 
+    unwritten: list[str] = []
+
+    def work(emit: "Emit") -> "Report | SuiteReport":
+        from edgeopt.commands.bench.bench import bench, bench_suite
+
+        refuse_two_voices(json, markdown)
+        heard = emit if json else without_info(emit)
+        subject = request.suite or request.subject or request.url or request.baseline_command
+        with failure_as_page(f"edgeopt bench: {subject}", markdown):
+            if request.suite is not None:
+                return bench_suite(request.suite, request, heard, unwritten)
+            return bench(request, heard, unwritten)
+
+    report = execute("bench-suite" if request.suite else "bench", work, written if markdown else shown, json)
     judged: Judgement | None = getattr(report, "judgement", None)
     bench_compare.tell_broken(judged, getattr(report, "measured_while", ""), json)
-    if code := exit_code(judged, otherwise):
+    if code := exit_code(judged, _exit_code(report) or (InputError.exit_code if unwritten else 0)):
         raise typer.Exit(code)
 
 
-def _exit_code(report: "Report") -> int:
+def _exit_code(report: "Report | SuiteReport") -> int:
     """The exit code of a command with a report, which may still not have done everything."""
+    from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.measure.duties.records import SustainedReport
 
+    if isinstance(report, SuiteReport):
+        return report.exit_code
     if isinstance(report, SustainedReport) and report.stopped_by:
         return EXIT_CANCELLED if report.stopped_by == "interrupt" else EXIT_TERMINATED
     sides = getattr(report, "sides", ())
@@ -100,25 +89,6 @@ def _exit_code(report: "Report") -> int:
     failed = [part for part in (*parts, *getattr(report, "points", ())) if getattr(part, "failure", None)]
     # The trial may have said itself what kind of mistake it was, such as a value that an option does not take.
     return max((exit_code_of(getattr(part, "failure_code", "")) for part in failed), default=0)
-
-
-def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None:
-    """Exits with the code of the worst model, after all of them were reported."""
-    made: list[tuple[SuiteReport, bool]] = []
-
-    def work(emit: "Emit") -> "SuiteReport":
-        from edgeopt.commands.bench.bench import bench_suite
-
-        refuse_two_voices(json, markdown)
-        unwritten: list[str] = []
-        with failure_as_page(f"edgeopt bench: {folder}", markdown):
-            found = bench_suite(folder, request, emit if json else without_info(emit), unwritten)
-        made.append((found, bool(unwritten)))
-        return found
-
-    execute("bench-suite", work, _markdown if markdown else _show, json)
-    found, unwritten = made[0]
-    _leave(found, found.exit_code or (InputError.exit_code if unwritten else 0), json)
 
 
 def without_info(emit: "Emit") -> "Emit":
@@ -131,33 +101,18 @@ def without_info(emit: "Emit") -> "Emit":
     return tell
 
 
-def _show(report: "Report | SuiteReport") -> "list[Block]":
-    """Each kind of report in its own words."""
-    from edgeopt.cli.bench_show import blocks
-
-    return [*blocks(report), *bench_compare.limit_blocks(getattr(report, "judgement", None))]
-
-
-def _markdown(report: "Report | SuiteReport") -> str:
-    from edgeopt.cli.bench_show import written
-
-    return written(report)
-
-
 class _MeasureUnlessCompare(TyperGroup):
     """`edgeopt bench compare` is a command of its own; anything else is what to measure."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:  # noqa: ANN401 - the signature of typer's own
-        if args and args[0] in self.commands and args[0] != _MEASURE:
+        if args and args[0] in self.commands and args[0] != measure.__name__:
             return super().make_context(info_name, args, parent, **extra)
-        return self.commands[_MEASURE].make_context(info_name, args, parent, **extra)
+        return self.commands[measure.__name__].make_context(info_name, args, parent, **extra)
 
 
 def _bench() -> None:
     """Measure and compare models, bundles, servers and programs, with confidence intervals."""
 
 
-bench = program.application(_bench)
+bench = program.application(_bench, measure, compare)
 bench.info.cls = _MeasureUnlessCompare
-program.add(bench, _MEASURE, measure)
-program.add(bench, "compare", compare)

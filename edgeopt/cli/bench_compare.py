@@ -16,17 +16,17 @@ from edgeopt.cli.console import (
     refuse_two_voices,
 )
 from edgeopt.commands.bench.request import CompareRequest
-from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows, section
+from edgeopt.commands.documents.blocks import Block, Table, Words, lines, section, table_of, warnings
 
 if TYPE_CHECKING:
     from edgeopt.commands.bench.compare import RunsCompared
     from edgeopt.events import Emit
-    from edgeopt.measure.report import Check, Judgement
+    from edgeopt.measure.report import Judgement
+    from edgeopt.measure.stats import Interval
 
 
 # Sentences that people still read; of a suite's hundred, only those about failures are shown.
 _FEW = 8
-_COLUMNS = ("limit", "against", ">speed-up", ">interval", ">least allowed", "verdict")
 
 
 def headline(judged: "Judgement") -> str:
@@ -59,20 +59,20 @@ def limits_on_page(judged: "Judgement | None") -> list[Block]:
     if judged is None:
         return []
     why = (each.sentence for each in judged.checks if each.state in {"undecided", "not judged"})
-    table = Table(columns(*_COLUMNS), rows(*(_limit_row(judged, each) for each in judged.checks)))
+    table = table_of(
+        judged.checks,
+        ("limit", lambda each: judged.limits.written(each.limit)),
+        ("against", lambda each: f"{each.second}, by {each.measured}" if each.measured else each.second),
+        (">speed-up", lambda each: f"{each.speedup.median:.3f}x" if each.speedup else ""),
+        (">interval", lambda each: _interval(each.speedup)),
+        (">least allowed", lambda each: f"{each.least:.3f}x"),
+        ("verdict", lambda each: "not proved" if each.state == "undecided" and not each.passed else each.state),
+    )
     return [Words(headline(judged), "strong"), table, *lines(why)]
 
 
-def _limit_row(judged: "Judgement", each: "Check") -> tuple[str, ...]:
-    ratio = each.speedup
-    return (
-        judged.limits.written(each.limit),
-        f"{each.second}, by {each.measured}" if each.measured else each.second,
-        "" if ratio is None else f"{ratio.median:.3f}x",
-        "" if ratio is None else f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}",
-        f"{each.least:.3f}x",
-        each.state if each.passed or each.state != "undecided" else "not proved",
-    )
+def _interval(ratio: "Interval | None") -> str:
+    return f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}" if ratio else ""
 
 
 def tell_broken(judged: "Judgement | None", hint: str, json: bool) -> None:
@@ -105,7 +105,7 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
       edgeopt bench compare main.json mine.json --max-slowdown 5% --markdown
       edgeopt bench compare main.json mine.json --name old.onnx=new.onnx --max-slowdown 5%
     """
-    made: list[RunsCompared] = []
+    from edgeopt.commands.bench.limits import exit_code
 
     def work(_emit: "Emit") -> "RunsCompared":
         from edgeopt.commands.bench.compare import compare_runs
@@ -115,13 +115,9 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
         limits, names = request.limits, (str(request.before), str(request.after))
         with failure_as_page(f"edgeopt bench compare: {names[0]} and {names[1]}", markdown):
             runs = read_saved(request.before), read_saved(request.after)
-            made.append(compare_runs(*runs, names, limits, request.names))
-        return made[0]
+            return compare_runs(*runs, names, limits, request.names)
 
-    execute("bench-compare", work, _markdown if markdown else show, json)
-    from edgeopt.commands.bench.limits import exit_code
-
-    judged = made[0].judgement
+    judged = execute("bench-compare", work, _markdown if markdown else show, json).judgement
     tell_broken(judged, "", json)
     if code := exit_code(judged):
         raise typer.Exit(code)
@@ -131,7 +127,7 @@ def show(found: "RunsCompared") -> list[Block]:
     """What differs between the runs, the sides, and how far the figures can be trusted."""
     trust, *more = trust_lines(found)
     return [
-        *lines((f"warning: {line}" for line in found.differences), "warning"),
+        *warnings(found.differences),
         _table(found, "="),
         *lines(ratio_lines(found)),
         Words(trust, "strong"),
@@ -150,7 +146,7 @@ def _markdown(found: "RunsCompared") -> str:
         Words(trust, "strong"),
         _table(found, "side"),
         *lines([*ratio_lines(found), *more, *_lonely_lines(found), machine_line(found.machine, found.versions)]),
-        *lines((f"warning: {line}" for line in found.differences), "warning"),
+        *warnings(found.differences),
     ]
     return page(f"edgeopt bench compare: {found.before} and {found.after}", shown, level=2)
 
@@ -158,12 +154,14 @@ def _markdown(found: "RunsCompared") -> str:
 def _table(found: "RunsCompared", names: str) -> Table:
     from edgeopt.cli.bench_rows import number
 
-    titles = columns(names, ">before ms", ">after ms", ">speed-up", "after is")
-    sides = (
-        (side.name, number(side.before_p50_ms), number(side.after_p50_ms), str(side.speedup), side.verdict)
-        for side in found.sides
+    return table_of(
+        found.sides,
+        (names, lambda side: side.name),
+        (">before ms", lambda side: number(side.before_p50_ms)),
+        (">after ms", lambda side: number(side.after_p50_ms)),
+        (">speed-up", lambda side: str(side.speedup)),
+        ("after is", lambda side: side.verdict),
     )
-    return Table(titles, rows(*sides))
 
 
 def ratio_lines(found: "RunsCompared") -> list[str]:

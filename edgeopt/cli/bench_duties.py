@@ -3,13 +3,25 @@
 import math
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.bench_rows import mebibytes, number, p99, said
-from edgeopt.commands.documents.blocks import Block, Drawing, Table, Words, columns, filled, lines, rows, section
+from edgeopt.cli.bench_rows import added_mebibytes, mebibytes, millijoules, number, p99, said, span
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Drawing,
+    Item,
+    Words,
+    filled,
+    lines,
+    section,
+    table_of,
+    warnings,
+)
+from edgeopt.units import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from edgeopt.commands.bench.sweep import SweepPoint, SweepReport, Value
+    from edgeopt.commands.documents.blocks import Cell
     from edgeopt.measure.duties.records import (
         ColdReport,
         ConcurrencyReport,
@@ -19,7 +31,6 @@ if TYPE_CHECKING:
         Spread,
         SustainedReport,
         SustainedSide,
-        Window,
     )
     from edgeopt.measure.report import Comparison
     from edgeopt.measure.stats import Interval
@@ -31,19 +42,18 @@ _BEST = "*"
 
 def cold(report: "ColdReport") -> list[Block]:
     """Where the time to the first answer goes, and who gives it first."""
-    titles = (">process ms", ">import ms", ">load ms", ">first run ms", ">first answer ms", ">middle half ms")
-    found = (
-        (
-            side.name,
-            *(_median(s) for s in (side.start_ms, side.import_ms, side.load_ms, side.first_run_ms, side.total_ms)),
-            _range(side.total_ms),
-        )
-        for side in report.sides
-        if side.starts
-    )
     starts = max((len(side.starts) for side in report.sides), default=0)
     return [
-        *_table(("=", *titles), found),
+        *_table(
+            [side for side in report.sides if side.starts],
+            ("=", lambda side: side.name),
+            (">process ms", lambda side: _median(side.start_ms)),
+            (">import ms", lambda side: _median(side.import_ms)),
+            (">load ms", lambda side: _median(side.load_ms)),
+            (">first run ms", lambda side: _median(side.first_run_ms)),
+            (">first answer ms", lambda side: _median(side.total_ms)),
+            (">middle half ms", lambda side: _middle(side.total_ms)),
+        ),
         *_verdicts("To the first answer", report.comparisons),
         *_verdicts("Loading alone", report.load_comparisons),
         *_failed((s.name, s.failure) for s in report.sides),
@@ -56,36 +66,28 @@ def cold(report: "ColdReport") -> list[Block]:
 def paced(report: "PacedReport") -> list[Block]:
     """Latencies at the rate, what they cost, and whether it was kept."""
     rate = f"{report.rate_per_s:g}"
-    titles = (
-        *("=", ">p50 ms", ">p90 ms", ">p99 ms", f">of {rate} /s", ">missed %", ">CPU ms /run", ">of a core"),
-        ">mJ /run",
-    )
     kept = f"{rate} runs a second by the clock, {report.rounds} rounds with {report.slice_s:.2g} s for each side."
     return [
-        *_table(titles, (_paced_row(side) for side in report.sides if side.runs)),
+        *_table(
+            [side for side in report.sides if side.runs],
+            ("=", lambda side: side.name),
+            (">p50 ms", lambda side: number(side.p50_ms)),
+            (">p90 ms", lambda side: number(side.p90_ms)),
+            (">p99 ms", lambda side: p99(side.p99_ms, side.runs)),
+            (f">of {rate} /s", lambda side: number(side.achieved_per_s)),
+            (">missed %", lambda side: f"{100 * side.missed_runs / (side.runs + side.missed_runs):.1f}"),
+            (">CPU ms /run", lambda side: number(side.cpu_ms_per_run)),
+            (">of a core", lambda side: _whole(side.cpu_percent, " %")),
+            (">mJ /run", lambda side: millijoules(side.energy)),
+        ),
         *_verdicts("At the median", report.comparisons),
         *_verdicts("At the 99th percentile", report.tail_comparisons),
         *_failed((s.name, s.failure) for s in report.sides),
         Words(kept),
         *_energy_reasons(report.sides),
         *lines([report.measured_while]),
-        *_warnings(report.warnings),
+        *warnings(report.warnings),
     ]
-
-
-def _paced_row(side: "PacedSide") -> tuple[str, ...]:
-    joules = side.energy.joules_per_run if side.energy else None
-    return (
-        side.name,
-        number(side.p50_ms),
-        number(side.p90_ms),
-        p99(side.p99_ms, side.runs),
-        number(side.achieved_per_s),
-        f"{100 * side.missed_runs / (side.runs + side.missed_runs):.1f}",
-        number(side.cpu_ms_per_run),
-        "" if side.cpu_percent is None else f"{side.cpu_percent:.0f} %",
-        number(None if joules is None else joules * 1e3),
-    )
 
 
 def sustained(report: "SustainedReport") -> list[Block]:
@@ -111,9 +113,17 @@ def sustained(report: "SustainedReport") -> list[Block]:
 
 def _course(side: "SustainedSide") -> "Iterator[Block]":
     yield Words(f"{side.name} {side.verdict}.", "strong")
-    step = -(-len(side.windows) // _MOST_ROWS)
-    titles = (">from s", ">p50 ms", ">p99 ms", ">runs /s", ">clock GHz", ">temp. °C", ">others %", ">MiB")
-    yield from _table(titles, map(_window, side.windows[::step]))
+    yield from _table(
+        side.windows[:: -(-len(side.windows) // _MOST_ROWS)],
+        (">from s", lambda window: f"{window.begin_s:.0f}"),
+        (">p50 ms", lambda window: number(window.p50_ms)),
+        (">p99 ms", lambda window: p99(window.p99_ms, window.runs)),
+        (">runs /s", lambda window: number(window.throughput_per_s)),
+        (">clock GHz", lambda window: "" if window.clock_hz is None else f"{window.clock_hz / 1e9:.2f}"),
+        (">temp. °C", lambda window: _whole(window.temperature_c)),
+        (">others %", lambda window: _whole(window.others_percent)),
+        (">MiB", lambda window: mebibytes(window.memory_bytes)),
+    )
     yield Drawing(lambda width, plain: _curves(side, min(width, _WIDEST), plain))
     tail = p99(side.p99_ms, side.runs)
     yield Words(
@@ -123,21 +133,12 @@ def _course(side: "SustainedSide") -> "Iterator[Block]":
     if side.energy and side.energy.joules_per_run is not None:
         net = side.energy.net_joules_per_run
         without = "" if net is None else f", {number(net * 1e3)} mJ without what the idle device draws"
-        whole = f"{number(side.energy.joules_per_run * 1000.0)} mJ per run of the whole device"
+        whole = f"{millijoules(side.energy)} mJ per run of the whole device"
         yield Words(f"Energy: {whole}{without}, by {side.energy.source}.")
 
 
-def _window(window: "Window") -> tuple[str, ...]:
-    return (
-        f"{window.begin_s:.0f}",
-        number(window.p50_ms),
-        p99(window.p99_ms, window.runs),
-        number(window.throughput_per_s),
-        "" if window.clock_hz is None else f"{window.clock_hz / 1e9:.2f}",
-        "" if window.temperature_c is None else f"{window.temperature_c:.0f}",
-        "" if window.others_percent is None else f"{window.others_percent:.0f}",
-        mebibytes(window.memory_bytes),
-    )
+def _whole(value: float | None, unit: str = "") -> str:
+    return "" if value is None else f"{value:.0f}{unit}"
 
 
 def _curves(side: "SustainedSide", width: int, plain: bool) -> list[str]:
@@ -168,33 +169,29 @@ def concurrency(report: "ConcurrencyReport") -> list[Block]:
             "",
             *_verdicts("Each at its best concurrency", report.comparisons),
             *lines([how, report.measured_while]),
-            *_warnings(report.warnings),
+            *warnings(report.warnings),
         ),
     ]
 
 
 def _levels(side: "ConcurrencySide") -> "Iterator[Block]":
     ran = [level for level in side.levels if level.throughput_per_s is not None]
-    found = (
-        (
-            "1" if level.count == 1 else f"{level.count} {level.kind}",
-            number(level.throughput_per_s),
-            "" if level.gain is None else str(level.gain),
-            "" if level.efficiency_percent is None else f"{level.efficiency_percent:.0f} %",
-            number(level.p50_ms),
-            p99(level.p99_ms, level.runs),
-            mebibytes(level.memory_bytes),
-        )
-        for level in ran
-    )
     yield Words(side.name, "strong")
-    titles = ("=at once", ">runs /s", ">gain", ">efficiency", ">p50 ms", ">p99 ms", ">MiB")
-    yield from _table(titles, found)
+    yield from _table(
+        ran,
+        ("=at once", lambda level: "1" if level.count == 1 else f"{level.count} {level.kind}"),
+        (">runs /s", lambda level: number(level.throughput_per_s)),
+        (">gain", lambda level: "" if level.gain is None else str(level.gain)),
+        (">efficiency", lambda level: _whole(level.efficiency_percent, " %")),
+        (">p50 ms", lambda level: number(level.p50_ms)),
+        (">p99 ms", lambda level: p99(level.p99_ms, level.runs)),
+        (">MiB", lambda level: mebibytes(level.memory_bytes)),
+    )
     yield from _failed((f"{lv.count} {lv.kind}", lv.failure) for lv in side.levels)
-    gains = [level for level in ran if level.gain is not None and level.gain.low > 1]
-    best = max(gains, key=lambda level: level.gain.median if level.gain else 0.0, default=None)
-    if best is not None and best.gain is not None:
-        yield Words(f"Highest throughput: {best.count} {best.kind}, {best.gain.median:.2f}x of one alone.")
+    gains = [(level, level.gain.median) for level in ran if level.gain is not None and level.gain.low > 1]
+    if gains:
+        best, gain = max(gains, key=lambda each: each[1])
+        yield Words(f"Highest throughput: {best.count} {best.kind}, {gain:.2f}x of one alone.")
     elif len(ran) > 1:
         yield Words("None has a higher throughput than one alone.")
 
@@ -203,14 +200,13 @@ def _median(spread: "Spread | None") -> str:
     return number(spread.median if spread else None)
 
 
-def _range(spread: "Spread | None") -> str:
-    return f"{number(spread.low)}-{number(spread.high)}" if spread else ""
+def _middle(spread: "Spread | None") -> str:
+    return span((spread.low, spread.high)) if spread else ""
 
 
-def _table(titles: tuple[str, ...], cells: "Iterable[tuple[str, ...]]") -> list[Block]:
+def _table(items: "Sequence[Item]", *says: "tuple[str, Callable[[Item], Cell]]") -> list[Block]:
     """Columns in which nobody has a value are left out."""
-    found = rows(*cells)
-    return [filled(Table(columns(*titles), found))] if found else []
+    return [filled(table_of(items, *says))] if items else []
 
 
 def _verdicts(what: str, comparisons: "tuple[Comparison, ...]") -> tuple[Words, ...]:
@@ -227,22 +223,13 @@ def _failed(failures: "Iterable[tuple[str, str | None]]") -> tuple[Words, ...]:
     return lines(told, "warning")
 
 
-def _warnings(warnings: tuple[str, ...]) -> tuple[Words, ...]:
-    return lines((f"warning: {warning}" for warning in warnings), "warning")
-
-
 def sweep(report: "SweepReport") -> list[Block]:
     ran = [point for point in report.points if point.p50_ms is not None]
     shown: list[Block] = [Words(f"{report.name} of {report.subject} on {report.backend}", "strong")]
     if ran:
-        shown.append(filled(_option_table(report, ran) if report.kind == "option" else _axis_table(report, ran)))
-    failures = (
-        f"{report.name}={written(point.value)} did not finish: {point.failure.rstrip('.')}."
-        for point in report.points
-        if point.failure
-    )
-    warnings = (f"warning: {warning}" for warning in report.warnings)
-    return [*shown, *lines(sentences(report, ran)), *lines(failures, "warning"), *lines(warnings, "warning")]
+        shown += _option_table(report, ran) if report.kind == "option" else _axis_table(report, ran)
+    failures = _failed((f"{report.name}={written(point.value)}", point.failure) for point in report.points)
+    return [*shown, *lines(sentences(report, ran)), *failures, *warnings(report.warnings)]
 
 
 def sentences(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
@@ -255,31 +242,21 @@ def sentences(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
     return said
 
 
-def _option_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
-    from edgeopt.measure.memory import net_bytes
+def _option_table(report: "SweepReport", ran: "list[SweepPoint]") -> list[Block]:
+    def total(runs: int) -> "Callable[[SweepPoint], str]":
+        best = best_value(report, runs) if len(ran) > 1 else None
+        return lambda point: f"{_BEST if point.value == best else ''}{duration(point.totals_ms[runs])}"
 
-    titles = (
-        f"={report.name}",
-        *(">create ms", ">run ms", ">p99 ms", f">against {written(report.points[0].value)}", ">added MiB"),
-        *(f">{n:,} run{'s' if n > 1 else ''}" for n in report.totals),
+    return _table(
+        ran,
+        (f"={report.name}", lambda point: written(point.value)),
+        (">create ms", lambda point: number(point.create_ms)),
+        (">run ms", lambda point: number(point.p50_ms)),
+        (">p99 ms", lambda point: number(point.p99_ms)),
+        (f">against {written(report.points[0].value)}", lambda point: _gain(point.gain)),
+        (">added MiB", lambda point: added_mebibytes(point.memory)),
+        *((f">{count(runs, 'run')}", total(runs)) for runs in report.totals),
     )
-    best = {n: best_value(report, n) for n in report.totals}
-    found = (
-        (
-            written(point.value),
-            number(point.create_ms),
-            number(point.p50_ms),
-            number(point.p99_ms),
-            _gain(point.gain),
-            mebibytes(net_bytes(point.memory) if point.memory else None),
-            *(
-                f"{_BEST if point.value == best[n] and len(ran) > 1 else ''}{duration(point.totals_ms[n])}"
-                for n in report.totals
-            ),
-        )
-        for point in ran
-    )
-    return Table(columns(*titles), rows(*found))
 
 
 def best_value(report: "SweepReport", runs: int) -> "Value | None":
@@ -325,35 +302,19 @@ def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
     return said
 
 
-def _axis_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
-    from edgeopt.measure.memory import net_bytes
-
+def _axis_table(report: "SweepReport", ran: "list[SweepPoint]") -> list[Block]:
     item = "sample" if report.kind == "batch" else "step"
-    gain = f">per {item}, against {written(report.points[0].value)}"
-    titles = (
-        f">{report.name}",
-        ">run ms",
-        ">p99 ms",
-        f">ms /{item}",
-        f">{item}s /s",
-        gain,
-        ">create ms",
-        ">added MiB",
+    return _table(
+        ran,
+        (f">{report.name}", lambda point: written(point.value)),
+        (">run ms", lambda point: number(point.p50_ms)),
+        (">p99 ms", lambda point: number(point.p99_ms)),
+        (f">ms /{item}", lambda point: number(point.item_ms)),
+        (f">{item}s /s", lambda point: number(point.throughput_per_s)),
+        (f">per {item}, against {written(report.points[0].value)}", lambda point: _gain(point.gain)),
+        (">create ms", lambda point: number(point.create_ms)),
+        (">added MiB", lambda point: added_mebibytes(point.memory)),
     )
-    found = (
-        (
-            written(point.value),
-            number(point.p50_ms),
-            number(point.p99_ms),
-            number(point.item_ms),
-            number(point.throughput_per_s),
-            _gain(point.gain),
-            number(point.create_ms),
-            mebibytes(net_bytes(point.memory) if point.memory else None),
-        )
-        for point in ran
-    )
-    return Table(columns(*titles), rows(*found))
 
 
 def _axis_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from edgeopt.commands.documents.blocks import Table, columns, filled, rows
+from edgeopt.commands.documents.blocks import Table, filled, table_of
 from edgeopt.measure.memory import net_bytes
-from edgeopt.measure.messages import StageTimes
-from edgeopt.measure.report import Comparison, ContestReport, SideReport
+from edgeopt.measure.messages import Memory, StageTimes
+from edgeopt.measure.report import Comparison, ContestReport, Energy, SideReport
 from edgeopt.measure.tally import RUNS_FOR_P99
 
 _MIB = 2**20
@@ -15,31 +15,34 @@ _MIB = 2**20
 
 def sides_table(report: ContestReport) -> Table:
     """One row a side that ran."""
-    titles = (
-        *("=", ">p50 ms", ">p90 ms", ">p99 ms", ">runs /s", ">load ms", ">first ms", ">added MiB", ">peak MiB"),
-        ">mJ /run",
-    )
     return filled(
-        Table(columns(*titles), rows(*(_row(side) for side in report.sides if side.figures is not None)))
+        table_of(
+            [(side, side.figures) for side in report.sides if side.figures is not None],
+            ("=", lambda ran: ran[0].name),
+            (">p50 ms", lambda ran: number(ran[1].p50_ms)),
+            (">p90 ms", lambda ran: number(ran[1].p90_ms)),
+            (">p99 ms", lambda ran: p99(ran[1].p99_ms, ran[1].runs)),
+            (">runs /s", lambda ran: number(ran[1].throughput_per_s)),
+            (">load ms", lambda ran: number(load_ms(ran[0]))),
+            (">first ms", lambda ran: number(_first_run_ms(ran[0]))),
+            (">added MiB", lambda ran: added_mebibytes(ran[0].memory)),
+            (">peak MiB", lambda ran: mebibytes(_peak_bytes(ran[0]))),
+            (">mJ /run", lambda ran: millijoules(ran[0].energy)),
+        )
     )
 
 
-def _row(side: SideReport) -> tuple[str, ...]:
-    found = side.figures
-    assert found is not None  # noqa: S101 - asked for sides with figures only
-    energy = side.energy.joules_per_run if side.energy else None
-    return (
-        side.name,
-        number(found.p50_ms),
-        number(found.p90_ms),
-        p99(found.p99_ms, found.runs),
-        number(found.throughput_per_s),
-        number(load_ms(side)),
-        number(median(side.first_runs_ms) if side.first_runs_ms else side.first_run_ms),
-        mebibytes(net_bytes(side.memory) if side.memory else None),
-        mebibytes(_peak_bytes(side)),
-        number(None if energy is None else energy * 1e3),
-    )
+def added_mebibytes(memory: Memory | None) -> str:
+    return mebibytes(net_bytes(memory) if memory else None)
+
+
+def millijoules(energy: Energy | None) -> str:
+    joules = energy.joules_per_run if energy else None
+    return number(None if joules is None else joules * 1e3)
+
+
+def _first_run_ms(side: SideReport) -> float | None:
+    return median(side.first_runs_ms) if side.first_runs_ms else side.first_run_ms
 
 
 def load_ms(side: SideReport) -> float | None:
@@ -90,49 +93,46 @@ def said(comparison: Comparison) -> str:
 
 
 def circumstance_lines(report: ContestReport) -> list[str]:
-    """How it was measured, once below the table."""
-    lines = []
+    """How it was measured, once below the table; what bundles do around their model is in no other figure."""
     shared = _shared_options(report)
     data = f"Inputs: {report.data}." if report.data else ""
-    lines.append(" ".join(part for part in (data, f"All sides with {shared}." if shared else "") if part))
+    lines = [" ".join(part for part in (data, f"All sides with {shared}." if shared else "") if part)]
     if report.measured_while:
         lines.append(f"{report.measured_while[0].upper()}{report.measured_while[1:].rstrip('.')}.")
-    lines += _stage_lines(report)
+    lines += [f"{side.name}: {_stages_said(side.stages)}." for side in report.sides if side.stages is not None]
     lines += _loading_lines(report)
-    reasons = {s.energy.reason for s in report.sides if s.energy and s.energy.reason}
-    lines += [f"Energy is not measurable here: {reason.rstrip('.')}." for reason in sorted(reasons)]
-    lines += [_energy_line(side) for side in report.sides if side.energy and side.energy.source][:1]
+    known = [side.energy for side in report.sides if side.energy]
+    reasons = sorted({energy.reason for energy in known if energy.reason})
+    lines += [f"Energy is not measurable here: {reason.rstrip('.')}." for reason in reasons]
+    for energy in [energy for energy in known if energy.source][:1]:
+        idle = f"; {number(energy.idle_watts)} W of that the idle device" if energy.idle_watts else ""
+        lines.append(f"Energy is that of the whole device, by {energy.source}{idle}.")
     lines += _counter_lines(report)
     return [line for line in lines if line]
 
 
-def _stage_lines(report: ContestReport) -> list[str]:
-    """What bundles do before and after their model, which is in no other figure."""
-    return [f"{side.name}: {stages_said(side.stages)}." for side in report.sides if side.stages is not None]
-
-
-def stages_said(times: StageTimes) -> str:
+def _stages_said(times: StageTimes) -> str:
     """In one process, one after the other."""
-    parts = [
-        ("preprocessing", times.pre_ms),
-        ("inference", times.inference_ms),
-        ("postprocessing", times.post_ms),
+    parts = (("pre", times.pre_ms), ("", times.inference_ms), ("post", times.post_ms))
+    known = [
+        f"{f'{when}processing' if when else 'inference'} {number(value)} ms"
+        for when, value in parts
+        if value is not None
     ]
-    known = [f"{name} {number(value)} ms" for name, value in parts if value is not None]
     return f"{', '.join(known)}, medians of {times.runs} runs one after the other; the table is inference alone"
 
 
 def _loading_lines(report: ContestReport) -> list[str]:
     """Between what the times of loading and of the first run lay, where there were several."""
     told = [
-        f"{side.name} {_range(side.loads_ms)} and {_range(side.first_runs_ms)} in {len(side.loads_ms)}"
+        f"{side.name} {span(side.loads_ms)} and {span(side.first_runs_ms)} in {len(side.loads_ms)}"
         for side in report.sides
         if side.figures and len(side.loads_ms) > 1 and side.first_runs_ms
     ]
     return [f"load ms and first ms are medians of several processes: {'; '.join(told)}."] if told else []
 
 
-def _range(values: Sequence[float]) -> str:
+def span(values: Sequence[float]) -> str:
     return f"{number(min(values))}-{number(max(values))}"
 
 
@@ -149,23 +149,10 @@ def _shared_options(report: ContestReport) -> str:
     return ", ".join(f"{name}={value}" for name, value in common.items())
 
 
-def _energy_line(side: SideReport) -> str:
-    assert side.energy is not None  # noqa: S101 - asked for sides with energy only
-    idle = f"; {number(side.energy.idle_watts)} W of that the idle device" if side.energy.idle_watts else ""
-    return f"Energy is that of the whole device, by {side.energy.source}{idle}."
-
-
-# What they are called here, and what to multiply them by.
-_COUNTERS = {
-    "instructions": ("instructions", 1.0),
-    "cycles": ("cycles", 1.0),
-    "cache_references": ("cache references", 1.0),
-    "cache_misses": ("cache misses", 1.0),
-    "branch_misses": ("branch misses", 1.0),
-    "page_faults": ("page faults", 1.0),
-    "context_switches": ("context switches", 1.0),
-    "task_clock_ns": ("ms of CPU time", 1e-6),
-}
+_COUNTERS = (
+    *("instructions", "cycles", "cache_references", "cache_misses", "branch_misses"),
+    *("page_faults", "context_switches"),
+)
 
 
 def _counter_lines(report: ContestReport) -> list[str]:
@@ -174,17 +161,16 @@ def _counter_lines(report: ContestReport) -> list[str]:
 
     lines = []
     for side in report.sides:
-        told = [
-            f"{number(side.counters_per_run[name] * factor)} {words}"
-            for name, (words, factor) in _COUNTERS.items()
-            if name in side.counters_per_run
-        ]
-        from_memory = memory_bytes_estimate(side.counters_per_run)
+        known = side.counters_per_run
+        told = [f"{number(known[name])} {name.replace('_', ' ')}" for name in _COUNTERS if name in known]
+        if "task_clock_ns" in known:
+            told.append(f"{number(known['task_clock_ns'] * 1e-6)} ms of CPU time")
+        from_memory = memory_bytes_estimate(known)
         if from_memory is not None and side.figures is not None:
-            gigabytes_per_s = from_memory * side.figures.throughput_per_s / 1e9
-            rate = f"{number(gigabytes_per_s)} GB/s"
-            mebibytes_told = number(from_memory / _MIB)
-            told.append(f"{mebibytes_told} MiB from memory, or {rate} (an estimate; the truth is higher)")
+            rate = number(from_memory * side.figures.throughput_per_s / 1e9)
+            told.append(
+                f"{mebibytes(from_memory)} MiB from memory, or {rate} GB/s (an estimate; the truth is higher)"
+            )
         if told:
             lines.append(f"{side.name}, a run: {', '.join(told)}.")
     return lines
@@ -237,5 +223,5 @@ def number(value: float | None) -> str:
     return f"{value:.{decimals}f}"
 
 
-def mebibytes(value: int | None) -> str:
+def mebibytes(value: float | None) -> str:
     return number(None if value is None else value / _MIB)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 from edgeopt.cli import bench_compare
 from edgeopt.cli.bench_rows import (
+    added_mebibytes,
     circumstance_lines,
     fallback_lines,
     load_ms,
-    mebibytes,
     number,
     p99,
     said,
@@ -17,39 +17,49 @@ from edgeopt.cli.bench_rows import (
     verdict_lines,
 )
 from edgeopt.cli.console import machine_line
-from edgeopt.commands.documents.blocks import Block, Drawing, Table, columns, filled, lines, rows, section
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Drawing,
+    Table,
+    Words,
+    columns,
+    filled,
+    lines,
+    section,
+    table_of,
+    warnings,
+)
 from edgeopt.commands.documents.markdown import page
-from edgeopt.measure.memory import net_bytes
 from edgeopt.units import NO_INTERVAL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgeopt.commands.bench.bench import Report
     from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
-    from edgeopt.measure.report import Comparison, ContestReport
+    from edgeopt.measure.report import Comparison, ContestReport, Figures, SideReport
+    from edgeopt.measure.stats import Interval
 
 
 def models_table(report: "SuiteReport") -> Table:
     """A row a model that ran; a column for each other side."""
-    against = [f">against {other}" for other in report.against]
-    titles = columns("=", ">p50 ms", ">p99 ms", ">runs /s", ">load ms", ">added MiB", *against)
-    found = (row for model in report.models if (row := _row(model, len(against))) is not None)
-    return filled(Table(titles, rows(*found)))
-
-
-def _row(model: "SuiteRow", others: int) -> tuple[str, ...] | None:
     from edgeopt.commands.bench.suite import comparison_with
 
-    side = model.report.sides[0] if model.report else None
-    if side is None or side.figures is None:
-        return None
-    return (
-        model.name,
-        number(side.figures.p50_ms),
-        p99(side.figures.p99_ms, side.figures.runs),
-        number(side.figures.throughput_per_s),
-        number(load_ms(side)),
-        mebibytes(net_bytes(side.memory) if side.memory else None),
-        *(_verdict(comparison_with(model, place)) for place in range(others)),
+    def against(place: int) -> "Callable[[tuple[SuiteRow, SideReport, Figures]], str]":
+        return lambda ran: _verdict(comparison_with(ran[0], place))
+
+    sides = [(row, row.report.sides[0]) for row in report.models if row.report]
+    return filled(
+        table_of(
+            [(row, side, side.figures) for row, side in sides if side.figures is not None],
+            ("=", lambda ran: ran[0].name),
+            (">p50 ms", lambda ran: number(ran[2].p50_ms)),
+            (">p99 ms", lambda ran: p99(ran[2].p99_ms, ran[2].runs)),
+            (">runs /s", lambda ran: number(ran[2].throughput_per_s)),
+            (">load ms", lambda ran: number(load_ms(ran[1]))),
+            (">added MiB", lambda ran: added_mebibytes(ran[1].memory)),
+            *((f">against {other}", against(place)) for place, other in enumerate(report.against)),
+        )
     )
 
 
@@ -93,9 +103,14 @@ def suite(report: "SuiteReport") -> list[Block]:
     return [*shown, *lines(mean_lines(report), "strong"), *lines(failures, "warning")]
 
 
+def shown(report: "Report | SuiteReport") -> list[Block]:
+    """What a terminal shows; the limits last."""
+    return [*blocks(report), *bench_compare.limit_blocks(getattr(report, "judgement", None))]
+
+
 def blocks(report: "Report | SuiteReport") -> list[Block]:
     """Each kind of report in its own words."""
-    from edgeopt.cli import bench_duties
+    from edgeopt.cli import bench_duties as duties
     from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
     from edgeopt.measure.report import ContestReport
@@ -104,30 +119,31 @@ def blocks(report: "Report | SuiteReport") -> list[Block]:
         case ContestReport():
             return contest(report)
         case ColdReport():
-            return bench_duties.cold(report)
+            return duties.cold(report)
         case PacedReport():
-            return bench_duties.paced(report)
+            return duties.paced(report)
         case SustainedReport():
-            return bench_duties.sustained(report)
+            return duties.sustained(report)
         case ConcurrencyReport():
-            return bench_duties.concurrency(report)
+            return duties.concurrency(report)
         case SuiteReport():
             return suite(report)
         case _:
-            return bench_duties.sweep(report)
+            return duties.sweep(report)
 
 
 def contest(report: "ContestReport") -> list[Block]:
     """The sides, who is faster by how much, how it was measured, what to know."""
     table = sides_table(report)
-    shown: list[Block] = [table] if table.rows else []
-    shown.append(section("", *lines(verdict_lines(report), "strong"), _chart(report)))
-    shown.append(section("", *lines(circumstance_lines(report)), *lines(warning_lines(report), "warning")))
-    return shown
+    return [
+        *([table] if table.rows else []),
+        section("", *lines(verdict_lines(report), "strong"), _chart(report)),
+        section("", *lines(circumstance_lines(report)), *_warnings(report)),
+    ]
 
 
-def warning_lines(report: "ContestReport") -> list[str]:
-    return [f"warning: {each}" for each in (*fallback_lines(report), *settled_lines(report), *report.warnings)]
+def _warnings(report: "ContestReport") -> tuple[Words, ...]:
+    return warnings((*fallback_lines(report), *settled_lines(report), *report.warnings))
 
 
 def _chart(report: "ContestReport") -> Drawing:
@@ -150,70 +166,59 @@ def _chart(report: "ContestReport") -> Drawing:
 
 
 def written(report: "Report | SuiteReport") -> str:
-    """The verdict first, then the figures, then how they were measured and on what."""
+    """As a page: the verdict first, then the figures, then how they were measured and on what."""
     from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.measure.report import ContestReport
 
+    names = [side.name for side in getattr(report, "sides", ())] or [getattr(report, "subject", "")]
+    duty = ""
     if isinstance(report, ContestReport):
-        first, *others = [side.name for side in report.sides]
-        return page(_title(first, others), _contest(report), level=2)
-    if isinstance(report, SuiteReport):
-        return page(_title(report.folder, report.against), _suite(report), level=2)
-    return _duty(report)
+        told = _contest(report)
+    elif isinstance(report, SuiteReport):
+        names, told = [report.folder, *report.against], _suite(report)
+    else:
+        verdicts = (said(each) for each in getattr(report, "comparisons", ()))
+        told = [*lines(verdicts, "strong"), *blocks(report), *lines([machine_line(report.machine)])]
+        duty = f" ({report.duty})"
+    against = f" against {', '.join(names[1:])}" if names[1:] else ""
+    limits = bench_compare.limits_on_page(getattr(report, "judgement", None))
+    return page(f"edgeopt bench: {names[0]}{against}{duty}", [*limits, *told], level=2)
 
 
 def _contest(report: "ContestReport") -> list[Block]:
     compared = report.judgement is None and report.comparisons
     return [
-        *bench_compare.limits_on_page(report.judgement),
         *lines(verdict_lines(report), "strong"),
         *([_comparisons(report.comparisons)] if compared else []),
         *_figures(sides_table(report)),
-        *lines(circumstance_lines(report)),
-        *lines([machine_line(report.machine, report.versions)]),
-        *lines(warning_lines(report), "warning"),
+        *lines([*circumstance_lines(report), machine_line(report.machine, report.versions)]),
+        *_warnings(report),
     ]
 
 
 def _comparisons(comparisons: "tuple[Comparison, ...]") -> Table:
-    found = []
-    for each in comparisons:
-        ratio = each.speedup
-        interval = f"{100 * ratio.confidence:.4g} %: {ratio.low:.2f} to {ratio.high:.2f}"
-        interval = interval if ratio.usable else NO_INTERVAL
-        found.append((each.second, f"{ratio.median:.2f}x", interval, each.verdict))
-    return Table(columns(f"{comparisons[0].first} against", ">speed-up", ">interval", "verdict"), rows(*found))
+    def interval(ratio: "Interval") -> str:
+        told = f"{100 * ratio.confidence:.4g} %: {ratio.low:.2f} to {ratio.high:.2f}"
+        return told if ratio.usable else NO_INTERVAL
+
+    return table_of(
+        comparisons,
+        (f"{comparisons[0].first} against", lambda each: each.second),
+        (">speed-up", lambda each: f"{each.speedup.median:.2f}x"),
+        (">interval", lambda each: interval(each.speedup)),
+        ("verdict", lambda each: each.verdict),
+    )
 
 
 def _suite(report: "SuiteReport") -> list[Block]:
     measured = [row.report for row in report.models if row.report is not None]
     machine = [machine_line(measured[0].machine, measured[0].versions)] if measured else []
     return [
-        *bench_compare.limits_on_page(report.judgement),
         *lines(mean_lines(report), "strong"),
         *_figures(models_table(report)),
         *lines(machine),
         *lines(failure_lines(report), "warning"),
     ]
-
-
-def _duty(report: "Report") -> str:
-    """What a terminal shows, below the verdict."""
-
-    first, *others = [side.name for side in getattr(report, "sides", ())] or [getattr(report, "subject", "")]
-    verdicts = (said(each) for each in getattr(report, "comparisons", ()))
-    shown: list[Block] = [
-        *bench_compare.limits_on_page(getattr(report, "judgement", None)),
-        *lines(verdicts, "strong"),
-        *blocks(report),
-        *lines([machine_line(report.machine)]),
-    ]
-    return page(f"{_title(first, others)} ({report.duty})", shown, level=2)
-
-
-def _title(name: str, others: "list[str] | tuple[str, ...]") -> str:
-    against = f" against {', '.join(others)}" if others else ""
-    return f"edgeopt bench: {name}{against}"
 
 
 def _figures(table: Table) -> list[Block]:

@@ -88,6 +88,4 @@ def _count(number: int) -> str:
     return f"{number} entr{'y' if number == 1 else 'ies'}"
 
 
-cache = program.application(_cache)
-for name, command in (("list", list_), ("clear", clear)):
-    program.add(cache, name, command)
+cache = program.application(_cache, list_, clear)

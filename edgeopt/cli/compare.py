@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute
 from edgeopt.commands.compare.request import Request
 from edgeopt.commands.documents.blocks import Section, Table, Words, columns, lines, rows, section
 from edgeopt.errors import VerificationError
@@ -13,7 +13,6 @@ from edgeopt.errors import VerificationError
 if TYPE_CHECKING:
     from edgeopt.commands.compare.records import Comparison, Layers, Probe
     from edgeopt.commands.documents.blocks import Block
-    from edgeopt.events import Emit
     from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
     from edgeopt.graph.diff import GraphDiff
 
@@ -25,9 +24,7 @@ SHOWN_OPERATORS = 12
 def compare(
     request: Request,
     all_rows: Annotated[bool, typer.Option("--all", help="List all nodes and operators that differ.")] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown, for example for a job summary.")
-    ] = False,
+    markdown: MarkdownFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Compare two models: outputs, first layer that differs, nodes, sizes.
@@ -49,17 +46,10 @@ def compare(
       edgeopt compare model.onnx small.onnx --html changes.html
       edgeopt compare model.onnx model.onnx --backend-a onnxruntime-cpu --backend-b openvino-cpu
     """
-    verdicts: list[bool] = []
 
-    def work(emit: "Emit") -> "Comparison":
-        from edgeopt.commands.compare.compare import compare as hold_against
-
-        found = hold_against(request, emit)
-        verdicts.append(found.within)
-        return found
+    from edgeopt.commands.compare.compare import compare as hold_against
 
     def show(found: "Comparison") -> "list[Block] | str":
-        from edgeopt.commands.documents.blocks import Words, section
         from edgeopt.commands.documents.markdown import page
 
         parts: list[Block] = [*sections(found, all_rows)]
@@ -67,8 +57,7 @@ def compare(
             return page(f"{found.first.name} and {found.second.name}", [Words(verdict(found)), *parts])
         return [*parts, section("", Words(verdict(found), "strong"))]
 
-    execute("compare", work, show, json)
-    if not all(verdicts):
+    if not execute("compare", lambda emit: hold_against(request, emit), show, json).within:
         raise typer.Exit(VerificationError.exit_code)
 
 
@@ -121,10 +110,8 @@ def decibels_text(snr_db: float, problem: str | None = None) -> str:
 def _sides(found: "Comparison") -> Section:
     from edgeopt.units import size
 
-    cells = [
-        (side.name, side.kind, size(side.size_bytes), f"{side.nodes:,}", side.runtime)
-        for side in (found.first, found.second)
-    ]
+    sides = (found.first, found.second)
+    cells = [(each.name, each.kind, size(each.size_bytes), f"{each.nodes:,}", each.runtime) for each in sides]
     return _section("Models", ("=model", "kind", ">size", ">nodes", "run with"), cells, _ports(found))
 
 

@@ -1,16 +1,12 @@
 """`edgeopt compare-calibrations`: which way to find ranges suits a model and its data."""
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import typer
 
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.quantize.request import AskedCalibrations, request_from
-
-if TYPE_CHECKING:
-    from edgeopt.commands.documents.blocks import Block
-    from edgeopt.events import Emit
-    from edgeopt.quant.measured.records import Quantized
 
 
 @asks(AskedCalibrations)
@@ -31,17 +27,13 @@ def compare_calibrations(
       edgeopt compare-calibrations model.onnx --data samples.npz --samples 20
     """
 
+    from edgeopt.cli.quantize import noting_warnings, show_quantized
+    from edgeopt.commands.quantize.quantize import answer
+
     said: list[str] = []
-
-    def work(emit: "Emit") -> "Quantized":
-        from edgeopt.cli.quantize import noting_warnings
-        from edgeopt.commands.quantize.quantize import answer
-
-        return answer(request_from(asked), noting_warnings(emit, said))
-
-    def show(found: "Quantized") -> "list[Block]":
-        from edgeopt.cli.quantize import show_quantized as show_all
-
-        return show_all(found, all_rows, said)
-
-    execute("compare-calibrations", work, show, json)
+    execute(
+        "compare-calibrations",
+        lambda emit: answer(request_from(asked), noting_warnings(emit, said)),
+        partial(show_quantized, every=all_rows, said=said),
+        json,
+    )

@@ -16,7 +16,7 @@ import typer
 from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.progress import JsonLines, People, all_as_called, standard_output
-from edgeopt.commands.documents.blocks import Block, Commands, Words, section
+from edgeopt.commands.documents.blocks import Block, Commands, Words, lines, section
 from edgeopt.errors import (
     EXIT_BUG,
     EXIT_CANCELLED,
@@ -34,8 +34,6 @@ from edgeopt.options import Option, check_range, options_of
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from edgeopt.commands.documents.blocks import Block
 
 MarkdownFlag = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for example for a job summary.")]
 NOTHING = "nothing was changed"
@@ -62,7 +60,6 @@ def failure_as_page(title: str, wanted: bool) -> Iterator[None]:
         raise
     except EdgeoptError as error:
         if wanted:
-            from edgeopt.commands.documents.blocks import lines
             from edgeopt.commands.documents.markdown import page
 
             print(
@@ -88,18 +85,25 @@ def execute(
     json: bool = False,
     left_behind: str = NOTHING,
     interrupt: Callable[[], bool] | None = None,
-) -> None:
-    """Does a command's work, reports its progress, and exits with the right code.
+) -> Outcome:
+    """Does a command's work, reports its progress, and exits with the right code where there is no outcome.
 
     `left_behind` says how things stand after it was cancelled. `interrupt` is asked at the first Ctrl-C: whether
     the work ends by itself now, with something to show; the second one ends it at once.
     """
     voice = JsonLines() if json else People()
+    made: list[Outcome] = []
+
+    def kept(emit: events.Emit) -> Outcome:
+        made.append(work(emit))
+        return made[0]
+
     with signals.heard() as heard:
         heard.interrupt = interrupt
-        code = _code(kind, work, show, voice, left_behind, heard)
+        code = _code(kind, kept, show, voice, left_behind, heard)
     if code:
         raise typer.Exit(code)
+    return made[0]
 
 
 def _code(
@@ -196,17 +200,11 @@ def _failure(error: Exception) -> tuple[events.Error, int]:
         said = f"The operating system refused: {error.strerror or error}{where}."
         hint = "Set TMPDIR to a folder that can be written." if "No usable temporary directory" in said else ""
         return events.Error("operating-system", said, hint), EXIT_BUG
-    return _bug(error), EXIT_BUG
-
-
-def _bug(error: Exception) -> events.Error:
     if os.environ.get("EDGEOPT_DEBUG"):
         raise error
-    return events.Error(
-        "bug",
-        f"edgeopt has an internal error: {type(error).__name__}: {error}",
-        "Please report it. EDGEOPT_DEBUG=1 before the same command shows the details.",
-    )
+    said = f"edgeopt has an internal error: {type(error).__name__}: {error}"
+    hint = "Please report it. EDGEOPT_DEBUG=1 before the same command shows the details."
+    return events.Error("bug", said, hint), EXIT_BUG
 
 
 Request = TypeVar("Request", bound=msgspec.Struct)

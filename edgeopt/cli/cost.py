@@ -1,16 +1,10 @@
 """`edgeopt cost`: what the work costs on a device, and whether the faster way is worth it."""
 
-from typing import TYPE_CHECKING
-
 from edgeopt.cli.bench import without_info
 from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.commands.cost.figures import Cost, CostReport, Span, Terms, count, number, span, times
 from edgeopt.commands.cost.request import Request
-from edgeopt.commands.documents.blocks import Table, columns, rows
-
-if TYPE_CHECKING:
-    from edgeopt.commands.cost.figures import Cost, CostReport, Span, Terms
-    from edgeopt.commands.documents.blocks import Block
-    from edgeopt.events import Emit
+from edgeopt.commands.documents.blocks import Block, Table, columns, lines, rows, section
 
 _BASELINE = "  with the baseline"
 
@@ -40,18 +34,13 @@ def cost(request: Request, json: JsonFlag = False) -> None:
       edgeopt cost model.edgeopt --measure --against model.onnx --concurrency 1,2 --price-per-hour 2
     """
 
-    def work(emit: "Emit") -> "CostReport":
-        from edgeopt.commands.cost.cost import cost as work_out
+    from edgeopt.commands.cost.cost import cost as work_out
 
-        return work_out(request, emit if json else without_info(emit))
-
-    execute("cost", work, show, json)
+    execute("cost", lambda emit: work_out(request, emit if json else without_info(emit)), show, json)
 
 
-def show(report: "CostReport") -> "list[Block]":
+def show(report: CostReport) -> list[Block]:
     """The devices side by side, what to do about each, and what the figures rest on."""
-    from edgeopt.commands.documents.blocks import lines, section
-
     advice = [f"{cost.name}: {cost.advice}. {cost.reason}" for cost in report.costs]
     notes = lines((f"note: {note}" for note in report.notes), "warning")
     return [
@@ -61,10 +50,8 @@ def show(report: "CostReport") -> "list[Block]":
     ]
 
 
-def devices_table(report: "CostReport") -> Table:
+def devices_table(report: CostReport) -> Table:
     """Figures down, devices across; rows in which no device has a figure are left out."""
-    from edgeopt.commands.cost.figures import number, times
-
     money = report.terms.currency
     wanted: list[tuple[str, list[str]]] = [
         ("measured", [each.measured.side for each in report.costs]),
@@ -92,19 +79,15 @@ def devices_table(report: "CostReport") -> Table:
     return Table(columns("=", *(f">{each.name}" for each in report.costs)), rows(*found))
 
 
-def _span(found: "Span | None") -> str:
-    from edgeopt.commands.cost.figures import span
-
+def _span(found: Span | None) -> str:
     return span(found) if found else ""
 
 
-def _count(found: "Span | None") -> str:
-    from edgeopt.commands.cost.figures import count
-
+def _count(found: Span | None) -> str:
     return count(found) if found else ""
 
 
-def circumstance_lines(report: "CostReport") -> list[str]:
+def circumstance_lines(report: CostReport) -> list[str]:
     """What the figures rest on."""
     terms = report.terms
     said = [_planned(terms)]
@@ -116,9 +99,7 @@ def circumstance_lines(report: "CostReport") -> list[str]:
     return said + [_origin(each) for each in report.costs]
 
 
-def _planned(terms: "Terms") -> str:
-    from edgeopt.commands.cost.figures import number
-
+def _planned(terms: Terms) -> str:
     parts = [f"devices busy at most {terms.utilization_percent:g} % of the time (--utilization)"]
     parts.append(f"paid {terms.hours_per_day:g} h a day (--hours-per-day), 30.4 days a month")
     if terms.load_per_s is not None:
@@ -132,7 +113,7 @@ def _planned(terms: "Terms") -> str:
     return f"Planned with {', '.join(parts)}."
 
 
-def _origin(cost: "Cost") -> str:
+def _origin(cost: Cost) -> str:
     measured = cost.measured
     if measured.evidence == "measured now":
         return f"{cost.name}: measured now on this device, {measured.source}."

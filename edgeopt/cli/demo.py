@@ -10,8 +10,7 @@ from edgeopt.commands.demo import Request
 from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.demo import Demo, Gain
-    from edgeopt.events import Emit
+    from edgeopt.commands.demo import Demo
 
 
 @asks(Request)
@@ -29,12 +28,9 @@ def demo(request: Request, json: JsonFlag = False) -> None:
       edgeopt demo -o /tmp/digits.edgeopt --json
     """
 
-    def work(emit: "Emit") -> "Demo":
-        from edgeopt.commands.demo import demo
+    from edgeopt.commands.demo import demo
 
-        return demo(request, emit)
-
-    execute("demo", work, show, json)
+    execute("demo", lambda emit: demo(request, emit), show, json)
 
 
 def show(result: "Demo") -> list[Block]:
@@ -52,15 +48,15 @@ def show(result: "Demo") -> list[Block]:
         ("", 'digits = session.run({"image": picture})'),
         ("Measure it again:", again),
     )
+    losses = (
+        f"Worse than before: {loss.what}, {loss.after} instead of {loss.before} ({loss.why})."
+        for loss in result.losses
+    )
     return [
         Words(f"Device: {where}; target {outcome.target}"),
         section("", *show_outcome(msgspec.structs.replace(outcome, is_cached=False))),  # it has no --pick
         section("", Table(columns("what was gained", "before", "after", "why"), gains) if gains else None),
-        section("", Words(result.accuracy), *lines(map(_loss, result.losses))),
+        section("", Words(result.accuracy), *lines(losses)),
         section("", Commands(use)),
         section("", Words(f"Full report: {result.report}")),
     ]
-
-
-def _loss(loss: "Gain") -> str:
-    return f"Worse than before: {loss.what}, {loss.after} instead of {loss.before} ({loss.why})."

@@ -37,8 +37,10 @@ def export(request: Request, json: JsonFlag = False) -> None:
       edgeopt export model.edgeopt --to runner -o model-runner
       edgeopt export model.edgeopt --to triton -o repository --max-batch-size 16
     """
+    from edgeopt.commands.export.export import forms
+
     if request.list:
-        execute("export-formats", lambda _emit: _formats(), show_formats, json)
+        execute("export-formats", lambda _emit: forms(), show_formats, json)
     else:
         execute("export", lambda emit: _export(request, emit), show, json)
 
@@ -57,12 +59,6 @@ def _export(request: Request, emit: "Emit") -> "Exported":
             "export --list",
         )
     return export(request.bundle, request.to, request.out, emit, request.max_batch_size)
-
-
-def _formats() -> "Forms":
-    from edgeopt.commands.export.export import forms
-
-    return forms()
 
 
 def show_formats(result: "Forms") -> list[Block]:

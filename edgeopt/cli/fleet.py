@@ -1,7 +1,5 @@
 """`edgeopt fleet`: agents on this and other devices."""
 
-import sys
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,8 +20,6 @@ from edgeopt.fleet.request import (
 )
 
 if TYPE_CHECKING:
-    from edgeopt.events import Emit
-    from edgeopt.fleet.monitor import Watched
     from edgeopt.fleet.pairing import Paired
 
 
@@ -175,28 +171,10 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
       edgeopt fleet watch --json | jq 'select(.name == "latency_p99_ms").value'
     """
 
-    def work(emit: "Emit") -> "Watched":
-        from edgeopt.fleet import commands
+    from edgeopt.cli.watch import live
+    from edgeopt.fleet import commands
 
-        return commands.watch(request, emit)
-
-    if json:
-        execute("watch", work, show_watched, json)
-        return
-    from edgeopt.cli.watch import LiveTable, PlainLines
-
-    display = LiveTable() if sys.stdout.isatty() else PlainLines()
-
-    def shown(emit: "Emit") -> "Watched":
-        with display:
-            return work(lambda event: display.tell(event, emit))
-
-    execute("watch", shown, show_watched)
+    live(lambda emit: commands.watch(request, emit), show_watched, json)
 
 
-# In the order of work, which is the order in `--help`.
-COMMANDS: tuple[Callable[..., None], ...] = (pair, status, releases, deploy, rollback, cancel, remove, watch)
-
-fleet = program.application(_fleet)
-for command in COMMANDS:
-    program.add(fleet, command.__name__, command)
+fleet = program.application(_fleet, pair, status, releases, deploy, rollback, cancel, remove, watch)

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, lines
+from edgeopt.commands.documents.blocks import Block, Words, lines, table_of
 from edgeopt.errors import printable
 from edgeopt.fleet.address import DEFAULT_URL, in_commands
 
@@ -79,20 +79,15 @@ def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
     if not result.releases:
         said = "No release is on the device. Deploy one with: edgeopt-agent deploy BUNDLE"
         return [Words(in_commands(said, url))]
-    rows = (
-        Row(
-            (
-                each.id,
-                each.name,
-                f"{each.state}, pinned" if each.pinned else each.state,
-                each.created[:16].replace("T", " "),
-                printable(each.reason or each.summary),
-            )
-        )
-        for each in result.releases
+    found = table_of(
+        result.releases,
+        ("=release", lambda each: each.id),
+        ("=name", lambda each: each.name),
+        ("!state", lambda each: f"{each.state}, pinned" if each.pinned else each.state),
+        ("made", lambda each: each.created[:16].replace("T", " ")),
+        ("summary, or reason", lambda each: printable(each.reason or each.summary)),
     )
-    titles = columns("=release", "=name", "!state", "made", "summary, or reason")
-    return [Table(titles, tuple(rows))]
+    return [found]
 
 
 def show_deployment(result: "Deployment") -> list[Block]:

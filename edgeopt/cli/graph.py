@@ -9,7 +9,6 @@ from edgeopt.commands.graph.request import GraphRequest
 
 if TYPE_CHECKING:
     from edgeopt.commands.graph.graph import GraphFile
-    from edgeopt.events import Emit
 
 
 @asks(GraphRequest)
@@ -31,12 +30,9 @@ def graph(request: GraphRequest, json: JsonFlag = False) -> None:
       edgeopt graph model.onnx -o graph.svg
     """
 
-    def work(emit: "Emit") -> "GraphFile":
-        from edgeopt.commands.graph.graph import draw
+    from edgeopt.commands.graph.graph import draw
 
-        return draw(request, emit)
-
-    execute("graph", work, show, json)
+    execute("graph", lambda emit: draw(request, emit), show, json)
 
 
 def show(found: "GraphFile") -> list[Block]:

@@ -3,10 +3,21 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from edgeopt.commands.documents.blocks import Row, Section, Share, Table, Words, columns, filled, lines, section
+from edgeopt.commands.documents.blocks import (
+    Row,
+    Section,
+    Share,
+    Table,
+    Words,
+    filled,
+    lines,
+    section,
+    some,
+    table_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from edgeopt.graph.analysis import OpTimeRow, OpTimes
 
@@ -22,7 +33,9 @@ def op_times(times: "OpTimes") -> Section:
     if not times.rows:
         reason = times.reason or "no node ran"
         return section(title, Words(f"Nothing was measured: {reason.rstrip('.')}."))
-    sums = (section("", _sum_table(name, groups)) for name, groups in _sums(times) if len(groups) > 1)
+    kinds = (("by kernel", lambda row: row.operator or "unknown"), ("by category", _category))
+    grouped = ((name, _grouped(times.rows, kind)) for name, kind in kinds)
+    sums = (section("", _sum_table(name, groups)) for name, groups in grouped if len(groups) > 1)
     notes = (section("", Words(note)) for note in _notes(times))
     return section(title, *lines(_run_lines(times)), section("", _kernels(times)), *sums, *notes)
 
@@ -32,67 +45,48 @@ def _title(times: "OpTimes") -> str:
     return f"{times.backend} {times.version}{threads}".replace("  ", " ")
 
 
-def _run_lines(times: "OpTimes") -> list[str]:
+def _run_lines(times: "OpTimes") -> "Iterator[str]":
     inside = _ms(times.kernels_ms)
-    told = [f"{_ms(times.run_ms)} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."]
+    yield f"{_ms(times.run_ms)} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."
     if times.plain_ms:
-        told.append(f"{_ms(times.plain_ms)} a run without: profiling {_adds(times.run_ms / times.plain_ms)}.")
-    return told
-
-
-def _adds(ratio: float) -> str:
-    if ratio < 1.02:
-        return "adds almost nothing"
-    return f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
+        ratio = times.run_ms / times.plain_ms
+        adds = f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
+        adds = adds if ratio >= 1.02 else "adds almost nothing"
+        yield f"{_ms(times.plain_ms)} a run without: profiling {adds}."
 
 
 def _kernels(times: "OpTimes") -> Table:
-    rows = [
-        Row(
-            (
-                row.operator or row.kernel,
-                _members(row),
-                _ms(row.time_ms),
-                Share(row.share),
-                _rate(row),
-                _of_peak(row),
-                row.bound,
-            )
-        )
-        for row in times.rows[:_SHOWN]
-    ]
+    shown = table_of(
+        times.rows[:_SHOWN],
+        ("=kernel", lambda row: row.operator or row.kernel),
+        ("nodes", _members),
+        (">time", lambda row: _ms(row.time_ms)),
+        (">share", lambda row: Share(row.share)),
+        (">GFLOP/s", _rate),
+        (">of peak", lambda row: f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else ""),
+        ("!bound", lambda row: row.bound),
+    )
     rest = times.rows[_SHOWN:]
-    if rest:
-        share = f"{sum(row.share for row in rest):.1%}"
-        rows.append(Row((f"{len(rest):,} more", "", _ms(sum(row.time_ms for row in rest)), share)))
-    titles = columns("=kernel", "nodes", ">time", ">share", ">GFLOP/s", ">of peak", "!bound")
-    return filled(Table(titles, tuple(rows)))
+    if not rest:
+        return filled(shown)
+    share = f"{sum(row.share for row in rest):.1%}"
+    last = Row((f"{len(rest):,} more", "", _ms(sum(row.time_ms for row in rest)), share))
+    return filled(Table(shown.columns, (*shown.rows, last)))
 
 
 def _members(row: "OpTimeRow") -> str:
     if not row.members:
         return f"{row.kernel} (not attributed)"
-    names = ", ".join(row.members[:_NAMED])
-    more = len(row.members) - _NAMED
-    told = f"{names} and {more} more" if more > 0 else names
+    told = some(row.members, _NAMED)
     return f"for {told}" if row.added else told
 
 
-def _sums(times: "OpTimes") -> "list[tuple[str, list[tuple[str, int, float, float]]]]":
-    def category(row: "OpTimeRow") -> str:
-        if not row.members:
-            return "not attributed"
-        added = row.added and row.operator.startswith(_CONVERSIONS)
-        return "conversions that the runtime added" if added else _heaviest(row)
-
-    return [
-        ("by kernel", _grouped(times.rows, lambda row: row.operator or "unknown")),
-        ("by category", _grouped(times.rows, category)),
-    ]
-
-
-def _heaviest(row: "OpTimeRow") -> str:
+def _category(row: "OpTimeRow") -> str:
     """Of a fused kernel, what it is known for: a convolution with its activation is a convolution."""
+    if not row.members:
+        return "not attributed"
+    if row.added and row.operator.startswith(_CONVERSIONS):
+        return "conversions that the runtime added"
     order = ("matrix product", "convolution", "attention", "recurrent", "normalization", "pooling")
     known = [each for each in order if each in row.categories]
     return (known or [*row.categories, "unknown"])[0]
@@ -109,34 +103,29 @@ def _grouped(
 
 
 def _sum_table(title: str, groups: "list[tuple[str, int, float, float]]") -> Table:
-    rows = (
-        Row((name, f"{count:,}", _ms(time_ms), Share(share)))
-        for name, count, time_ms, share in groups
-        if share >= 0.001
+    return table_of(
+        [group for group in groups if group[3] >= 0.001],
+        (title, lambda group: group[0]),
+        (">kernels", lambda group: f"{group[1]:,}"),
+        (">time", lambda group: _ms(group[2])),
+        (">share", lambda group: Share(group[3])),
     )
-    return Table(columns(title, ">kernels", ">time", ">share"), tuple(rows))
 
 
-def _notes(times: "OpTimes") -> "list[str]":
-    notes = []
+def _notes(times: "OpTimes") -> "Iterator[str]":
     if times.attributed_share < 0.9995:
-        notes.append(f"{1 - times.attributed_share:.1%} of the time is not attributed to nodes of the model.")
+        yield f"{1 - times.attributed_share:.1%} of the time is not attributed to nodes of the model."
     if times.kernels_ms < _MOSTLY * times.run_ms:
-        notes.append(
+        yield (
             "Much of a run is outside the kernels: the runtime's own work, its profiler, and whatever "
             "else runs on this device."
         )
     if not any(row.least_ms for row in times.rows):
-        notes.append("The peaks of this device are unknown; measure them with: edgeopt probe --deep")
-    return notes
+        yield "The peaks of this device are unknown; measure them with: edgeopt probe --deep"
 
 
 def _rate(row: "OpTimeRow") -> str:
     return f"{row.operations / row.time_ms / 1e6:.1f}" if row.operations and row.time_ms else ""
-
-
-def _of_peak(row: "OpTimeRow") -> str:
-    return f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else ""
 
 
 def _ms(time_ms: float) -> str:

@@ -93,8 +93,8 @@ def _candidates(outcome: "Outcome") -> Table:
             _named(report),
             _speed(report),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
-            _size(report.memory.peak_bytes if report.memory else None),
-            _size(report.size_bytes),
+            units.size(report.memory.peak_bytes) if report.memory and report.memory.peak_bytes is not None else "",
+            "" if report.size_bytes is None else units.size(report.size_bytes),
             _verdict(report, outcome),
         )
         rows.append(Row(cells, "strong" if chosen else ""))
@@ -134,10 +134,6 @@ def _said_of_front(outcome: "Outcome") -> str:
     told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
     another = "; deliver another with --pick N" if outcome.is_cached else ""
     return f"{told}: {', '.join(numbers)}{another}."
-
-
-def _size(size: int | None) -> str:
-    return "" if size is None else units.size(size)
 
 
 def _parts(candidate: "Candidate") -> tuple[str, ...]:
@@ -200,15 +196,7 @@ def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
             )
         from edgeopt.commands.predict.plan import optimize_for
 
-        return optimize_for(
-            *(settings.model, settings.out, device),
-            data=settings.data,
-            floor=settings.floor or "transparent",
-            target=settings.target,
-            profile=settings.profile,
-            single_file=settings.single_file,
-            emit=emit,
-        )
+        return optimize_for(settings, device, emit)
 
     execute("optimize-device", work, show_plan, json)
 

@@ -1,13 +1,8 @@
 """`edgeopt passes`: what there is to be applied."""
 
-from typing import TYPE_CHECKING
-
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, filled, lines, section
 from edgeopt.commands.passes import STANDARD, PassLine, PassList, Request
-
-if TYPE_CHECKING:
-    from edgeopt.events import Emit
 
 _FOR_ONE_RUNTIME = "Only in edgeopt optimize, if [lowerings] of the target profile names them"
 
@@ -28,12 +23,9 @@ def passes(request: Request, json: JsonFlag = False) -> None:
       edgeopt passes --json | jq -r '.data.passes[].name'
     """
 
-    def work(_emit: "Emit") -> "PassList":
-        from edgeopt.commands.passes import passes
+    from edgeopt.commands.passes import passes
 
-        return passes(request)
-
-    execute("passes", work, show, json)
+    execute("passes", lambda _emit: passes(request), show, json)
 
 
 def show(result: PassList) -> list[Block]:

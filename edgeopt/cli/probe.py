@@ -1,14 +1,9 @@
 """`edgeopt probe`: what this device is, or another one that was recorded."""
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.probe import Request
-
-if TYPE_CHECKING:
-    from edgeopt.commands.documents.blocks import Block
-    from edgeopt.events import Emit
-    from edgeopt.hw.device import Device
 
 
 @asks(Request)
@@ -28,14 +23,7 @@ def probe(request: Request, json: JsonFlag = False) -> None:
       edgeopt probe --record machine         save the machine's facts, read with --root
     """
 
-    def work(emit: "Emit") -> "Device":
-        from edgeopt.commands.probe import probe
+    from edgeopt.cli.probe_rows import show
+    from edgeopt.commands.probe import probe
 
-        return probe(request, emit)
-
-    def show(device: "Device") -> "list[Block]":
-        from edgeopt.cli import probe_rows
-
-        return probe_rows.show(device, request.explain)
-
-    execute("probe", work, show, json)
+    execute("probe", lambda emit: probe(request, emit), partial(show, explain=request.explain), json)

@@ -19,17 +19,8 @@ _FAMILIES = (
     ("AMX", "amx", ("amx-",)),
     ("SVE and SME", "s", ()),
 )
-# Facts of these sections are shown where they are known; that one is not is for those who ask.
 _SECTIONS = (
-    "host.",
-    "cpu.",
-    "memory.",
-    "limits.",
-    "clock",
-    "clusters.",
-    "caches.",
-    "numa.",
-    "state.",
+    *("host.", "cpu.", "memory.", "limits.", "clock", "clusters.", "caches.", "numa.", "state."),
     "identity.",
 )
 _UNKNOWN = "unknown"
@@ -58,8 +49,7 @@ def ago(seconds: float) -> str:
         return "at an unknown time (a clock was wrong)"
     for length, unit in ((_DAY_S, "day"), (_HOUR_S, "hour"), (_MINUTE_S, "minute")):
         if seconds >= length:
-            count = int(seconds // length)
-            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+            return f"{count(int(seconds // length), unit)} ago"
     return "just now"
 
 
@@ -112,11 +102,6 @@ def rows(device: Device) -> Iterator[FactRow]:
         for title, value in peak_rows(device.peaks):
             yield FactRow("Peaks", title, value, ("peaks",))
     yield from _state(device)
-
-
-def is_detail(name: str) -> bool:
-    """Whether it is a single fact of something that is here (`memory.swap_total_bytes`, `gpu.0.clock_hz`)."""
-    return name.startswith(_SECTIONS) or any(part.isdigit() for part in name.split("."))
 
 
 def _system(device: Device) -> Iterator[FactRow]:
@@ -198,12 +183,8 @@ def _memory(device: Device) -> Iterator[FactRow]:
         if memory.huge_pages_total and memory.huge_page_bytes:
             parts.append(f"{memory.huge_pages_total} of {size(memory.huge_page_bytes)} set aside")
         if parts:
-            yield FactRow(
-                "Memory",
-                "huge pages",
-                ", ".join(parts),
-                ("memory.transparent_huge_pages", "memory.huge_page_bytes", "memory.huge_pages_total"),
-            )
+            sources = ("memory.transparent_huge_pages", "memory.huge_page_bytes", "memory.huge_pages_total")
+            yield FactRow("Memory", "huge pages", ", ".join(parts), sources)
 
 
 def _state(device: Device) -> Iterator[FactRow]:
@@ -212,12 +193,8 @@ def _state(device: Device) -> Iterator[FactRow]:
         return
     if state.load_1m is not None:
         steal = f", {state.steal_percent:.1f} % stolen" if state.steal_percent else ""
-        yield FactRow(
-            "State",
-            "load",
-            f"{state.load_1m:g} in the last minute{steal}",
-            ("state.load_1m", "state.steal_percent"),
-        )
+        load = f"{state.load_1m:g} in the last minute{steal}"
+        yield FactRow("State", "load", load, ("state.load_1m", "state.steal_percent"))
     if state.clock_hz:
         yield FactRow("State", "clock", units.clock(state.clock_hz), ("state.clock_hz",))
     if state.temperatures_c:
@@ -293,11 +270,7 @@ def _cache(cache: Cache) -> str:
 def _clock(clock: Clock) -> str:
     parts = []
     if clock.max_hz:
-        parts.append(
-            f"{units.clock(clock.min_hz)} to {units.clock(clock.max_hz)}"
-            if clock.min_hz
-            else units.clock(clock.max_hz)
-        )
+        parts.append(f"{f'{units.clock(clock.min_hz)} to ' if clock.min_hz else ''}{units.clock(clock.max_hz)}")
     parts += [f"base {units.clock(clock.base_hz)}"] if clock.base_hz else []
     if clock.governor:
         parts.append(f"governor {clock.governor}" + (f" ({clock.driver})" if clock.driver else ""))
@@ -323,11 +296,14 @@ def _verdict(device: Device) -> list[Block]:
     state = device.state
     if state is None:
         return []
-    if state.worth_measuring:
-        said = Words("This device is ready for measurements.", "good")
-    else:
-        said = Words("This device is not ready for measurements now:", "warning")
+    ready = Words("This device is ready for measurements.", "good")
+    said = ready if state.worth_measuring else Words("This device is not ready for measurements now:", "warning")
     return [section("", said, Listed(tuple(state.reasons)))]
+
+
+def is_detail(name: str) -> bool:
+    """Whether it is a single fact of something that is here (`memory.swap_total_bytes`, `gpu.0.clock_hz`)."""
+    return name.startswith(_SECTIONS) or any(part.isdigit() for part in name.split("."))
 
 
 def _absent(device: Device, explain: bool) -> list[Block]:

@@ -1,6 +1,5 @@
 """`edgeopt profile`: deployment profiles as files, and what differs between two."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -108,9 +107,4 @@ def show_difference(result: "Difference") -> list[Block]:
     return [*([Table(titles, rows)] if rows else []), Words(result.summary)]
 
 
-# In the order of work, which is the order in `--help`; `import` is a word of Python's own.
-COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (("export", export), ("import", import_), ("diff", diff))
-
-profile = program.application(_profile)
-for name, command in COMMANDS:
-    program.add(profile, name, command)
+profile = program.application(_profile, export, import_, diff)

@@ -18,8 +18,9 @@ from edgeopt.commands.documents.blocks import (
     columns,
     filled,
     lines,
-    rows,
     section,
+    table_of,
+    warnings,
 )
 from edgeopt.commands.quantize.request import Asked, request_from
 from edgeopt.errors import ConstraintError, UsageError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.metric import Judged
     from edgeopt.events import Emit, Event
     from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
-    from edgeopt.quant.records import CalibrationTried, Plan, Point, TargetSaid, Verdict
+    from edgeopt.quant.records import CalibrationTried, Plan, Point, TargetSaid
 
 SHOWN_LAYERS = 12
 SHOWN_FINDINGS = 6
@@ -71,7 +72,6 @@ def quantize(
       edgeopt quantize model.onnx -o m.onnx --data d.npz --method int8 --keep-float '/head/*'
       edgeopt quantize model.onnx --data samples.npz --sensitivity --all      report only
     """
-    outcomes: list[str] = []
     said: list[str] = []
 
     def work(emit: "Emit") -> "Quantized":
@@ -86,7 +86,6 @@ def quantize(
         if report is not None:
             check_place(report, "report")
         found = answer(request_from(asked), noting_warnings(emit, said))
-        outcomes.append(found.outcome)
         if report is not None:
             save(found, report)
         return found
@@ -97,8 +96,7 @@ def quantize(
             shown.append(next_steps(asked.out, asked.model, asked.data, found.float_side or "onnxruntime-cpu"))
         return shown
 
-    execute("quantize", work, show, json, "nothing was written")
-    if "keep float" in outcomes:
+    if execute("quantize", work, show, json, "nothing was written").outcome == "keep float":
         raise typer.Exit(ConstraintError.exit_code)
 
 
@@ -117,24 +115,26 @@ def about(found: "Quantized") -> list[str]:
     """Where it runs, what was proved, and what it took, a line each."""
     lines = []
     if found.backend:
-        where = " ".join(
-            [
-                found.backend,
-                *(f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)),
-            ]
-        )
+        chosen = [f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)]
+        where = " ".join([found.backend, *chosen])
         refused = found.outcome == "keep float" and found.plan is not None and forms(found.plan.chosen)
         lines.append(f"{'The plan that comes nearest: in' if refused else 'Runs in:'} {where}.")
     if found.plan is not None:
         lines.append(_share(found.plan, found.quantized_share))
     if found.speedup is not None:
-        lines.append(_speed(found))
+        times = f" of {found.float_ms:.3g} ms" if found.float_ms else ""
+        on = f" on {found.float_on}" if found.float_on else ""
+        line = f"Measured: {found.speedup} over the float model{times}{on}, interleaved"
+        if found.source_speedup is not None:
+            line += f"; {found.source_speedup} over the source in plain ONNX Runtime"
+        lines.append(f"{line}.")
     if found.proof is not None:
         lines += proved(found, found.proof)
     if found.use is not None:
         lines.append(_samples(found.use))
     if found.files:
-        lines.append(_sizes(found))
+        size = sum(file.size_bytes for file in found.files)
+        lines.append(f"Size: {units.size(found.source_bytes)} → {units.size(size)}.")
     lines.append(f"It took {found.seconds:.0f} s{_slowest(found.phases_s)}.")
     return lines
 
@@ -152,16 +152,6 @@ def forms(point: "Point") -> str:
     """`13 int8, 7 int8-groups`; empty where all stay float."""
     counts = Counter(form for form in point.choices.values() if form != "float")
     return ", ".join(f"{layers} {form}" for form, layers in counts.most_common())
-
-
-def _speed(found: "Quantized") -> str:
-    assert found.speedup is not None  # noqa: S101 - asked by the caller
-    times = f" of {found.float_ms:.3g} ms" if found.float_ms else ""
-    where = f" on {found.float_on}" if found.float_on else ""
-    line = f"Measured: {found.speedup} over the float model{times}{where}, interleaved"
-    if found.source_speedup is not None:
-        line += f"; {found.source_speedup} over the source in plain ONNX Runtime"
-    return f"{line}."
 
 
 def proved(found: "Quantized", proof: "Proof") -> list[str]:
@@ -205,11 +195,6 @@ def _samples(use: "SampleUse") -> str:
     return f"Samples: {use.given} given; {did}.{shared}"
 
 
-def _sizes(found: "Quantized") -> str:
-    size = sum(file.size_bytes for file in found.files)
-    return f"Size: {units.size(found.source_bytes)} → {units.size(size)}."
-
-
 def _slowest(phases: "dict[str, float]") -> str:
     if len(phases) < 2:
         return ""
@@ -219,14 +204,13 @@ def _slowest(phases: "dict[str, float]") -> str:
 
 def show_quantized(found: "Quantized", every: bool = False, said: "Collection[str]" = ()) -> list[Block]:
     """`every`: all layers and findings, not what fits on a screen; `said`: warnings that were told on the way."""
-    warnings = (f"warning: {each}" for each in found.warnings if each not in said)
     parts: list[Block | None] = [Words(found.summary, "strong"), *lines(about(found))]
     if found.plan is not None:
         from edgeopt.data.judging.goals import NO_FLOOR
 
         parts += [_frontier(found.plan, found.goal or NO_FLOOR), _layers(found, found.plan, every)]
     parts += [_calibrations(found.calibrations), _targets(found.targets), _findings(found, every)]
-    parts += lines(warnings, "warning")
+    parts += warnings(each for each in found.warnings if each not in said)
     if found.files:
         parts.append(section("", Words(f"Written: {', '.join(file.path for file in found.files)}", "strong")))
     return [part for part in parts if part is not None]
@@ -283,7 +267,8 @@ def chart(plan: "Plan", goal: "Goal", width: int, ascii: bool = False) -> list[s
 
 
 def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
-    ordered = worst_first(plan.verdicts)
+    # Layers without a known error come last.
+    ordered = sorted(plan.verdicts, key=lambda each: float("inf") if each.snr_db is None else each.snr_db)
     title = "Layers, the most costly first"
     if found.method != "plan":
         # That the others have the form that was asked for goes without saying.
@@ -299,11 +284,6 @@ def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
     return section(title, Table(columns("=layer", "why"), rows, more))
 
 
-def worst_first(verdicts: "Sequence[Verdict]") -> "list[Verdict]":
-    """Layers without a known error come last."""
-    return sorted(verdicts, key=lambda each: float("inf") if each.snr_db is None else each.snr_db)
-
-
 def _shortened(name: str) -> str:
     """The end of a name tells layers apart; exporters begin all alike."""
     return name if len(name) <= 48 else f"…{name[-47:]}"
@@ -314,28 +294,28 @@ def _calibrations(tried: "Sequence[CalibrationTried]") -> Block | None:
 
     if not tried:
         return None
-    found = rows(
-        *(
-            (
-                row.method,
-                "" if row.snr_db is None else decibels(row.snr_db),
-                "" if row.low_db is None else decibels(row.low_db),
-                f"{row.cut_off_share:.2%}" if row.cut_off_share else "",
-                "" if row.seconds is None else f"{row.seconds:.1f} s",
-                row.note,
-            )
-            for row in sorted(tried, key=lambda each: -(each.snr_db if each.snr_db is not None else float("-inf")))
-        )
+    found = table_of(
+        sorted(tried, key=lambda each: -(each.snr_db if each.snr_db is not None else float("-inf"))),
+        ("=method", lambda row: row.method),
+        (">accuracy", lambda row: "" if row.snr_db is None else decibels(row.snr_db)),
+        (">on others", lambda row: "" if row.low_db is None else decibels(row.low_db)),
+        (">cut off", lambda row: f"{row.cut_off_share:.2%}" if row.cut_off_share else ""),
+        (">took", lambda row: "" if row.seconds is None else f"{row.seconds:.1f} s"),
+        ("the range", lambda row: row.note),
     )
-    titles = columns("=method", ">accuracy", ">on others", ">cut off", ">took", "the range")
-    return section("Calibration methods, the most exact first", Table(titles, found))
+    return section("Calibration methods, the most exact first", found)
 
 
 def _targets(said: "Sequence[TargetSaid]") -> Block | None:
     if not said:
         return None
-    found = rows(*((row.target, row.verdict, f"{row.reason} {row.remedy}".strip()) for row in said))
-    return section("On other targets", Table(columns("=target", "verdict", "reason and remedy"), found))
+    found = table_of(
+        said,
+        ("=target", lambda row: row.target),
+        ("verdict", lambda row: row.verdict),
+        ("reason and remedy", lambda row: f"{row.reason} {row.remedy}".strip()),
+    )
+    return section("On other targets", found)
 
 
 def _findings(found: "Quantized", every: bool) -> Block | None:

@@ -9,7 +9,6 @@ from edgeopt.commands.report.request import Request
 
 if TYPE_CHECKING:
     from edgeopt.commands.report.facts import Reports
-    from edgeopt.events import Emit
 
 
 @asks(Request)
@@ -29,12 +28,9 @@ def report(request: Request, json: JsonFlag = False) -> None:
       edgeopt report model.edgeopt -o facts.json && jq .accuracy.outputs facts.json
     """
 
-    def work(emit: "Emit") -> "Reports":
-        from edgeopt.commands.report.report import report
+    from edgeopt.commands.report.report import report
 
-        return report(request, emit)
-
-    execute("report", work, show, json)
+    execute("report", lambda emit: report(request, emit), show, json)
 
 
 def show(found: "Reports") -> list[Block]:

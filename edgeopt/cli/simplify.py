@@ -4,14 +4,24 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
-from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Marked,
+    Row,
+    Table,
+    Words,
+    columns,
+    filled,
+    lines,
+    section,
+    some,
+)
 from edgeopt.commands.simplify.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from edgeopt.commands.simplify.simplify import Simplified
-    from edgeopt.events import Emit
     from edgeopt.graph.ledger import LedgerEntry
 
 SHOWN_REFUSALS = 4
@@ -45,22 +55,13 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
       edgeopt simplify model.onnx -o small.onnx --bisect       accuracy after each pass
     """
 
-    def work(emit: "Emit") -> "Simplified":
-        from edgeopt.commands.simplify.simplify import simplify as rewrite
-
-        return rewrite(request, emit)
+    from edgeopt.commands.simplify.simplify import simplify as rewrite
 
     def shown(result: "Simplified") -> list[Block]:
-        return [*show(result), _next_steps(request)]
+        # Pictures in another layout are other inputs: neither the source nor its data fits beside them.
+        return [*show(result), next_steps(request.out, None if request.layout else request.model, request.data)]
 
-    execute("simplify", work=work, show=shown, json=json)
-
-
-def _next_steps(request: Request) -> Block:
-    """Pictures in another layout are other inputs: neither the source nor its data fits beside them."""
-    if request.layout:
-        return next_steps(request.out, None)
-    return next_steps(request.out, request.model, request.data)
+    execute("simplify", lambda emit: rewrite(request, emit), shown, json)
 
 
 def show(result: "Simplified") -> list[Block]:
@@ -91,7 +92,10 @@ def show(result: "Simplified") -> list[Block]:
 
 
 def _refusals(entry: "LedgerEntry", alone: bool) -> list[Row]:
-    said = [f"not: {refusal.reason}{_named(refusal.nodes)}" for refusal in entry.refused[:SHOWN_REFUSALS]]
+    said = [
+        f"not: {refusal.reason}{f' ({some(refusal.nodes, SHOWN_NODES)})' if refusal.nodes else ''}"
+        for refusal in entry.refused[:SHOWN_REFUSALS]
+    ]
     if len(entry.refused) > SHOWN_REFUSALS:
         said.append(f"not: {len(entry.refused) - SHOWN_REFUSALS} more reasons (--json has all)")
     return [
@@ -151,10 +155,3 @@ def _decibels(value: float | None) -> str:
     from edgeopt.graph.accuracy import decibels
 
     return "" if value is None else "not comparable" if value == float("-inf") else decibels(value)
-
-
-def _named(nodes: "Sequence[str]") -> str:
-    if not nodes:
-        return ""
-    more = f" and {len(nodes) - SHOWN_NODES} more" if len(nodes) > SHOWN_NODES else ""
-    return f" ({', '.join(nodes[:SHOWN_NODES])}{more})"

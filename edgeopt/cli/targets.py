@@ -1,7 +1,6 @@
 """`edgeopt targets`: every target, and whether it fits; one in full; and profiles of one's own."""
 
 import shlex
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -168,9 +167,4 @@ def new(request: NewRequest, json: JsonFlag = False) -> None:
     execute("targets-new", lambda _: begin(request), show_written, json)
 
 
-# In the order of work, which is the order in `--help`.
-COMMANDS: tuple[Callable[..., None], ...] = (show, validate, new)
-
-targets = program.application(_targets)
-for command in COMMANDS:
-    program.add(targets, command.__name__, command)
+targets = program.application(_targets, show, validate, new)

@@ -48,7 +48,6 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
       edgeopt verify model.edgeopt --fail-on-stale --require-faster
       edgeopt verify model.edgeopt --json | jq .data.status
     """
-    made: list[Check] = []
 
     def work(emit: "Emit") -> "Check":
         from edgeopt.bundle.runtime.check import check
@@ -57,13 +56,12 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
         refuse_two_voices(json, markdown)
         with failure_as_page(f"edgeopt verify: {request.bundle}", markdown):
             keys = [load_public_key(file) for file in request.trust]
-            made.append(check(request.bundle, emit, keys, request.model))
-        return made[0]
+            return check(request.bundle, emit, keys, request.model)
 
-    execute("verify", work, _markdown if markdown else show, json)
-    error = stale(made[0]) if request.fail_on_stale or request.require_faster else None
+    found = execute("verify", work, _markdown if markdown else show, json)
+    error = stale(found) if request.fail_on_stale or request.require_faster else None
     if error is None and request.require_faster:
-        error = not_faster(made[0], request.model)
+        error = not_faster(found, request.model)
     if error is None:
         return
     if not json:  # programs read `status` in the result, which is the last line
@@ -122,8 +120,8 @@ def _markdown(result: "Check") -> str:
     blocks: list[Block] = [Words(_verdict(result), "strong")]
     blocks.append(Table(columns("checked", "found"), rows(*(each for each in checked if each[1]))))
     if result.changes:
-        changed = rows(*((each.part, each.then, each.now) for each in result.changes))
-        blocks.append(Table(columns("changed", "when it was proved", "here"), changed))
+        changed = ((each.part, each.then, each.now) for each in result.changes)
+        blocks.append(Table(columns("changed", "when it was proved", "here"), rows(*changed)))
         blocks.append(as_commands(result.refresh))
     blocks += lines([machine_line(machine_of(probe()))])
     return page(f"edgeopt verify: {Path(result.bundle).name}", blocks, level=2)

@@ -3,10 +3,11 @@
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.cli.console import JsonFlag, Outcome, Show, asks, execute
 from edgeopt.commands.bench.request import WatchRequest
 from edgeopt.commands.documents.blocks import Block, lines
 from edgeopt.events import Emit, Event, Log, Metric, Progress
@@ -14,7 +15,6 @@ from edgeopt.events import Emit, Event, Log, Metric, Progress
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from edgeopt.events import Emit
     from edgeopt.measure.watch import WatchReport
 
 # Drawn four times a second: drawing takes time from the model that is measured.
@@ -58,18 +58,20 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
       edgeopt watch model.edgeopt --json | jq 'select(.name == "latency_p99_ms").value'
     """
 
-    def work(emit: "Emit") -> "WatchReport":
-        from edgeopt.commands.bench.bench import watch as watch_subject
+    from edgeopt.commands.bench.bench import watch as watch_subject
 
-        return watch_subject(request, emit)
+    live(lambda emit: watch_subject(request, emit), show, json)
 
+
+def live(work: Callable[[Emit], Outcome], show: "Show[Outcome]", json: bool) -> None:
+    """Does the work of a `watch`, and shows its figures as they come."""
     if json:
         execute("watch", work, show, json)
         return
 
     display = LiveTable() if sys.stdout.isatty() else PlainLines()
 
-    def shown(emit: "Emit") -> "WatchReport":
+    def shown(emit: Emit) -> Outcome:
         with display:
             return work(lambda event: display.tell(event, emit))
 

@@ -76,13 +76,6 @@ def refuse_fallback(sides: list[Side], folder: Path, emit: Emit, timeout_s: floa
             )
 
 
-def _with_times(
-    reports: tuple[SideReport, ...], sides: list[Side], folder: Path, emit: Emit
-) -> tuple[SideReport, ...]:
-    """The reports, with times in the placement of each side that fell back in part."""
-    return tuple(_timed(report, side, folder, emit) for report, side in zip(reports, sides, strict=True))
-
-
 def _timed(report: SideReport, side: Side, folder: Path, emit: Emit) -> SideReport:
     placement = report.placement
     if placement is None or not placement.fallen:
@@ -135,8 +128,11 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
         prepared = prepare(named, request.settings, folder, emit)
         if request.strict:
             refuse_fallback(prepared.sides, folder, emit, request.load_timeout_s)
-        report = _on_this_device(_measured(request, prepared, folder, emit))
-        report = _without_self_contests(report, prepared.sides)
+        report = _without_self_contests(_measured(request, prepared, folder, emit), prepared.sides)
+        device = probe()
+        report = msgspec.structs.replace(report, machine=machine_of(device))
+        if isinstance(report, ContestReport):
+            report = msgspec.structs.replace(report, device=fingerprint(device))
     if limits.least and isinstance(report, Judged):
         report = msgspec.structs.replace(report, judgement=judge(report, limits))
     _save(report, request.save, emit, unwritten)
@@ -157,14 +153,6 @@ def _without_self_contests(report: Report, sides: Sequence[Side]) -> Report:
         if same and hasattr(report, field)
     }
     return msgspec.structs.replace(report, **changed)
-
-
-def _on_this_device(report: Report) -> Report:
-    device = probe()
-    report = msgspec.structs.replace(report, machine=machine_of(device))
-    if isinstance(report, ContestReport):
-        return msgspec.structs.replace(report, device=fingerprint(device))
-    return report
 
 
 def _save(report: Report | SuiteReport, place: Path | None, emit: Emit, unwritten: list[str] | None) -> None:
@@ -229,7 +217,7 @@ def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) ->
         with _metered(sides, emit) as meter:
             return run_sustained(host, sides, lasting, emit, meter)
     report = _contest(request, prepared, host, emit)
-    timed = _with_times(report.sides, sides, folder, emit)
+    timed = tuple(_timed(told, side, folder, emit) for told, side in zip(report.sides, sides, strict=True))
     return msgspec.structs.replace(report, sides=with_stages(timed, sides, folder, emit))
 
 

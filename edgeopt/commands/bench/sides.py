@@ -14,6 +14,7 @@ from zipfile import BadZipFile
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.intended import is_usable
@@ -237,7 +238,7 @@ def write_inputs(
         return _saved(check_samples(from_feeds(feeds), tensors, what), what, tensors, samples)
     count = _count(tensors)
     _generate(named, places, tensors, samples, folder, count)
-    return Inputs(samples, f"{count} generated sample{'s' if count != 1 else ''}", tensors)
+    return Inputs(samples, units.count(count, "generated sample"), tensors)
 
 
 def _named_arrays(data: Path) -> tuple[TensorInfo, ...]:
@@ -258,11 +259,7 @@ def _named_arrays(data: Path) -> tuple[TensorInfo, ...]:
 
 def _saved(samples: Samples, what: str, tensors: tuple[TensorInfo, ...], folder: Path) -> Inputs:
     save_samples(samples, folder)
-    count = len(samples)
-    words = [
-        f"{what} ({count} sample{'s' if count != 1 else ''})",
-        *(each.rstrip(".") for each in samples.converted),
-    ]
+    words = (f"{what} ({units.count(len(samples), 'sample')})", *(each.rstrip(".") for each in samples.converted))
     return Inputs(folder, "; ".join(words), tensors)
 
 
@@ -378,7 +375,8 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
 def _is_same(one: Side, other: Side) -> bool:
     """Whether both run the same model in the same runtime with the same options."""
     mine, its = Path(one.load.model_path), Path(other.load.model_path)
-    if _without_path(one.load) != _without_path(other.load) or not (mine.is_file() and its.is_file()):
+    alike = msgspec.structs.replace(one.load, model_path=other.load.model_path) == other.load
+    if not (alike and mine.is_file() and its.is_file()):
         return False
     if mine.samefile(its):
         return True
@@ -388,10 +386,6 @@ def _is_same(one: Side, other: Side) -> bool:
     elif _EXTERNAL in mine.read_bytes():  # the weights are in files of other names
         return False
     return all(a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False) for a, b in files)
-
-
-def _without_path(load: Load) -> Load:
-    return msgspec.structs.replace(load, model_path="")
 
 
 def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:

@@ -1,7 +1,7 @@
 """What commands and reports show, whatever it is written as: sections of sentences, tables, figures and charts."""
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
@@ -138,6 +138,16 @@ def lines(texts: Iterable[str], mood: Mood = "") -> tuple[Words, ...]:
     return tuple(Words(each, mood) for each in texts if each)
 
 
+def warnings(texts: Iterable[str]) -> tuple[Words, ...]:
+    return lines((f"warning: {each}" for each in texts), "warning")
+
+
+def some(names: Sequence[str], shown: int, mark: str = ", ") -> str:
+    """The first ones, and how many more."""
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return f"{mark.join(names[:shown])}{more}"
+
+
 def columns(*titles: str) -> tuple[Column, ...]:
     """Those whose title begins with `>` hold figures, those with `=` names, those with `!` marks."""
     kinds: dict[str, Kind] = {">": "figure", "=": "name", "!": "mark"}
@@ -146,6 +156,15 @@ def columns(*titles: str) -> tuple[Column, ...]:
 
 def rows(*cells: tuple[str, ...]) -> tuple[Row, ...]:
     return tuple(Row(each) for each in cells)
+
+
+Item = TypeVar("Item")
+
+
+def table_of(items: Iterable[Item], *says: tuple[str, Callable[[Item], Cell]], caption: str = "") -> Table:
+    """A row for each item: of each column its title, and what it says of an item."""
+    found = (Row(tuple(say(item) for _, say in says)) for item in items)
+    return Table(columns(*(title for title, _ in says)), tuple(found), caption)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Table:

@@ -5,23 +5,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import count
 
-from edgeopt.commands.documents.blocks import (
-    Block,
-    Chart,
-    Column,
-    Commands,
-    Drawing,
-    Figures,
-    Folded,
-    Listed,
-    Mood,
-    Row,
-    Section,
-    Table,
-    Words,
-    mood_of,
-    text_of,
-)
+from edgeopt.commands.documents import blocks
 from edgeopt.commands.documents.markup import Markup, joined, tag, text, trusted
 
 _DESK, _HAND = 952, 358
@@ -37,10 +21,10 @@ _SHORT, _LONG, _LONGER = 18, 24, 60
 class Page:
     title: str
     heading: str
-    verdict: Section
+    verdict: blocks.Section
     """The top of the page; its first block is the leading sentence."""
-    mood: Mood
-    sections: tuple[Section, ...]
+    mood: blocks.Mood
+    sections: tuple[blocks.Section, ...]
     last: str
 
 
@@ -68,7 +52,7 @@ def page(shown: Page) -> str:
 
 def _header(shown: Page, numbers: Iterator[int]) -> Markup:
     lead, *others = shown.verdict.blocks
-    said = lead.text if isinstance(lead, Words) else ""
+    said = lead.text if isinstance(lead, blocks.Words) else ""
     links = (tag("li", tag("a", text(each.title), href=f"#{each.key}")) for each in shown.sections)
     return tag(
         "header",
@@ -80,41 +64,41 @@ def _header(shown: Page, numbers: Iterator[int]) -> Markup:
     )
 
 
-def _section(section: Section, numbers: Iterator[int]) -> Markup:
+def _section(section: blocks.Section, numbers: Iterator[int]) -> Markup:
     title = tag("h2", text(section.title), id=f"{section.key}-title")
-    blocks = (_block(each, numbers) for each in section.blocks)
-    return tag("section", title, *blocks, id=section.key, aria_labelledby=f"{section.key}-title")
+    parts = (_block(each, numbers) for each in section.blocks)
+    return tag("section", title, *parts, id=section.key, aria_labelledby=f"{section.key}-title")
 
 
-def _block(block: Block, numbers: Iterator[int]) -> Markup:
+def _block(block: blocks.Block, numbers: Iterator[int]) -> Markup:
     match block:
-        case Words():
+        case blocks.Words():
             return tag("p", text(block.text), class_=block.mood or None)
-        case Listed():
+        case blocks.Listed():
             return tag("ol" if block.numbered else "ul", *(tag("li", text(item)) for item in block.items))
-        case Table():
+        case blocks.Table():
             return _table(block, next(numbers))
-        case Figures():
+        case blocks.Figures():
             return _figures(block)
-        case Chart():
+        case blocks.Chart():
             return _chart(block, next(numbers))
-        case Drawing():
+        case blocks.Drawing():
             return tag("pre", text("\n".join(block.draw(_LETTERS, False))))
-        case Commands():
+        case blocks.Commands():
             pairs = (
                 tag("div", tag("dt", text(why)), tag("dd", tag("pre", tag("code", text(line)), tabindex=0)))
                 for why, line in block.lines
             )
             return tag("dl", *pairs, class_="commands")
-        case Folded():
+        case blocks.Folded():
             inside = (_block(each, numbers) for each in block.blocks)
             return tag("details", tag("summary", text(block.summary)), *inside)
-        case Section():
+        case blocks.Section():
             inside = (_block(each, numbers) for each in block.blocks)
             return joined(tag("h3", text(block.title)) if block.title else joined(), *inside)
 
 
-def _table(table: Table, number: int) -> Markup:
+def _table(table: blocks.Table, number: int) -> Markup:
     titles = (_title(column) for column in table.columns)
     rows = (tag("tr", *_cells(row, table.columns), class_=row.mood or None) for row in table.rows)
     key = f"table-{number}-says" if table.caption else None
@@ -126,25 +110,25 @@ def _table(table: Table, number: int) -> Markup:
     return joined(scrolled, tag("p", text(table.caption), class_="caption", id=key)) if table.caption else scrolled
 
 
-def _title(column: Column) -> Markup:
+def _title(column: blocks.Column) -> Markup:
     class_ = "right" if column.right else None
     if not column.title:
         return tag("td", class_=class_)
     return tag("th", text(column.title), scope="col", class_=class_)
 
 
-def _cells(row: Row, columns: tuple[Column, ...]) -> Iterator[Markup]:
+def _cells(row: blocks.Row, columns: tuple[blocks.Column, ...]) -> Iterator[Markup]:
     for place, column in enumerate(columns):
-        said = text_of(row, place)
+        said = blocks.text_of(row, place)
         letters = len(said)
         length = (
             "longer" if letters > _LONGER else "long" if letters > _LONG else "short" if letters <= _SHORT else ""
         )
-        classes = f"{'right' if column.right else length} {mood_of(row, place)}".strip()
+        classes = f"{'right' if column.right else length} {blocks.mood_of(row, place)}".strip()
         yield tag("td", text(said), class_=classes or None)
 
 
-def _figures(block: Figures) -> Markup:
+def _figures(block: blocks.Figures) -> Markup:
     return tag(
         "dl",
         *(
@@ -160,7 +144,7 @@ def _figures(block: Figures) -> Markup:
     )
 
 
-def _chart(chart: Chart, number: int) -> Markup:
+def _chart(chart: blocks.Chart, number: int) -> Markup:
     pictures = []
     for kind, width in (("desk", _DESK), ("hand", _HAND)):
         drawn = chart.draw(width)

@@ -2,29 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
-from edgeopt.commands.documents.blocks import (
-    Block,
-    Chart,
-    Commands,
-    Drawing,
-    Figures,
-    Folded,
-    Listed,
-    Row,
-    Section,
-    Table,
-    Words,
-    is_strong,
-    text_of,
-)
+from edgeopt.commands.documents import blocks
 
 _MARKS = "\\`*_[]<>|#~&"
 _DRAWN = 100
 
 
-def page(title: str, blocks: Iterable[Block], level: int = 1) -> str:
-    """A title of this level, where there is one, and below it all that the blocks say, in their order."""
-    parts = [f"{'#' * level} {plain(title)}" if title else "", *_blocks(blocks, level + 1)]
+def page(title: str, shown: Iterable[blocks.Block], level: int = 1) -> str:
+    """A title of this level, where there is one, and below it what all the blocks say, in their order."""
+    parts = [f"{'#' * level} {plain(title)}" if title else "", *_blocks(shown, level + 1)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -37,43 +23,43 @@ def _visible(text: str) -> str:
     return "".join(each if each.isprintable() else " " for each in text)
 
 
-def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
-    for block in blocks:
+def _blocks(shown: Iterable[blocks.Block], level: int) -> Iterator[str]:
+    for block in shown:
         match block:
-            case Words():
+            case blocks.Words():
                 yield _words(block)
-            case Listed():
+            case blocks.Listed():
                 marks = (f"{n}." if block.numbered else "-" for n in range(1, len(block.items) + 1))
                 yield "\n".join(f"{mark} {plain(item)}" for mark, item in zip(marks, block.items, strict=True))
-            case Table():
+            case blocks.Table():
                 yield _table(block)
                 yield plain(block.caption)
-            case Figures():
+            case blocks.Figures():
                 yield "\n".join(
                     f"- **{plain(each.label)}: {plain(each.value)}** ({plain(each.note)})"
                     for each in block.figures
                 )
-            case Chart():
+            case blocks.Chart():
                 yield f"### {plain(block.title)}"
                 yield plain(block.says)
-            case Drawing():
+            case blocks.Drawing():
                 yield _code("\n".join(block.draw(_DRAWN, False)))
-            case Commands():
+            case blocks.Commands():
                 yield from _commands(block)
-            case Folded():
+            case blocks.Folded():
                 yield f"### {plain(block.summary)}"
                 yield from _blocks(block.blocks, level)
-            case Section():
+            case blocks.Section():
                 yield f"{'#' * level} {plain(block.title)}" if block.title else ""
                 yield from _blocks(block.blocks, level + 1 if block.title else level)
 
 
-def _words(words: Words) -> str:
+def _words(words: blocks.Words) -> str:
     said = plain(words.text)
     return f"> {said}" if words.mood == "warning" else f"**{said}**" if words.mood == "strong" else said
 
 
-def _commands(commands: Commands) -> Iterator[str]:
+def _commands(commands: blocks.Commands) -> Iterator[str]:
     """Lines without a word of their own go on in the fence before."""
     fenced: list[str] = []
     for why, line in commands.lines:
@@ -86,16 +72,16 @@ def _commands(commands: Commands) -> Iterator[str]:
         yield _code("\n".join(fenced))
 
 
-def _table(table: Table) -> str:
+def _table(table: blocks.Table) -> str:
     places = range(len(table.columns))
     head = _line(plain(column.title) for column in table.columns)
     rule = "|" + "|".join("---:" if column.right else "---" for column in table.columns) + "|"
     return "\n".join([head, rule, *(_line(_cell(row, place) for place in places) for row in table.rows)])
 
 
-def _cell(row: Row, place: int) -> str:
-    said = plain(text_of(row, place))
-    return f"**{said}**" if said and is_strong(row, place) else said
+def _cell(row: blocks.Row, place: int) -> str:
+    said = plain(blocks.text_of(row, place))
+    return f"**{said}**" if said and blocks.is_strong(row, place) else said
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -4,31 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from edgeopt.commands.documents.blocks import (
-    Block,
-    Chart,
-    Column,
-    Commands,
-    Drawing,
-    Figures,
-    Folded,
-    Listed,
-    Mood,
-    Row,
-    Section,
-    Share,
-    Table,
-    Words,
-    is_strong,
-    mood_of,
-    text_of,
-)
+from edgeopt.commands.documents import blocks
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-_STYLES: dict[Mood, str] = {
+_STYLES: dict[blocks.Mood, str] = {
     "": "", "good": "green", "bad": "bold red", "warning": "yellow", "faint": "dim", "strong": "bold",
     "accent": "cyan",
 }  # fmt: skip
@@ -43,39 +25,37 @@ _GAP, _NARROW_GAP = 2, 1
 _INDENT = "  "
 
 
-def write(blocks: Iterable[Block], console: "Console") -> None:
+def write(shown: Iterable[blocks.Block], console: "Console") -> None:
     """All of them, in their order; an empty line sets sections apart."""
-    before: Block | None = None
-    for block in blocks:
-        if isinstance(block, Section) and not block.blocks:
+    before: blocks.Block | None = None
+    for block in shown:
+        if isinstance(block, blocks.Section) and not block.blocks:
             continue
-        if before is not None and _is_apart(before, block):
+        if isinstance(before, blocks.Section | blocks.Commands) or (before and isinstance(block, blocks.Section)):
             console.print()
         _block(block, console)
         before = block
 
 
-def _is_apart(before: Block, block: Block) -> bool:
-    return isinstance(before, Section | Commands) or isinstance(block, Section)
-
-
-def _block(block: Block, console: "Console") -> None:
+def _block(block: blocks.Block, console: "Console") -> None:
     match block:
-        case Table():
+        case blocks.Table():
             _table(block, console)
-        case Drawing():
-            for line in block.draw(min(console.width, _WIDEST_DRAWING), not _speaks_unicode(console)):
+        case blocks.Drawing():
+            for line in block.draw(
+                min(console.width, _WIDEST_DRAWING), not console.encoding.lower().startswith("utf")
+            ):
                 console.print(line, markup=False, soft_wrap=True)
-        case Commands():
+        case blocks.Commands():
             for why, command in block.lines:
                 if why:
                     _line(why, console)
                 # Never broken into lines, so that it can be copied.
                 console.print(f"{_INDENT}{command}", style=_STYLES["accent"], markup=False, soft_wrap=True)
-        case Folded():
+        case blocks.Folded():
             _line(block.summary, console, "bold")
             write(block.blocks, console)
-        case Section():
+        case blocks.Section():
             if block.title:
                 _line(block.title, console, "bold")
             write(block.blocks, console)
@@ -84,23 +64,21 @@ def _block(block: Block, console: "Console") -> None:
                 _line(text, console, _STYLES[mood], lead)
 
 
-def _lines(block: Words | Listed | Figures | Chart) -> Iterator[tuple[str, Mood, str]]:
+def _lines(
+    block: blocks.Words | blocks.Listed | blocks.Figures | blocks.Chart,
+) -> Iterator[tuple[str, blocks.Mood, str]]:
     """What is nothing but lines: what each says, how it is set off, and what stands before it."""
     match block:
-        case Words():
+        case blocks.Words():
             yield block.text, block.mood, ""
-        case Listed():
+        case blocks.Listed():
             for number, item in enumerate(block.items, 1):
                 yield item, "", f"{_INDENT}{number}. " if block.numbered else f"{_INDENT}• "
-        case Figures():
+        case blocks.Figures():
             for each in block.figures:
                 yield f"{each.label}: {each.value}{f' ({each.note})' if each.note else ''}", each.mood, ""
-        case Chart():
+        case blocks.Chart():
             yield f"{block.title}: {block.says}", "", ""
-
-
-def _speaks_unicode(console: "Console") -> bool:
-    return console.encoding.lower().startswith("utf")
 
 
 def _line(text: str, console: "Console", style: str = "", lead: str = "") -> None:
@@ -119,21 +97,21 @@ def _line(text: str, console: "Console", style: str = "", lead: str = "") -> Non
             console.print(Text(indent if place else lead, style) + part, soft_wrap=True)
 
 
-def _table(table: Table, console: "Console") -> None:
+def _table(table: blocks.Table, console: "Console") -> None:
     for number, group in enumerate(_fitting(table, console.width)):
         if number:
             console.print()
-        shown = [row for row in table.rows if number == 0 or len(row.cells) == 1 or _says(row, group[1:])]
+        shown = [
+            row
+            for row in table.rows
+            if number == 0 or len(row.cells) == 1 or any(blocks.text_of(row, k) for k in group[1:])
+        ]
         _print(table, shown, group, console)
     if table.caption:
         _line(table.caption, console, "dim")
 
 
-def _says(row: Row, places: Sequence[int]) -> bool:
-    return any(text_of(row, place) for place in places)
-
-
-def _fitting(table: Table, width: int) -> Iterator[list[int]]:
+def _fitting(table: blocks.Table, width: int) -> Iterator[list[int]]:
     """The places of columns that fit beside each other, each time with the first, which names the rows."""
     least = [_least_width(table, place) + _NARROW_GAP for place in range(len(table.columns))]
     room = width + _NARROW_GAP
@@ -151,9 +129,9 @@ def _fitting(table: Table, width: int) -> Iterator[list[int]]:
     yield shown
 
 
-def _least_width(table: Table, place: int) -> int:
+def _least_width(table: blocks.Table, place: int) -> int:
     column = table.columns[place]
-    held = max((_width(text_of(row, place)) for row in table.rows), default=0)
+    held = max((_width(blocks.text_of(row, place)) for row in table.rows), default=0)
     if column.kind in _LEAST:
         return min(_LEAST[column.kind], max(held, _width(column.title)))
     return max(held, *map(_width, _two_lines(column.title)))
@@ -178,7 +156,7 @@ def _two_lines(title: str) -> list[str]:
     return [title[:cut], title[cut + 1 :]]
 
 
-def _print(table: Table, rows: Sequence[Row], places: Sequence[int], console: "Console") -> None:
+def _print(table: blocks.Table, rows: Sequence[blocks.Row], places: Sequence[int], console: "Console") -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -210,17 +188,17 @@ def _print(table: Table, rows: Sequence[Row], places: Sequence[int], console: "C
 
 
 def _laid_out(
-    columns: Sequence[Column], rows: Sequence[Row], places: Sequence[int], width: int
+    columns: Sequence[blocks.Column], rows: Sequence[blocks.Row], places: Sequence[int], width: int
 ) -> tuple[list[int], int, list[str]]:
     """Widths, the gap between columns and titles: titles take two lines and texts fold where they must."""
-    held = [max((_width(text_of(row, place)) for row in rows), default=0) for place in places]
+    held = [max((_width(blocks.text_of(row, place)) for row in rows), default=0) for place in places]
     titles = [column.title for column in columns]
     widths = [max(held[k], _width(title)) for k, title in enumerate(titles)]
     if sum(widths) + _GAP * (len(widths) - 1) <= width:
         return widths, _GAP, titles
     titles = [t if _width(t) <= held[k] else "\n".join(_two_lines(t)) for k, t in enumerate(titles)]
     widths = [max(held[k], _width(title)) for k, title in enumerate(titles)]
-    words = [max((_longest_word(text_of(row, place)) for row in rows), default=0) for place in places]
+    words = [max((_longest_word(blocks.text_of(row, place)) for row in rows), default=0) for place in places]
     # Words in one piece are worth more than air between columns.
     for gap, room_for in ((_GAP, words), (_NARROW_GAP, words), (_NARROW_GAP, [0] * len(words))):
         room = width - gap * (len(widths) - 1)
@@ -233,23 +211,25 @@ def _laid_out(
     return widths, gap, titles
 
 
-def _bars(rows: Sequence[Row], places: Sequence[int], room: int) -> dict[int, int]:
+def _bars(rows: Sequence[blocks.Row], places: Sequence[int], room: int) -> dict[int, int]:
     """How wide the bars of each column of shares may be; none where there is no room for one to be read."""
-    found = [p for p in places if any(p < len(row.cells) and isinstance(row.cells[p], Share) for row in rows)]
+    found = [
+        p for p in places if any(p < len(row.cells) and isinstance(row.cells[p], blocks.Share) for row in rows)
+    ]
     each = min(_BAR, room // len(found) - _GAP) if found else 0
     return dict.fromkeys(found, each) if each >= _BAR // 4 else {}
 
 
-def _share(row: Row, place: int) -> float:
+def _share(row: blocks.Row, place: int) -> float:
     cell = row.cells[place] if place < len(row.cells) else None
-    return cell.value if isinstance(cell, Share) else 0.0
+    return cell.value if isinstance(cell, blocks.Share) else 0.0
 
 
-def _cell(row: Row, place: int) -> "Text":
+def _cell(row: blocks.Row, place: int) -> "Text":
     from rich.text import Text
 
-    style = f"{'bold ' if is_strong(row, place) else ''}{_STYLES[mood_of(row, place)]}"
-    return Text(text_of(row, place), style.strip())
+    style = f"{'bold ' if blocks.is_strong(row, place) else ''}{_STYLES[blocks.mood_of(row, place)]}"
+    return Text(blocks.text_of(row, place), style.strip())
 
 
 def bar(share: float, width: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available, Options, TensorInfo
-from edgeopt.bundle.golden import GoldenAnswer, Runs, answer_golden
+from edgeopt.bundle.golden import GoldenAnswer, answer_golden
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError, VerificationError
 
@@ -80,13 +80,9 @@ def check_model(order: Order, made: Made, model: Path, backend: str, options: Op
         return
     session = backend_named(backend).load(model, options)
     try:
-        _check_runs(order, made, session)
+        made.answer = answer_golden(order.bundle, session)
     finally:
         session.close()
-
-
-def _check_runs(order: Order, made: Made, session: Runs) -> None:
-    made.answer = answer_golden(order.bundle, session)
     wrong = made.answer.sentence("The exported model")
     if wrong:
         raise VerificationError(wrong, HINT)
@@ -108,6 +104,12 @@ def ports(order: Order, model: Path, backend: str) -> tuple[tuple[TensorInfo, ..
         return session.inputs, session.outputs
     finally:
         session.close()
+
+
+def literal(text: str, special: bytes) -> str:
+    """In quotes as C has them; bytes beyond ASCII in octal, which ends by itself after three digits."""
+    said = (f"\\{chr(b)}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in text.encode())
+    return f'"{"".join(said)}"'
 
 
 GOLDEN = "golden"

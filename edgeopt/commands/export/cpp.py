@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.bundle.golden import golden_floor_db
-from edgeopt.commands.export.base import GOLDEN, Format, Made, Order, copy_model, ports, refuse
+from edgeopt.commands.export.base import GOLDEN, Format, Made, Order, copy_model, literal, ports, refuse
 from edgeopt.commands.export.settings import (
     ONNXRUNTIME,
     OpenVinoSettings,
@@ -126,14 +126,7 @@ def _any(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    """A string literal; all but plain ASCII in octal, which ends by itself after three digits."""
-    out = []
-    for byte in text.encode():
-        if byte in b'"\\?':
-            out.append("\\" + chr(byte))
-        else:
-            out.append(chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}")
-    return '"' + "".join(out) + '"'
+    return literal(text, b'"\\?')
 
 
 NAME = "cpp"

@@ -13,7 +13,7 @@ from edgeopt.backends.base import Array, Options, TensorInfo
 from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, run_entries
 from edgeopt.bundle.golden import golden_floor_db
-from edgeopt.commands.export.base import Format, Made, Order, check_model, copy_model, ports, refuse
+from edgeopt.commands.export.base import Format, Made, Order, check_model, copy_model, literal, ports, refuse
 from edgeopt.commands.export.settings import (
     ONNXRUNTIME,
     openvino_settings,
@@ -57,15 +57,8 @@ def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # Bytes beyond ASCII as octal, which both the C++ and the Python parser take.
-        return '"' + "".join(_escaped(byte) for byte in value.encode()) + '"'
+        return literal(value, b'"\\')
     return json.dumps(value)
-
-
-def _escaped(byte: int) -> str:
-    if byte in b'"\\':
-        return "\\" + chr(byte)
-    return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
 
 
 NAME = "triton"

@@ -25,8 +25,7 @@ from edgeopt.bundle.deployment import (
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
 from edgeopt.commands.predict.records import VERDICT, Ahead, Planned, Status
-from edgeopt.commands.predict.variants import Made, Plan, Wishes, in_form, judge, prepared
-from edgeopt.data.judging.goals import floor_from
+from edgeopt.commands.predict.variants import Made, Plan, in_form, judge, prepared
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import accuracy_text
@@ -42,6 +41,7 @@ from edgeopt.quant.rules import rules_of
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.baseline import baseline_order, plain
 from edgeopt.search.racing.space import first_candidates, starts_on
+from edgeopt.search.settings import Settings
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
 
@@ -117,7 +117,7 @@ def _ahead_of(
         verdict=VERDICT,
         summary=_summary(plan, best, start, speedup, accuracy_db),
         basis=basis,
-        floor_db=plan.wishes.floor_db,
+        floor_db=plan.bench.floor_db,
         winner=best.made.candidate,
         baseline=baseline,
         baseline_ms=start.predicted_ms if start is not None else None,
@@ -202,7 +202,7 @@ def _basis(best: Place) -> str:
 def _finish(plan: Plan) -> tuple[str, ...]:
     data = f" --data {shlex.quote(plan.wishes.data.name)}" if plan.wishes.data is not None else ""
     model, bundle = shlex.quote(plan.wishes.model.name), shlex.quote(plan.wishes.out.name)
-    floor = f" --floor {plan.wishes.floor_db:g}dB" if data else ""
+    floor = f" --floor {plan.bench.floor_db:g}dB" if data else ""
     replay = f"edgeopt replay {bundle} {model}{data} -o NEW --measure"
     return (
         f"On the device, search and prove: edgeopt optimize {model}{data}{floor} -o NEW",
@@ -314,37 +314,18 @@ _FULL = {"", "f32"}
 _FLOATS = frozenset({"fp16", "bf16"})
 
 
-def optimize_for(  # noqa: PLR0913 - all but the first three are optional and given by name
-    model: str | Path,
-    out: str | Path,
-    device: str | Path,
-    *,
-    data: str | Path | None = None,
-    floor: str | float = "transparent",
-    target: str | None = None,
-    profile: str | Path | None = None,
-    single_file: bool = False,
-    emit: Emit = ignore,
-) -> Ahead:
+def optimize_for(settings: Settings, device: Path, emit: Emit = ignore) -> Ahead:
     """Plans for the device of a record, and writes a bundle that says *predicted*; nothing is measured.
 
     `device` is a file that `edgeopt probe --json` wrote there, or the folder of `edgeopt probe --record`.
     """
-    wishes = Wishes(
-        Path(model),
-        Path(os.path.abspath(out)),  # noqa: PTH100 - `resolve` would follow a link at the end too
-        Path(device),
-        Path(data) if data is not None else None,
-        floor_from(str(floor)),
-        target,
-        profile,
-        single_file,
-    )
+    out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
+    wishes = msgspec.structs.replace(settings, out=out)
     begun = time.monotonic()
     check_target(wishes.out, [wishes.model, *([wishes.data] if wishes.data else [])])
     check_file(wishes.model)
     with workspace(WORK) as folder, Runs() as runs:
-        plan = prepared(wishes, folder, runs, emit)
+        plan = prepared(wishes, device, folder, runs, emit)
         made = make_all(plan, folder)
         latencies = predicted(plan, made)
         found = ranked(made, plan.backends.order, plan.profile.precision.ladder, latencies)
@@ -423,7 +404,7 @@ def _delivered(plan: Plan, found: Ranked, begun: float) -> Ahead:
     first = baseline_order(plan.backends.order)[0]
     for best in found.in_line():
         judged = plan.bench.judged(best.made, plan.given.prove)
-        if judged.problem or judged.value < plan.wishes.floor_db:
+        if judged.problem or judged.value < plan.bench.floor_db:
             where = f": {judged.weakest.where}" if judged.weakest is not None else ""
             best.made.failure = f"{judged.value:.1f} dB on samples set aside{where}"
             best.made.below = True

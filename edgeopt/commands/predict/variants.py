@@ -9,7 +9,7 @@ import msgspec
 
 from edgeopt.backends.base import Array, full_precision
 from edgeopt.commands.predict.record import PROCESSOR, OnDevice, Record, on_device, read_record, stand_in
-from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.goals import Goal, floor_from
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Log, Progress
@@ -30,6 +30,7 @@ from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, findings
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import raised
 from edgeopt.search.outcome import Candidate
+from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -200,23 +201,9 @@ def _why_none(study: Study, form: Form, course: Course) -> str:
 _MOST_TO_COMPARE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the user asked for; paths are checked."""
-
-    model: Path
-    out: Path
-    device: Path
-    data: Path | None
-    floor_db: float
-    target: str | None
-    profile: str | Path | None
-    single_file: bool
-
-
 @dataclass(slots=True)
 class Plan:
-    wishes: Wishes
+    wishes: Settings
     record: Record
     profile: TargetProfile
     backends: OnDevice
@@ -232,12 +219,13 @@ class Plan:
         self.emit(Log("warning", message))
 
 
-def prepared(wishes: Wishes, folder: Path, runs: Runs, emit: Emit) -> Plan:
-    record = read_record(wishes.device)
+def prepared(wishes: Settings, device: Path, folder: Path, runs: Runs, emit: Emit) -> Plan:
+    record = read_record(device)
     profile = without_planned(profile_for(record.device, wishes.target, wishes.profile))
     emit(Progress("reading the model", wishes.model.name))
     source = load(wishes.model)
-    request = QuantizeRequest(wishes.model, data=wishes.data, goal=Goal(floor=wishes.floor_db, budget=""))
+    floor_db = floor_from(wishes.floor or "transparent")
+    request = QuantizeRequest(wishes.model, data=wishes.data, goal=Goal(floor=floor_db, budget=""))
     given = read_given(request, runs.inputs(wishes.model), profile.data, calibrates=False)
     wanted = sorted({*given.plan, *given.prove})
     emit(Progress("running the source model", f"{len(wanted)} samples"))
@@ -247,7 +235,7 @@ def prepared(wishes: Wishes, folder: Path, runs: Runs, emit: Emit) -> Plan:
     cleaned, ledger = _cleaned(source, profile)
     settings = msgspec.convert(msgspec.to_builtins(profile.quantization), QuantSettings)
     study = begin(cleaned, given, reference, settings, folder / "study")
-    bench = Bench(study, runs, wishes.floor_db, record.device, profile)
+    bench = Bench(study, runs, floor_db, record.device, profile)
     backends = on_device(profile, record.device)
     plan = Plan(wishes, record, profile, backends, source, given, bench, emit, [], ledger)
     _check_cleaned(plan)

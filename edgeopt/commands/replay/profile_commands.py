@@ -16,6 +16,7 @@ from edgeopt.bundle.deployment import said_of as in_words
 from edgeopt.bundle.durable import publish_file
 from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
+from edgeopt.commands.documents.blocks import some
 from edgeopt.commands.replay.profile import Profile, embedded, model_place, packed, read_profile
 from edgeopt.commands.replay.steps import check_steps, said_of
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
@@ -184,10 +185,9 @@ def difference(first: Path, second: Path) -> Difference:
 
 def _rows(first: Profile, second: Profile) -> Iterator[Row]:
     one, two = first.deployment, second.deployment
-    yield from _table("source", {"model": _source(one)}, {"model": _source(two)})
+    yield from _table("source", _source(one), _source(two))
     yield from _table("target", {"profile": one.target}, {"profile": two.target})
-    yield from _table("run", {"backend": one.run.backend}, {"backend": two.run.backend})
-    yield from _table("run", _options(one), _options(two))
+    yield from _table("run", _run(one), _run(two))
     yield from _table("inputs", _tensors(one.inputs), _tensors(two.inputs))
     yield from _table("outputs", _tensors(one.outputs), _tensors(two.outputs))
     yield from _table("processing", _processing_steps(one), _processing_steps(two))
@@ -208,12 +208,12 @@ def _table(part: str, first: Mapping[str, object], second: Mapping[str, object])
             yield Row(part, name, _NONE if one is None else str(one), _NONE if two is None else str(two))
 
 
-def _source(deployment: Deployment) -> str:
-    return f"{deployment.source.name} {deployment.source.sha256[:12]}"
+def _source(deployment: Deployment) -> dict[str, str]:
+    return {"model": f"{deployment.source.name} {deployment.source.sha256[:12]}"}
 
 
-def _options(deployment: Deployment) -> dict[str, str]:
-    return {name: str(value) for name, value in deployment.run.options.items()}
+def _run(deployment: Deployment) -> dict[str, str]:
+    return {"backend": deployment.run.backend, **{k: str(v) for k, v in deployment.run.options.items()}}
 
 
 def _tensors(tensors: list[Tensor]) -> dict[str, str]:
@@ -236,13 +236,12 @@ def _steps(first: list[Step], second: list[Step]) -> Iterator[Row]:
     names = [step.recipe for step in first], [step.recipe for step in second]
     if names[0] != names[1]:
         yield Row("steps", "order", " > ".join(names[0]) or "none", " > ".join(names[1]) or "none")
-    theirs = {step.recipe: step for step in second}
-    for step in first:
-        other = theirs.get(step.recipe)
-        for name in dict.fromkeys((*step.parameters, *(other.parameters if other else ()))) if other else ():
-            one, two = step.parameters.get(name), other.parameters.get(name) if other else None
-            if one != two:
-                yield _parameter(f"{step.recipe}: {name}", one, two)
+    theirs = {step.recipe: step.parameters for step in second}
+    for step in (step for step in first if step.recipe in theirs):
+        mine, other = step.parameters, theirs[step.recipe]
+        for name in dict.fromkeys((*mine, *other)):
+            if mine.get(name) != other.get(name):
+                yield _parameter(f"{step.recipe}: {name}", mine.get(name), other.get(name))
 
 
 def _parameter(what: str, one: object, two: object) -> Row:
@@ -250,7 +249,9 @@ def _parameter(what: str, one: object, two: object) -> Row:
     if isinstance(one, list) and isinstance(two, list):
         only = [str(v) for v in one if v not in two], [str(v) for v in two if v not in one]
         if any(only):
-            return Row("steps", what, *(f"only: {_named(names)}" if names else "no more" for names in only))
+            return Row(
+                "steps", what, *(f"only: {some(names, _MOST_NAMED)}" if names else "no more" for names in only)
+            )
         return Row("steps", what, "in one order", "in another")
     return Row("steps", what, *(_NONE if value is None else str(value) for value in (one, two)))
 
@@ -264,7 +265,7 @@ def _layers(first: list[Step], second: list[Step]) -> Iterator[Row]:
         if forms[0] != forms[1]:
             changed.setdefault(forms, []).append(layer)
     for forms, layers in changed.items():
-        yield Row("layers", _named(layers), *forms)
+        yield Row("layers", some(layers, _MOST_NAMED), *forms)
 
 
 def _forms(steps: list[Step]) -> dict[str, str]:
@@ -277,11 +278,6 @@ def _record(first: Profile, second: Profile) -> Iterator[Row]:
         yield Row(
             "quantization", "what calibration found", *(said if said[0] != said[1] else ("its own", "another"))
         )
-
-
-def _named(names: list[str]) -> str:
-    rest = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + rest
 
 
 def _summary(rows: tuple[Row, ...], same: bool | None) -> str:

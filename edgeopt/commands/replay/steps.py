@@ -35,9 +35,6 @@ class _Bench:
     out: Path
     profile: Profile
 
-    def names(self, parameter: str) -> tuple[str, ...]:
-        return _listed(self.step, parameter)
-
 
 def rebuild(profile: Profile, source: "Model", folder: Path, work: Path, emit: Emit) -> Ledger:
     """Writes the model of a bundle into its folder; what the passes did on the way.
@@ -126,14 +123,14 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
 def _cleaned(bench: _Bench) -> Ledger:
     from edgeopt.commands.simplify.request import read_shapes
 
-    context = PassContext(shapes=read_shapes(bench.names("shapes")))
-    return _passed(bench, bench.names("passes"), standard_passes(), context)
+    context = PassContext(shapes=read_shapes(_listed(bench.step, "shapes")))
+    return _passed(bench, _listed(bench.step, "passes"), standard_passes(), context)
 
 
 def _lowered(bench: _Bench) -> Ledger:
     from edgeopt.search.making.cleaning import lowerings_of
 
-    names = bench.names("lowerings")
+    names = _listed(bench.step, "lowerings")
     known = {one.name: one for one in lowerings_of(bench.profile.deployment.run.backend)}
     missing = next((name for name in names if name not in known), None)
     if missing is not None:

@@ -11,7 +11,6 @@ UNKNOWN = "-"
 """What is not known, in a table."""
 # What says no more to people than `buckets` does.
 _BESIDE = frozenset({"bucket_axes", "bucket_cuts", "bucket_fill", "bucket_mask"})
-_NAMED = 3
 
 
 def milliseconds(value: float | None) -> str:
@@ -79,15 +78,7 @@ def confidence(found: Interval) -> str:
 
 
 def several(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one}" if count == 1 else f"{count:,} {many or one + 's'}"
-
-
-def named(names: Sequence[str], shown: int = _NAMED) -> str:
-    """The first ones, and how many more."""
-    if not names:
-        return UNKNOWN
-    rest = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {rest:,} more" if rest > 0 else "")
+    return f"{count:,} {many}" if many and count != 1 else units.count(count, one)
 
 
 def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) -> str:

@@ -29,6 +29,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.inventory import inventory_of
 from edgeopt.search.outcome import Candidate
+from edgeopt.search.settings import Settings
 from tests.commands.predict.conftest import ORIN, PI_5
 
 
@@ -44,7 +45,7 @@ def pi_5_plan(folder, pi_5_with_peaks):
     data = folder / "data.npz"
     with np.load(samples.DATA) as held:
         np.savez(data, **{name: held[name][:48] for name in held.files})
-    return optimize_for(samples.MODEL, folder / "pi5.edgeopt", record, data=data)
+    return optimize_for(Settings(samples.MODEL, folder / "pi5.edgeopt", data), record)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +149,7 @@ def test_what_only_measuring_could_keep_is_refused(tmp_path, capsys):
 
 def test_a_target_that_its_record_cannot_run_is_refused(folder):
     with pytest.raises(UsageError, match="There is no target"):
-        optimize_for(samples.MODEL, folder / "none.edgeopt", PI_5, target="gpu-tensor")
+        optimize_for(Settings(samples.MODEL, folder / "none.edgeopt", target="gpu-tensor"), PI_5)
     assert not Path(folder / "none.edgeopt").exists()
 
 

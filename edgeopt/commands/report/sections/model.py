@@ -1,5 +1,6 @@
 """Sections about the model: operators before and after, the hottest nodes, and what the passes did."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -14,6 +15,8 @@ from edgeopt.commands.documents.blocks import (
     Table,
     Words,
     columns,
+    rows,
+    some,
 )
 from edgeopt.commands.report import charts, words
 from edgeopt.commands.report.charts import Axes, Bar, Dot, Group, Path, Scale
@@ -152,7 +155,7 @@ def _kernels_table(rows: Sequence[OpTimeRow]) -> Table:
 def _kernel_cells(row: OpTimeRow) -> tuple[str, ...]:
     rate = f"{row.operations / row.time_ms / 1e6:.1f}" if row.operations and row.time_ms else words.UNKNOWN
     reached = f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else words.UNKNOWN
-    members = words.named(row.members, 2) if row.members else "not attributed"
+    members = some(row.members, 2) or "not attributed"
     times = (words.milliseconds(row.time_ms), words.share(row.share))
     moved, bound = words.size(row.moved_bytes), row.bound or words.UNKNOWN
     return (row.operator or row.kernel, members, *times, rate, moved, reached, bound)
@@ -290,7 +293,7 @@ def _listed(said: Sequence[tuple[str, Sequence[str]]], what: str) -> str:
     if len(said) > _FEW:
         return f"{words.several(len(said), what)}, listed below."
     return " ".join(
-        f"{_sentence(one)} ({words.named(nodes)})." if nodes else f"{_sentence(one)}." for one, nodes in said
+        f"{_sentence(one)} ({some(nodes, 3)})." if nodes else f"{_sentence(one)}." for one, nodes in said
     )
 
 
@@ -305,20 +308,17 @@ def _error(each: LedgerEntry) -> str:
 
 
 def _folded(each: LedgerEntry) -> Folded:
-    rows = [Row((words.named(c.nodes), "done", c.what)) for c in each.applied]
-    rows += [Row((words.named(r.nodes), "left", r.reason), "faint") for r in each.refused]
+    rows = [Row((some(c.nodes, 3) or words.UNKNOWN, "done", c.what)) for c in each.applied]
+    rows += [Row((some(r.nodes, 3) or words.UNKNOWN, "left", r.reason), "faint") for r in each.refused]
     said = f"{each.pass_name}: all {len(each.applied):,} changes and {len(each.refused):,} refusals"
     return Folded(said, (Table(columns("nodes", "", "what and why"), tuple(rows[:_MOST_CHANGES])),))
 
 
 def _layers(layers: tuple[LayerChoice, ...]) -> list[Block]:
-    forms: dict[str, int] = {}
-    for each in layers:
-        forms[each.form] = forms.get(each.form, 0) + 1
-    counted = ", ".join(f"{count:,} in {form}" for form, count in sorted(forms.items(), key=lambda item: -item[1]))
-    rows = tuple(Row((each.layer, each.form, each.reason)) for each in layers[:_MOST_CHANGES])
-    table = Table(columns("layer", "form", "why"), rows)
+    forms = Counter(each.form for each in layers).most_common()
+    counted = ", ".join(f"{count:,} in {form}" for form, count in forms)
+    shown = rows(*((each.layer, each.form, each.reason) for each in layers[:_MOST_CHANGES]))
     return [
         Words(f"{words.several(len(layers), 'layer')}: {counted}."),
-        Folded("The scheme of each layer, and why", (table,)),
+        Folded("The scheme of each layer, and why", (Table(columns("layer", "form", "why"), shown),)),
     ]
