@@ -70,16 +70,6 @@ def test_every_write_is_on_the_disk_before_it_returns(tmp_path):
     assert run(tmp_path / "state.db", look) == (1, (2,), ("wal",))
 
 
-def test_unfinished_deployments_are_found(tmp_path):
-    async def look(journal):
-        await ended(journal, State.COMMITTED)
-        await ended(journal, State.FAILED)
-        await ended(journal, State.SOAKING, release="b")
-        return await journal.unfinished()
-
-    assert [record.release for record in run(tmp_path / "state.db", look)] == ["b"]
-
-
 def test_a_release_is_quarantined_by_its_own_fault_until_it_is_committed(tmp_path):
     async def look(journal):
         await ended(journal, State.FAILED, release="bad", fault=True, reason="NaN")

@@ -16,16 +16,6 @@ from tests.differential.regimes import feeds
 Fails = Callable[[Case], bool]
 
 
-def fails_in(names: Sequence[str], rewrite: "check.Rewrite | None" = None) -> Fails:
-    def fails(case: Case) -> bool:
-        try:
-            return next(check.findings(case, rewrite, names), None) is not None
-        except check.UselessError:
-            return False
-
-    return fails
-
-
 def reduced(case: Case, fails: Fails) -> Case:
     """The smallest case found that still fails: fewer outputs, fewer nodes."""
     while True:

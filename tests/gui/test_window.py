@@ -1,3 +1,8 @@
+import hashlib
+import os
+import shutil
+
+import pytest
 from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QGuiApplication
 from PySide6.QtWidgets import (
@@ -11,12 +16,16 @@ from PySide6.QtWidgets import (
     QTextBrowser,
 )
 
+from edgeopt.bundle.deployment import Source
 from edgeopt.data.demo import DATA, MODEL
+from edgeopt_gui import window_state
 from edgeopt_gui.actions.action import Action
+from edgeopt_gui.gaps import GapMonitor
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages import PAGES
 from edgeopt_gui.pages.base import Entry, Page
+from edgeopt_gui.source_model import source_of
 from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.drop_hint import DropHint
 
@@ -247,3 +256,153 @@ def test_ctrl_w_closes_the_model(qtbot, open_window, context, tmp_path):
     context.open(subject_at(tmp_path / "a.onnx"))
     qtbot.keyClick(window, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
     assert context.subject is None
+
+
+def test_the_window_comes_back_as_it_was_left(open_window, context, qtbot):
+    window = open_window()
+    window.resize(800, 720)
+    window.move(0, 20)
+    window.show_page("optimize")
+    window.toggle_log()
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=60_000)
+    window.close()
+    again = type(window)(context, tuple(window._entries.values()))
+    qtbot.addWidget(again)
+    again.show()
+    assert again.size().toTuple() == (800, 720)
+    assert again.log.isVisible()
+    assert context.settings.text(window_state.PAGE) == "optimize"
+
+
+def test_a_place_off_every_screen_is_not_gone_to(open_window, context, qtbot, monkeypatch):
+    window = open_window()
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=60_000)
+    window.close()
+    # Qt moves it back itself where it can tell; some window managers report what it cannot.
+    monkeypatch.setattr(type(window), "restoreGeometry", lambda self, _: self.move(QPoint(9000, 9000)) or True)
+    again = type(window)(context, tuple(window._entries.values()))
+    qtbot.addWidget(again)
+    assert QGuiApplication.primaryScreen().availableGeometry().contains(again.pos() + QPoint(100, 100))
+
+
+def test_the_layout_can_be_reset(open_window):
+    window = open_window()
+    window.toggle_log()
+    window.resize(1000, 640)
+    before = window.size()
+    window.book["app.reset-layout"].shown.trigger()
+    assert not window.log.isVisible()
+    assert window.size() != before or QGuiApplication.primaryScreen().availableGeometry().width() <= 1000
+
+
+def test_a_larger_font_needs_a_larger_window(open_window, monkeypatch):
+    window = open_window()
+    screen = QGuiApplication.primaryScreen().availableSize()
+    small = window_state.least(window)
+    font = window.font()
+    font.setPointSizeF(font.pointSizeF() * 1.1)
+    window.setFont(font)
+    assert window_state.least(window).height() > small.height()
+    font.setPointSizeF(font.pointSizeF() * 5)
+    window.setFont(font)
+    assert window_state.least(window) == screen, "but never larger than the screen"
+
+
+@pytest.fixture
+def copied(tmp_path, conv_bundle, conv_model, change_deployment):
+    bundle = shutil.copytree(conv_bundle, tmp_path / "out" / "conv.edgeopt")
+    content = conv_model.read_bytes()
+    source = Source(conv_model.name, hashlib.sha256(content).hexdigest(), len(content))
+    change_deployment(bundle, source=source)
+    return bundle
+
+
+def test_it_is_found_beside_the_bundle_and_among_recent_files(copied, conv_model, tmp_path):
+    elsewhere = tmp_path / "models" / conv_model.name
+    elsewhere.parent.mkdir()
+    shutil.copyfile(conv_model, elsewhere)
+    assert source_of(copied, ()) == (conv_model.name, None)
+    assert source_of(copied, (tmp_path / "other.onnx", elsewhere)).path == elsewhere
+    beside = copied.parent / conv_model.name
+    beside.write_bytes(b"another model of this name")
+    assert source_of(copied, (elsewhere,)).path == elsewhere
+    shutil.copyfile(conv_model, beside)
+    assert source_of(copied, (elsewhere,)).path == beside
+
+
+def test_the_window_opens_it(qtbot, open_window, context, copied, conv_model):
+    window = open_window()
+    assert window.why_not_open_source() == "No bundle is open."
+    shutil.copyfile(conv_model, copied.parent / conv_model.name)
+    context.open(subject_at(copied))
+    window.book["app.open-source"].shown.trigger()
+    qtbot.waitUntil(lambda: context.subject.kind == "model")
+    assert context.subject.path == copied.parent / conv_model.name
+
+
+PATIENCE_MS = 120_000
+SEARCHED_MS = 7000  # by then it has made variants, and candidates race
+IDLE_MS = 1200  # more than the longest of its timers, one second
+
+
+def told(gaps):
+    return "\n".join(f"{gap.length_ms:.0f} ms at\n{gap.stack}" for gap in gaps)
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+def test_every_page_answers_within_50_ms_while_nothing_happens(qtbot, open_window, context):
+    window = open_window()
+    window.open_sample()
+    found = {}
+    for entry in PAGES:
+        window.show_page(entry.key)
+        qtbot.waitUntil(lambda: not context.jobs.jobs and window.shown_page.state != "busy", timeout=PATIENCE_MS)
+        monitor = GapMonitor(50)
+        monitor.start()
+        qtbot.wait(IDLE_MS)
+        if gaps := monitor.stop():
+            found[entry.key] = told(gaps)
+    assert found == {}, "\n".join(f"{key}: {text}" for key, text in found.items())
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.timeout(240)
+def test_it_answers_within_150_ms_while_a_search_runs(qtbot, open_window, context):
+    window = open_window()
+    window.open_sample()
+    window.show_page("optimize")
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=PATIENCE_MS)
+    monitor = GapMonitor(150)
+    monitor.start()
+    window.book["optimize.start"].shown.trigger()
+    assert context.jobs.jobs
+    qtbot.wait(SEARCHED_MS)
+    assert context.jobs.jobs
+    window.cancel_jobs()
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=PATIENCE_MS)
+    gaps = monitor.stop()
+    assert gaps == (), f"load {os.getloadavg()[0]:.1f}\n{told(gaps)}"
+
+
+@pytest.mark.slow
+def test_a_job_killed_from_outside_is_told_and_the_app_goes_on(qtbot, open_window, context):
+    import psutil
+
+    window = open_window()
+    window.open_sample()
+    window.show_page("optimize")
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=PATIENCE_MS)
+    window.book["optimize.start"].shown.trigger()
+    job = context.jobs.jobs[0]
+    with qtbot.waitSignal(job.told, timeout=PATIENCE_MS):
+        pass
+    with qtbot.waitSignal(job.ended, timeout=PATIENCE_MS) as ended:
+        psutil.Process(job.pid).kill()
+    assert ended.args[0].how == "crashed"
+    assert "killed from outside" in ended.args[0].what
+    assert window.shown_page.state == "error" or window.isVisible()
+    window.log.flush()
+    assert any("killed from outside" in line.text for line in window.log.model.shown)
+    assert not window.book["optimize.start"].why_not()

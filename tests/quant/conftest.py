@@ -16,11 +16,6 @@ def conv_samples():
     return Samples({"x": images}, {"x": 4})
 
 
-@pytest.fixture(scope="session")
-def row_samples():
-    return Samples({"x": np.random.default_rng(6).standard_normal((24, 32)).astype(np.float32)}, {"x": 2})
-
-
 @pytest.fixture
 def answers():
     """What a model file answers to single samples, and to a batch of three of them."""
@@ -52,34 +47,3 @@ def sound(answers):
         return accuracy.snr_db
 
     return compare
-
-
-@pytest.fixture
-def stored_types():
-    """How many weights of each type a file holds, without the vectors."""
-
-    def count(path):
-        import onnx
-
-        types = [onnx.TensorProto.DataType.Name(w.data_type) for w in onnx.load(path).graph.initializer
-                 if len(w.dims) > 1]  # fmt: skip
-        return {name: types.count(name) for name in set(types)}
-
-    return count
-
-
-@pytest.fixture
-def ir_types():
-    """The types of the larger constants of an OpenVINO model."""
-
-    def found(path):
-        import openvino
-
-        constants = [n for n in openvino.Core().read_model(path).get_ops() if n.get_type_name() == "Constant"]
-        return {
-            str(node.get_output_element_type(0).get_type_name())
-            for node in constants
-            if np.prod(node.get_output_shape(0)) >= 64
-        }
-
-    return found

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.agent.deployments.soaks import soaking
-from tests.agent.deployments.test_not_finite import ask
+from tests.agent.deployments.test_memory import ask
 
 MODEL = "1" * 64
 

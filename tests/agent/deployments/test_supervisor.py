@@ -1,16 +1,22 @@
+import contextlib
+import http.client
 import json
 import os
+import shutil
 import signal
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
+from edgeopt_agent import main as cli
 from edgeopt_agent.releases import release_id
+from tests.agent.deployments.soaks import soaking
 
 
 @pytest.fixture
-def agent(start_agent, old_bundle):
+def supervisor_agent(start_agent, old_bundle):
     agent = start_agent()
     done = agent.deploy(old_bundle)
     assert done["state"] == "COMMITTED", done["reason"]
@@ -28,24 +34,25 @@ def kill_worker(agent):
     return pid
 
 
-def test_a_worker_that_dies_is_started_again_and_that_is_told(agent, old_bundle):
-    pid = kill_worker(agent)
-    agent.serves(old_bundle)
-    assert agent.status()["serving"]["pid"] != pid
-    told = [e for e in agent.ask("GET", "/api/v1/events")[2]["events"] if e["kind"] == "worker"]
+def test_a_worker_that_dies_is_started_again_and_that_is_told(supervisor_agent, old_bundle):
+    pid = kill_worker(supervisor_agent)
+    supervisor_agent.serves(old_bundle)
+    assert supervisor_agent.status()["serving"]["pid"] != pid
+    told = [e for e in supervisor_agent.ask("GET", "/api/v1/events")[2]["events"] if e["kind"] == "worker"]
     assert [e["state"] for e in told] == ["CRASHED", "SERVING"]
     assert "SIGKILL" in told[0]["reason"]
 
 
-def test_a_release_that_keeps_dying_gives_way_to_the_previous_one(agent, old_bundle, new_bundle):
-    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+def test_a_release_that_keeps_dying_gives_way_to_the_previous_one(supervisor_agent, old_bundle, new_bundle):
+    assert supervisor_agent.deploy(new_bundle)["state"] == "COMMITTED"
     for _ in range(3):
-        kill_worker(agent)
-    agent.until(lambda: agent.status()["deployment"]["kind"] == "rollback", "the way back")
-    agent.until(lambda: agent.status()["state"] == "serving", "its end")
-    agent.serves(old_bundle)
+        kill_worker(supervisor_agent)
+    supervisor_agent.until(lambda: supervisor_agent.status()["deployment"]["kind"] == "rollback", "the way back")
+    supervisor_agent.until(lambda: supervisor_agent.status()["state"] == "serving", "its end")
+    supervisor_agent.serves(old_bundle)
     assert (
-        f"{release_id(new_bundle)} failed 3 times in a row" in agent.status()["deployment"]["history"][0]["reason"]
+        f"{release_id(new_bundle)} failed 3 times in a row"
+        in supervisor_agent.status()["deployment"]["history"][0]["reason"]
     )
 
 
@@ -91,24 +98,27 @@ def pending(agent):
     return float(next(line for line in lines if line.startswith("nv_inference_pending")).split()[-1])
 
 
-def test_with_nothing_to_go_back_to_it_is_degraded_and_goes_on_trying(agent, old_bundle):
+def test_with_nothing_to_go_back_to_it_is_degraded_and_goes_on_trying(supervisor_agent, old_bundle):
     for _ in range(3):
-        kill_worker(agent)
-    agent.until(lambda: "No other release to roll back to" in agent.status()["reason"], "the end of its patience")
-    agent.serves(old_bundle)
-    assert agent.status()["reason"] == ""
+        kill_worker(supervisor_agent)
+    supervisor_agent.until(
+        lambda: "No other release to roll back to" in supervisor_agent.status()["reason"],
+        "the end of its patience",
+    )
+    supervisor_agent.serves(old_bundle)
+    assert supervisor_agent.status()["reason"] == ""
 
 
-def test_a_way_back_that_is_barred_is_told_and_the_agent_goes_on(agent, old_bundle, new_bundle):
-    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
-    (agent.data_dir / "releases" / release_id(old_bundle) / "deployment.toml").write_text("name = ")
+def test_a_way_back_that_is_barred_is_told_and_the_agent_goes_on(supervisor_agent, old_bundle, new_bundle):
+    assert supervisor_agent.deploy(new_bundle)["state"] == "COMMITTED"
+    (supervisor_agent.data_dir / "releases" / release_id(old_bundle) / "deployment.toml").write_text("name = ")
     for _ in range(3):
-        kill_worker(agent)
-    reason = agent.until(
-        lambda: (r := agent.status()["reason"]) and "Going back" in r and r, "the end of its patience"
+        kill_worker(supervisor_agent)
+    reason = supervisor_agent.until(
+        lambda: (r := supervisor_agent.status()["reason"]) and "Going back" in r and r, "the end of its patience"
     )
     assert f"Going back to {release_id(old_bundle)} is not possible" in reason
-    agent.serves(new_bundle)
+    supervisor_agent.serves(new_bundle)
 
 
 def test_a_slow_start_does_not_hide_that_a_release_keeps_dying(start_agent, old_bundle, make_null_bundle):
@@ -131,3 +141,208 @@ def test_a_deployment_that_is_ready_does_not_wait_for_what_it_replaces(start_age
     told = [e["state"] for e in agent.ask("GET", "/api/v1/events")[2]["events"] if e["kind"] == "worker"]
     assert told == ["CRASHED"]
     agent.serves(new_bundle)
+
+
+@pytest.mark.parametrize("way", ["cancel", "rollback"])
+def test_the_soak_of_a_first_release_can_be_ended(start_agent, old_bundle, way, capsys):
+    agent = start_agent()
+    number = soaking(agent, old_bundle)
+    assert agent.ask("POST", f"/api/v1/{way}")[0] == 202
+    assert agent.ended(number)["state"] == "ROLLED_BACK"
+    assert agent.status()["state"] == "empty"
+    why = f"The release {release_id(old_bundle)} of 'null' was rolled back: "
+    status, _, answer = agent.ask("GET", "/v2/health/ready")
+    assert (status, why in answer["error"]) == (503, True)
+    status, _, answer = agent.ask("POST", "/v2/models/null/infer", "{}")
+    assert (status, why in answer["error"]) == (503, True)
+    assert answer["error"].endswith("Deploy a bundle that works: edgeopt-agent deploy BUNDLE")
+    status, _, answer = agent.ask("POST", "/v2/models/other/infer", "{}")
+    assert (status, why in answer["error"]) == (404, True)
+    assert cli.run(["status", "--url", f"127.0.0.1:{agent.port}"]) == 0
+    assert why in " ".join(capsys.readouterr().out.split())
+    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+
+
+@pytest.mark.parametrize("way", ["cancel", "rollback"])
+def test_a_slow_upload_gives_way(agent, old_bundle, new_bundle, pack, way):
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", agent.port)) as sender:
+        sender.putrequest("POST", "/api/v1/deploy")
+        sender.putheader("Content-Length", "9999")
+        sender.endheaders(b"the first of it")
+        running = agent.until(
+            lambda: (d := agent.status()["deployment"])["state"] == "RECEIVING" and d, "the upload"
+        )
+        status, _, answer = agent.ask("POST", f"/api/v1/{way}")
+    assert status == 202
+    assert agent.ended(running["id"])["state"] == "FAILED"
+    agent.ended(answer["deployment"]["id"])
+    agent.serves(old_bundle if way == "rollback" else new_bundle)
+
+
+def test_a_probe_that_hangs_can_be_cancelled_and_is_no_fault(agent, old_bundle, make_null_bundle):
+    bad = make_null_bundle(hang="run")
+    number = agent.send(bad)[2]["deployment"]["id"]
+    agent.until(lambda: agent.status()["deployment"]["state"] == "PROBING", "the probe")
+    assert agent.ask("POST", "/api/v1/cancel")[0] == 202
+    done = agent.ended(number)
+    assert (done["state"], done["reason"]) == ("FAILED", "It was cancelled.")
+    agent.serves(old_bundle)
+    assert agent.ask("POST", "/api/v1/cancel")[0] == 409
+    assert [r["state"] for r in agent.ask("GET", "/api/v1/releases")[2]["releases"]] == ["serving", "refused"]
+
+
+def test_a_rollback_leads_to_any_release_on_the_disk(agent, old_bundle, new_bundle):
+    shutil.copytree(new_bundle, agent.data_dir / "releases" / release_id(new_bundle))
+    status, _, answer = agent.ask("POST", f"/api/v1/rollback?to={release_id(new_bundle)}")
+    assert status == 202, answer
+    assert agent.ended(answer["deployment"]["id"])["state"] == "COMMITTED"
+    agent.serves(new_bundle)
+    assert agent.status()["previous"] is None
+    assert agent.roll_back(to=release_id(old_bundle))["state"] == "COMMITTED"
+    agent.serves(old_bundle)
+    assert agent.ask("POST", "/api/v1/rollback?to=../partial")[0] == 404
+
+
+def ended_process(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture
+def hook(agent):
+    """Writes the hook of the agent that serves the old bundle."""
+
+    def write(*lines, mode=0o700):
+        file = agent.data_dir / "hooks" / "before-commit"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("\n".join(("#!/bin/sh", *lines, "")))
+        file.chmod(mode)
+        return file
+
+    return write
+
+
+def test_a_hook_that_agrees_sees_the_release_and_its_soak(agent, hook, old_bundle, new_bundle, tmp_path):
+    hook(f"env > '{tmp_path}/seen'", 'test -f "$EDGEOPT_RELEASE_DIR/deployment.toml"')
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    seen = dict(line.split("=", 1) for line in (tmp_path / "seen").read_text().splitlines() if "=" in line)
+    assert seen["EDGEOPT_RELEASE"] == release_id(new_bundle)
+    assert seen["EDGEOPT_PREVIOUS"] == release_id(old_bundle)
+    assert seen["EDGEOPT_NAME"] == "null"
+    assert int(seen["EDGEOPT_SOAK_REQUESTS"]) >= 3
+    assert seen["EDGEOPT_SOAK_ERRORS"] == "0"
+    assert float(seen["EDGEOPT_SOAK_SECONDS"]) >= 0.1
+
+
+@pytest.mark.parametrize(
+    ("lines", "mode", "reason"),
+    [
+        (("echo checking", "echo the camera sees nothing >&2", "exit 3"), 0o700, "the camera sees nothing"),
+        (("exit 3",), 0o700, "ended with exit code 3"),
+        ((), 0o600, "is not executable"),
+        ((), 0o722, "Others may write"),
+    ],
+)
+def test_a_hook_that_does_not_agree_rolls_back_with_its_last_line(
+    agent, hook, old_bundle, new_bundle, lines, mode, reason
+):
+    file = hook(*lines, mode=mode)
+    ended = agent.deploy(new_bundle)
+    assert ended["state"] == "ROLLED_BACK"
+    assert reason in ended["reason"]
+    agent.serves(old_bundle)
+    file.unlink()
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED", "it was the hook's no, not the bundle's fault"
+
+
+def test_a_hook_does_not_stand_in_the_way_back(agent, hook, old_bundle, new_bundle):
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    hook("exit 1")
+    assert agent.roll_back()["state"] == "COMMITTED"
+    agent.serves(old_bundle)
+
+
+def test_a_hook_that_takes_too_long_is_ended_with_all_that_it_started(
+    start_agent, old_bundle, new_bundle, tmp_path
+):
+    agent = start_agent(hook_timeout_s=0.5)
+    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+    file = agent.data_dir / "hooks" / "before-commit"
+    file.parent.mkdir()
+    file.write_text(f"#!/bin/sh\nsleep 600 & echo $! > '{tmp_path}/pid'\nwait\n")
+    file.chmod(0o700)
+    ended = agent.deploy(new_bundle)
+    assert ended["state"] == "ROLLED_BACK"
+    assert "took longer than 0.5 s" in ended["reason"]
+    agent.serves(old_bundle)
+    left = int((tmp_path / "pid").read_text())
+    agent.until(lambda: ended_process(left), "the end of what the hook started")
+
+
+def test_cancelling_ends_the_hook(agent, hook, old_bundle, new_bundle, tmp_path):
+    hook(f"touch '{tmp_path}/started'", "sleep 600")
+    _, _, answer = agent.send(new_bundle)
+    agent.until((tmp_path / "started").exists, "the hook")
+    assert agent.ask("POST", "/api/v1/cancel")[0] == 202
+    assert agent.ended(answer["deployment"]["id"])["state"] == "ROLLED_BACK"
+    agent.serves(old_bundle)
+
+
+LIMITS = {"hang_timeout_s": 1.0, "request_timeout_s": 60.0}
+
+
+def ending_requests_post(agent, *values):
+    x = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": values}
+    status, _, answer = agent.ask("POST", "/v2/models/null/infer", json.dumps({"inputs": [x]}))
+    return status, answer.get("error", "")
+
+
+def restarted(agent):
+    """Waits until the worker that serves takes requests."""
+    agent.until(
+        lambda: ending_requests_post(agent, 1, 2, 3, 4)[0] == 200 and agent.status()["serving"], "its worker"
+    )
+
+
+FAULTS = pytest.mark.parametrize("fault", ["crash_on", "hang_on"])
+
+
+@FAULTS
+def test_one_request_neither_rolls_back_nor_ends_the_worker_for_ever(
+    start_agent, old_bundle, make_null_bundle, fault
+):
+    agent = start_agent(**LIMITS)
+    agent.deploy(old_bundle)
+    new = make_null_bundle(**{fault: -1})
+    assert agent.deploy(new)["state"] == "COMMITTED"
+    answers = []
+    for _ in range(5):
+        agent.settled()
+        answers.append(ending_requests_post(agent, -1, 2, 3, 4))
+    assert [status for status, _ in answers] == [503, 503, 422, 422, 422]
+    assert "ended the worker of the release" in answers[-1][1]
+    agent.serves(new)
+    found = agent.status()
+    assert found["deployment"]["kind"] == "deploy"
+    assert found["hangs"] + found["crashes"] == 2
+
+
+@FAULTS
+@pytest.mark.parametrize("first", [True, False])
+def test_a_soak_is_judged_by_different_requests_only(start_agent, old_bundle, make_null_bundle, fault, first):
+    agent = start_agent(**LIMITS)
+    if not first:
+        agent.deploy(old_bundle)
+    new = make_null_bundle(**{fault: -1})
+    number = soaking(agent, new)
+    for _ in range(4):
+        restarted(agent)
+        ending_requests_post(agent, -1, 2, 3, 4)
+    assert agent.status()["deployment"]["state"] == "SOAKING"
+    for different in range(2):
+        restarted(agent)
+        ending_requests_post(agent, -1, 2, 3, 10 + different)
+    done = agent.ended(number)
+    assert done["state"] == "ROLLED_BACK"
+    assert "Different requests ended its worker 3 times while it soaked" in done["reason"]
+    assert agent.deploy(new)["state"] == "COMMITTED"  # clients' requests quarantine nothing

@@ -2,17 +2,45 @@
 
 import asyncio
 import socket
+import threading
 from collections import Counter
 
+import grpc
+import numpy as np
 import pytest
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
 
+from edgeopt_agent.grpc import calls as calls_module
+from edgeopt_agent.grpc.calls import Calls
+from edgeopt_agent.grpc.methods import SERVICE
 from edgeopt_agent.grpc.places import QUICK_S, Places, ReadLimits
 from edgeopt_agent.grpc.received import ReceivedBytes
+from edgeopt_agent.grpc.server import serving
+from edgeopt_agent.http.access import Access
+from edgeopt_agent.http.plain import WORTH_GIVING_BACK_BYTES
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.v2.wire import bytes_field
+from edgeopt_agent.workers.models import Models
+from edgeopt_agent.workers.outcomes import Answer
 from edgeopt_agent.workers.router import QueueFullError
+from tests.agent.grpc.conftest import free_port
+from tests.agent.telemetry.collector import (
+    PARENT,
+    SAMPLED,
+    SECONDS,
+    TRACE,
+    TRACES,
+    UNSAMPLED,
+    collecting,
+    receive,
+    spans_of,
+    values,
+)
 
 MIB = 1 << 20
-SECONDS = 60
-LIMITS = ReadLimits(places=4, most_bytes=64 * MIB, message_bytes=64 * MIB, slow_each=4, silent_s=SECONDS)
+SECONDS_PLACES = 60
+LIMITS = ReadLimits(places=4, most_bytes=64 * MIB, message_bytes=64 * MIB, slow_each=4, silent_s=SECONDS_PLACES)
 
 
 class Connections:
@@ -27,13 +55,13 @@ class Connections:
         return {peer: self.total[peer] for peer in peers}
 
 
-def enter(places, connection, ended, limit_s=SECONDS):
+def enter(places, connection, ended, limit_s=SECONDS_PLACES):
     """A reader whose error goes to `ended` with its connection."""
     return places.enter(connection, limit_s, lambda error: ended.append((connection, error)))
 
 
 async def until(found):
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(SECONDS_PLACES):
         while not found():
             await asyncio.sleep(QUICK_S / 10)
 
@@ -45,7 +73,7 @@ def test_slow_messages_keep_no_quick_one_waiting():
         other = enter(places, "c", ended)
         assert other.turn is not None
         assert not other.turn.done()
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(SECONDS_PLACES):
             await other.turn
         assert not ended
         for each in (*slow, other):
@@ -120,3 +148,141 @@ def test_the_bytes_of_a_connection_are_counted(host, peer):
                 client.sendall(b" " * 1000)
                 accepted.recv(1000, socket.MSG_WAITALL)
                 assert received({name, peer.format(1)}) == {name: total}
+
+
+CALLS = 20
+MESSAGE = b"\x0a\x04null"
+METHOD = f"/{SERVICE}/ModelInfer"
+
+
+class Echo:
+    """Answers without a worker."""
+
+    async def infer(self, _name, _version, body, **_options):
+        await asyncio.sleep(0)
+        return Answer(200, body, None, 0.0)
+
+
+async def tasks_of_calls(port):
+    """How many tasks the calls of a client in this event loop and their server make."""
+    made = []
+    loop = asyncio.get_running_loop()
+
+    def factory(loop, coroutine, **options):
+        made.append(coroutine)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.unary_unary(METHOD)
+        assert await call(MESSAGE) == MESSAGE
+        loop.set_task_factory(factory)
+        for _ in range(CALLS):
+            await call(MESSAGE)
+        loop.set_task_factory(None)
+    return len(made) / CALLS
+
+
+async def plain_tasks():
+    async def echo(message, _context):
+        return message
+
+    handler = grpc.method_handlers_generic_handler(
+        SERVICE, {"ModelInfer": grpc.unary_unary_rpc_method_handler(echo)}
+    )
+    server = grpc.aio.server(handlers=(handler,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        return await tasks_of_calls(port)
+    finally:
+        await server.stop(None)
+
+
+def serve(folder):
+    settings = Settings(data_dir=folder, grpc_port=free_port())
+    calls = Calls(settings, Access("127.0.0.1", folder / "tokens"), lambda: "unsigned")
+    return serving(Models(Echo()), settings, calls, None, asyncio.Event(), 1.0)
+
+
+def test_a_call_takes_one_task_more_than_the_library_alone(tmp_path):
+    async def run():
+        async with serve(tmp_path) as port:
+            return await tasks_of_calls(port), await plain_tasks()
+
+    ours, plain = asyncio.run(run())
+    assert ours <= plain + 1.25  # a call of one's own may end a little later
+
+
+def test_memory_of_large_messages_is_returned_outside_the_event_loop(tmp_path, monkeypatch):
+    async def run():
+        loop, done, threads = asyncio.get_running_loop(), asyncio.Event(), []
+
+        def give_back():
+            threads.append(threading.get_ident())
+            loop.call_soon_threadsafe(done.set)
+
+        monkeypatch.setattr(calls_module, "give_back", give_back)
+        options = [("grpc.max_receive_message_length", -1)]
+        async with serve(tmp_path) as port, grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) as channel:
+            size = WORTH_GIVING_BACK_BYTES
+            await channel.unary_unary(METHOD)(MESSAGE + bytes_field(7, size) + bytes(size))
+            await asyncio.wait_for(done.wait(), 60)
+        return threads
+
+    assert threading.get_ident() not in asyncio.run(run())
+
+
+@pytest.fixture
+def start(start_grpc, old_bundle):
+    """Starts an agent that serves the null model and traces to `url`."""
+
+    def start(url):
+        agent = start_grpc(otlp_endpoint=url, otlp_interval_s=0.05, soak_s=0.0, soak_requests=0)
+        agent.deploy(old_bundle)
+        return agent
+
+    return start
+
+
+def test_call_continues_the_trace_of_its_caller(start, connect):
+    with collecting(path=TRACES) as (received, url):
+        client = connect(start(url))
+        given = triton.InferInput("x", [1, 4], "FP32").set_data_from_numpy(np.ones((1, 4), np.float32))
+        client.infer("null", [given], headers=UNSAMPLED)
+        client.infer("null", [given], headers=SAMPLED)
+        found = receive(received, 3)
+        server = found["inference.GRPCInferenceService/ModelInfer"]
+        with pytest.raises(InferenceServerException):
+            client.infer("other", [given], headers=SAMPLED)
+        failed = receive(received, 1)["inference.GRPCInferenceService/ModelInfer"]
+    assert {span["traceId"] for span in found.values()} == {TRACE}
+    assert server["parentSpanId"] == PARENT
+    assert found["queue"]["parentSpanId"] == found["compute"]["parentSpanId"] == server["spanId"]
+    told = values(server["attributes"])
+    assert (told["rpc.system"], told["rpc.service"]) == ("grpc", "inference.GRPCInferenceService")
+    assert (told["rpc.method"], told["rpc.grpc.status_code"]) == ("ModelInfer", 0)
+    assert told["edgeopt.model.name"] == "null"
+    assert told["edgeopt.request.bytes"] > 16
+    assert told["edgeopt.response.bytes"] > 8
+    assert values(failed["attributes"])["rpc.grpc.status_code"] == 5
+    assert values(failed["attributes"])["edgeopt.error"].startswith("There is no model 'other'")
+
+
+def test_messages_of_a_stream_are_spans_of_their_own(start, connect):
+    answers = []
+    with collecting(path=TRACES) as (received, url):
+        client = connect(start(url))
+        given = triton.InferInput("x", [1, 4], "FP32").set_data_from_numpy(np.ones((1, 4), np.float32))
+        client.start_stream(lambda **answer: answers.append(answer), headers=SAMPLED)
+        for name in ("null", "other"):
+            client.async_stream_infer(name, [given])
+        client.stop_stream()
+        spans = []
+        while len(spans) < 4:
+            spans += spans_of(received.get(timeout=SECONDS)[3])
+    codes = [
+        values(span["attributes"])["rpc.grpc.status_code"]
+        for span in spans
+        if span["name"] == "inference.GRPCInferenceService/ModelStreamInfer"
+    ]
+    assert codes == [0, 5]

@@ -9,14 +9,20 @@ import onnx
 import onnx.parser
 import pytest
 
+import edgeopt
+from edgeopt.bundle.deployment import Part, Processing, Tensor
+from edgeopt.bundle.processing.schema import Softmax
 from edgeopt.bundle.runtime.session import load
 from edgeopt_agent.workers.batches import Batches
 from edgeopt_agent.workers.child_io import Frames
 from edgeopt_agent.workers.frames import Batching, Infer, Load, Port, Signature, head
+from edgeopt_agent.workers.outcomes import WorkerError
+from edgeopt_agent.workers.router import BusyError
 from edgeopt_agent.workers.sequences import Sequences
 from edgeopt_agent.workers.served import Served
 from tests.agent.conftest import Y
 from tests.agent.workers.test_process import changed, with_worker
+from tests.bundle.conftest import with_processing
 
 BATCHED = {"batch_max_size": 4, "batch_max_delay_us": 1_000_000}
 SLOW = {"latency_ms": 5.0}
@@ -84,7 +90,9 @@ def test_a_wrong_request_fails_alone(null_bundle, settings):
 def test_what_is_no_request_is_answered_behind_the_batch(null_bundle, settings):
     async def use(worker):
         first, golden, last = await asyncio.gather(
-            worker.infer(asked(rows(0))), worker.golden(30.0, quick=True), worker.infer(asked(rows(1)))
+            worker.infer(asked(rows(0))),
+            worker.golden(30.0, quick=True),
+            worker.infer(asked(rows(1))),
         )
         assert golden.problem is None
         check_own(bundle, [rows(0), rows(1)], [first, last])
@@ -140,3 +148,101 @@ def test_a_request_at_which_the_model_fails_does_not_fail_those_of_its_batch(tmp
     assert [answered.status for answered, _, _ in found] == [200, 500, 200]
     assert [answered.batched for answered, _, _ in found] == [1, 1, 1]
     assert [json.loads(found[k][1])["outputs"][0]["data"] for k in (0, 2)] == [[1.0], [3.0]]
+
+
+NEW, OLD = "bbbbbbbbbbbb", "aaaaaaaaaaaa"
+STEPS = '[[steps]]\ndo = "{}"\non = "y"\n'
+
+
+@pytest.fixture
+def processed(tmp_path):
+    """Adds declared postprocessing to a bundle."""
+
+    def make(bundle, kind="softmax"):
+        steps = tmp_path / f"{bundle.parent.name}.toml"
+        steps.write_text(STEPS.format(kind))
+        return with_processing(bundle, tmp_path / f"{bundle.parent.name}.edgeopt", post=steps)
+
+    return make
+
+
+def outputs(answer):
+    (output,) = json.loads(bytes(answer.body))["outputs"]
+    return output["data"]
+
+
+def test_processed_and_plain_requests_share_a_run_of_the_model(null_bundle, processed, settings):
+    bundle = processed(null_bundle(**SLOW))
+    arrays = [rows(seed) for seed in range(4)]
+
+    async def use(worker):
+        requests = zip(arrays, (True, False, True, False), strict=True)
+        asking = (worker.infer(asked(x), processed=through) for x, through in requests)
+        return await asyncio.gather(*asking), worker.batching
+
+    found, batching = with_worker(bundle, changed(settings, **BATCHED), use)
+    assert batching.used
+    assert [answer.batched for answer in found] == [4] * 4
+    with edgeopt.load(bundle) as session:
+        for x, answer, run in zip(arrays, found, (session.process, session.run) * 2, strict=True):
+            np.testing.assert_allclose(outputs(answer), run({"x": x})["y"].ravel(), rtol=1e-5)
+
+
+def test_a_type_that_the_protocol_does_not_have_is_not_loaded(null_bundle, settings, change_deployment):
+    bundle = null_bundle()
+    made = Tensor("z", "complex64", ["batch", 2])
+    part = Part([Tensor("y", "float32", ["batch", 2])], [made], steps=[Softmax(on="y", to="z")])
+    change_deployment(bundle, processing=Processing(post=part))
+
+    async def use(_worker):
+        raise AssertionError
+
+    with pytest.raises(WorkerError, match="The processing names the type 'complex64' of 'z'"):
+        with_worker(bundle, settings, use)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "sigmoid"])
+def test_a_standby_with_processing_answers_for_one_with_processing(serving, null_bundle, processed, kind):
+    server = serving()
+    server.deploy(processed(null_bundle(), kind), OLD)
+    server.deploy(processed(null_bundle(fail="run")), NEW, keep_old=True)
+    answer = server.do(server.router.infer("null", None, asked(rows(0))))
+    assert json.loads(bytes(answer.body))["model_version"] == OLD
+
+
+def test_a_standby_without_processing_answers_plain_requests_only(serving, null_bundle, processed):
+    server = serving()
+    old = null_bundle()
+    server.deploy(old, OLD)
+    # Softmax keeps the name and the type of its output, so only the processing tells the two apart.
+    server.deploy(processed(null_bundle(crash="run")), NEW, keep_old=True)
+    plain = server.do(server.router.infer("null.raw", None, asked(rows(0))))
+    assert json.loads(bytes(plain.body))["model_version"] == OLD
+    server.do(server.router.serving.ended.wait())
+    server.deploy(processed(null_bundle(fail="run")), "cccccccccccc")
+
+    async def standby(worker):
+        server.router.standby = worker
+
+    server.do(standby(server.start(old, OLD)))
+    answer = server.do(server.router.infer("null", None, asked(rows(0))))
+    assert (answer.status, answer.fault) == (500, True)
+
+
+def test_a_request_is_not_answered_by_a_release_with_other_inputs(serving, null_bundle):
+    server = serving()
+    z = {"name": "z", "dtype": "float32", "shape": ["batch", 4]}
+    server.deploy(null_bundle(inputs=(z,)), OLD)
+    server.deploy(null_bundle(crash="run"), NEW, keep_old=True)
+    # Its standby would call the request wrong: "The model has no input 'x'".
+    with pytest.raises(BusyError, match="crashed: SIGSEGV"):
+        server.do(server.router.infer("null", None, asked(rows(0))))
+
+
+def test_processing_counts_neither_as_the_model_nor_as_waiting(serving, null_bundle, processed):
+    server = serving()
+    server.deploy(processed(null_bundle()), OLD)
+    server.do(server.router.infer("null", None, asked(rows(0))))
+    totals = server.router.totals[OLD]
+    assert totals.processing_s > 0
+    assert totals.queue_s + totals.compute_s + totals.processing_s == pytest.approx(totals.success_s)

@@ -1,4 +1,6 @@
+import itertools
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -7,15 +9,17 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgeopt import events
 from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import ending_of
+from edgeopt_gui.jobs.lines import EventLines
 from edgeopt_gui.jobs.runner import JobRunner
 
 SAMPLE = Path(__file__).parents[3] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
 PATIENCE_MS = 60_000
-
-pytestmark = pytest.mark.cold
 
 
 @pytest.fixture
@@ -43,6 +47,7 @@ def begin_search(qtbot, runner, tmp_path):
     return job, psutil.Process(job.pid).children(recursive=True)
 
 
+@pytest.mark.cold
 def test_a_job_ends_with_the_result_of_the_command_line(qtbot, runner):
     with qtbot.waitSignal(runner.ended, timeout=PATIENCE_MS) as ended:
         job = runner.run(Command("Probing", ("probe",)))
@@ -52,6 +57,7 @@ def test_a_job_ends_with_the_result_of_the_command_line(qtbot, runner):
     assert runner.jobs == ()
 
 
+@pytest.mark.cold
 def test_an_error_arrives_as_a_sentence(qtbot, runner):
     with qtbot.waitSignal(runner.ended, timeout=PATIENCE_MS) as ended:
         runner.run(Command("Checking", ("verify", "nothing here.edgeopt")))
@@ -62,6 +68,7 @@ def test_an_error_arrives_as_a_sentence(qtbot, runner):
     assert "edgeopt verify 'nothing here.edgeopt'" in ending.details
 
 
+@pytest.mark.cold
 def test_cancel_ends_the_command_and_its_trials_and_leaves_nothing_behind(qtbot, runner, tmp_path):
     job, trials = begin_search(qtbot, runner, tmp_path)
     begin = time.monotonic()
@@ -73,6 +80,7 @@ def test_cancel_ends_the_command_and_its_trials_and_leaves_nothing_behind(qtbot,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.cold
 @pytest.mark.slow
 def test_a_job_killed_from_outside_is_told_and_takes_its_trials_along(qtbot, runner, tmp_path):
     job, trials = begin_search(qtbot, runner, tmp_path)
@@ -83,6 +91,7 @@ def test_a_job_killed_from_outside_is_told_and_takes_its_trials_along(qtbot, run
     qtbot.waitUntil(lambda: not any(p.is_running() for p in trials), timeout=60_000)
 
 
+@pytest.mark.cold
 def test_a_command_that_does_not_heed_is_killed_after_a_while(qtbot, runner, monkeypatch):
     monkeypatch.setattr("edgeopt_gui.jobs.job.PATIENCE_MS", 100)
     job = runner.run(Command("Probing", ("probe",)))
@@ -93,6 +102,7 @@ def test_a_command_that_does_not_heed_is_killed_after_a_while(qtbot, runner, mon
     assert ended.args[0].how == "cancelled"
 
 
+@pytest.mark.cold
 @pytest.mark.slow
 def test_closing_the_runner_leaves_no_job(qtbot, runner, tmp_path):
     job, trials = begin_search(qtbot, runner, tmp_path)
@@ -115,6 +125,7 @@ app.exec()
 """
 
 
+@pytest.mark.cold
 @pytest.mark.slow
 def test_a_job_ends_when_the_app_is_killed(tmp_path):
     command = [sys.executable, "-c", PROGRAM, *search(tmp_path).arguments]
@@ -127,8 +138,92 @@ def test_a_job_ends_when_the_app_is_killed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.cold
 @pytest.mark.slow
 def test_progress_is_kept_for_those_who_look_later(qtbot, runner, tmp_path):
     job, _ = begin_search(qtbot, runner, tmp_path)
     assert isinstance(job.progress, events.Progress)
     assert job.running
+
+
+def test_the_line_can_be_typed_in_a_shell_even_with_spaces_in_names():
+    command = Command("Analyzing", ("analyze", "my models/a b.onnx"))
+    assert shlex.split(command.line) == ["edgeopt", "analyze", "my models/a b.onnx"]
+
+
+def test_measuring_the_device_is_a_measurement_and_reading_it_is_none():
+    assert Command("", ("probe", "--deep")).measures
+    assert not Command("", ("probe",)).measures
+    assert not Command("", ("optimize", "m.onnx", "--device", "d.json")).measures
+
+
+RESULT = events.Result("probe", {"a": 1})
+ERROR = events.Error("bad-model", "It is no model.", "Give another.")
+
+
+def end(last, **changes):
+    facts = {"cancelled": False, "exit_code": 0, "crashed": False, "details": "$ edgeopt probe"}
+    return ending_of(last, **(facts | changes))
+
+
+def test_a_result_is_good_and_has_its_data():
+    ending = end(RESULT)
+    assert ending.good
+    assert ending.data == {"a": 1}
+
+
+def test_a_result_that_says_no_is_a_result():
+    assert end(RESULT, exit_code=6).good
+    assert end(RESULT, exit_code=1).how == "crashed"
+
+
+def test_an_error_keeps_its_sentence_and_its_hint():
+    ending = end(ERROR, exit_code=3)
+    assert (ending.how, ending.what, ending.next_step) == ("failed", "It is no model.", "Give another.")
+
+
+def test_a_result_does_not_hide_that_the_process_died_after_it():
+    assert end(RESULT, exit_code=signal.SIGSEGV, crashed=True).how == "crashed"
+
+
+def test_a_job_killed_from_outside_names_the_signal_and_a_next_step():
+    ending = end(None, exit_code=signal.SIGKILL, crashed=True)
+    assert ending.how == "crashed"
+    assert "SIGKILL" in ending.what
+    assert ending.next_step
+
+
+@pytest.mark.parametrize("crashed", [True, False])
+def test_a_cancelled_job_is_cancelled_however_it_ended(crashed):
+    ending = end(events.Error("terminated", "Stopped."), cancelled=True, exit_code=143, crashed=crashed)
+    assert ending.how == "cancelled"
+
+
+def test_a_job_that_was_done_before_the_cancel_reached_it_is_done():
+    assert end(RESULT, cancelled=True).good
+
+
+def test_silence_is_told_with_the_exit_code():
+    assert "exit code 7" in end(None, exit_code=7).what
+
+
+TOLD = [
+    events.Progress("racing", done=1, total=9),
+    events.Metric("latency_ms", 0.5, time_s=1.0),
+    events.Standing("cleaned", "racing", speedup=2.0),
+    events.Result("probe", {"cpu": "ü"}),
+]
+STREAM = b"".join(events.encode(event).encode() + b"\n" for event in TOLD)
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=8).map(sorted))
+def test_events_arrive_whole_however_the_pipe_cuts_them(cuts):
+    lines = EventLines()
+    edges = [0, *cuts, len(STREAM)]
+    heard = [event for a, b in itertools.pairwise(edges) for event in lines.feed(STREAM[a:b])]
+    assert heard == TOLD
+
+
+def test_what_is_no_event_is_skipped():
+    noise = b'\nwarning: something\n{"event": "of a later version"}\n\xff\xfe\n[1, 2\n'
+    assert list(EventLines().feed(noise + STREAM)) == TOLD

@@ -2,16 +2,31 @@ import os
 import signal
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QFileDialog, QPushButton
 
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.events import Progress
+from edgeopt_gui.actions.action import Action
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.runner import JobRunner
+from edgeopt_gui.log_lines import MOST_LINES, LogLine
+from edgeopt_gui.pages import PAGES
+from edgeopt_gui.pages.base import Entry, Page
+from edgeopt_gui.pages.live.page import ENTRY as LIVE
+from edgeopt_gui.theme.scheme import is_dark
+from edgeopt_gui.widgets import dialogs
 from edgeopt_gui.widgets.jobs_bar import JobsBar
+from edgeopt_gui.widgets.log_model import LogModel
+from edgeopt_gui.widgets.palette import CHOICE_ROLE, Palette
+from edgeopt_gui.widgets.recent_files import RecentFiles
+from edgeopt_gui.widgets.settings_dialog import AGENT_URL, BUDGET, CONFIRM_QUIT, TIME_LIMIT_S, SettingsDialog
 
 PATIENCE_MS = 60_000
 
@@ -97,3 +112,378 @@ def test_a_search_without_a_limit_of_its_own_takes_the_time_left_that_it_tells(q
         qtbot.waitUntil(lambda: bar.bar.maximum() == 100)
         job.note(Progress("racing", done=1, total=2, time_left_s=0.5))
         assert job.left_s > 900, "with a total, it is the time of a phase"
+
+
+def lines(count, first=0):
+    return [LogLine("warning" if k % 10 == 0 else "info", "job", f"line {k}") for k in range(first, first + count)]
+
+
+@pytest.fixture
+def model(qapp):
+    made = LogModel()
+    QAbstractItemModelTester(made, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    return made
+
+
+def test_the_oldest_lines_fall_off(model):
+    model.add(lines(MOST_LINES - 5))
+    model.add(lines(10, MOST_LINES - 5))
+    assert len(model) == MOST_LINES
+    assert model.shown[0].text == "line 5"
+    assert model.shown[-1].text == f"line {MOST_LINES + 4}"
+
+
+def test_it_shows_what_is_asked_for_while_more_comes(model):
+    model.add(lines(100))
+    model.show_only("LINE 3", ("info",))
+    assert [line.text for line in model.shown] == [f"line {k}" for k in range(100) if "3" in str(k) and k % 10]
+    model.add([LogLine("info", "job", "line 3 again"), LogLine("error", "job", "line 3 broke")])
+    assert model.shown[-1].text == "line 3 again"
+    model.add(lines(MOST_LINES))
+    assert len(model) == MOST_LINES
+    model.clear()
+    assert model.rowCount() == 0
+
+
+def test_a_job_is_told_with_its_command_line_and_its_end(qtbot, open_window, context):
+    window = open_window((LIVE,))
+    job = context.jobs.run(Command("Naming the passes", ("passes", "--no-such-option")))
+    with qtbot.waitSignal(job.ended, timeout=60_000):
+        pass
+    window.log.flush()
+    told = [(line.level, line.text) for line in window.log.model.shown if line.job == "Naming the passes"]
+    assert told[0] == ("info", "$ edgeopt passes --no-such-option")
+    assert told[-1][0] == "error"
+    assert "no-such-option" in told[-1][1]
+
+
+def test_it_is_filtered_and_copied_by_the_user(qtbot, open_window):
+    dock = open_window((LIVE,)).log
+    dock.model.clear()
+    dock.say("info", "Probing", "all is well")
+    dock.say("error", "Probing", "the disk is full")
+    dock.flush()
+    dock.show()
+    dock.levels.setCurrentText("Errors")
+    assert [line.text for line in dock.model.shown] == ["the disk is full"]
+    dock.filter.setText("well")
+    assert dock.model.rowCount() == 0
+    dock.filter.clear()
+    copy = next(button for button in dock.findChildren(QPushButton) if button.text() == "Copy")
+    copy.click()
+    assert QGuiApplication.clipboard().text().endswith("error\tProbing\tthe disk is full")
+
+
+def test_opened_it_shows_the_newest_lines(qtbot, open_window):
+    window = open_window((LIVE,))
+    for line in lines(300):
+        window.log.say(line.level, line.job, line.text)
+    window.log.flush()
+    window.book["app.log"].shown.trigger()
+    bar = window.log._table.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
+    assert window.book["app.log"].title == "Hide the log"
+    window.log.close()
+    assert window.book["app.log"].shown.text() == "Show the log"
+
+
+def test_who_reads_further_up_is_left_there(qtbot, open_window):
+    window = open_window((LIVE,))
+    window.toggle_log()
+    bar = window.log._table.verticalScrollBar()
+    window.log.model.add(lines(300))
+    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
+    bar.setValue(40)
+    window.log.model.add(lines(50))
+    assert bar.value() == 40
+    bar.setValue(bar.maximum())
+    window.log.model.add(lines(50))
+    assert bar.value() == bar.maximum()
+
+
+BUSY = ("Other processes took 63 % of the cores.",)
+
+
+@pytest.fixture
+def window(open_window):
+    return open_window()
+
+
+def told(context, *looks):
+    for bad in looks:
+        context.quiet.take(bad)
+
+
+def test_a_foreign_load_is_said_on_every_page_that_measures(window, context):
+    for key in ("device", "graph", "optimize", "compare", "live"):
+        window.show_page(key)
+        banner = window.page(key).banner
+        assert not banner.isVisible()
+        told(context, BUSY, BUSY)
+        assert banner.isVisible(), key
+        assert banner.sentence.text() == "Not a good moment to measure: Other processes took 63 % of the cores."
+        assert banner.button.text() == "Measure again when quiet"
+        told(context, (), ())
+        assert not banner.isVisible()
+
+
+def test_the_page_model_measures_nothing(window):
+    assert window.page("model").banner is None
+    assert {entry.key for entry in PAGES} == {"device", "model", "graph", "optimize", "compare", "live"}
+
+
+def test_what_waits_measures_once_it_is_quiet(qtbot, window, context, monkeypatch):
+    asked = []
+    page = window.page("device")
+    window.show_page("device")
+    monkeypatch.setattr(window.book, "_trigger", lambda bound: asked.append(bound.action.key))
+    told(context, BUSY, BUSY)
+    page.banner.button.click()
+    assert page.banner.button.text() == "Do not wait"
+    told(context, ())
+    assert asked == []
+    told(context, ())
+    qtbot.waitUntil(lambda: asked == ["device.probe"])
+    assert not page.banner.isVisible()
+    told(context, BUSY, BUSY, (), ())
+    assert asked == ["device.probe"], "it measures once"
+
+
+def test_the_latest_files_are_a_button_each(qtbot, tmp_path):
+    recent = RecentFiles()
+    qtbot.addWidget(recent)
+    recent.set([])
+    assert not recent.isVisible()
+    paths = [tmp_path / f"{k}.onnx" for k in range(9)]
+    recent.set(paths)
+    recent.show()
+    assert [Path(button.toolTip()) for button in recent.buttons] == paths[:5]
+    with qtbot.waitSignal(recent.chosen, timeout=1000) as chosen:
+        qtbot.keyClick(recent.buttons[2], Qt.Key.Key_Space)
+    assert chosen.args == [paths[2]]
+    recent.set(paths[:1])
+    assert len(recent.buttons) == 1
+
+
+@pytest.fixture
+def page(qtbot, context):
+    made = Page(context)
+    qtbot.addWidget(made)
+    made.show()
+    return made
+
+
+def answer(with_it):
+    """Deals with the dialog as soon as it is there."""
+
+    def look():
+        dialog = QApplication.activeModalWidget()
+        if isinstance(dialog, QFileDialog):
+            with_it(dialog)
+        else:
+            QTimer.singleShot(10, look)
+
+    QTimer.singleShot(0, look)
+
+
+def choose(path):
+    def with_it(dialog):
+        dialog.selectFile(str(path))
+        dialog.done(QFileDialog.DialogCode.Accepted)
+
+    answer(with_it)
+
+
+def test_a_chosen_file_is_given_and_its_folder_remembered(page, tmp_path):
+    path = tmp_path / "a.npz"
+    path.touch()
+    choose(path)
+    assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") == path
+    seen = []
+
+    def look_and_leave(dialog):
+        seen.append(Path(dialog.directory().absolutePath()))
+        dialog.reject()
+
+    answer(look_and_leave)
+    assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") is None
+    assert seen == [tmp_path]
+
+
+def test_a_folder_and_a_place_to_save_are_chosen_too(page, tmp_path):
+    choose(tmp_path)
+    assert dialogs.choose_folder(page, "Open a bundle", "bundle") == tmp_path
+    names = []
+
+    def save(dialog):
+        names.append(Path(dialog.selectedFiles()[0]).name)
+        dialog.selectFile(str(tmp_path / "new.toml"))
+        dialog.done(QFileDialog.DialogCode.Accepted)
+
+    answer(save)
+    chosen = dialogs.choose_save(page, "Export", "Profile (*.toml)", "toml", "deployment.toml")
+    assert names == ["deployment.toml"]
+    assert chosen == tmp_path / "new.toml"
+
+
+@pytest.fixture
+def settings_dialog_window(open_window):
+    return open_window((LIVE,))
+
+
+def opened(window):
+    window.book["app.settings"].shown.trigger()
+    return window.findChild(SettingsDialog)
+
+
+def test_what_is_changed_is_kept_and_shown_again(settings_dialog_window, settings):
+    dialog = opened(settings_dialog_window)
+    dialog.theme.setCurrentText("Dark")
+    assert is_dark()
+    dialog.budget.setCurrentIndex(dialog.budget.findData("balanced"))
+    dialog.limit.setValue(120)
+    dialog.url.setText(" http://pi:8080 ")
+    dialog.confirm.setChecked(False)
+    dialog.close()
+    assert settings.text("theme") == "dark"
+    assert settings.text(BUDGET) == "balanced"
+    assert settings.number(TIME_LIMIT_S, 0) == 120
+    assert settings.text(AGENT_URL) == "http://pi:8080"
+    assert not settings.flag(CONFIRM_QUIT, True)
+    again = SettingsDialog(settings, settings_dialog_window)
+    assert again.theme.currentText() == "Dark"
+    assert again.budget.currentData() == "balanced"
+    assert again.limit.value() == 120
+    assert again.url.text() == "http://pi:8080"
+    assert not again.confirm.isChecked()
+    again.limit.setValue(again.limit.minimum())
+    assert settings.number(TIME_LIMIT_S, -1) == 0, "edgeopt goes by the model's size"
+
+
+def test_nonsense_in_the_file_becomes_the_default(settings_dialog_window, settings):
+    for key in ("theme", BUDGET, TIME_LIMIT_S):
+        settings.keep(key, "nonsense")
+    dialog = SettingsDialog(settings, settings_dialog_window)
+    assert dialog.theme.currentData() == "system"
+    assert dialog.budget.currentData() == "transparent"
+    assert dialog.limit.value() == dialog.limit.minimum()
+
+
+def test_everything_can_be_reset(settings_dialog_window, settings):
+    settings.keep("theme", "dark")
+    settings.remember(MODEL)
+    dialog = opened(settings_dialog_window)
+    dialog.findChild(QDialogButtonBox).button(QDialogButtonBox.StandardButton.RestoreDefaults).click()
+    assert settings.recent() == ()
+    assert not is_dark()
+    assert not dialog.isVisible()
+
+
+def test_an_own_floor_is_not_passed_off_as_another_one(settings_dialog_window, settings):
+    assert SettingsDialog(settings, settings_dialog_window).budget.findData("own") == -1
+    settings.keep(BUDGET, "own")
+    dialog = SettingsDialog(settings, settings_dialog_window)
+    assert dialog.budget.currentText() == "Your own floor"
+
+
+class Plain(Page):
+    def __init__(self, context):
+        super().__init__(context)
+        self.done = []
+        self.show_empty("Nothing yet.")
+
+    def bake(self):
+        self.done.append("bake")
+
+    def why_not_fly(self):
+        return "It has no wings."
+
+    def why_not_swim(self):
+        return (
+            "It has no fins, no flippers and no propeller, and the water of the lake is frozen until spring. " * 2
+        )
+
+
+PLAIN = Entry(
+    "plain",
+    "Plain",
+    "device",
+    Plain,
+    (
+        Action("plain.bake", "Bake a cake", "Plain", Plain.bake, shortcut="Ctrl+B"),
+        Action("plain.fly", "Fly away", "Plain", Plain.bake, Plain.why_not_fly),
+        Action("plain.swim", "Swim across", "Plain", Plain.bake, Plain.why_not_swim),
+    ),
+)
+
+
+@pytest.fixture
+def palette_window(open_window):
+    return open_window((PLAIN,))
+
+
+def open_palette(qtbot, window):
+    qtbot.keyClick(window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
+    return window.findChild(Palette)
+
+
+def type_in(qtbot, palette, text):
+    qtbot.keyClicks(palette.line, text)
+
+
+def test_it_opens_by_its_shortcut_finds_and_runs(qtbot, palette_window):
+    palette = open_palette(qtbot, palette_window)
+    QAbstractItemModelTester(palette.model, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    type_in(qtbot, palette, "bak")
+    assert palette.current.title == "Bake a cake"
+    assert palette.current.shortcut == "Ctrl+B"
+    qtbot.keyClick(palette.line, Qt.Key.Key_Return)
+    assert palette_window.page("plain").done == ["bake"]
+    assert not palette.isVisible()
+
+
+def test_what_cannot_be_done_says_why_and_stays(qtbot, palette_window):
+    palette = open_palette(qtbot, palette_window)
+    type_in(qtbot, palette, "fly")
+    choice = palette.current
+    assert choice.aside == "It has no wings."
+    assert "It has no wings." in palette.view.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
+    qtbot.keyClick(palette.line, Qt.Key.Key_Return)
+    assert palette_window.page("plain").done == []
+    assert palette.isVisible()
+    palette.close()
+
+
+def test_a_reason_is_whole_where_the_window_has_room(qtbot, palette_window):
+    palette_window.resize(2400, 800)
+    palette = open_palette(qtbot, palette_window)
+    type_in(qtbot, palette, "swim")
+    metrics = palette.fontMetrics()
+    texts = metrics.horizontalAdvance(f"Swim across{palette.current.reason}")
+    assert palette.view.viewport().width() >= texts + 4 * metrics.height()
+    palette.close()
+
+
+def test_arrows_walk_and_escape_closes(qtbot, palette_window):
+    palette = open_palette(qtbot, palette_window)
+    first = palette.current
+    qtbot.keyClick(palette.line, Qt.Key.Key_Down)
+    assert palette.current is not first
+    qtbot.keyClick(palette.line, Qt.Key.Key_Up)
+    qtbot.keyClick(palette.line, Qt.Key.Key_Up)
+    assert palette.current is first, "the ends hold"
+    qtbot.keyClick(palette.line, Qt.Key.Key_Escape)
+    assert not palette.isVisible()
+
+
+def test_what_can_be_done_comes_first_and_nonsense_is_told(qtbot, palette_window):
+    palette = open_palette(qtbot, palette_window)
+    rows = [palette.model.index(row) for row in range(palette.model.rowCount())]
+    reasons = [bool(row.data(CHOICE_ROLE).reason) for row in rows]
+    assert reasons == sorted(reasons)
+    type_in(qtbot, palette, "qqqq")
+    assert palette.current is None
+    assert not palette.view.isVisible()
+    qtbot.keyClick(palette.line, Qt.Key.Key_Return)
+    assert palette.isVisible()
+    palette.close()

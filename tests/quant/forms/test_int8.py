@@ -9,10 +9,11 @@ from onnx import numpy_helper
 
 from edgeopt.backends import backend_named
 from edgeopt.quant.forms import FORMS, FormContext, form_named
+from edgeopt.quant.forms.qdq import kept_range
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import tensors_wanted
 from tests.conftest import seeded, write_onnx
-from tests.quant.small_models import case, context_for, ranges, snr_db
+from tests.quant.small_models import case, context_for, ranges, run, simulated, snr_db
 
 
 def operators(path):
@@ -221,3 +222,110 @@ def test_a_device_without_floats_gets_all_of_it_in_pairs(pictures, tokens, form,
                 assert set(places) <= dequantized, (node.op_type, node.input)
         assert {output.name for output in proto.graph.output} <= dequantized
         assert snr_db(one.answers(), one.answers(path)) > (20 if form == "int8" else 35)
+
+
+def test_onnxruntime_multiplies_integers(tokens, tmp_path):
+    path = tokens.written("int8-dynamic", tokens.context("onnxruntime-cpu"), tmp_path / "q.onnx")
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    ort.InferenceSession(str(path), options)
+    found = Counter(node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node)
+    assert found["DynamicQuantizeMatMul"] + found["MatMulIntegerToFloat"] == 6
+    assert found["MatMul"] == found["Mul"] == 0, "what takes integers back to floats is fused"
+
+
+def test_what_several_products_read_is_rounded_once(tokens, tmp_path):
+    path = tokens.written("int8-dynamic", tokens.context("onnxruntime-cpu"), tmp_path / "q.onnx")
+    reads = Counter(n.input[0] for n in onnx.load(path).graph.node if n.op_type == "DynamicQuantizeLinear")
+    assert reads["x"] == 1
+    assert set(reads.values()) == {1}
+
+
+def test_it_needs_no_ranges(pictures, tmp_path):
+    context = type(pictures.context("onnxruntime-cpu"))("onnxruntime-cpu", pictures.context("x").settings)
+    assert len(pictures.choices("int8-dynamic", context)) == 5
+    assert (
+        snr_db(pictures.answers(), pictures.answers(pictures.written("int8-dynamic", context, tmp_path / "q")))
+        > 30
+    )
+
+
+def test_a_transposed_convolution_has_no_kernel(odd):
+    layer = next(each for each in odd.layers if each.operator == "ConvTranspose")
+    reason = form_named("int8-dynamic").fits(layer, odd.context("onnxruntime-cpu"))
+    assert reason == "there is no integer ConvTranspose"
+
+
+@pytest.fixture(scope="module")
+def clipped(models):
+    """A Clip that lets through up to 0.1, and a pool behind it that shares its range."""
+    nodes = [
+        ("Conv", ["x", "w0", "b0"], ["c0"], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+        ("Clip", ["c0", "low", "high"], ["k0"], {}),
+        ("MaxPool", ["k0"], ["p0"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("Conv", ["p0", "w1"], ["y"], {"kernel_shape": [1, 1]}),
+    ]
+    weights = {
+        "w0": seeded(32, 16, 3, 3, seed=1) * np.float32(0.1),
+        "b0": seeded(32, seed=2) * np.float32(0.1),
+        "w1": seeded(16, 32, 1, 1, seed=3),
+        "low": np.array(0.0, np.float32),
+        "high": np.array(0.1, np.float32),
+    }
+    path = write_onnx(models / "clipped.onnx", nodes, weights, {"x": [1, 16, 8, 8]}, {"y": [1, 16, 4, 4]})
+    return case(path, [{"x": seeded(1, 16, 8, 8, seed=k)} for k in range(8)])
+
+
+def test_samples_larger_than_those_that_calibrated_are_not_cut_off(clipped, tmp_path):
+    path = clipped.written("a16w8", clipped.context("onnxruntime-cpu"), tmp_path / "q.onnx")
+    larger = [{"x": np.float32(1.8) * feeds["x"]} for feeds in clipped.feeds]
+    assert snr_db(run(clipped.path, larger), run(path, larger)) > 35
+
+
+def test_eight_bits_keep_the_range_of_the_samples(clipped):
+    context = clipped.context("onnxruntime-cpu")
+    values = [value for node in clipped.model.graph for value in node.inputs if value.name in context.ranges]
+    assert values
+    assert [kept_range(value, context, 8) for value in values] == [context.ranges[value.name] for value in values]
+
+
+ALIKE_DB = 50.0  # where one number now and then is rounded the other way
+HALVES_DB = 6.0  # what lies between products is rounded as well, and a sum in half precision rounds on its way
+BETWEEN_DB = 3.0  # eight bits are kept through what lies between products, which rounds once more
+RUNNABLE = [form.name for form in FORMS if form.name != "bf16"]  # for which ONNX Runtime has no convolution
+
+
+CASES = [
+    *((form, "onnxruntime-cpu") for form in RUNNABLE),
+    *((form, "openvino-cpu") for form in ("int8", "a16w8")),
+    ("int8", "onnxruntime-tensorrt"),
+]
+
+
+@pytest.mark.parametrize("net", ["pictures", "tokens", "odd"])
+@pytest.mark.parametrize(("form", "backend"), CASES)
+def test_both_give_the_same(net, form, backend, request, tmp_path):
+    one = request.getfixturevalue(net)
+    context = one.context(backend, group_size=32, block_size=32)
+    if not one.choices(form, context):
+        assert (net, form) in {("odd", "int8-groups"), ("odd", "w4")}, "only what has no matrix is left out"
+        return
+    wanted = one.answers()
+    written = one.answers(one.written(form, context, tmp_path / "written.onnx"))
+    fake = run(simulated(one, form, context, tmp_path / "simulated.onnx"), one.feeds, exactly=True)
+    got, expected = snr_db(wanted, written), snr_db(wanted, fake)
+    assert got < 140, "nothing was rounded"
+    if form == "fp16":
+        assert abs(got - expected) < HALVES_DB
+    elif (net, form) == ("pictures", "int8") and backend == "onnxruntime-cpu":
+        assert abs(got - expected) < BETWEEN_DB
+    else:
+        assert snr_db(fake, written) > max(ALIKE_DB, got + 10)
+
+
+@pytest.mark.parametrize(("form", "least"), [("int8", 20), ("w8", 35), ("fp16", 60), ("a16w8", 35), ("w4", 12)])
+def test_each_is_as_exact_as_its_bits_allow(pictures, tokens, form, least, tmp_path):
+    for one in (pictures, tokens):
+        context = context_for(one, form, "onnxruntime-qnn" if form == "fp16" else "onnxruntime-cpu")
+        written = one.written(form, context, tmp_path / "written.onnx")
+        assert snr_db(one.answers(), one.answers(written)) > least

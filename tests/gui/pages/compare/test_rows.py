@@ -1,7 +1,12 @@
 """The figures of both sides as rows and words."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtWidgets import QApplication
 
 from edgeopt.commands.compare.records import Comparison, Layers, Probe, Side
 from edgeopt.graph.analysis import NodeRow, Tensor
@@ -10,6 +15,10 @@ from edgeopt.measure.report import Comparison as Contest
 from edgeopt.measure.report import ContestReport, Figures, SideReport, Slice
 from edgeopt.measure.stats import Interval
 from edgeopt_gui.pages.compare import found, rows
+from edgeopt_gui.pages.compare.rows import LayerRow
+from edgeopt_gui.pages.compare.sides import Sides, kind_of
+from edgeopt_gui.pages.compare.view import CompareView
+from edgeopt_gui.widgets.palette import Palette
 
 
 def side(name, p50_ms, runs=200, memory=None):
@@ -94,3 +103,145 @@ def test_both_distributions_share_their_bins_and_count_every_run():
     assert sum(told.first) == sum(told.second) == 3
     assert told.second[0] == 2
     assert told.first[-1] == 1
+
+
+A, B = Path("a.onnx"), Path("b.edgeopt")
+REPORT = Path("monday.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.onnx", "model"), ("a.xml", "model"), ("a.edgeopt", "bundle"), ("a.json", "report")],
+)
+def test_a_side_is_what_its_name_says(name, kind):
+    assert kind_of(Path(name)) == kind
+
+
+@pytest.mark.parametrize(("sides", "letter"), [(Sides(), "A"), (Sides(None, B), "A"), (Sides(A), "B")])
+def test_an_empty_side_is_named(sides, letter):
+    assert sides.why_not().startswith(f"Side {letter} is empty: choose")
+    assert sides.commands() == {}
+
+
+@pytest.mark.parametrize("sides", [Sides(REPORT, A), Sides(A, REPORT)])
+def test_a_saved_report_and_a_model_cannot_be_compared_and_the_reason_says_what_to_do(sides):
+    why = sides.why_not()
+    assert "monday.json is a saved bench report" in why
+    assert "not interleaved" in why
+    assert "edgeopt bench MODEL --save FILE.json" in why
+    assert sides.commands() == {}
+
+
+def test_one_file_twice_is_refused():
+    assert "same file" in Sides(A, A).why_not()
+
+
+def test_models_are_compared_analyzed_and_measured_in_turns():
+    commands = Sides(A, B, Path("data.npz"), 5).commands()
+    assert [command.line for command in commands.values()] == [
+        "edgeopt compare a.onnx b.edgeopt --data data.npz",
+        "edgeopt analyze a.onnx --quick",
+        "edgeopt analyze b.edgeopt --quick",
+        "edgeopt bench b.edgeopt --against a.onnx --data data.npz --time-limit 5",
+    ]
+    assert commands["bench"].measures
+    assert commands["compare"].alone
+
+
+def test_two_saved_reports_are_compared_without_measuring():
+    sides = Sides(REPORT, Path("tuesday.json"), renames=("old=new",))
+    (command,) = sides.commands().values()
+    assert command.line == "edgeopt bench compare monday.json tuesday.json --name old=new"
+    assert not command.measures
+
+
+def test_sides_of_one_name_are_told_apart_by_their_folders():
+    assert Sides(Path("x/a.onnx"), Path("y/a.onnx")).names == ("A: x/a.onnx", "B: y/a.onnx")
+    assert Sides(A, B).names == ("A: a.onnx", "B: b.edgeopt")
+
+
+def test_long_names_of_layers_are_whole_where_there_is_room(qtbot):
+    view = CompareView()
+    qtbot.addWidget(view)
+    table = view.layers
+    table.setParent(None)
+    qtbot.addWidget(table)
+    table.resize(1400, 300)
+    table.show()
+    name = "BatchNormalization 'node__native_batch_norm_legit_no_training__0'"
+    table.records.set_rows([LayerRow("value", name, name, 40.0, "40.0 dB", 0.1, False)])
+    table.fit()
+    wide = table.fontMetrics().horizontalAdvance(name)
+    assert min(table.columnWidth(place) for place in (2, 3)) > wide
+
+
+LONG_MS = 180_000
+
+
+@pytest.fixture
+def window(open_window, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    window = open_window()
+    window.activateWindow()
+    window.setFocus()
+    return window
+
+
+def shortcut(qtbot, window, key):
+    combination = QKeySequence(window.book[key].action.shortcut)[0]
+    qtbot.keyClick(window, combination.key(), combination.keyboardModifiers())
+
+
+def by_name(qtbot, window, key):
+    """Finds the action in the palette, as one does who knows no shortcut."""
+    shortcut(qtbot, window, "app.palette")
+    (palette,) = (each for each in window.findChildren(Palette) if each.isVisible())
+    qtbot.keyClicks(palette.line, window.book[key].title)
+    qtbot.keyClick(palette.line, Qt.Key.Key_Return)
+    # As a desktop does once a popup is closed.
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+
+
+def page_shown(window):
+    return window.shown_page.objectName().removeprefix("page-")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_graph_leads_from_a_model_to_its_comparison_and_back(qtbot, window, context, half_weights):
+    context.settings.keep("optimize.time-limit-s", 5)
+    context.settings.keep("compare.time-limit-s", 1)
+    by_name(qtbot, window, "app.open-sample")
+    shortcut(qtbot, window, "app.go-graph")
+    graph = window.page("graph")
+    qtbot.waitUntil(lambda: graph.state == "content", timeout=LONG_MS)
+    assert graph.view.colouring.key == "category"
+
+    by_name(qtbot, window, "graph.measure")
+    qtbot.waitUntil(lambda: graph.view.colouring.key.startswith("ms:"), timeout=LONG_MS)
+
+    shortcut(qtbot, window, "app.go-optimize")
+    shortcut(qtbot, window, "optimize.start")
+    optimize = window.page("optimize")
+    qtbot.waitUntil(lambda: not context.jobs.jobs and optimize.state == "content", timeout=LONG_MS)
+    by_name(qtbot, window, "optimize.compare")
+    assert page_shown(window) == "compare"
+    compare = window.page("compare")
+    qtbot.waitUntil(lambda: not context.jobs.jobs and compare.state == "content", timeout=LONG_MS)
+    assert compare.view.accuracy.text().startswith(("Equal", "Different"))
+
+    compare.put(1, half_weights)
+    shortcut(qtbot, window, "compare.start")
+    qtbot.waitUntil(lambda: not context.jobs.jobs and compare.state == "content", timeout=LONG_MS)
+    layer = compare.view.layers.current
+    by_name(qtbot, window, "compare.show-layer")
+    assert page_shown(window) == "graph"
+    qtbot.waitUntil(lambda: graph.view.title.text() == layer.node.partition(" ")[0], timeout=LONG_MS)
+
+    graph.view.canvas.setFocus()
+    qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Down)
+    name = graph.view.facts.groups[0].facts[1].value
+    shortcut(qtbot, window, "graph.in-table")
+    assert page_shown(window) == "model"
+    assert window.page("model").view.nodes.table.current.name == name

@@ -79,11 +79,6 @@ def test_other_progress_is_not_about_deployments(agent):
     assert agent.take_progress(Progress("x", subject="deployment of troops"), 1.0) is None
 
 
-def test_only_what_lasts_is_marked_in_the_charts(agent):
-    assert agent.take_progress(step("verifying"), 1.0).marker == ""
-    assert agent.take_progress(step("rolled_back"), 1.0).marker == "deployment 1 rolled back"
-
-
 def test_a_state_of_a_newer_agent_is_shown_by_its_name(agent):
     assert agent.take_progress(step("cooling_down"), 1.0).words == "cooling down"
 

@@ -2,10 +2,17 @@
 
 import msgspec
 import pytest
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QStyleOptionViewItem
 
 from edgeopt import events
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
-from edgeopt_gui.widgets.speed_axis import place_on
+from edgeopt_gui.pages.optimize.candidates import COLUMNS, Candidates
+from edgeopt_gui.pages.optimize.interval_bar import IntervalBar
+from edgeopt_gui.theme import colours
+from edgeopt_gui.widgets.records import RecordsModel
+from edgeopt_gui.widgets.speed_axis import place_on, ticks
 
 
 def heard(recorded):
@@ -24,13 +31,6 @@ def test_the_rows_tell_what_the_outcome_tells(recorded, result):
     for name in measured:
         assert told.rows[name].name == finished.rows[name].name
         assert told.rows[name].accuracy_db == finished.rows[name].accuracy_db
-
-
-def test_one_row_leads_in_the_end(result):
-    board = Board()
-    board.finish(result)
-    leaders = [row.name for row in board.rows.values() if row.leads]
-    assert leaders == [result.winner.name]
 
 
 def test_the_one_that_was_picked_leads(result):
@@ -158,15 +158,6 @@ def test_the_source_is_as_fast_as_itself_in_the_end(won):
     assert row.memory_bytes == won.source_peak
 
 
-def test_the_row_of_the_winner_has_the_proved_figures(won):
-    board = Board()
-    board.finish(won)
-    row = board.rows[won.winner.name]
-    assert (row.proved, row.interval) == (True, (2.5, 3.04, 3.5))
-    assert won.proof.baseline_ms / row.latency_ms == pytest.approx(3.04)
-    assert row.memory_bytes == won.proof.peak_bytes
-
-
 def test_who_was_screened_stays_after_a_cancel():
     board = Board()
     board.hear(events.Standing("source · x", "racing", speedup=1.0))
@@ -181,10 +172,181 @@ def test_who_was_screened_stays_after_a_cancel():
     assert not any(row.leading for row in board.rows.values())
 
 
-def test_the_winner_says_why_it_won_over_one_that_looked_faster(won):
+@pytest.fixture
+def shown(qtbot, context):
+    widget = Candidates()
+    qtbot.addWidget(widget)
+    widget.resize(900, 400)
+    widget.show()
+    qtbot.waitExposed(widget)
+    return widget
+
+
+def names(widget):
+    return [row.name for row in widget.records.shown]
+
+
+def test_a_recorded_race_keeps_the_model_in_order(shown, recorded):
+    tester = QAbstractItemModelTester(shown.records, QAbstractItemModelTester.FailureReportingMode.Fatal, shown)
+    board = Board()
+    for event in recorded:
+        shown.put(list(board.hear(event)))
+    speeds = [row.speedup for row in shown.records.shown if row.speedup is not None and not row.leads]
+    assert speeds == sorted(speeds, reverse=True)
+    assert len(shown.records.shown) == len(board.rows)
+    assert tester.model() is shown.records
+
+
+def test_the_fastest_stands_first_as_it_changes(shown):
+    shown.put([Row("a", "racing", speedup=1.5), Row("b", "racing"), Row("c", "racing", speedup=1.2)])
+    assert names(shown) == ["a", "c", "b"]
+    shown.put([Row("b", "racing", speedup=3.0)])
+    assert names(shown) == ["b", "a", "c"]
+
+
+def test_the_row_under_the_cursor_is_told_in_full(shown):
+    reason = "0.30 of the speed of something with a very long name that no column could hold"
+    shown.put([Row("a", "racing"), Row("b", "lost", reason)])
+    shown.table.pick("b")
+    assert reason in shown._details.text()
+    shown.put([Row("b", "winner", speedup=2.0)])
+    assert "winner" in shown._details.text()
+
+
+def test_what_can_be_delivered_instead_says_what_is_traded(qtbot, shown):
+    shown.put([Row("a", "winner"), Row("b", "lost", trade="Instead of the winner: 0.90x the speed.")])
+    shown.table.pick("a")
+    assert not shown._deliver.isVisible()
+    with qtbot.waitSignal(shown.picked):
+        shown.table.pick("b")
+    assert "0.90x the speed" in shown._details.text()
+    assert shown._deliver.isVisible()
+
+
+def test_the_front_can_be_shown_alone(shown):
+    board = Board()
+    board.rows = {name: Row(name, "lost", front=name != "b") for name in "abc"}
+    shown.show_board(board)
+    assert shown.only_front.text() == "Pareto front only (2)"
+    shown.only_front.click()
+    assert names(shown) == ["a", "c"]
+    shown.show_board(Board())
+    assert not shown.only_front.isVisible()
+
+
+def test_another_board_replaces_the_rows(shown):
+    shown.put([Row("old", "racing")])
+    board = Board()
+    board.hear(events.Standing("new", "racing"))
+    shown.show_board(board)
+    assert names(shown) == ["new"]
+
+
+def test_what_has_no_room_is_told_below(shown):
+    row = Row("a", "lost", "slower", speedup=1.5, low=1.4, high=1.6, memory_bytes=70 << 20, size_bytes=90 << 10)
+    shown.put([row])
+    shown.resize(1200, 300)
+    shown.table.pick("a")
+    assert "70" not in shown._details.text()
+    shown.resize(600, 300)
+    shown.put([row])
+    assert "Memory 70 MiB, Size 90 KiB" in shown._details.text()
+
+
+def test_names_and_outcomes_are_readable_in_a_narrow_window(shown):
+    shown.put([Row("cleaned · onnxruntime-cpu · threads=1", "lost", "3 % slower than another", speedup=1.5)])
+    shown.resize(800, 300)
+    assert not shown.table.horizontalScrollBar().isVisible()
+    letter = shown.fontMetrics().averageCharWidth()
+    assert shown.table.columnWidth(0) >= letter * 20
+    outcome = next(place for place, column in enumerate(COLUMNS) if column.title == "Outcome")
+    assert shown.table.columnWidth(outcome) > shown.fontMetrics().horizontalAdvance("3 % slower")
+    assert shown.table.columnWidth(2) >= letter * 22
+
+
+def test_there_is_one_column_of_speeds_and_the_winner_stands_first(shown, won):
     board = Board()
     board.finish(won)
-    assert board.rows[won.winner.name].outcome == (
-        "★ winner: proved 3.04x; other · onnxruntime-cpu had 3.20x in the race, but was rejected: "
-        "measured again from the written bundle: no difference seen"
-    )
+    shown.show_board(board)
+    titles = [column.title for column in COLUMNS]
+    assert titles == [
+        "Candidate", "Speed", "Interval", "Outcome", "Accuracy", "Latency", "Memory", "Size"
+    ]  # fmt: skip
+    winner = shown.records.shown[0]
+    assert winner.name == won.winner.name
+    assert [COLUMNS[place].text_of(winner) for place in (1, 2)] == ["3.04x", "2.50x to 3.50x, 3.04x in the proof"]
+    assert [COLUMNS[place].text_of(winner) for place in (5, 6)] == ["62.2 µs", "67 MiB"]
+
+
+def test_names_are_whole_where_there_is_room(shown):
+    name = "source · openvino-cpu · precision=bf16 · threads=1 · group=128"
+    shown.put([Row(name, "winner", speedup=1.5)])
+    shown.resize(1400, 300)
+    assert shown.table.columnWidth(0) > shown.fontMetrics().horizontalAdvance(name)
+
+
+def test_why_the_winner_won_is_told_without_a_click(shown, won):
+    board = Board()
+    board.finish(won)
+    shown.show_board(board)
+    assert "had 3.20x in the race, but was rejected" in shown._details.text()
+
+
+WIDE, HIGH = 216, 24
+SPAN = (0.25, 4.0)
+
+
+def drawn(row):
+    model = RecordsModel(COLUMNS, lambda r: r.name)
+    model.set_rows([row])
+    image = QImage(WIDE, HIGH, QImage.Format.Format_RGB32)
+    image.fill(0xFFFFFF)
+    bar, option = IntervalBar(), QStyleOptionViewItem()
+    bar.span = SPAN
+    option.rect = image.rect()
+    painter = QPainter(image)
+    bar.paint(painter, option, model.index(0, 2))
+    painter.end()
+    return image
+
+
+def columns_of(image, colour):
+    """The pixels of the middle line that have this colour, about."""
+    y = HIGH // 2
+    found = [image.pixelColor(x, y) for x in range(WIDE)]
+    near = [
+        x
+        for x, each in enumerate(found)
+        if abs(each.red() - colour.red()) + abs(each.green() - colour.green()) + abs(each.blue() - colour.blue())
+        < 60
+    ]
+    return [x / WIDE for x in near]
+
+
+@pytest.mark.parametrize(
+    ("row", "colour"),
+    [
+        (Row("a", "racing", speedup=2.0, low=1.8, high=2.2), colours.good),
+        (Row("a", "lost", speedup=0.5, low=0.4, high=0.6), colours.bad),
+        (Row("a", "winner", speedup=1.2, low=1.1, high=1.3, proved=True), colours.good),
+    ],
+)
+def test_the_middle_stands_at_its_place_in_the_colour_of_the_verdict(qapp, context, row, colour):
+    places = columns_of(drawn(row), colour())
+    assert places
+    middle = sum(places) / len(places)
+    assert middle == pytest.approx(place_on(SPAN, row.speedup), abs=0.05)
+
+
+@pytest.mark.parametrize("span", [(0.9, 1.2), (0.5, 2.0), (0.2, 40.0)])
+def test_the_axis_has_a_few_ticks_and_1x_among_them(span):
+    found = ticks(span)
+    assert 1.0 in found
+    assert len(found) >= 3
+    assert all(span[0] <= tick <= span[1] for tick in found)
+
+
+def test_without_a_speed_only_the_line_at_1x_is_drawn(qapp, context):
+    image = drawn(Row("a", "racing"))
+    assert columns_of(image, colours.good()) == []
+    assert len({image.pixel(WIDE // 2, y) for y in range(HIGH)} | {image.pixel(3, 3)}) > 1

@@ -1,11 +1,39 @@
 """What is said of a search's outcome."""
 
+import errno
+import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
+from PySide6.QtCore import QObject, Slot
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QLabel
 
-from edgeopt_gui.pages.optimize.result import comparison, condition, explanation, headline, proof_line, read_result
+from edgeopt import events
+from edgeopt.bundle.manifest import check_manifest
+from edgeopt.bundle.read import read_bundle
+from edgeopt.errors import BundleError, EdgeoptError, UsageError
+from edgeopt_gui.pages.optimize import words
+from edgeopt_gui.pages.optimize.board import Board
+from edgeopt_gui.pages.optimize.handing import Handing
+from edgeopt_gui.pages.optimize.result import (
+    Interval,
+    Memory,
+    comparison,
+    condition,
+    explanation,
+    headline,
+    proof_line,
+    read_result,
+)
+from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.saving import export_deployment, save_bundle
+from edgeopt_gui.pages.optimize.standing import Standing
+from edgeopt_gui.pages.optimize.trade import trade_of
+from edgeopt_gui.pages.optimize.verdict import Verdict
+from edgeopt_gui.widgets.action_button import ActionButton
 
 
 @pytest.fixture
@@ -146,3 +174,329 @@ def test_a_newer_outcome_with_more_in_it_is_read(found):
 def test_what_is_no_outcome_is_refused():
     with pytest.raises(msgspec.ValidationError):
         read_result({"model": "x"})
+
+
+def test_before_and_after_can_be_read(qtbot, context, won):
+    result = won
+    verdict = Verdict()
+    qtbot.addWidget(verdict)
+    verdict.set(result)
+    texts = {label.text() for label in verdict.findChildren(QLabel)}
+    for compared in comparison(result):
+        assert {compared.what, compared.after} <= texts
+    assert any(f"was {comparison(result)[0].before}" in text for text in texts)
+    keys = [button.key for button in verdict.findChildren(ActionButton)]
+    assert keys == [
+        "optimize.fresh", "optimize.longer", "optimize.save", "optimize.report", "optimize.export-as",
+        "optimize.live",
+        "optimize.compare",
+    ]  # fmt: skip
+
+
+def test_to_keep_the_model_reads_calmly(qtbot, context, found):
+    verdict = Verdict()
+    qtbot.addWidget(verdict)
+    verdict.set(read_result({**found, "verdict": "keep what you have", "winner": found["baseline"]}))
+    assert verdict.headline.text() == "Keep what you have"
+    assert "Nothing was proved faster" in verdict.explanation.text()
+
+
+def test_what_comes_from_the_cache_offers_to_measure_again(qtbot, context, found):
+    verdict = Verdict()
+    qtbot.addWidget(verdict)
+    verdict.show()
+    decided = {**found, "verdict": "keep what you have", "cut_short": ""}
+    verdict.set(read_result({**decided, "from_cache": ""}))
+    assert not verdict.condition.isVisible()
+    verdict.set(read_result({**found, "from_cache": "2026-05-01T11:48:00+00:00"}))
+    assert verdict.condition.isVisible()
+    (fresh,) = [button for button in verdict.findChildren(ActionButton) if button.key == "optimize.fresh"]
+    assert fresh.isVisible()
+
+
+def test_undecided_offers_to_search_longer_and_to_measure_again(qtbot, context, found):
+    verdict = Verdict()
+    qtbot.addWidget(verdict)
+    verdict.show()
+    undecided = {**found, "verdict": "undecided", "undecided": ["too noisy to tell"], "from_cache": ""}
+    verdict.set(read_result(undecided))
+    offered = {button.key for button in verdict.findChildren(ActionButton) if button.isVisible()}
+    assert {"optimize.longer", "optimize.fresh"} <= offered
+    verdict.set(read_result({**undecided, "verdict": "keep what you have"}))
+    offered = {button.key for button in verdict.findChildren(ActionButton) if button.isVisible()}
+    assert "optimize.longer" not in offered
+
+
+def test_warnings_stand_above_save(qtbot, context, found):
+    verdict = Verdict()
+    qtbot.addWidget(verdict)
+    verdict.resize(700, 500)
+    verdict.show()
+    verdict.set(read_result({**found, "warnings": ["The time limit is over.", "b", "c", "d"]}))
+    assert "The time limit is over." in verdict.limits.text()
+    assert "1 more warning in the tab Warnings." in verdict.limits.text()
+    assert verdict.headline.y() < verdict.limits.y() < verdict.buttons["optimize.save"].y()
+    verdict.set(read_result({**found, "warnings": []}))
+    assert not verdict.limits.isVisible()
+
+
+def test_a_note_is_only_there_when_there_is_something_to_say(qtbot, context):
+    verdict = Verdict()
+    qtbot.addWidget(verdict)
+    verdict.show()
+    assert not verdict.note.isVisible()
+    verdict.say("Saved as /x.")
+    assert verdict.note.isVisible()
+
+
+@pytest.fixture
+def pair(result):
+    """The winner, and one that is slower and smaller."""
+    winner = next(each for each in result.candidates if each.candidate == result.winner)
+    candidate = msgspec.structs.replace(winner.candidate, variant="other")
+    other = msgspec.structs.replace(
+        winner,
+        candidate=candidate,
+        status="lost",
+        speedup=Interval(1.5),
+        accuracy_db=33.1,
+        memory=Memory(20 << 20),
+        size_bytes=1 << 20,
+    )
+    winner = msgspec.structs.replace(
+        winner,
+        speedup=Interval(3.0),
+        accuracy_db=128.9,
+        memory=Memory(30 << 20),
+        size_bytes=1 << 20,
+    )
+    return winner, other
+
+
+def told(result, winner, other):
+    return trade_of(other, msgspec.structs.replace(result, candidates=(winner, other)))
+
+
+def test_speed_accuracy_and_memory_are_held_against_the_winner(result, pair):
+    assert told(result, *pair) == (
+        "Instead of the winner: 50 % slower, accuracy 33.1 dB instead of 128.9 dB, "
+        "memory 20 MiB instead of 30 MiB."
+    )
+
+
+@pytest.mark.parametrize("status", ["below the floor", "over a limit", "failed", "not tried"])
+def test_what_may_not_be_delivered_has_no_trade(result, pair, status):
+    winner, other = pair
+    assert told(result, winner, msgspec.structs.replace(other, status=status)) == ""
+    assert told(result, winner, winner) == ""
+
+
+def test_a_search_that_is_not_cached_delivers_no_other_candidate(found, pair):
+    assert told(read_result({**found, "is_cached": False}), *pair) == ""
+
+
+def test_beside_what_runs_today_it_is_held_against_the_model(found, pair):
+    today = {**found["winner"], "variant": "current"}
+    result = read_result({**found, "winner": today})
+    assert told(result, *pair) == "It had 1.50x the speed of your model."
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0571, "57.1 µs"),
+        (0.0042, "4.20 µs"),
+        (0.182, "182 µs"),
+        (1.5, "1.50 ms"),
+        (45.6, "45.6 ms"),
+        (1234, "1,234 ms"),
+    ],
+)
+def test_latencies_have_three_digits(value, text):
+    assert words.milliseconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(3.193, "3.19x"), (12.34, "12.3x"), (155.7, "156x"), (None, words.NOTHING)]
+)
+def test_speeds(value, text):
+    assert words.times(value) == text
+
+
+def test_a_change_has_a_sign_and_a_tiny_one_is_none():
+    assert words.change(100, 30).endswith("70 %")
+    assert words.change(100, 30)[0] == "−"  # noqa: RUF001 - a true minus
+    assert words.change(100, 161) == "+61 %"
+    assert words.change(100, 100.2) == "same"
+    assert words.change(None, 5) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, ""), (0.2, ""), (9.6, "at most 10 s left"), (90, "at most 1 min 30 s left")]
+)
+def test_time_left(value, text):
+    assert words.seconds_left(value) == text
+
+
+def test_what_is_not_known_is_a_dash():
+    assert {words.milliseconds(None), words.memory(None), words.accuracy(None)} == {words.NOTHING}
+
+
+def test_the_best_so_far_stands_large_with_its_interval(qtbot, context):
+    standing, board = Standing(), Board()
+    qtbot.addWidget(standing)
+    standing.set(board, cancelling=False)
+    assert standing.best.text() == "Nothing faster in the race yet"
+    board.hear(events.Progress("racing", done=1, total=9, time_left_s=20))
+    board.hear(
+        events.Standing(
+            "cleaned · x", "racing", latency_ms=0.5, speedup=2.5, speedup_low=2.1, speedup_high=2.9, accuracy_db=40
+        )
+    )
+    standing.set(board, cancelling=False)
+    assert standing.best.text() == "2.50x in the race, not proved"
+    assert standing.detail.text() == "cleaned · x · between 2.10x and 2.90x · 500 µs · accuracy 40.0 dB"
+    assert "round 1 of 9" in standing.line.text()
+
+
+def test_a_search_that_is_being_cancelled_says_so(qtbot, context):
+    standing = Standing()
+    qtbot.addWidget(standing)
+    standing.set(Board(), cancelling=True)
+    assert standing.line.text().startswith("Stopping")
+
+
+def test_the_copy_is_a_sound_bundle_and_the_first_one_stays(bundle, tmp_path):
+    target = tmp_path / "saved" / "mine.edgeopt"
+    target.parent.mkdir()
+    assert save_bundle(bundle, target) == target
+    check_manifest(target)
+    check_manifest(bundle)
+    assert [p.name for p in target.parent.iterdir()] == ["mine.edgeopt"]
+
+
+def test_it_can_be_saved_as_one_file(bundle, tmp_path):
+    target = save_bundle(bundle, tmp_path / "mine.edgeopt", single_file=True)
+    assert target.is_file()
+    assert read_bundle(target).deployment.source.name == "conv.onnx"
+
+
+def test_an_older_bundle_is_replaced(bundle, tmp_path):
+    target = shutil.copytree(bundle, tmp_path / "old.edgeopt")
+    (target / "deployment.toml").write_text("damaged")
+    save_bundle(bundle, target)
+    check_manifest(target)
+
+
+def test_what_is_no_bundle_is_not_replaced(bundle, tmp_path):
+    target = tmp_path / "papers"
+    target.mkdir()
+    (target / "thesis.txt").write_text("precious")
+    with pytest.raises(UsageError) as raised:
+        save_bundle(bundle, target)
+    assert "-o" not in raised.value.hint
+    assert (target / "thesis.txt").read_text() == "precious"
+
+
+def test_a_bundle_is_not_saved_into_the_place_of_its_own_folder(bundle):
+    with pytest.raises(UsageError):
+        save_bundle(bundle, bundle.parent)
+    check_manifest(bundle)
+    assert save_bundle(bundle, bundle) == bundle
+
+
+def test_a_damaged_bundle_is_not_handed_on(bundle, tmp_path):
+    (bundle / "model" / "conv.onnx").write_bytes(b"cut off")
+    with pytest.raises(BundleError):
+        save_bundle(bundle, tmp_path / "new.edgeopt")
+    assert not (tmp_path / "new.edgeopt").exists()
+
+
+def test_a_full_disk_leaves_what_was_there(bundle, tmp_path, monkeypatch):
+    target = shutil.copytree(bundle, tmp_path / "old.edgeopt")
+    before = (target / "manifest.json").read_bytes()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.raises(EdgeoptError) as raised:
+        save_bundle(bundle, target)
+    assert "The disk is full" in raised.value.message
+    assert "Free some space" in raised.value.hint
+    assert (target / "manifest.json").read_bytes() == before
+    assert {p.name for p in tmp_path.iterdir() if p.name.startswith(".")} == set()
+
+
+def test_the_profile_alone_is_exported_as_it_is(bundle, tmp_path):
+    target = tmp_path / "out.toml"
+    target.write_text("older")
+    export_deployment(bundle, target)
+    assert target.read_bytes() == (bundle / "deployment.toml").read_bytes()
+    assert [p.name for p in tmp_path.glob(".*")] == []
+
+
+def test_an_export_to_nowhere_says_so(bundle, tmp_path):
+    with pytest.raises(EdgeoptError, match="was not saved"):
+        export_deployment(bundle, tmp_path / "missing" / "out.toml")
+
+
+PATIENCE_MS = 60_000
+
+
+class Reader(QObject):
+    """In place of the user's browser."""
+
+    def __init__(self):
+        super().__init__()
+        self.opened = []
+
+    @Slot("QUrl")
+    def read(self, url):
+        self.opened.append(url.toLocalFile())
+
+
+@pytest.fixture
+def reader(qapp):
+    made = Reader()
+    QDesktopServices.setUrlHandler("file", made, "read")
+    yield made
+    QDesktopServices.unsetUrlHandler("file")
+
+
+@pytest.fixture
+def handing(qtbot, context):
+    return Handing(context, context)
+
+
+@pytest.fixture
+def run(conv_model, result):
+    """The search that was recorded, with the bundle that it wrote."""
+    return Run(conv_model, Path(result.bundle), None, None, result=result)
+
+
+def test_a_report_is_written_and_shown(qtbot, handing, run, reader, tmp_path):
+    file = tmp_path / "report.html"
+    handing.report(run, file)
+    assert handing.busy
+    assert run.note == "Reporting on conv.onnx…"
+    qtbot.waitUntil(lambda: not handing.busy, timeout=PATIENCE_MS)
+    assert run.note == f"The report is {file}."
+    assert reader.opened == [str(file)]
+    assert "<html" in file.read_text()
+
+
+def test_an_export_says_where_it_is_and_whether_it_was_checked(qtbot, handing, run, tmp_path):
+    handing.export(run, "onnx", tmp_path / "out")
+    qtbot.waitUntil(lambda: not handing.busy, timeout=PATIENCE_MS)
+    assert (tmp_path / "out" / "conv.onnx").is_file()
+    assert run.note.startswith(f"Exported to {tmp_path / 'out'}. Checked on the golden samples: ")
+
+
+def test_an_export_that_cannot_be_is_a_sentence(qtbot, handing, run, bundle, tmp_path):
+    (bundle / "model" / "conv.onnx").write_bytes(b"cut off")
+    run.place = bundle
+    handing.export(run, "onnx", tmp_path / "out")
+    qtbot.waitUntil(lambda: not handing.busy, timeout=PATIENCE_MS)
+    assert "conv.onnx" in run.note
+    assert not (tmp_path / "out").exists()

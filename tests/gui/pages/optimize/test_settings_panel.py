@@ -1,17 +1,27 @@
 """The settings of a search: by keyboard, remembered, and the same as in the app's dialog."""
 
+import os
+import shlex
+from dataclasses import fields
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
+from edgeopt.data.judging.goals import floor_from
+from edgeopt.data.split import split
+from edgeopt.errors import DataError
 from edgeopt.graph.analysis import Tensor
 from edgeopt.profiles.targets import Verdict
-from edgeopt_gui.pages.optimize.choices import Choices
+from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, Choices, remember, remembered
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
+from edgeopt_gui.pages.optimize.places import KEPT, fresh_place, give_back, sweep
+from edgeopt_gui.pages.optimize.samples import count_samples, use_of
 from edgeopt_gui.pages.optimize.settings_panel import FoldingPanel, SettingsPanel
+from edgeopt_gui.pages.optimize.today_field import TodayField
 from edgeopt_gui.widgets.action_button import ActionButton
 
 TARGETS = (
@@ -222,3 +232,226 @@ def test_another_model_begins_at_the_top_of_the_settings(qtbot, panel):
     panel.verticalScrollBar().setValue(panel.verticalScrollBar().maximum())
     panel.forget_model()
     assert panel.verticalScrollBar().value() == 0
+
+
+@pytest.fixture
+def field(qtbot):
+    made = TodayField()
+    qtbot.addWidget(made)
+    return made
+
+
+def settled(field):
+    return field.use.text() != "Looking at it…"
+
+
+def test_a_bundle_says_what_it_was_made_from(qtbot, field, conv_bundle):
+    field.set(conv_bundle)
+    qtbot.waitUntil(lambda: settled(field))
+    assert field.use.text().startswith("A bundle of conv.onnx.")
+    assert field.problem == ""
+    field.set(None)
+    assert field.path is None
+    assert field.name.text() == "Nothing yet"
+
+
+def test_what_is_no_bundle_is_said_at_once(qtbot, field, tmp_path):
+    field.set(tmp_path)
+    qtbot.waitUntil(lambda: settled(field))
+    assert "bundle" in field.problem
+    assert field.use.text().startswith(field.problem)
+
+
+INPUTS = (Tensor("x", "float32", ("batch", 3)), Tensor("ids", "int64", ("batch", "length")))
+RIGHT = {"x": np.zeros((9, 3)), "ids": np.zeros((9, 5), np.int32), "labels": np.zeros(9)}
+
+
+def test_a_compressed_archive_and_a_folder_are_counted(tmp_path):
+    np.savez_compressed(tmp_path / "d.npz", x=np.zeros((7, 3)))
+    np.save(tmp_path / "x.npy", np.zeros((9, 3)))
+    assert count_samples(tmp_path / "d.npz") == 7
+    assert count_samples(tmp_path) == 9
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"no archive at all" * 10])
+def test_a_broken_file_is_refused_by_name(tmp_path, content):
+    file = tmp_path / "broken.npz"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"broken\.npz"):
+        count_samples(file)
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path):
+    from zipfile import ZipFile
+
+    with ZipFile(tmp_path / "d.npz", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(DataError):
+        count_samples(tmp_path / "d.npz")
+
+
+def test_nothing_there_is_refused(tmp_path):
+    with pytest.raises(DataError, match="no data at"):
+        count_samples(tmp_path / "gone.npz")
+    with pytest.raises(DataError, match="contains no samples"):
+        count_samples(tmp_path)
+
+
+def test_the_use_of_the_samples_is_what_the_search_does():
+    parts = split(64, given=True)
+    said = use_of(64)
+    assert "64 samples" in said
+    assert f"{parts.calibration_count} calibrate" in said
+    assert f"{parts.check_count} check" in said
+    assert f"{parts.prove_count} prove" in said
+
+
+def test_too_few_samples_are_called_so():
+    assert use_of(1).startswith("1 sample:")
+    assert "too few for 8-bit" in use_of(3)
+    assert use_of(11).startswith("11 samples: 5 calibrate, 6 check and prove the winner.")
+    assert "12 or more" in use_of(11)
+    assert "12 or more" not in use_of(12)
+
+
+def test_data_for_the_model_is_counted(tmp_path):
+    np.savez(tmp_path / "d.npz", **RIGHT)
+    assert count_samples(tmp_path / "d.npz", INPUTS) == 9
+    np.save(tmp_path / "x.npy", np.zeros((4, 1, 3), np.float32))
+    assert count_samples(tmp_path, INPUTS[:1]) == 4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"x": None, "picture": np.zeros((9, 3))}, r"no array for the model's input 'x'; it has: .*picture"),
+        ({"x": np.zeros((9, 4))}, r"'x' in d.npz holds samples of shape \[1, 4\]; the input takes \[batch, 3\]"),
+        ({"x": np.zeros((9, 2, 3, 1))}, "'x' in d.npz has 4 dimensions"),
+        ({"ids": np.zeros((9, 5))}, "'ids' in d.npz is of type float64; the input takes int64"),
+        ({"ids": np.zeros((8, 5), np.int64)}, r"different numbers of samples \(x: 9, ids: 8\)"),
+    ],
+)
+def test_data_for_another_model_is_refused(tmp_path, wrong, said):
+    arrays = {name: array for name, array in {**RIGHT, **wrong}.items() if array is not None}
+    np.savez(tmp_path / "d.npz", **arrays)
+    with pytest.raises(DataError, match=said):
+        count_samples(tmp_path / "d.npz", INPUTS)
+
+
+def test_inputs_that_the_model_does_not_describe_are_not_checked(tmp_path):
+    np.savez(tmp_path / "d.npz", other=np.zeros((9, 4)))
+    assert count_samples(tmp_path / "d.npz", (Tensor("x", "float32"),)) == 9
+
+
+def test_two_searches_of_one_model_do_not_meet(tmp_path):
+    first, second = (fresh_place(tmp_path / "new", tmp_path / "m.onnx") for _ in range(2))
+    assert first != second
+    assert first.name == second.name == "m.edgeopt"
+    assert first.parent.is_dir()
+
+
+def test_a_search_without_a_bundle_leaves_nothing(tmp_path):
+    empty, full = (fresh_place(tmp_path, tmp_path / "m.onnx") for _ in range(2))
+    full.mkdir()
+    give_back(empty)
+    give_back(full)
+    assert not empty.parent.exists()
+    assert full.exists()
+
+
+def test_the_oldest_go_but_none_in_use(tmp_path):
+    root = tmp_path / "new"
+    places = [fresh_place(root, tmp_path / "m.onnx") for _ in range(KEPT + 3)]
+    for age, place in enumerate(places):
+        place.mkdir()
+        os.utime(place.parent, (1000 + age, 1000 + age))
+    sweep(root, [places[0]])
+    assert [place.exists() for place in places] == [True, False, False, *[True] * KEPT]
+    sweep(root / "not there", [])
+
+
+MODEL, OUT = Path("/models/a model.onnx"), Path("a model.edgeopt")
+
+
+def test_the_command_line_can_be_typed_as_it_stands():
+    choices = Choices("balanced", target="generic-cpu", time_limit_s=30)
+    words = shlex.split(choices.command(MODEL, Path("/d.npz"), OUT).line)
+    assert words[:3] == ["edgeopt", "optimize", str(MODEL)]
+    given = dict(zip(words[3::2], words[4::2], strict=True))
+    assert given == {
+        "--data": "/d.npz",
+        "-o": str(OUT),
+        "--floor": "balanced",
+        "--target": "generic-cpu",
+        "--time-limit": "30",
+    }
+
+
+def test_what_is_left_to_edgeopt_is_not_in_the_command_line():
+    line = Choices().command(MODEL, None, OUT).line
+    assert "--data" not in line
+    assert "--target" not in line
+    assert "--time-limit" not in line
+
+
+@pytest.mark.parametrize("budget", [budget.key for budget in BUDGETS if budget.key != METRIC])
+def test_the_command_line_takes_every_floor(budget):
+    assert floor_from(Choices(budget, own_db=45).floor) == {"exact": 80, "transparent": 30, "balanced": 20}.get(
+        budget, 45
+    )
+
+
+def test_every_setting_is_an_option_of_the_command_line():
+    choices = Choices(
+        METRIC, metric="top1-labels", value="90%", max_drop="0.5%", labels="y", objective="memory",
+        max_memory_mib="64", max_size_mib="8", max_latency_ms="2.5", target_speedup="2", single_file=True,
+    )  # fmt: skip
+    words = shlex.split(choices.command(MODEL, None, OUT, today=Path("/t.edgeopt"), fresh=True, pick="a · b").line)
+    assert "--single-file" in words
+    assert words[-1] == "--fresh"
+    words = [word for word in words[5:-1] if word != "--single-file"]
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    assert given == {
+        "--metric": "top1-labels",
+        "--floor": "90%",
+        "--max-drop": "0.5%",
+        "--labels": "y",
+        "--objective": "memory",
+        "--max-memory-mib": "64",
+        "--max-size-mib": "8",
+        "--max-latency-ms": "2.5",
+        "--baseline": "/t.edgeopt",
+        "--target-speedup": "2",
+        "--pick": "a · b",
+    }
+
+
+def test_what_is_set_of_a_metric_is_not_given_without_it():
+    line = Choices("exact", metric="top1", value="99%", max_drop="1%", labels="y").command(MODEL, None, OUT).line
+    assert "--floor exact" in line
+    assert not any(option in line for option in ("--metric", "--max-drop", "--labels"))
+
+
+def test_choices_are_remembered(settings):
+    choices = Choices(
+        OWN, 55, "cpu-avx2", 120, "cosine", "m.py:f", "0.99", "1%", "y", "size", "64", "8", "2.5", "2", True
+    )  # fmt: skip
+    remember(settings, choices)
+    assert remembered(settings) == choices
+    assert all(getattr(choices, f.name) != getattr(Choices(), f.name) for f in fields(Choices))
+
+
+def test_what_is_folded_away_is_told_in_few_words():
+    assert Choices().folded() == ""
+    assert Choices(max_memory_mib="64", target_speedup="2").folded() == (
+        "memory at most 64 MiB, stops at 2 times the speed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("optimize.budget", "nonsense"), ("optimize.own-db", "999"), ("optimize.time-limit-s", "90000")],
+)
+def test_what_is_no_sensible_setting_becomes_the_default(settings, key, value):
+    settings.keep(key, value)
+    assert remembered(settings) == Choices()

@@ -4,13 +4,16 @@ import pytest
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.planning.choosing import Chooser
+from edgeopt.quant.measured.planning.entry import write_entry
+from edgeopt.quant.measured.planning.planned import proven
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.timing.gains import Timed, Track, worth
 from edgeopt.quant.measured.work import prepare
-from edgeopt.quant.records import FLOAT, Gain
+from edgeopt.quant.records import FLOAT, Gain, Plan, Point
 from tests.conftest import seeded, write_onnx
+from tests.families.stack import ROWS, WIDTH
 
-ROWS, WIDTH = 16, 32
+ROWS_CHOOSING, WIDTH_CHOOSING = 16, 32
 
 
 @pytest.fixture(params=[1.0])
@@ -22,10 +25,18 @@ def work(request, models, tmp_path):
         ("Transpose", ["b"], ["t"], {"perm": [1, 0]}),
         ("MatMul", ["a", "t"], ["y"], {}),
     ]
-    weights = {name: seeded(WIDTH, WIDTH, seed=k) for k, name in enumerate(("first", "second"))}
-    model = write_onnx(models / "scores.onnx", nodes, weights, {"x": [ROWS, WIDTH]}, {"y": [ROWS, ROWS]})
+    weights = {name: seeded(WIDTH_CHOOSING, WIDTH_CHOOSING, seed=k) for k, name in enumerate(("first", "second"))}
+    model = write_onnx(
+        models / "scores.onnx",
+        nodes,
+        weights,
+        {"x": [ROWS_CHOOSING, WIDTH_CHOOSING]},
+        {"y": [ROWS_CHOOSING, ROWS_CHOOSING]},
+    )
     data, quiet = tmp_path / "data.npz", request.param
-    x = np.random.default_rng(3).standard_normal((16, ROWS, WIDTH)) * np.resize((1.0, quiet), (16, 1, 1))
+    x = np.random.default_rng(3).standard_normal((16, ROWS_CHOOSING, WIDTH_CHOOSING)) * np.resize(
+        (1.0, quiet), (16, 1, 1)
+    )
     np.savez(data, x=x.astype(np.float32))
     request = QuantizeRequest(model, data=data, backend="onnxruntime-cpu", goal=goal_from(None, "15dB"))
     with Runs() as runs:
@@ -82,3 +93,52 @@ def test_a_loose_floor_has_what_a_stricter_one_would_give_as_a_rival(work):
 
     assert main.plan.chosen.low_db < 30
     assert [each for each in rivals if each.plan.chosen.low_db >= 30 and not each.is_float]
+
+
+DARING = {"MatMul_0": "int8", "MatMul_2": "int8-dynamic"}
+CAREFUL = {"MatMul_2": "int8-dynamic"}
+
+
+@pytest.fixture
+def planned_work(stack_model, tmp_path):
+    """Of samples whose last ones, which prove, are ten times as large as those that calibrate."""
+    x = np.random.default_rng(7).standard_normal((24, ROWS, WIDTH)).astype(np.float32)
+    x[18:] *= 10
+    data = tmp_path / "data.npz"
+    np.savez(data, x=x)
+    request = QuantizeRequest(stack_model, data=data, backend="onnxruntime-cpu", goal=goal_from(None, "25dB"))
+    told = []
+    with Runs() as runs:
+        work = prepare(request, tmp_path, runs, told.append)
+        work.study.calibrated()
+        yield work, told
+
+
+def entry_of(work, choices, points):
+    entry = write_entry(work.study, work.courses[0], choices, work.folder / "plan.onnx")
+    chosen = Point(choices, 1.0, 30.0)
+    entry.plan = Plan("onnxruntime-cpu", {}, 25.0, chosen, (*points, chosen), ())
+    entry.points = points
+    return entry
+
+
+def test_a_plan_that_fails_on_unseen_samples_steps_back_to_the_next_more_exact_one(planned_work):
+    planned_work, told = planned_work
+    careful = Point(CAREFUL, 2.0, 40.0)
+
+    found = proven(planned_work, entry_of(planned_work, DARING, [careful, Point({}, 3.0, 200.0)]))
+
+    assert found.choices == CAREFUL
+    assert found.plan.chosen == careful
+    assert found.proof.steps_back == 1
+    assert found.proof.low_db >= 25
+    assert any("one step back" in getattr(event, "message", "") for event in told)
+
+
+def test_where_no_point_holds_the_model_stays_float(planned_work):
+    planned_work, _ = planned_work
+    found = proven(planned_work, entry_of(planned_work, DARING, []))
+
+    assert found.is_float
+    assert found.path == planned_work.study.path
+    assert found.proof.low_db < 25, "the proof of the plan that failed is kept, to be shown"
