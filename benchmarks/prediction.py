@@ -20,10 +20,11 @@ import numpy as np
 from edgeopt.bundle.runtime.session import load
 from edgeopt.commands.predict.latency import Latency
 from edgeopt.commands.predict.plan import make_all, predicted
-from edgeopt.commands.predict.variants import Made, Plan, Wishes, prepared
+from edgeopt.commands.predict.variants import Made, Plan, prepared
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.quant.measured.given import Runs
+from edgeopt.search.settings import Settings
 from edgeopt.workspace import WORK, workspace
 
 _VARIANTS = ("source", "cleaned", "int8", "int8-groups")
@@ -63,15 +64,9 @@ def main() -> None:
 
 def _tried(model: Path, record: Path, threads: int, seconds: float) -> Iterator[tuple[Made, Latency, float]]:
     data = model.with_suffix(".npz")
-    wishes = Wishes(
-        *(model, Path("unused"), record, data if data.is_file() else None),
-        floor_db=_FLOOR_DB,
-        target=None,
-        profile=None,
-        single_file=False,
-    )
+    settings = Settings(model, Path("unused"), data=data if data.is_file() else None, floor=f"{_FLOOR_DB}dB")
     with workspace(WORK) as folder, Runs() as runs:
-        plan = prepared(wishes, folder, runs, ignore)
+        plan = prepared(settings, record, folder, runs, ignore)
         plan.profile = msgspec.structs.replace(
             plan.profile, precision=msgspec.structs.replace(plan.profile.precision, ladder=_VARIANTS)
         )
