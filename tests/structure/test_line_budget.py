@@ -13,21 +13,21 @@ MOST_BELOW = 300
 BUDGETS = {
     SHARED: 950,
     "edgeopt/hw": 7000,
-    "edgeopt/graph": 16_000,
-    "edgeopt/backends": 6200,
+    "edgeopt/graph": 15_400,
+    "edgeopt/backends": 5850,
     "edgeopt/profiles": 1200,
     "edgeopt/diagram": 1400,
     "edgeopt/data": 2050,
-    "edgeopt/bundle": 7950,
+    "edgeopt/bundle": 7200,
     "edgeopt/fleet": 1800,
     "edgeopt/measure": 10_250,
     "edgeopt/quant": 8600,
     "edgeopt/search": 7450,
-    "edgeopt/commands": 18_450,
-    "edgeopt/cli": 6450,
+    "edgeopt/commands": 17_200,
+    "edgeopt/cli": 5900,
     "agent": 14_600,
     "gui": 20_300,
-    "tests": 92_600,
+    "tests": 90_950,
 }
 
 
