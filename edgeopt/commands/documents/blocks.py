@@ -162,7 +162,7 @@ Item = TypeVar("Item")
 
 
 def table_of(items: Iterable[Item], *says: tuple[str, Callable[[Item], Cell]], caption: str = "") -> Table:
-    """A row for each item: of each column its title, and what it says of an item."""
+    """A row for each item; each column is a title and a function from an item to its cell."""
     found = (Row(tuple(say(item) for _, say in says)) for item in items)
     return Table(columns(*(title for title, _ in says)), tuple(found), caption)
 

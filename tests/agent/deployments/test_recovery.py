@@ -21,15 +21,13 @@ from edgeopt_agent.deployments.states import TABLE, State
 from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import soaking
 
-GROWS = {"memory_factor": 0.5, "memory_slack_bytes": 0}
-"""With these limits every soak fails."""
+GROWS = {"memory_factor": 0.5, "memory_slack_bytes": 0}  # every soak fails with these limits
 STAYS_OLD = {
     State.ACCEPTED, State.RECEIVING, State.VERIFYING, State.STAGED, State.PROBING,
     State.FAILED, State.ROLLING_BACK, State.ROLLED_BACK,
 }  # fmt: skip
 TURNS = {State.ACCEPTED, State.SWITCHING, State.ROLLING_BACK}
 KILLED = [
-    # Dead before a write is most often as dead after the write before it.
     pytest.param(row.state, when, marks=[pytest.mark.slow] if when == "before" and row.state not in TURNS else [])
     for row in TABLE
     if row.state is not State.DEGRADED

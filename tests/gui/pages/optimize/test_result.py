@@ -55,8 +55,7 @@ def faster(found):
 def test_the_verdict_is_one_sentence_with_both_latencies(faster):
     result = read_result(faster)
     assert headline(result) == "3.19x faster"
-    assert "57.1 µs" in explanation(result)
-    assert "182 µs" in explanation(result)
+    assert all(latency in explanation(result) for latency in ("57.1 µs", "182 µs"))
 
 
 def test_the_proof_says_interval_confidence_rounds_and_samples(faster):
@@ -155,8 +154,7 @@ def test_what_was_not_measured_now_or_not_to_the_end_says_so(faster, told, said)
 def test_an_interval_without_ends_is_said_so(faster):
     speedup = {**faster["proof"]["speedup"], "low": 0.0, "high": None}
     proof = {**faster["proof"], "speedup": speedup, "accuracy_db": None}
-    result = read_result({**faster, "proof": proof})
-    assert "no usable interval" in proof_line(result)
+    assert "no usable interval" in proof_line(read_result({**faster, "proof": proof}))
 
 
 def test_before_and_after_stand_side_by_side(faster):
