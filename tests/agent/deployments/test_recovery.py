@@ -36,9 +36,9 @@ KILLED = [
 
 
 @pytest.fixture
-def recovery_serving_folder(recovery_serving_folder, tmp_path):
+def own_folder(serving_folder, tmp_path):
     """A copy of its own."""
-    return shutil.copytree(recovery_serving_folder, tmp_path / "agent", symlinks=True)
+    return shutil.copytree(serving_folder, tmp_path / "agent", symlinks=True)
 
 
 def die(agent, bundle, **query):
@@ -55,29 +55,25 @@ def die_while(start_agent, folder, state, bundle, when="after", **more):
 
 
 @pytest.mark.parametrize(("state", "when"), KILLED)
-def test_killed_at_every_write(
-    start_agent, recovery_serving_folder, old_bundle, new_bundle, make_null_bundle, state, when
-):
+def test_killed_at_every_write(start_agent, own_folder, old_bundle, new_bundle, make_null_bundle, state, when):
     bad = state in {State.ROLLING_BACK, State.ROLLED_BACK}
     bundle = make_null_bundle(crash="load") if state is State.FAILED else new_bundle
     settings = GROWS if bad else {}
-    die_while(start_agent, recovery_serving_folder, state, bundle, when, **settings)
-    again = start_agent(recovery_serving_folder, **settings)
+    die_while(start_agent, own_folder, state, bundle, when, **settings)
+    again = start_agent(own_folder, **settings)
     again.settled()
     early = state is State.SWITCHING and when == "before"
     again.serves(old_bundle if state in STAYS_OLD or early else new_bundle)
     status = again.status()
     assert status["deployment"]["state"] in {"COMMITTED", "FAILED", "ROLLED_BACK"}
-    assert [folder.name for folder in (recovery_serving_folder / "partial").iterdir()] == []
+    assert [folder.name for folder in (own_folder / "partial").iterdir()] == []
     used = {status["serving"]["release"], *([status["previous"]["release"]] if status["previous"] else [])}
-    assert {folder.name for folder in (recovery_serving_folder / "releases").iterdir()} == used
+    assert {folder.name for folder in (own_folder / "releases").iterdir()} == used
 
 
-def test_a_start_in_the_middle_of_a_soak_goes_on_once(
-    start_agent, recovery_serving_folder, old_bundle, new_bundle
-):
-    die_while(start_agent, recovery_serving_folder, State.SOAKING, new_bundle)
-    again = start_agent(recovery_serving_folder)
+def test_a_start_in_the_middle_of_a_soak_goes_on_once(start_agent, own_folder, old_bundle, new_bundle):
+    die_while(start_agent, own_folder, State.SOAKING, new_bundle)
+    again = start_agent(own_folder)
     again.serves(new_bundle)
     told = again.status()["deployment"]
     assert told["state"] == "COMMITTED"
@@ -85,13 +81,11 @@ def test_a_start_in_the_middle_of_a_soak_goes_on_once(
     assert again.status()["previous"]["release"] == release_id(old_bundle)
 
 
-def test_a_restart_loop_while_soaking_ends_with_the_old_release(
-    start_agent, recovery_serving_folder, old_bundle, new_bundle
-):
-    die_while(start_agent, recovery_serving_folder, State.SOAKING, new_bundle)
-    second = start_agent(recovery_serving_folder, kill={"state": State.COMMITTED, "when": "before"})
+def test_a_restart_loop_while_soaking_ends_with_the_old_release(start_agent, own_folder, old_bundle, new_bundle):
+    die_while(start_agent, own_folder, State.SOAKING, new_bundle)
+    second = start_agent(own_folder, kill={"state": State.COMMITTED, "when": "before"})
     assert second.process.wait(60) == -9
-    third = start_agent(recovery_serving_folder)
+    third = start_agent(own_folder)
     third.serves(old_bundle)
     told = third.status()["deployment"]
     assert told["state"] == "ROLLED_BACK"
@@ -101,10 +95,10 @@ def test_a_restart_loop_while_soaking_ends_with_the_old_release(
 
 
 def test_a_clean_stop_while_receiving_leaves_the_old_release_and_says_so(
-    start_agent, recovery_serving_folder, old_bundle, new_bundle
+    start_agent, own_folder, old_bundle, new_bundle
 ):
-    die_while(start_agent, recovery_serving_folder, State.VERIFYING, new_bundle)
-    again = start_agent(recovery_serving_folder)
+    die_while(start_agent, own_folder, State.VERIFYING, new_bundle)
+    again = start_agent(own_folder)
     again.serves(old_bundle)
     assert again.status()["deployment"]["reason"] == "The agent stopped while it was verifying."
     assert again.deploy(new_bundle)["state"] == "COMMITTED"
@@ -118,10 +112,8 @@ def soak_of(agent, least_s):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_clean_stops_during_a_soak_are_no_failure(
-    start_agent, recovery_serving_folder, tmp_path, new_bundle, first
-):
-    folder = tmp_path / "first" if first else recovery_serving_folder
+def test_clean_stops_during_a_soak_are_no_failure(start_agent, own_folder, tmp_path, new_bundle, first):
+    folder = tmp_path / "first" if first else own_folder
     agent = start_agent(folder)
     if not first:
         agent.settled()
@@ -153,16 +145,14 @@ def test_a_first_release_that_does_not_come_back_leaves_nothing_to_wait_for(star
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "empty"])
-def test_a_damaged_journal_is_set_aside_and_the_release_serves_on(
-    start_agent, recovery_serving_folder, old_bundle, damage
-):
-    journal = recovery_serving_folder / "state.db"
+def test_a_damaged_journal_is_set_aside_and_the_release_serves_on(start_agent, own_folder, old_bundle, damage):
+    journal = own_folder / "state.db"
     content = journal.read_bytes()
     journal.write_bytes({"garbage": b"no database " * 999, "truncated": content[:5000], "empty": b""}[damage])
-    agent = start_agent(recovery_serving_folder)
+    agent = start_agent(own_folder)
     agent.serves(old_bundle)
     assert "history is lost" in agent.status()["reason"]
-    assert (recovery_serving_folder / "state.db.damaged-1").exists()
+    assert (own_folder / "state.db.damaged-1").exists()
     events = agent.ask("GET", "/api/v1/events")[2]["events"]
     assert events[0]["state"] == "JOURNAL LOST"
     told = agent.status()["deployment"]
@@ -170,14 +160,14 @@ def test_a_damaged_journal_is_set_aside_and_the_release_serves_on(
     assert "after the journal was damaged" in told["reason"]
 
 
-def test_a_release_that_the_journal_does_not_name_is_kept(start_agent, recovery_serving_folder, old_bundle):
-    shutil.copytree(old_bundle, recovery_serving_folder / "releases" / "0123456789ab")
-    (recovery_serving_folder / "partial" / "7.zip").write_bytes(b"half")
-    agent = start_agent(recovery_serving_folder)
+def test_a_release_that_the_journal_does_not_name_is_kept(start_agent, own_folder, old_bundle):
+    shutil.copytree(old_bundle, own_folder / "releases" / "0123456789ab")
+    (own_folder / "partial" / "7.zip").write_bytes(b"half")
+    agent = start_agent(own_folder)
     agent.serves(old_bundle)
     listed = {each["id"]: each["state"] for each in agent.ask("GET", "/api/v1/releases")[2]["releases"]}
     assert listed == {release_id(old_bundle): "serving", "0123456789ab": "kept"}
-    assert list((recovery_serving_folder / "partial").iterdir()) == []
+    assert list((own_folder / "partial").iterdir()) == []
 
 
 def without_links(folder):
@@ -191,29 +181,27 @@ def with_a_folder_as_link(folder):
 
 
 @pytest.mark.parametrize("damage", [without_links, with_a_folder_as_link])
-def test_damaged_links_are_made_again_from_the_journal(
-    start_agent, recovery_serving_folder, old_bundle, new_bundle, damage
-):
-    first = start_agent(recovery_serving_folder)
+def test_damaged_links_are_made_again_from_the_journal(start_agent, own_folder, old_bundle, new_bundle, damage):
+    first = start_agent(own_folder)
     first.settled()
     assert first.deploy(new_bundle)["state"] == "COMMITTED"
     first.stop()
-    damage(recovery_serving_folder)
-    again = start_agent(recovery_serving_folder)
+    damage(own_folder)
+    again = start_agent(own_folder)
     again.serves(new_bundle)
     assert again.status()["previous"]["release"] == release_id(old_bundle)
 
 
 def test_a_release_that_was_damaged_on_the_disk_gives_way_to_the_previous_one(
-    start_agent, recovery_serving_folder, old_bundle, new_bundle
+    start_agent, own_folder, old_bundle, new_bundle
 ):
-    first = start_agent(recovery_serving_folder)
+    first = start_agent(own_folder)
     first.settled()
     assert first.deploy(new_bundle)["state"] == "COMMITTED"
     first.stop()
-    model = recovery_serving_folder / "releases" / release_id(new_bundle) / "model" / "model.null.json"
+    model = own_folder / "releases" / release_id(new_bundle) / "model" / "model.null.json"
     model.write_bytes(model.read_bytes() + b" ")
-    again = start_agent(recovery_serving_folder)
+    again = start_agent(own_folder)
     again.serves(old_bundle)
     told = again.status()["deployment"]
     assert (told["kind"], told["state"]) == ("rollback", "COMMITTED")

@@ -258,7 +258,7 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
                 precision=msgspec.structs.replace(precision, ladder=("source", *ladder)),
             )
             samples, chosen, folder = tmp_path / "samples", split(32, of_user), tmp_path / "variants"
-            material = Material(model, 9, samples, chosen, of_user, mine, 1.0, passes, 30.0, limit_s, {}, folder)
+            material = Material(model, 9, samples, chosen, of_user, mine, 1.0, passes, {}, folder)
             ending = Ending(Stop(), Clock(time.monotonic(), limit_s), None, said.append)
             if stopped:
                 ending.stop.set()

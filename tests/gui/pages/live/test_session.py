@@ -165,6 +165,16 @@ def test_the_same_agent_is_remembered_and_another_one_is_not(session):
     assert session.agent is None
 
 
+def test_another_place_begins_without_the_curves_of_the_one_before(session):
+    session.begin("the agent at a", "a")
+    session.take(metric("load_percent", 5.0, 0), NOW_S)
+    session.end("stopped", NOW_S + 1)
+    session.begin("the agent at b", "b")
+    session.end("ended unexpectedly", NOW_S + 3)
+    assert (session.history.moments, session.history.latest, labels(session)) == (0, {}, [])
+    assert {each.value for each in session.readouts()} == {NOTHING}
+
+
 def test_a_refused_connection_is_no_connection(session):
     session.begin("the agent at a", "a")
     session.take(metric("load_percent", 5.0, 0), NOW_S)
