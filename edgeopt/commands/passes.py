@@ -10,6 +10,8 @@ import msgspec
 from edgeopt.options import argument, option
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from edgeopt.graph.passes import Pass
 
 STANDARD = "any"
@@ -71,11 +73,18 @@ def _lowerings() -> "list[tuple[Pass, str]]":
     return found
 
 
+def _is_shared(module: "ModuleType | None") -> bool:
+    """Whether several passes are in one file."""
+    return sum(type(each).__name__ == "Pass" for each in vars(module or object).values()) > 1
+
+
 def _line(one: "Pass", runtime: str, with_text: bool) -> PassLine:
     module = inspect.getmodule(one.apply)
     parts = (module.__name__ if module else "").split(".")
     kind = next((part for part in _KINDS if part in parts), "rules")
-    text = inspect.getdoc(module) or "" if with_text and module else ""
+    # A pass with a file of its own says at its top how it works, one that shares its file in its function.
+    teller = module if not _is_shared(module) else one.apply
+    text = inspect.getdoc(teller) or "" if with_text and teller else ""
     return PassLine(
         one.name,
         one.title,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def remove_dead_nodes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Walks back from the outputs; inputs stay, used or not."""
+    """Removes what no output needs: walks back from the outputs; inputs stay, used or not."""
     from onnx_ir.passes import common
 
     model, notes = context.copy(model), Notes()
