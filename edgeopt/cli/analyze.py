@@ -10,7 +10,6 @@ from edgeopt.cli.console import JsonFlag, asks, execute, refuse_two_voices
 from edgeopt.commands.analyze.request import AnalyzeRequest
 from edgeopt.commands.documents.blocks import Block, lines
 from edgeopt.errors import UsageError
-from edgeopt.measure.files import writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +60,8 @@ def analyze(
             raise UsageError(f"The folder of '{markdown}' does not exist.", "Make it first.")
         found = asked(request, emit)
         if markdown is not None and markdown != "-":
+            from edgeopt.measure.files import writing
+
             with writing(Path(markdown)) as file:
                 file.write(page(found.name, told(found)).encode())
         return found
