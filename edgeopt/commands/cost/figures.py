@@ -9,8 +9,6 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.measure.stats import UNDECIDED
-
 SCHEMA = 1
 Evidence = Literal["bundle", "saved run", "measured now"]
 Advice = Literal["do it", "consider", "not worth it", "not known"]
@@ -225,6 +223,8 @@ def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
     measured = cost.measured
     if measured.speedup is None:
         return "not known", "No baseline was measured interleaved with it, so the saving is unknown."
+    from edgeopt.measure.stats import UNDECIDED  # not at the top: `--help` reads this file
+
     if measured.verdict in UNDECIDED and measured.speedup.low <= 1 and measured.speedup.high > _FAR:
         return "not known", (
             f"The measurement does not decide: {times(measured.speedup)} includes 1x, so no saving is "
