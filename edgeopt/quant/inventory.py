@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 # Two such weights, each times the largest activation, add up to less than 2^15.
-_SEVEN_BITS = 64
+_SEVEN_BITS, _EIGHT_BITS = 64, 128
+_STORES = ("QuantizeLinear", "DequantizeLinear")
+_MOVES = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 _INTEGER = ("MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear")
 _OF_MICROSOFT = (
@@ -42,7 +44,9 @@ class Inventory:
     """Operators that compute with integers, each once; with pairs around floats there are none."""
     quantized_products: int
     wide_products: tuple[str, ...]
-    """Those whose weights may need more than seven bits, by node."""
+    """Those whose weights need more than seven bits, by node."""
+    computed_products: int
+    """Those of two factors that are computed while the model runs."""
     quantized_matrices: int
     """Of these, the matrix products."""
     open_inputs: dict[str, str]
@@ -60,6 +64,7 @@ def inventory_of(model: "ir.Model") -> Inventory:
     weights = [node for node in nodes if is_op(node, "DequantizeLinear") and _of_weights(node)]
     blocks = sum("block_size" in node.attributes for node in weights)
     products = [node for node in nodes if _is_quantized(node)]
+    reaches = {node: _reach(node) for node in products}
     kinds = {"UINT8" if is_op(node, "DynamicQuantizeLinear") else "" for node in nodes}
     kinds |= {str(zero.dtype).upper() for zero in zeros}
     return Inventory(
@@ -80,7 +85,8 @@ def inventory_of(model: "ir.Model") -> Inventory:
             )
         ),
         quantized_products=len(products),
-        wide_products=tuple(node.name or node.op_type for node in products if _is_wide(node)),
+        wide_products=tuple(node.name or node.op_type for node in products if (reaches[node] or 0) > _SEVEN_BITS),
+        computed_products=sum(reach is None for reach in reaches.values()),
         quantized_matrices=sum("Conv" not in node.op_type for node in products),
         open_inputs={
             str(value.name): _shape(value)
@@ -152,23 +158,25 @@ def _is_quantized(node: "ir.Node") -> bool:
 
 def _is_up(value: "ir.Value | None") -> bool:
     node = value.producer() if value is not None else None
-    while is_op(node, "Reshape", "Transpose", "MaxPool", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
+    while is_op(node, *_MOVES, "MaxPool"):
         assert node is not None and node.inputs[0] is not None  # noqa: PT018, S101 - is_op says so
         node = node.inputs[0].producer()
     return node is not None and node.op_type == "DequantizeLinear"
 
 
-def _is_wide(node: "ir.Node") -> bool:
-    """Whether a pair of its weights may overflow 16 bits; True also where its weights cannot be read."""
+def _reach(node: "ir.Node") -> int | None:
+    """The largest weight of a product, as an integer around zero; None where its second factor is computed."""
     value = node.inputs[3 if is_op(node, "QLinearConv", "QLinearMatMul") else 1]
     zero = 0
-    while value is not None and (before := value.producer()) is not None and constant(value) is None:
+    while value is not None and constant(value) is None and is_op(before := value.producer(), *_STORES, *_MOVES):
         if is_op(before, "DequantizeLinear") and len(before.inputs) > 2:
             points = constant(before.inputs[2])
             zero = int(points.reshape(-1)[0]) if points is not None and points.size else 0
         value = before.inputs[0]
     weights = constant(value)
-    if weights is None or weights.dtype.kind not in "iu" or weights.size == 0:
-        return True
-    wide = weights.astype(np.int32) - zero
-    return bool(max(wide.max(), -wide.min()) > _SEVEN_BITS)
+    if weights is None or weights.size == 0:
+        return None
+    if weights.dtype.kind not in "iu":
+        return _EIGHT_BITS  # rounded when the model is loaded
+    around = weights.astype(np.int32) - zero
+    return int(max(around.max(), -around.min()))

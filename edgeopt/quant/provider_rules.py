@@ -234,9 +234,16 @@ def _why_fine(profile: TargetProfile, file: Inventory) -> str:
         return "Nothing in it is quantized."
     if not file.quantized_products:
         return f"Only weights are stored in few bits, which {backend} takes."
-    how = (
-        "with weights of seven bits, which cannot overflow"
-        if _adds_in_sixteen_bits(profile)
-        else "added in 32 bits"
-    )
-    return f"{plural(file.quantized_products, 'product')} in few bits, as {backend} takes them, {how}."
+    products = plural(file.quantized_products, "product")
+    if not _adds_in_sixteen_bits(profile):
+        return f"{products} in few bits, as {backend} takes them, added in 32 bits."
+    narrow = plural(file.quantized_products - file.computed_products, "product")
+    return f"{narrow} with weights of seven bits, which cannot overflow. {computed_factors(file)}".rstrip()
+
+
+def computed_factors(file: Inventory) -> str:
+    """The products that no rule decides where pairs are added in 16 bits, as a sentence; empty without any."""
+    if not file.computed_products:
+        return ""
+    products = plural(file.computed_products, "product")
+    return f"{products} of two computed factors may overflow: measure the accuracy there."

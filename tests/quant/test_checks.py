@@ -328,15 +328,32 @@ def test_weights_beyond_seven_bits_are_reported(tmp_path, largest, verdict, kind
     assert row.verdict == verdict
 
 
-def test_weights_that_cannot_be_read_may_overflow(tmp_path):
+def with_second_factor(path, nodes, constants, inputs):
+    """A product of x in eight bits with `f` in eight bits."""
     nodes = [
+        *nodes,
         ("QuantizeLinear", ["x", "s", "z"], ["q"], {}),
         ("DequantizeLinear", ["q", "s", "z"], ["d"], {}),
-        ("QuantizeLinear", ["w", "s", "m"], ["wq"], {}),
-        ("DequantizeLinear", ["wq", "s", "m"], ["wd"], {}),
-        ("MatMul", ["d", "wd"], ["y"], {}),
+        ("QuantizeLinear", ["f", "s", "m"], ["fq"], {}),
+        ("DequantizeLinear", ["fq", "s", "m"], ["fd"], {}),
+        ("MatMul", ["d", "fd"], ["y"], {}),
     ]
-    constants = {"s": np.array(0.1, np.float32), "z": np.array(0, np.uint8), "m": np.array(0, np.int8)}
-    path = write_onnx(tmp_path / "m.onnx", nodes, constants, {"x": [1, 32], "w": [32, 8]}, {"y": [1, 8]})
-    (row, *_) = check_targets(path, ("cpu-avx2",))
+    points = {"s": np.array(0.1, np.float32), "z": np.array(0, np.uint8), "m": np.array(0, np.int8)}
+    return write_onnx(path, nodes, {**points, **constants}, {"x": [1, 32], **inputs}, {"y": [1, 8]})
+
+
+def test_weights_that_are_rounded_at_the_load_may_overflow(tmp_path):
+    path = with_second_factor(tmp_path / "m.onnx", [], {"f": seeded(32, 8)}, {})
+    (row,) = check_targets(path, ("cpu-avx2",))
     assert row.verdict == "saturates"
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["an input", "a table behind it"])
+def test_products_of_two_computed_factors_are_counted_and_condemn_no_file(tmp_path, far):
+    nodes = [("Gather", ["table", "which"], ["g"], {}), ("Relu", ["g"], ["f"], {})] if far else []
+    constants = {"table": np.full((64, 8), 9, np.float32), "which": np.arange(32)} if far else {}
+    path = with_second_factor(tmp_path / "m.onnx", nodes, constants, {} if far else {"f": [32, 8]})
+    (avx2, vnni) = check_targets(path, ("cpu-avx2", "cpu-avx512-vnni"))
+    assert (avx2.verdict, vnni.verdict) == ("fine", "fine")
+    assert "1 product of two computed factors may overflow" in avx2.reason
+    assert "overflow" not in vnni.reason

@@ -26,7 +26,7 @@ from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_o
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.study import Study, begin
 from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course
-from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, findings
+from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, computed_factors, findings
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import raised
 from edgeopt.search.outcome import Candidate
@@ -187,9 +187,13 @@ def _as_the_device_computes(bench: Bench, made: Made) -> None:
         if rule.verdict == FALLS_BACK:
             made.notes.append(rule.reason.rstrip("."))
     on_x86 = architecture in {"x86_64", "i686"} and made.candidate.backend.endswith("-cpu")
-    if on_x86 and bench.profile.quantization.reduce_range and file.wide_products:
+    if not (on_x86 and bench.profile.quantization.reduce_range):
+        return
+    if file.wide_products:
         made.failure = f"pairs of products may overflow 16 bits there ('{file.wide_products[0]}')"
         made.below = True
+    elif said := computed_factors(file):
+        made.notes.append(said.rstrip("."))
 
 
 def _why_none(study: Study, form: Form, course: Course) -> str:
