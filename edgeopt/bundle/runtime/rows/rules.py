@@ -320,3 +320,38 @@ def recurrent(call: OperatorCall) -> list[RowTensor]:
     hidden = size(call.integer("hidden_size", 0)) if call.integer("hidden_size", 0) else unknown_size()
     last = (ways, row_size(x), hidden)
     return [RowTensor(2, (dims_of(x)[0], *last)), RowTensor(1, last), RowTensor(1, last)]
+
+
+def skip_normalization(call: OperatorCall) -> list[RowTensor]:
+    """SkipLayerNormalization of com.microsoft and its like: a sum, normalized over the last axis."""
+    found = broadcast(call.tensors)
+    if found.axis == len(dims_of(found)) - 1:
+        mixes("it normalizes over the rows")
+    return [found] * len(call.node.outputs)
+
+
+def batched(call: OperatorCall) -> list[RowTensor]:
+    """MultiHeadAttention: each row works by itself if all inputs that have rows have them on their first axis."""
+    rows = [each for each in call.tensors if each.axis is not None]
+    if not rows:
+        return [UNKNOWN] * len(call.node.outputs)
+    if any(each.axis != 0 for each in rows):
+        mixes("the rows are not on its batch axis")
+    if call.x.axis is None:
+        unclear("its first input has no rows")
+    found = RowTensor(0, (row_size(rows[0]), *(unknown_size() for _ in dims_of(call.x)[1:])))
+    return [found] * len(call.node.outputs)
+
+
+def attention(call: OperatorCall) -> list[RowTensor]:
+    """Attention of ONNX: query, key, value, mask; with a cache of keys it is not followed."""
+    if any(call.get(place) is not None for place in (4, 5, 6)) or sum(map(bool, call.node.outputs)) > 1:
+        unclear("it has a cache of keys and values")
+    if call.x.axis is not None and any(call.need(place).axis is None for place in (1, 2)):
+        unclear("its keys have a fixed size where its queries have the rows")
+    mask = call.get(3)
+    if mask is not None and mask.axis is not None and len(dims_of(mask)) != 4:
+        unclear("its mask has rows, but not four axes")
+    if mask is not None and mask.axis is None and len(dims_of(mask)) == 4 and dims_of(mask)[0] != ONE:
+        unclear("its mask has a fixed size where its queries have the rows")
+    return batched(call)

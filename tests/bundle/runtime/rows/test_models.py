@@ -73,6 +73,23 @@ MIXED = {
         <int64[1] zero = {0}, int64[1] last = {-1}, int64[1] first = {-9223372036854775807}> {
         y = Slice (x, last, first, zero, last) }""",
     "diagonal mask": """(float[n, n] x) => (float[n, n] y) { y = EyeLike (x) }""",
+    "softmax of the number of rows": """(float[n, 4] x) => (float[n, 4] y) {
+        s = Shape (x) f = Cast <to = 1> (s) p = Softmax <axis = -1> (f) m = ReduceMax <keepdims = 0> (p)
+        y = Mul (x, m) }""",
+    "number of rows expanded": """(float[n, 4] x) => (float[n, 4] y) <int64[1] four = {4}> {
+        s = Shape <start = 0, end = 1> (x) f = Cast <to = 1> (s) e = Expand (f, four) y = Mul (x, e) }""",
+    "number of rows reshaped": """(float[n, 4] x) => (float[n, 4] y) <int64[2] t = {1, 1}> {
+        s = Shape <start = 0, end = 1> (x) f = Cast <to = 1> (s) e = Reshape (f, t) y = Mul (x, e) }""",
+    "slice by the number of rows": """(float[n, 4] x) => (float[n] y) <int64[1] z = {0}, int64[1] one = {1}> {
+        s = Shape <start = 0, end = 1> (x) c = Slice (x, z, s, one) y = ReduceSum <keepdims = 0> (c, one) }""",
+    "places of a max-pool": """(float[n, 1, 4, 4] x) => (float[n, 1, 2, 2] y, int64[n, 1, 2, 2] i) {
+        y, i = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) }""",
+    "attention operator over rows": """(float[n, 3, 4] x) => (float[n, 3, 4] y) {
+        t = Transpose <perm = [1, 0, 2]> (x) a = Attention <q_num_heads = 2, kv_num_heads = 2> (t, t, t)
+        y = Transpose <perm = [1, 0, 2]> (a) }""",
+    "multi-head attention over rows": """(float[n, 3, 4] x) => (float[n, 3, 4] y) {
+        t = Transpose <perm = [1, 0, 2]> (x) a = com.microsoft.MultiHeadAttention <num_heads = 2> (t, t, t)
+        y = Transpose <perm = [1, 0, 2]> (a) }""",
     "position of the row": """(float[n, 4] x) => (float[n, 4] y)
         <int64 none = {0}, int64 step = {1}, int64 at = {0}, int64[1] last = {1}> {
         s = Shape (x) n = Gather (s, at) r = Range (none, n, step) f = Cast <to = 1> (r)
@@ -159,6 +176,12 @@ INDEPENDENT = {
     "attention within a row": """(float[n, s, 4] x) => (float[n, s, 4] y) <float[4, 4] w = %4.4%> {
         q = MatMul (x, w) k = Transpose <perm = [0, 2, 1]> (x) a = MatMul (q, k) p = Softmax <axis = -1> (a)
         y = MatMul (p, x) }""",
+    "attention operator": """(float[n, s, 4] x) => (float[n, s, 4] y) {
+        y = Attention <q_num_heads = 2, kv_num_heads = 2> (x, x, x) }""",
+    "multi-head attention": """(float[n, s, 4] x) => (float[n, s, 4] y) {
+        y = com.microsoft.MultiHeadAttention <num_heads = 2> (x, x, x) }""",
+    "skip normalization": """(float[n, s, 4] x, float[n, s, 4] z) => (float[n, s, 4] y) <float[4] w = %4%> {
+        y = com.microsoft.SkipLayerNormalization (x, z, w) }""",
     "attention with heads": """(float[n, s, 4] x) => (float[n, s, 4] y)
         <int64[4] heads = {0, 0, 2, 2}, int64[3] joined = {0, 0, -1}> {
         h = Reshape (x, heads) q = Transpose <perm = [0, 2, 1, 3]> (h) k = Transpose <perm = [0, 2, 3, 1]> (h)
@@ -251,7 +274,9 @@ def model_of(text, folder):
         values = ", ".join(f"{value:.3f}" for value in chance.standard_normal(count))
         text = f"{before}{{{values}}}{after}"
     path = folder / "m.onnx"
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}'), path)
+    opset = 23 if " Attention " in text else 17
+    domains = f'"" : {opset}, "com.microsoft" : 1'
+    onnx.save(onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{domains}]> g {text}"), path)
     return path
 
 
