@@ -75,7 +75,9 @@ def _lowerings() -> "list[tuple[Pass, str]]":
 
 def _is_shared(module: "ModuleType | None") -> bool:
     """Whether several passes are in one file."""
-    return sum(type(each).__name__ == "Pass" for each in vars(module or object).values()) > 1
+    from edgeopt.graph.passes import Pass
+
+    return module is not None and sum(isinstance(each, Pass) for each in vars(module).values()) > 1
 
 
 def _line(one: "Pass", runtime: str, with_text: bool) -> PassLine:
@@ -83,8 +85,7 @@ def _line(one: "Pass", runtime: str, with_text: bool) -> PassLine:
     parts = (module.__name__ if module else "").split(".")
     kind = next((part for part in _KINDS if part in parts), "rules")
     # A pass with a file of its own says at its top how it works, one that shares its file in its function.
-    teller = module if not _is_shared(module) else one.apply
-    text = inspect.getdoc(teller) or "" if with_text and teller else ""
+    text = inspect.getdoc(one.apply if _is_shared(module) else module) or "" if with_text and module else ""
     return PassLine(
         one.name,
         one.title,

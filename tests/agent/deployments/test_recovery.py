@@ -479,7 +479,9 @@ def test_a_release_that_gets_slow_late_in_its_soak(
 
 
 @pytest.mark.parametrize(("stopped", "times"), [(signal.SIGSTOP, 1), (signal.SIGKILL, 2)])
-def test_a_serving_worker_that_is(start_agent, serving_folder, tmp_path, old_bundle, stopped, times):
+def test_a_serving_worker_that_is_stopped_or_killed_is_replaced(
+    start_agent, serving_folder, tmp_path, old_bundle, stopped, times
+):
     agent = start_agent(shutil.copytree(serving_folder, tmp_path / "copy", symlinks=True), hang_timeout_s=3.0)
     for _ in range(times):
         pid = agent.settled()["serving"]["pid"]

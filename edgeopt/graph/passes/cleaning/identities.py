@@ -1,4 +1,4 @@
-"""Removes nodes that pass their input on unchanged; `without_effect` says of each kind when it does."""
+"""Removes nodes that pass their input on unchanged; `PASSES_ON` says of each kind when it does."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """Brings a model to the opset that every later pass and all backends understand: 17, unless told otherwise.
 
-From 9 on `opset_changes` knows what operators write differently, so that nodes are changed where they stand, in
+From 9 on `CHANGES` knows what operators write differently, so that nodes are changed where they stand, in
 subgraphs too. A step that it cannot take, up to 13, and the steps up to 9 are onnx's converter's, which does not
 look into subgraphs.
 """
@@ -330,7 +330,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _raised(model: "ir.Model", before: int, after: int, notes: Notes) -> "ir.Model":
-    """One opset after the other; the converter takes a step only where `opset_changes` does not know it."""
+    """One opset after the other; the converter takes a step only where `CHANGES` does not know it."""
     branching = [label(node) for node in model.graph if any(True for _ in inner_graphs(node))]
     if before < OLDEST:
         if branching:
