@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from edgeopt.search.optimize import optimize
+from edgeopt.pipeline.optimize import optimize
 
 
 def main() -> None:

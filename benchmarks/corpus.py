@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.search.outcome import Outcome
+from edgeopt.pipeline.outcome import Outcome
 
 
 def main() -> None:

@@ -27,8 +27,8 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load as load_model
+from edgeopt.pipeline.build.inspect import describe
 from edgeopt.quant import libraries
-from edgeopt.search.making.inspect import describe
 
 JUDGES = 16
 MOST_TO_CALIBRATE = 100

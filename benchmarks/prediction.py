@@ -23,8 +23,8 @@ from edgeopt.commands.predict.plan import make_all, predicted
 from edgeopt.commands.predict.variants import Made, Plan, prepared
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
+from edgeopt.pipeline.request import Settings
 from edgeopt.quant.measured.given import Runs
-from edgeopt.search.settings import Settings
 from edgeopt.workspace import WORK, workspace
 
 _VARIANTS = ("source", "cleaned", "int8", "int8-groups")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgeopt.commands.simplify.simplify import OperatorOptimizer, optimize_operators
     from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
-    from edgeopt.search.optimize import optimize
+    from edgeopt.pipeline.optimize import optimize
 
 __all__ = [
     "Batching",
@@ -52,7 +52,7 @@ keep_runtimes_quiet()
 _HOMES = {
     "probe": "edgeopt.hw.probe",
     "analyze": "edgeopt.commands.analyze.analyze",
-    "optimize": "edgeopt.search.optimize",
+    "optimize": "edgeopt.pipeline.optimize",
     "bench": "edgeopt.commands.bench.api",
     "quantize": "edgeopt.commands.quantize.quantize",
     "load": "edgeopt.bundle.runtime.session",

@@ -37,7 +37,18 @@ pytest_plugins = ("tests.disks", "tests.families.stack")
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
-NEAR = {"cli", "golden", "measured", "exactness", "search", "compare", "predict", "replay", "simplify", "quantize"}
+NEAR = {
+    "cli",
+    "golden",
+    "measured",
+    "exactness",
+    "pipeline",
+    "compare",
+    "predict",
+    "replay",
+    "simplify",
+    "quantize",
+}
 
 SLICE_MS, SHORT_SLICE_MS = rounds.SHORTEST_SLICE_MS, 8.0
 

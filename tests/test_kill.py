@@ -19,7 +19,7 @@ from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.events import ignore
-from edgeopt.search.cache.store import Store
+from edgeopt.pipeline.cache.store import Store
 
 MARK = "EDGEOPT_TEST_MARK"
 

@@ -94,7 +94,7 @@ def test_every_value_of_a_shipped_profile_says_why():
 
 
 def test_the_variants_are_the_recipes_of_a_search():
-    from edgeopt.search.making.recipes import RECIPES
+    from edgeopt.pipeline.plans.recipes import RECIPES
 
     assert set(profiles.VARIANTS) == {recipe.name for recipe in RECIPES}
 

@@ -25,8 +25,9 @@ from edgeopt.commands.simplify import request as simplify
 from edgeopt.errors import UsageError, flag_of
 from edgeopt.fleet import request as fleet
 from edgeopt.options import check_range, option_named, options_of
-from edgeopt.search import objectives, settings
-from edgeopt.search.cache import request as cache
+from edgeopt.pipeline import objectives
+from edgeopt.pipeline import request as settings
+from edgeopt.pipeline.cache import request as cache
 
 REQUESTS = (
     settings.Settings,

@@ -8,10 +8,10 @@ from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
-from edgeopt.search.cache.request import ClearRequest
+from edgeopt.pipeline.cache.request import ClearRequest
 
 if TYPE_CHECKING:
-    from edgeopt.search.cache.user import Cleared, Listing
+    from edgeopt.pipeline.cache.user import Cleared, Listing
 
 
 def _cache(context: typer.Context) -> None:
@@ -37,7 +37,7 @@ def list_(json: JsonFlag = False) -> None:
       edgeopt cache list
       edgeopt cache list --json | jq .data.size_bytes
     """
-    from edgeopt.search.cache.user import listing
+    from edgeopt.pipeline.cache.user import listing
 
     execute("cache", lambda _emit: listing(), show_listing, json)
 
@@ -52,7 +52,7 @@ def clear(request: ClearRequest, json: JsonFlag = False) -> None:
       edgeopt cache clear --older-than 30
       edgeopt cache clear --all
     """
-    from edgeopt.search.cache.user import clear as drop
+    from edgeopt.pipeline.cache.user import clear as drop
 
     execute("cache-clear", lambda _emit: drop(request.older_than, request.all), show_cleared, json)
 

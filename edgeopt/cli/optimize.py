@@ -10,12 +10,12 @@ from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
-from edgeopt.search.settings import Settings
+from edgeopt.pipeline.request import Settings
 
 if TYPE_CHECKING:
     from edgeopt.commands.predict.records import Ahead, Planned
     from edgeopt.events import Emit
-    from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
+    from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome
 
 _ON_THE_FRONT = "*"
 
@@ -52,8 +52,8 @@ def optimize(
     if device is not None:
         optimize_ahead(settings, device, json)
         return
-    from edgeopt.search.optimize import asked
-    from edgeopt.search.stopping import Stop
+    from edgeopt.pipeline.optimize import asked
+    from edgeopt.pipeline.stopping import Stop
 
     stop = Stop()
 
@@ -65,7 +65,7 @@ def optimize(
 
 def show(outcome: "Outcome") -> list[Block]:
     """The candidates, the variants that could not be made, the verdict."""
-    from edgeopt.search.shapes.shape_words import shape_lines
+    from edgeopt.pipeline.shapes.shape_words import shape_lines
 
     front = [_said_of_front(outcome)] if len(outcome.front) > 1 else []
     unmade = [f"not raced: {each.name}: {each.failure}" for each in outcome.variants if each.failure]
@@ -82,7 +82,7 @@ def show(outcome: "Outcome") -> list[Block]:
 
 def _candidates(outcome: "Outcome") -> Table:
     from edgeopt.graph.accuracy import decibels
-    from edgeopt.search.outcome import in_order
+    from edgeopt.pipeline.outcome import in_order
 
     rows = []
     for number, report in enumerate(in_order(outcome), start=1):
@@ -128,7 +128,7 @@ def _proved(outcome: "Outcome") -> str:
 
 
 def _said_of_front(outcome: "Outcome") -> str:
-    from edgeopt.search.outcome import in_order
+    from edgeopt.pipeline.outcome import in_order
 
     numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
     told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"

@@ -13,7 +13,7 @@ from edgeopt.options import option
 
 if TYPE_CHECKING:
     from edgeopt.hw.device import Device
-    from edgeopt.search.outcome import Outcome
+    from edgeopt.pipeline.outcome import Outcome
 
 _TIME_LIMIT_S = 45.0
 
@@ -50,7 +50,7 @@ def demo(request: Request, emit: Emit) -> Demo:
     from edgeopt.commands.report.report import report
     from edgeopt.data import demo as samples
     from edgeopt.hw.probe import probe
-    from edgeopt.search.optimize import optimize
+    from edgeopt.pipeline.optimize import optimize
 
     out = request.out
     device = probe()

@@ -23,10 +23,10 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.feeds import generate_feeds
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.exactness.runtimes import first_answer, first_opened
+from edgeopt.pipeline.inspect import prepare as prepare_search
+from edgeopt.pipeline.place import placed
+from edgeopt.pipeline.request import Settings
 from edgeopt.quant.measured.given import Runs
-from edgeopt.search.place import placed
-from edgeopt.search.prepare import prepare as prepare_search
-from edgeopt.search.settings import Settings
 
 
 def test_an_installed_package_tells_its_version():

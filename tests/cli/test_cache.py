@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgeopt.search.cache.store import FILE, Record
-from edgeopt.search.cache.user import user_store
+from edgeopt.pipeline.cache.store import FILE, Record
+from edgeopt.pipeline.cache.user import user_store
 
 OLD, NEW = "a" * 64, "b" * 64
 

@@ -8,7 +8,7 @@ from edgeopt.cli.demo import show
 from edgeopt.commands.demo import Demo, accuracy_sentence, gains_and_losses
 from edgeopt.commands.documents.terminal import write
 from edgeopt.hw.probe import probe
-from edgeopt.search.delivering.report import front_of
+from edgeopt.pipeline.prove.report import front_of
 from tests.commands.report.evidence import memory, outcome
 
 

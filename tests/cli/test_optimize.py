@@ -12,7 +12,7 @@ from rich.console import Console
 from edgeopt.cli.optimize import show
 from edgeopt.commands.documents.terminal import write
 from edgeopt.measure.stats import IDENTICAL, UNITY
-from edgeopt.search.delivering.report import front_of
+from edgeopt.pipeline.prove.report import front_of
 from tests.commands.report.evidence import outcome
 
 PHASES = (

@@ -22,8 +22,8 @@ from edgeopt.measure.host import TRIAL_MODULE, Asked, LocalHost
 from edgeopt.measure.peaks import measure as peaks_lane
 from edgeopt.measure.peaks import tasks as peaks
 from edgeopt.measure.serve import NO_MEMORY, NO_PACKAGE, Failed
-from edgeopt.search.making import messages as making
-from edgeopt.search.making import variants
+from edgeopt.pipeline.build import messages as making
+from edgeopt.pipeline.build import variants
 from tests.near import NearHost
 
 # Each module that is asked, a question for it, and how its answers are read.

@@ -15,7 +15,7 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
-    *("hw", "graph", "diagram", "backends", "profiles", "data", "bundle", "fleet", "measure", "quant", "search"),
+    *("hw", "graph", "diagram", "backends", "profiles", "data", "bundle", "fleet", "measure", "quant", "pipeline"),
     *("commands", "cli", "__main__"),
 )
 
@@ -53,10 +53,10 @@ LAYERS = (
         ),
     ),
     (
-        "edgeopt.search.cache",
+        "edgeopt.pipeline.cache",
         (
             *("edgeopt.errors", "edgeopt.options", "edgeopt.version"),
-            *("edgeopt.hw.user_folders", "edgeopt.search.cache"),
+            *("edgeopt.hw.user_folders", "edgeopt.pipeline.cache"),
         ),
     ),
     # The engine of quantization measures nothing and hands nothing out, but for one of its folders.
@@ -179,7 +179,7 @@ def test_a_class_has_a_name_of_its_own_in_its_room():
 
 
 def test_an_import_of_a_room_above_is_found():
-    assert upward("edgeopt.bundle.read", "from edgeopt.search.optimize import optimize")
+    assert upward("edgeopt.bundle.read", "from edgeopt.pipeline.optimize import optimize")
     assert upward("edgeopt.cli.main", "import edgeopt.__main__")
     assert not upward("edgeopt.backends.null", "from edgeopt.graph.ledger import Change")
     assert not upward("edgeopt.cli.main", "from edgeopt.version import __version__")
@@ -269,13 +269,13 @@ PLANTED = (
     ("edgeopt.graph.passes.fold", "import onnx_ir as ir"),
     ("edgeopt.graph.passes.fold", "class Fold:\n    import onnx"),
     ("edgeopt.graph.passes.fold", "try:\n    import onnxscript\nexcept ImportError:\n    pass"),
-    ("edgeopt.backends.null", "from edgeopt.search.racing.race import race"),
+    ("edgeopt.backends.null", "from edgeopt.pipeline.race.race import race"),
     ("edgeopt.backends.null", "from edgeopt.hw.probe import probe"),
     ("edgeopt.backends.onnxruntime", "import onnxruntime"),
     ("edgeopt.backends.openvino", 'import importlib\nov = importlib.import_module("openvino")'),
     ("edgeopt.errors", "import edgeopt.events"),
     ("edgeopt.events", "import numpy"),
-    ("edgeopt.search.racing.race", "from edgeopt.cli.console import execute"),
+    ("edgeopt.pipeline.race.race", "from edgeopt.cli.console import execute"),
     ("edgeopt.quant.calibrate", "from onnxruntime import quantization"),
     ("edgeopt.cli.probe", "from rich.table import Table"),
     ("edgeopt.cli.probe", "def show():\n    from PySide6 import QtWidgets"),
@@ -301,8 +301,8 @@ ALLOWED = (
     ("edgeopt.graph.model", "if TYPE_CHECKING:\n    import onnx_ir as ir"),
     ("edgeopt.backends.null", "import numpy\nfrom edgeopt.backends.base import Backend"),
     ("edgeopt.backends.onnxruntime.cpu", "def load():\n    import onnxruntime"),
-    ("edgeopt.search.racing.race", "from edgeopt.measure.contest import contest\nimport numpy"),
-    ("edgeopt.cli.optimize", "from edgeopt.search.optimize import optimize"),
+    ("edgeopt.pipeline.race.race", "from edgeopt.measure.contest import contest\nimport numpy"),
+    ("edgeopt.cli.optimize", "from edgeopt.pipeline.optimize import optimize"),
     ("edgeopt_agent.main", "import edgeopt.bundle.runtime.session, starlette"),
     ("edgeopt_gui.main", "import PySide6, edgeopt.events"),
 )
@@ -339,7 +339,7 @@ REGISTRIES = (
     ("edgeopt/backends/openvino/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
     ("edgeopt/measure/terms.py", "TABLE"),
-    ("edgeopt/search/making/recipes.py", "RECIPES"),
+    ("edgeopt/pipeline/plans/recipes.py", "RECIPES"),
     ("edgeopt/commands/ops/cases.py", "FAMILIES"),
     ("edgeopt/cli/commands.py", "GROUPS"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),

@@ -22,7 +22,7 @@ BUDGETS = {
     "edgeopt/fleet": 1800,
     "edgeopt/measure": 10_250,
     "edgeopt/quant": 8600,
-    "edgeopt/search": 7450,
+    "edgeopt/pipeline": 7450,
     "edgeopt/commands": 17_200,
     "edgeopt/cli": 5900,
     "agent": 14_600,

@@ -474,8 +474,8 @@ _TRIED_BY_SEARCHES = _TRIED_BY_PLANS | {
 
 def tried_for(evidence: object) -> frozenset[str]:
     """Kinds whose outcome a bundle has already, by what made it: naming them again would send people back."""
+    from edgeopt.pipeline.outcome import Outcome
     from edgeopt.quant.measured.records import Quantized
-    from edgeopt.search.outcome import Outcome
 
     if isinstance(evidence, Outcome):
         return _TRIED_BY_SEARCHES

@@ -312,7 +312,7 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
     path = Path(side.load.model_path)
     if path.suffix != ".onnx" or not any(d is None for t in wanted.inputs for d in t.shape):
         return wanted.inputs
-    from edgeopt.search.making.variants import Maker, inspect  # brings all passes and forms along
+    from edgeopt.pipeline.build.variants import Maker, inspect  # brings all passes and forms along
 
     with closing(Maker(LocalHost(wanted.folder))) as maker:
         try:

@@ -33,15 +33,15 @@ from edgeopt.graph.analysis.records import Given as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
 from edgeopt.hw.device import fingerprint
+from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.plans.space import first_candidates, starts_on
+from edgeopt.pipeline.race.baseline import baseline_order, plain
+from edgeopt.pipeline.request import Settings
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
 from edgeopt.quant.measured.timing.courses import GROUPS
 from edgeopt.quant.rules import rules_of
-from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.baseline import baseline_order, plain
-from edgeopt.search.racing.space import first_candidates, starts_on
-from edgeopt.search.settings import Settings
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
 

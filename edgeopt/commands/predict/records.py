@@ -7,7 +7,7 @@ import msgspec
 from edgeopt.backends.base import TensorInfo
 from edgeopt.commands.predict.latency import Latency
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.search.outcome import Candidate
+from edgeopt.pipeline.outcome import Candidate
 
 SCHEMA = 1
 VERDICT = "predicted"

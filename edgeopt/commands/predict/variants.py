@@ -17,6 +17,8 @@ from edgeopt.graph.accuracy import compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger, LedgerEntry
 from edgeopt.graph.model import Model, load
 from edgeopt.hw.device import Device
+from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.request import Settings
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for, without_planned
 from edgeopt.quant.forms import Form
@@ -29,8 +31,6 @@ from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, computed_factors, findings
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import raised
-from edgeopt.search.outcome import Candidate
-from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -103,7 +103,7 @@ def _not_again(step: Step, error: UsageError) -> BundleError:
 
 
 def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
-    from edgeopt.search.making.recipes import RECIPES
+    from edgeopt.pipeline.plans.recipes import RECIPES
 
     known = {"cleaned": _cleaned, "lowered": _lowered, "quantized": _quantized}
     maker = _quantized if step.forms else known.get(step.recipe)
@@ -128,7 +128,7 @@ def _cleaned(bench: _Bench) -> Ledger:
 
 
 def _lowered(bench: _Bench) -> Ledger:
-    from edgeopt.search.making.cleaning import lowerings_of
+    from edgeopt.pipeline.build.cleaning import lowerings_of
 
     names = _listed(bench.step, "lowerings")
     known = {one.name: one for one in lowerings_of(bench.profile.deployment.run.backend)}

@@ -10,13 +10,13 @@ from edgeopt.commands.predict.records import Ahead, Planned, Status
 from edgeopt.commands.report.facts import Facts, LayerChoice, NotMade, Point, Stage
 from edgeopt.commands.report.words import several
 from edgeopt.graph.ledger import Ledger
+from edgeopt.pipeline.objectives import THROUGHPUT
+from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome
+from edgeopt.pipeline.prove.report import IN_THE_RACE, Figures, front
 from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import FLOAT, Plan
 from edgeopt.quant.records import Point as PlanPoint
-from edgeopt.search.delivering.report import IN_THE_RACE, Figures, front
-from edgeopt.search.objectives import THROUGHPUT
-from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
 
 FILE = "evidence.json"
 _PREDICTION = "prediction.json"

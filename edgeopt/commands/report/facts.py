@@ -13,7 +13,7 @@ from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.tally import Taken
-from edgeopt.search.shapes.sized import SizeTimes
+from edgeopt.pipeline.shapes.sized import SizeTimes
 
 SCHEMA = 1
 Made = Literal["a search", "a plan of precision", "a plan for another device", "unknown"]

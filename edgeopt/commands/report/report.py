@@ -29,11 +29,11 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.files import writing
 from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import IDENTICAL, Interval
+from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
+from edgeopt.pipeline.outcome import Outcome, Proof, rival
+from edgeopt.pipeline.shapes.shape_words import cost_line
 from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
-from edgeopt.search.objectives import THROUGHPUT, objective_named
-from edgeopt.search.outcome import Outcome, Proof, rival
-from edgeopt.search.shapes.shape_words import cost_line
 from edgeopt.version import __version__
 
 _MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}

@@ -26,10 +26,10 @@ from edgeopt.data import demo as samples
 from edgeopt.errors import UsageError
 from edgeopt.events import Result, ignore
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.request import Settings
 from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.inventory import inventory_of
-from edgeopt.search.outcome import Candidate
-from edgeopt.search.settings import Settings
 from tests.commands.predict.conftest import ORIN, PI_5
 
 

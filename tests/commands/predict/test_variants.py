@@ -9,7 +9,7 @@ import pytest
 from edgeopt.commands.predict.variants import Bench, Made, judge
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
-from edgeopt.search.outcome import Candidate
+from edgeopt.pipeline.outcome import Candidate
 
 QUIET = 3
 

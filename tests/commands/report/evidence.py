@@ -15,10 +15,10 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval, paired_ratios, sign_interval
 from edgeopt.measure.tally import Taken
+from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, VariantReport
 from edgeopt.quant.measured.records import Proof as PlanProof
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import Plan, Point, Verdict
-from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, VariantReport
 
 SOURCE = Candidate("source", "onnxruntime-cpu")
 WINNER = Candidate("int8", "openvino-cpu", {"precision": "f32", "threads": 1})

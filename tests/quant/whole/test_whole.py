@@ -135,6 +135,6 @@ def test_nothing_of_it_is_loaded_before_it_is_needed():
     assert "edgeopt.quant.libraries" in sys.modules
     import subprocess
 
-    code = "import sys, edgeopt.search.making.recipes; print('nncf' in sys.modules)"
+    code = "import sys, edgeopt.pipeline.plans.recipes; print('nncf' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

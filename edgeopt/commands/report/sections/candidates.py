@@ -7,7 +7,7 @@ from edgeopt.commands.report import charts, words
 from edgeopt.commands.report.charts import Axes, Dot, Path, scale_for
 from edgeopt.commands.report.facts import Accuracy, Facts, Point
 from edgeopt.graph.accuracy import EQUAL_DB, OutputAccuracy
-from edgeopt.search.delivering.report import EXACT_DB
+from edgeopt.pipeline.prove.report import EXACT_DB
 
 
 def accuracy_section(facts: Facts) -> Section | None:

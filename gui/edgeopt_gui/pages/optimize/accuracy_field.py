@@ -7,7 +7,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QLineEdit, QRadioButton, QVBoxLayout, QWidget
 
 from edgeopt.options import option_named
-from edgeopt.search.settings import Settings
+from edgeopt.pipeline.request import Settings
 from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, OWN_FUNCTION, Choices
 from edgeopt_gui.pages.optimize.in_the_app import TITLES
 from edgeopt_gui.pages.optimize.rows import Rows, narrow_combo

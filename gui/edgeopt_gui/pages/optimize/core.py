@@ -11,8 +11,8 @@ from edgeopt.commands.export.export import FORMATS
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.judging.metrics import METRICS
 from edgeopt.errors import EdgeoptError, UsageError
-from edgeopt.search.objectives import OBJECTIVES, limits_from
-from edgeopt.search.settings import checked_target
+from edgeopt.pipeline.objectives import OBJECTIVES, limits_from
+from edgeopt.pipeline.request import checked_target
 from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices
 from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 

@@ -4,7 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from edgeopt.options import option_named
-from edgeopt.search.settings import Settings
+from edgeopt.pipeline.request import Settings
 from edgeopt_gui.pages.optimize.choices import LIMITS, Choices
 from edgeopt_gui.pages.optimize.rows import Rows
 from edgeopt_gui.pages.optimize.texts import problem_label

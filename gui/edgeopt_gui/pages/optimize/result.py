@@ -9,8 +9,8 @@ import msgspec
 from edgeopt import units
 from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.graph.levels import LevelAccuracy, Tail
-from edgeopt.search.objectives import OBJECTIVES
-from edgeopt.search.outcome import CURRENT, Candidate, Status, VariantReport
+from edgeopt.pipeline.objectives import OBJECTIVES
+from edgeopt.pipeline.outcome import CURRENT, Candidate, Status, VariantReport
 from edgeopt.units import count
 from edgeopt_gui.pages.optimize.choices import LATENCY
 from edgeopt_gui.pages.optimize.words import accuracy, ago, change, memory, milliseconds, short_name, times
@@ -85,7 +85,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What the page reads of `edgeopt.search.outcome.Outcome`."""
+    """What the page reads of `edgeopt.pipeline.outcome.Outcome`."""
 
     model: str
     bundle: str

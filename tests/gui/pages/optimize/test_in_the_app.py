@@ -7,8 +7,8 @@ from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.judging.metrics import no_labels
 from edgeopt.errors import EdgeoptError, Named
 from edgeopt.options import options_of
-from edgeopt.search.objectives import limits_from
-from edgeopt.search.settings import Settings, checked_target
+from edgeopt.pipeline.objectives import limits_from
+from edgeopt.pipeline.request import Settings, checked_target
 from edgeopt_gui.jobs.ending import ending_of
 from edgeopt_gui.pages.optimize.in_the_app import TITLES, ending_in_the_app, in_the_app
 

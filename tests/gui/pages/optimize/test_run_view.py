@@ -11,7 +11,7 @@ from edgeopt import events
 from edgeopt.commands.export.export import FORMATS
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.data.judging.metrics import METRICS
-from edgeopt.search.objectives import OBJECTIVES
+from edgeopt.pipeline.objectives import OBJECTIVES
 from edgeopt_gui.pages.optimize import phases, situation
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.candidates import COLUMNS

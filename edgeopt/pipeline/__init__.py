@@ -1,0 +1,1 @@
+"""From a model to a proved bundle: inspect, cache, plans, build, screen, race, prove."""

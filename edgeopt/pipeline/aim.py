@@ -1,0 +1,20 @@
+"""What a search is to reach, of all that the user asks of it."""
+
+from dataclasses import dataclass
+
+from edgeopt.pipeline.objectives import OBJECTIVES, Limits, Objective
+from edgeopt.pipeline.request import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    objective: Objective
+    limits: Limits
+    target_speedup: float | None = None
+    """Ends as soon as a candidate is reliably this many times faster than the baseline."""
+
+
+def aim_of(settings: Settings) -> Aim:
+    """Of settings whose objective is known to be one."""
+    objective = next(each for each in OBJECTIVES if each.name == settings.objective)
+    return Aim(objective, settings.limits, settings.target_speedup)

@@ -1,0 +1,1 @@
+"""Builds variants of a model, each in a worker process."""

@@ -1,0 +1,202 @@
+"""The variants made in one go: exact passes, lowerings, and the recipes of libraries."""
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends.base import Feeds
+from edgeopt.errors import ModelError
+from edgeopt.graph.ledger import Ledger
+from edgeopt.graph.model import load, save
+from edgeopt.graph.passes import Pass
+from edgeopt.graph.passes.cleaning import skip_padding
+from edgeopt.graph.pipeline import ROUNDS, run_pipeline
+from edgeopt.measure.exactness.inputs import padded_cases, source_file, taken_inputs
+from edgeopt.measure.exactness.proof import Source, SourceCheck
+from edgeopt.measure.exactness.runtimes import also_loading, first_opened
+from edgeopt.measure.isolated_backend import Apart
+from edgeopt.pipeline.build.messages import Task
+from edgeopt.profiles import TargetProfile
+
+NOTHING = "No exact rewrite applies to this graph."
+_MOST_CHECKED = 4
+
+
+def clean(task: Task) -> Ledger:
+    """Writes the cleaned model; raises ModelError when no pass changed anything in any runtime."""
+    ledger = proved(task, task.source, only=task.passes or ())
+    if not changed(ledger) and not wrong_elsewhere(ledger):
+        raise ModelError(NOTHING)
+    return ledger
+
+
+def proved(
+    task: Task,
+    source: Path,
+    *,
+    only: Iterable[str] = (),
+    passes: Sequence[Pass] | None = None,
+    rounds: int = ROUNDS,
+) -> Ledger:
+    """The effect of these passes, compared with the source model; a changed model is written."""
+    model = load(source)
+    feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MOST_CHECKED))]
+    extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
+    folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
+    try:
+        path = source_file(model, Path(folder.name))
+        opened = first_opened(path)
+        inputs = taken_inputs(model, opened.inputs, {})
+        # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
+        check = SourceCheck.on(Source(model.ir, path), opened, inputs, feeds, extra, folder=folder)
+    except ModelError as error:
+        folder.cleanup()
+        raise ModelError(
+            f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
+        ) from error
+    with closing(check), closing(Apart()) as apart:
+        others = also_loading(path, check.backend, apart)
+        check.prove_in(tuple(one for one in others if runs_in(one.name, task.backends)))
+        wrong_in: dict[str, str] = {}
+
+        def note_where(guilty: str) -> None:
+            for other in check.wrong_in:
+                wrong_in[guilty] = other.backend.name
+
+        result = run_pipeline(
+            model,
+            only=only,
+            passes=passes,
+            rounds=rounds,
+            check=check.why_wrong,
+            on_failure=note_where,
+        )
+    if changed(result.ledger):
+        save(result.model_ir, task.out)
+    return tuple(
+        msgspec.structs.replace(one, wrong_in=wrong_in.get(one.pass_name, "") if one.rolled_back else "")
+        for one in result.ledger
+    )
+
+
+def runs_in(runtime: str, backends: Sequence[str]) -> bool:
+    """Whether one of these backends computes with the same runtime; none listed: all do."""
+    family = runtime.partition("-")[0]
+    return not backends or any(name.partition("-")[0] == family for name in backends)
+
+
+def wrong_elsewhere(ledger: Ledger) -> set[str]:
+    """The backends without which more passes would have stayed."""
+    return {entry.wrong_in for entry in ledger if entry.wrong_in}
+
+
+def changed(ledger: Ledger) -> bool:
+    """Something was applied and stayed."""
+    return any(entry.applied and not entry.rolled_back for entry in ledger)
+
+
+NAME = "lowered"
+NONE_LISTED = "the profile lists no lowerings for its backends"
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """One variant: the backends of one runtime for which the profile lists the same."""
+
+    backends: tuple[str, ...]
+    lowerings: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"operators specific to {_runtime(self.backends[0])}"
+
+
+def lowered_variants(profile: TargetProfile) -> tuple[Lowered, ...]:
+    """What there is to make, in the order of the backends."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for backend in profile.backends.order:
+        if names := profile.lowerings.get(backend, ()):
+            found.setdefault((_runtime(backend), names), []).append(backend)
+    return tuple(Lowered(tuple(backends), names) for (_, names), backends in found.items())
+
+
+def lowerings_of(backend: str) -> tuple[Pass, ...]:
+    """The rewrites into what the runtime behind a backend knows."""
+    from edgeopt.backends.onnxruntime import lowering as onnxruntime
+    from edgeopt.backends.openvino import lowering as openvino
+
+    if backend.startswith("openvino-"):
+        return openvino.lowerings()
+    return onnxruntime.lowerings() if backend.startswith("onnxruntime-") else ()
+
+
+def lower(task: Task) -> Ledger:
+    """Writes the lowered model; raises ModelError with the reasons when nothing applied."""
+    known = {one.name: one for one in lowerings_of(task.backends[0])}
+    passes = tuple(known[name] for name in dict.fromkeys(task.lowerings))
+    # Once, in the order of the profile: a second round would find what the first left, at the same price.
+    ledger = proved(task, task.base, passes=passes, only=task.lowerings, rounds=1)
+    if not changed(ledger):
+        raise ModelError(f"No lowering applied: {_reasons(ledger)}.")
+    return ledger
+
+
+def _runtime(backend: str) -> str:
+    return "OpenVINO" if backend.startswith("openvino-") else "ONNX Runtime"
+
+
+def _reasons(ledger: Ledger) -> str:
+    """Why not, each pass with what it said; those that found nothing of their kind last."""
+    said = {
+        entry.pass_name: "; ".join(
+            [*([entry.rolled_back] if entry.rolled_back else []), *(one.reason for one in entry.refused)]
+        )
+        for entry in ledger
+    }
+    silent = [name for name, text in said.items() if not text]
+    told = [f"{name}: {text}" for name, text in said.items() if text]
+    return ". ".join([*told, *([f"No match for {', '.join(silent)}"] if silent else [])])
+
+
+_MOST_SAMPLES = 100
+
+
+def by_nncf(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_nncf
+
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=False),)
+
+
+def by_nncf_for_transformers(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_nncf
+
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=True),)
+
+
+def weights_by_nncf(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import compress_weights
+
+    return (compress_weights(task.base, task.out),)
+
+
+def by_onnxruntime(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_onnxruntime
+
+    return (quantize_by_onnxruntime(task.base, task.out, _samples(task), reduce_range=task.settings.reduce_range),)
+
+
+def dynamic_by_onnxruntime(task: Task) -> Ledger:
+    from edgeopt.quant.libraries import quantize_dynamic
+
+    return (quantize_dynamic(task.base, task.out, reduce_range=task.settings.reduce_range),)
+
+
+def _samples(task: Task) -> list[Feeds]:
+    samples = task.calibration
+    if samples is None:
+        raise ModelError("Quantizing needs data.", "Give some.")
+    return [samples.feeds(number) for number in range(min(len(samples), _MOST_SAMPLES))]

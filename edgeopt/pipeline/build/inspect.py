@@ -1,0 +1,65 @@
+"""What the search must know of a model before it starts."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.errors import ModelError
+from edgeopt.graph.model import Model
+from edgeopt.pipeline.build.messages import Inspected
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def describe(model: Model) -> Inspected:
+    """Inputs, outputs, size and operators; weights that are listed as inputs are weights here."""
+    graph = model.ir.graph
+    inputs = tuple(_tensor(v) for v in graph.inputs if v.name not in graph.initializers)
+    if not inputs:
+        raise ModelError(
+            "The model has no inputs: its outputs are constant.",
+            "There is nothing to optimize here.",
+        )
+    operators = Counter(node.op_type for node in graph.all_nodes())
+    size = model.path.stat().st_size + sum(p.stat().st_size for p in model.external)
+    return Inspected(
+        inputs,
+        tuple(_tensor(v) for v in graph.outputs),
+        model.digest,
+        sum(operators.values()),
+        dict(operators),
+        size,
+        tuple(p.relative_to(model.path.parent).as_posix() for p in model.external),
+    )
+
+
+def _tensor(value: "ir.Value") -> TensorInfo:
+    import onnx_ir as ir
+
+    name = value.name or ""
+    if not isinstance(value.type, ir.TensorType):
+        kind = type(value.type).__name__ if value.type is not None else "unknown"
+        raise ModelError(
+            f"'{name}' is not a plain tensor ({kind}); edgeopt optimizes only models with plain tensors.",
+            "Export the model with tensors as inputs and outputs.",
+        )
+    dtype = value.type.dtype
+    if dtype is ir.DataType.UNDEFINED or dtype.numpy().isbuiltin != 1:
+        raise ModelError(
+            f"'{name}' is of type {dtype.name.lower()}, which numpy does not support, so outputs cannot "
+            "be compared.",
+            "Export the model with float32 inputs and outputs; it may use any type internally.",
+        )
+    return TensorInfo(name, "str" if dtype is ir.DataType.STRING else dtype.numpy().name, _dimensions(value))
+
+
+def _dimensions(value: "ir.Value") -> tuple[int | str | None, ...]:
+    if value.shape is not None:
+        return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+    if value.is_graph_output():
+        return ()  # the runtimes find out; nothing in the search depends on it
+    raise ModelError(
+        f"The input '{value.name}' has no number of dimensions in the model.",
+        "Export the model again with input shapes.",
+    )

@@ -1,0 +1,316 @@
+"""The `planned` variants: for each backend, the form of each layer that saves the most time for the least error.
+
+One study serves all backends. It sees the samples that calibrate and those that check candidates; the last part of
+these is kept from the plan and tells whether it holds elsewhere. Those that prove the winner are not even read.
+"""
+
+import io
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.data.judging.metric import Labels
+from edgeopt.data.levels import Levels
+from edgeopt.data.samples import Samples
+from edgeopt.errors import EdgeoptError, ModelError
+from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
+from edgeopt.hw.probe import probe
+from edgeopt.pipeline.build.inspect import describe
+from edgeopt.pipeline.build.messages import PLANNED, Planned, Plans, Task
+from edgeopt.quant.forms import Form, form_named
+from edgeopt.quant.measured.given import Given, Runs
+from edgeopt.quant.measured.planning.choosing import Chooser
+from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
+from edgeopt.quant.measured.planning.planned import hopeful, proven, shared_forms
+from edgeopt.quant.measured.proving.finish import fastest
+from edgeopt.quant.measured.proving.proof import Judge
+from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
+from edgeopt.quant.measured.study import Study, begin
+from edgeopt.quant.measured.timing.clock import Sources
+from edgeopt.quant.measured.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, Course, OptionValue
+from edgeopt.quant.measured.timing.gains import Track, tracks_of
+from edgeopt.quant.measured.work import Work, unfit, why_none
+from edgeopt.quant.records import FLOAT, QuantSettings
+from edgeopt.quant.write import raised
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+# With fewer to check, the plan and its proof share them.
+_FEWEST_TO_PART = 6
+
+
+def studied(task: Task, reference: Mapping[int, Mapping[str, Array]]) -> Study:
+    """`reference`: what the source answers to those samples on which something is judged."""
+    from edgeopt.graph.model import load
+
+    model = raised(load(task.base).ir)
+    folder = folder_of(task) / "study"
+    return begin(model, given_by(task), reference, task.settings, folder)
+
+
+def given_by(task: Task) -> Given:
+    """Of the samples that check, the first two thirds plan, and the rest tries the plan."""
+    from edgeopt.graph.model import load
+
+    samples = samples_of(task)
+    count, first, check = len(samples), len(samples) - len(task.check_samples), len(task.check_samples)
+    held = check // 3 if check >= _FEWEST_TO_PART else 0
+    plan_on = range(first, count - held)
+    prove = range(count - held, count) if held else plan_on
+    calibrate = range(len(task.calibration) if task.calibration is not None else 0)
+    use = SampleUse(count, len(calibrate), len(plan_on), len(prove), shared=not held)
+    inputs = describe(load(task.source)).inputs
+    return Given(inputs, samples, _labels(task), calibrate, plan_on, prove, use, Levels(samples))
+
+
+def packed(labels: Labels | None) -> bytes:
+    """Labels, or whatever rows the user has instead, on the way to another process."""
+    file = io.BytesIO()
+    if labels is not None:
+        np.save(file, labels, allow_pickle=False)
+    return file.getvalue()
+
+
+def _labels(task: Task) -> Labels | None:
+    found = task.planning.labels if task.planning is not None else b""
+    return np.load(io.BytesIO(found), allow_pickle=False) if found else None
+
+
+def samples_of(task: Task) -> Samples:
+    """Those that calibrate and those that check; the ones that prove are not among them."""
+    if task.samples is None:
+        raise ModelError("Quantizing needs data.", "Give some.")
+    return task.samples
+
+
+def folder_of(task: Task) -> Path:
+    """Where it works; beside what it makes, as that is deleted with it."""
+    folder = task.out.parent / "work"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def put(task: Task, model: "ir.Model", backend: str) -> Path:
+    """Writes a model into a folder of its own, as a bundle takes all that lies beside it."""
+    from edgeopt.graph.model import save
+
+    out = task.out.parent / backend / task.out.name
+    out.parent.mkdir(parents=True)
+    save(model, out)
+    return out
+
+
+# Share of the time after which no further backend is planned; plans are written after that.
+_PLANNING_ENDS = 0.6
+# Until this share, combinations of forms are run; those that have not been by then are no choice.
+_CHOOSING_ENDS = 1.0
+
+
+def plan(task: Task) -> Plans:
+    """Writes a model for each backend where a plan saves time; says why where it does not."""
+    begun = time.monotonic()
+    with Runs() as runs:
+        work = _work(task, runs, begun)
+        layers = work.study.layers
+        if all(layer.reason for layer in layers):
+            return Plans((), _backends(work.courses), f"No plan possible: {unfit(layers)}.")
+        work.study.calibrated()
+        tracks = tracks_of(work)
+        able = hopeful(work, tracks)
+        seen = _backends([track.course for track in tracks])
+        if not able:
+            names = " or ".join(track.course.name for track in tracks)
+            said = f"no layer is faster in any scheme on {names}" if tracks else "no scheme fits any layer"
+            return Plans((), seen, _with_warnings(f"No gain: {said}.", work))
+        entries: list[Entry] = []
+        open_ends: set[str] = set()
+        for track in able:
+            if entries and work.left_s(_PLANNING_ENDS) < 0:
+                open_ends.add(track.course.backend)
+                work.warn(f"{track.course.name} was not planned within the time limit; a longer one allows it.")
+                continue
+            mine = _of_track(work, track, able)
+            entries += mine
+            if not mine:
+                open_ends.add(track.course.backend)
+        # A backend with a plan on one of its courses needs no second opinion.
+        open_ends -= set(_backends([entry.course for entry in entries]))
+        return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
+
+
+def _of_track(work: Work, track: Track, able: Sequence[Track]) -> list[Entry]:
+    """The proven plans of one course; none where something failed or the time was over, which is said."""
+    until = work.begin_s + _CHOOSING_ENDS * work.limit_s
+    try:
+        chooser = Chooser(work, track, shared_forms(track, able), until)
+        entries = chooser.entries()
+        if chooser.cut_short and all(entry.is_float for entry in entries):
+            work.warn(f"{track.course.name} was only partly planned within the time limit.")
+            return []
+        return [proven(work, entry) for entry in entries]
+    except EdgeoptError as error:
+        work.warn(f"No plan for {track.course.name}: {error.message}")
+        return []
+
+
+def _plans(task: Task, work: Work, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
+    found: list[Planned] = []
+    for backend in _backends([entry.course for entry in entries if not entry.is_float]):
+        mine = [entry for entry in entries if entry.course.backend == backend and not entry.is_float]
+        best = fastest(work, mine) if work.left_s() > 0 else mine[0]
+        found.append(_written(task, work, best))
+    if found:
+        return Plans(tuple(found), seen)
+    ledger = tuple(_ledger_entry(work, entry) for entry in entries[:1] if entry.plan is not None)
+    goal = work.request.goal
+    within = f"within {goal.floor:g} dB" if goal.is_ratio else f"so that the goal is met: {goal}"
+    said = f"No layer can be quantized {within}." if entries else "No plan was found in time."
+    return Plans((), seen, _with_warnings(said, work), ledger)
+
+
+def _written(task: Task, work: Work, entry: Entry) -> Planned:
+    from edgeopt.graph.model import load
+
+    model = load(entry.path).ir
+    out = put(task, model, entry.course.backend)
+    forms: dict[str, list[str]] = {}
+    for layer, form in entry.choices.items():
+        forms.setdefault(form, []).append(layer)
+    ledger = msgspec.structs.replace(_ledger_entry(work, entry), nodes_after=len(list(model.graph)))
+    assert entry.trace is not None  # noqa: S101 - one that is not float was written
+    recorded = work.study.recorded(entry.choices, entry.trace)
+    settings = entry.trace.context.settings
+    return Planned(entry.course.backend, entry.course.options, str(out), (ledger,), forms, settings, recorded)
+
+
+def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
+    """What became of each layer, and why."""
+    assert entry.plan is not None  # noqa: S101 - a chooser's entries have one
+    nodes = {layer.name: layer.nodes for layer in work.study.layers}
+    told = entry.plan.verdicts
+    count = len(list(work.study.model.graph))
+    proof = entry.proof
+    return LedgerEntry(
+        PLANNED,
+        applied=tuple(Change(one.reason, nodes[one.layer]) for one in told if one.form != FLOAT),
+        refused=(
+            *(Refusal(one.reason, nodes[one.layer]) for one in told if one.form == FLOAT),
+            *(Refusal(warning) for warning in work.warnings),
+        ),
+        nodes_before=count,
+        nodes_after=count,
+        seconds=time.monotonic() - work.begin_s,
+        snr_db=proof.snr_db if proof is not None else entry.plan.chosen.snr_db,
+        tolerance_db=work.request.goal.target_db,
+    )
+
+
+def _work(task: Task, runs: Runs, begun: float) -> Work:
+    """What the methods of quantization work with, from what the search has prepared."""
+    from edgeopt.data.samples import save_samples
+
+    planning = task.planning
+    if planning is None:
+        raise ModelError("A plan needs a goal.", "This is a bug in edgeopt: please report it.")
+    folder, samples = folder_of(task), samples_of(task)
+    save_samples(samples, folder / "samples")
+    given = given_by(task)
+    wanted = sorted({*given.plan, *given.prove})
+    runs.inputs(task.source)  # and with that, which backend judges
+    answers = runs.source_outputs(task.source, [samples.feeds(k) for k in wanted])
+    study = studied(task, dict(zip(wanted, answers, strict=True)))
+    goal = planning.goal
+    request = QuantizeRequest(task.base, goal=goal, time_limit_s=planning.limit_s)
+    return Work(
+        request=request,
+        folder=folder,
+        runs=runs,
+        device=probe(),
+        profile=planning.profile,
+        courses=planning.courses,
+        study=study,
+        judge=Judge(study, runs, goal),
+        emit=study.emit,
+        begin_s=begun,
+        limit_s=planning.limit_s,
+        source_bytes=task.source.stat().st_size,
+        sources=Sources(folder),
+    )
+
+
+def _backends(courses: Sequence[Course]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(course.backend for course in courses))
+
+
+def _with_warnings(said: str, work: Work) -> str:
+    return " ".join([said, *work.warnings])
+
+
+def form_all(task: Task, name: str) -> Plans:
+    """Writes a model for each backend; raises ModelError where no layer takes the form on any."""
+    begun = time.monotonic()
+    form = form_named(name)
+    study = studied(task, {})
+    if form.needs_ranges:
+        study.calibrated()
+    found: list[Planned] = []
+    reasons: dict[str, None] = {}
+    for backend in task.backends:
+        fitting = study.forms(backend, (form,), **_changes(form))
+        if not fitting:
+            reasons[why_none(study, form, backend, **_changes(form))] = None
+            continue
+        try:
+            found.append(_written_in_form(task, study, form, backend, tuple(fitting), begun))
+        except EdgeoptError as error:
+            reasons[f"{backend}: {error.message.rstrip('.')}"] = None
+    if not found:
+        raise ModelError(f"No layer supports this scheme: {'; '.join(reasons)}.")
+    return Plans(tuple(found), ())
+
+
+def _written_in_form(
+    task: Task, study: Study, form: Form, backend: str, layers: tuple[str, ...], begun: float
+) -> Planned:
+    choices = dict.fromkeys(layers, form.name)
+    written = study.written(choices, backend, **_changes(form))
+    out = put(task, written.model, backend)
+    context = study.context(backend)
+    ledger = LedgerEntry(
+        form.name,
+        applied=(*study.known.changes, *written.changes),
+        refused=tuple(
+            Refusal(layer.reason or form.fits(layer, context), layer.nodes)
+            for layer in study.layers
+            if layer.name not in layers
+        ),
+        nodes_before=len(list(study.model.graph)),
+        nodes_after=len(list(written.model.graph)),
+        seconds=time.monotonic() - begun,
+    )
+    return Planned(
+        backend,
+        _options(form, backend),
+        str(out),
+        (ledger,),
+        {form.name: list(layers)},
+        written.trace.context.settings,
+        study.recorded(choices, written.trace),
+    )
+
+
+def _changes(form: Form) -> dict[str, int]:
+    """Blocks into which the groups of every size fit, so that one file serves all of them."""
+    return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if form.name == GROUPED else {}
+
+
+def _options(form: Form, backend: str) -> dict[str, OptionValue]:
+    """For compressed weights, OpenVINO also quantizes activations unless an option forbids it."""
+    return {GROUPS: 0} if form.name in WEIGHTS_ALONE and backend == OPENVINO else {}

@@ -1,0 +1,190 @@
+"""Makes the variants, several at a time, each in a child process that may crash; and keeps those that are made."""
+
+import select
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
+from edgeopt.measure.host import Asked, TrialHost
+from edgeopt.measure.serve import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
+from edgeopt.pipeline.build.messages import Inspect, Inspected, Made, Make, Planned, decode_answer
+from edgeopt.pipeline.outcome import Candidate, VariantReport
+
+MAKER_MODULE = "edgeopt.pipeline.build.maker"
+_ANSWER_READY_S = 5.0
+_LOOK_EVERY_S = 0.2
+LATE = "late"
+_LATE = Failed("not ready within the time limit; a longer one allows it", code=LATE)
+_STOPPED = Failed("not ready when the search was stopped", code="stopped")
+
+
+class Maker:
+    """A child process that makes one variant at a time; it starts at once, because it imports for a second."""
+
+    def __init__(self, host: TrialHost) -> None:
+        self.busy: Make | None = None
+        self.process: Asked[Inspected | Made] = Asked(host, MAKER_MODULE, decode_answer)
+        self.process.begin()
+
+    def start(self, request: Make) -> None:
+        self.busy = request
+        self.process.send(request)
+
+    def finish(self) -> Made | Failed:
+        """The answer that is ready; after a crash, the reason, with a fresh child for what comes next."""
+        answer = self.process.answer(_ANSWER_READY_S)
+        self.busy = None
+        refuse_machine_failure(answer)
+        assert not isinstance(answer, Inspected)  # noqa: S101 - a maker answers Make with the others
+        return answer
+
+    def close(self) -> None:
+        self.process.close()
+
+
+def inspect(
+    maker: Maker,
+    model: Path,
+    samples: Path,
+    count: int,
+    timeout_s: float = 600.0,
+    narrowed: tuple[TensorInfo, ...] = (),
+) -> Inspected:
+    """What the model is; raises what is wrong with it."""
+    answer = maker.process.ask(Inspect(str(model), str(samples), count, narrowed), timeout_s)
+    if isinstance(answer, Failed):
+        raise _as_error(answer, model)
+    assert isinstance(answer, Inspected)  # noqa: S101 - a maker answers Inspect with this
+    return answer
+
+
+class KnownVariants(Protocol):
+    """The cache of variants from earlier searches; new ones are added."""
+
+    def find(self, job: Make) -> Made | None: ...
+    def learn(self, job: Make, made: Made) -> None: ...
+
+
+def make_all(
+    makers: list[Maker],
+    jobs: list[Make],
+    deadline: float,
+    memory: KnownVariants | None = None,
+    stop: threading.Event | None = None,
+) -> Iterator[tuple[Make, Made | Failed]]:
+    """Makes the requested variants, one per maker at a time; yields each when it is ready.
+
+    A variant that is not ready by the deadline, or at a stop, is given up with that reason.
+    """
+
+    def is_stopped() -> bool:
+        return stop is not None and stop.is_set()
+
+    if is_stopped():
+        yield from _give_up([], jobs, _STOPPED)
+        return
+    known = [(job, made) for job in jobs if memory is not None and (made := memory.find(job)) is not None]
+    waiting = [job for job in jobs if not any(job is one for one, _ in known)]
+    while True:
+        for maker in makers:
+            if maker.busy is None and waiting and time.monotonic() < deadline and not is_stopped():
+                maker.start(waiting.pop(0))
+        # Others are made while these are looked at.
+        while known:
+            yield known.pop(0)
+        busy = [m for m in makers if m.busy is not None]
+        if not busy:
+            yield from _give_up([], waiting, _STOPPED if is_stopped() else _LATE)
+            return
+        ready: list[Maker] = []
+        left = _LOOK_EVERY_S
+        while not ready and left > 0:
+            left = 0.0 if is_stopped() else max(0.0, deadline - time.monotonic())
+            ready = _ready(busy, min(left, _LOOK_EVERY_S))
+        for maker in ready:
+            job = maker.busy
+            assert job is not None  # noqa: S101 - it was busy
+            answer = maker.finish()
+            if memory is not None and isinstance(answer, Made):
+                memory.learn(job, answer)
+            yield job, answer
+        if not ready:
+            yield from _give_up(busy, waiting, _STOPPED if is_stopped() else _LATE)
+            return
+
+
+def _ready(busy: list[Maker], timeout_s: float) -> list[Maker]:
+    """Those that have answered or ended, as soon as there are any."""
+    waiting = {child.fileno(): maker for maker in busy if (child := maker.process.child) is not None}
+    if len(waiting) < len(busy):  # where no process could be started, that is the answer
+        return [maker for maker in busy if maker.process.child is None]
+    # Not `select.select`, which fails for file numbers above 1023.
+    poll = select.poll()
+    for number in waiting:
+        poll.register(number, select.POLLIN)
+    return [waiting[number] for number, _ in poll.poll(1e3 * timeout_s)]
+
+
+def _give_up(busy: list[Maker], waiting: list[Make], why: Failed) -> Iterator[tuple[Make, Failed]]:
+    for maker in busy:
+        job, maker.busy = maker.busy, None
+        maker.close()
+        if job is not None:
+            yield job, why
+    for job in waiting:
+        yield job, why
+
+
+def _as_error(failed: Failed, model: Path) -> EdgeoptError:
+    refuse_machine_failure(failed)
+    if failed.ending:
+        return ModelError(f"Reading '{model.name}' {failed.message}.", "The file may be damaged; export it again.")
+    if failed.code in {MissingExtraError.code, NO_PACKAGE}:
+        return MissingExtraError("optimize", "Reading and rewriting models")
+    if failed.code in {ModelError.code, FAILED, NO_MEMORY}:
+        return ModelError(failed.message, failed.hint)
+    return EdgeoptError(failed.message, failed.hint)
+
+
+class Variants:
+    """They come one after the other, while those that are there are raced already."""
+
+    def __init__(self, passes: tuple[str, ...] = ()) -> None:
+        self.passes = passes
+        """The exact rewrites that the cleaned model is made with."""
+        self.reports: list[VariantReport] = []
+        self._paths: dict[tuple[str, str], Path] = {}
+        """By variant, and by backend where it is made for that alone."""
+        self._planned: dict[tuple[str, str], Planned] = {}
+
+    def leave_out(self, report: VariantReport) -> None:
+        self.reports.append(report)
+
+    def enter(self, report: VariantReport, path: Path, planned: Planned | None = None) -> None:
+        """`planned`: what gave layers forms, of a variant that is made so."""
+        self.reports.append(report)
+        for backend in report.backends or ("",):
+            self._paths[report.name, backend] = path
+            if planned is not None:
+                self._planned[report.name, backend] = planned
+
+    def has(self, variant: str, backend: str = "") -> bool:
+        """Whether there is one that this backend reads."""
+        return (variant, backend) in self._paths or (variant, "") in self._paths
+
+    def path(self, variant: str, backend: str = "") -> Path:
+        """The file that a candidate with this backend runs."""
+        return self._paths.get((variant, backend)) or self._paths[variant, ""]
+
+    def size_bytes(self, candidate: Candidate) -> int | None:
+        mine = [one for one in self.reports if one.name == candidate.variant and one.size_bytes is not None]
+        return next(
+            (one.size_bytes for one in mine if not one.backends or candidate.backend in one.backends), None
+        )
+
+    def planned(self, candidate: Candidate) -> Planned | None:
+        return self._planned.get((candidate.variant, candidate.backend))

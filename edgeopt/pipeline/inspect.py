@@ -1,0 +1,311 @@
+"""Everything that a search needs before its first candidate: model, data, device, target, baseline, incumbent."""
+
+import shlex
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment, Run, Source, tensor_of
+from edgeopt.bundle.manifest import file_digest
+from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try_after
+from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.data.judging.goals import BUDGETS_DB, Goal
+from edgeopt.data.judging.metrics import labels_for
+from edgeopt.data.levels import Levels, alike_inputs
+from edgeopt.data.samples import Samples, open_samples, save_samples
+from edgeopt.data.split import Split, split
+from edgeopt.errors import MissingError, ModelError, Named, TrialError, UsageError
+from edgeopt.events import Progress
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.levels import Usual, usual_power
+from edgeopt.hw.device import Unavailable
+from edgeopt.measure.contender import ask, load_patience_s, reason
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.messages import Describe, Described, Load
+from edgeopt.pipeline.build.messages import Inspected
+from edgeopt.pipeline.build.variants import Maker, inspect
+from edgeopt.pipeline.notes import Notes
+from edgeopt.pipeline.place import Place
+from edgeopt.pipeline.plans.space import Starts, starts_on
+from edgeopt.pipeline.race.baseline import PROCESSOR, Baseline, first_running, judge_for
+from edgeopt.pipeline.race.ground import Answers, Ground, Standard
+from edgeopt.pipeline.request import Settings, time_limit_for
+from edgeopt.pipeline.shapes.filling import check_shape, explained, settle_buckets, shaped_samples
+from edgeopt.pipeline.shapes.sized import Shaped
+from edgeopt.profiles import TargetProfile
+from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
+from edgeopt.quant.checks import check_differ
+from edgeopt.version import __version__
+
+# With default options: users with other options pass a bundle, which contains them.
+_RUNTIMES = {".onnx": "onnxruntime-cpu", ".xml": "openvino-cpu"}
+Tensors = tuple[TensorInfo, ...]
+_FOLDER = "today"
+_OF_THIS_MODEL = "Give a deployment of this model as --baseline."
+
+
+def running_today(path: Path, model: Path, facts: Inspected, ground: Ground, maker: Maker) -> Bundle:
+    """`facts`: of the source. UsageError where it is of another model, or cannot run the samples."""
+    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, ground, maker)
+    described = current.deployment
+    for kind, theirs, ours in (
+        ("takes", described.inputs, facts.inputs),
+        ("gives", described.outputs, facts.outputs),
+    ):
+        one, two = {t.name: t.dtype for t in theirs}, {t.name: t.dtype for t in ours}
+        if one != two:
+            raise UsageError(
+                f"'{path.name}' {kind} {_told(one, two)}, but the model {kind} {_told(two, one)}.", _OF_THIS_MODEL
+            )
+    try:
+        ground.enter("current", "bundle", current.folder).close()
+    except TrialError as error:
+        raise UsageError(
+            f"The baseline '{path.name}' cannot run the samples: {error.message.rstrip('.')}.", _OF_THIS_MODEL
+        ) from None
+    return current
+
+
+def is_wrapped(current: Bundle, folder: Path) -> bool:
+    """Whether it was a model, so that the bundle around it was made in this search and holds no evidence."""
+    return current.folder == folder / _FOLDER
+
+
+def _wrapped(path: Path, model: Path, ground: Ground, maker: Maker) -> Bundle:
+    if path.suffix == ".toml":
+        replay = ["edgeopt", "replay", str(path), str(model), "-o", str(write.free_place(path.stem))]
+        raise UsageError(
+            f"'{path.name}' is a deployment profile, which cannot run.",
+            f"Build its bundle first: {shlex.join(replay)}",
+        )
+    if not path.exists():
+        raise ModelError(f"There is nothing at '{path}'.", "Check its path.")
+    if path.suffix not in _RUNTIMES:
+        raise UsageError(
+            f"'{path.name}' is not a bundle or model.",
+            "Give a bundle, an ONNX model (.onnx) or an OpenVINO model (.xml).",
+        )
+    folder = ground.folder / _FOLDER
+    if path.suffix == ".onnx":
+        found = inspect(maker, path, ground.folder / "today-inputs", 1)
+        inputs, outputs, digest, beside = found.inputs, found.outputs, found.digest, found.external
+    else:
+        inputs, outputs = _described(path, ground.host)
+        weights = path.with_suffix(".bin")
+        digest, beside = file_digest(path), (weights.name,) if weights.is_file() else ()
+    files = {name: path.parent / name for name in (path.name, *beside)}
+    deployment = Deployment(
+        name=path.stem,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        edgeopt=__version__,
+        target="what ran before",
+        summary="The given baseline, unchanged.",
+        source=Source(path.name, digest, sum(file.stat().st_size for file in files.values())),
+        run=Run(_RUNTIMES[path.suffix], f"{write.MODEL_FOLDER}/{path.name}"),
+        inputs=[tensor_of(each) for each in inputs],
+        outputs=[tensor_of(each) for each in outputs],
+    )
+    folder.mkdir()
+    write.fill(folder, files, deployment, {})
+    return read_bundle(folder)
+
+
+def _described(path: Path, host: TrialHost) -> tuple[Tensors, Tensors]:
+    """By its own runtime, in a process of its own."""
+    backend, place = _RUNTIMES[path.suffix], host.put(path)
+    with closing(host.start()) as child:
+        try:
+            answer = ask(child, Describe(backend, place), load_patience_s(Load(backend, place, {}, "")))
+        except TrialError as error:
+            raise ModelError(f"Loading '{path.name}' {error.message.rstrip('.')}.", "It may be damaged.") from None
+    if not isinstance(answer, Described):
+        raise ModelError(f"'{path.name}' cannot be loaded: {reason(answer)}", "Check it with OpenVINO itself.")
+    return answer.inputs, answer.outputs
+
+
+def _told(these: dict[str, str], others: dict[str, str]) -> str:
+    """The names; with the type where only that differs."""
+    same_names = these.keys() == others.keys()
+    return ", ".join(f"{name} ({dtype})" if same_names else name for name, dtype in these.items()) or "nothing"
+
+
+_GENERATED_SAMPLES = 16
+_TARGET = Named("target")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What there is to run the model on."""
+
+    samples: Samples
+    """As the model takes them; of all sizes where several were asked for."""
+    of_user: bool
+    """They are the user's, not generated."""
+    split: Split
+    raw: Samples | None = None
+    """What they were made of by what the bundle is to do before the model, where the user gave that."""
+    shaped: Shaped | None = None
+    """The sizes that were asked for, and what is made of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What was given, read and checked, before anything is made of it."""
+
+    profile: TargetProfile
+    facts: Inspected
+    starts: Starts
+    given: Given
+    standard: Standard
+    today: Bundle | None
+    """What runs today, where that was given."""
+    attached: Attached | None
+    """What the bundle is to do before and after the model."""
+    limit_s: float
+    """For the whole search."""
+
+
+def prepare(settings: Settings, place: Place, stack: ExitStack) -> tuple[Prepared, Baseline]:
+    """Raises the first thing that is wrong with what was given; the baseline runs until the stack ends."""
+    check_shape(settings)
+    ground, notes = place.ground, place.notes
+    asked = profile_for(place.device, settings.target, settings.profile)
+    is_named = bool(settings.target or settings.profile)
+    profile, absent = _with_what_is_here(without_planned(asked), is_named=is_named)
+    notes.emit(Progress("reading the model", settings.model.name))
+    made_up = ground.folder / "generated"
+    facts = inspect(place.maker, settings.model, made_up, _GENERATED_SAMPLES)
+    attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
+    given = _given(settings, facts, profile, attached, place)
+    if given.of_user:
+        check_differ(given.samples)
+    starts = starts_on(place.device, profile, facts.inputs, given.samples)
+    save_samples(given.samples, ground.samples_path)
+    baseline = first_running(ground, settings.model, profile.backends.order)
+    stack.callback(baseline.contender.close)
+    standard = _standard(settings, given, attached, ground, baseline)
+    today = None
+    if settings.baseline is not None:
+        today = running_today(settings.baseline, settings.model, facts, ground, place.maker)
+    _warn_of_the_target(asked, profile, absent, place)
+    _warn_of_the_data(given, standard, notes)
+    if given.shaped is not None:
+        others = open_samples(made_up) if given.of_user else None
+        shaped = settle_buckets(given.shaped, ground, settings.model, baseline.candidate, others, notes)
+        given = replace(given, shaped=shaped)
+    limit_s = settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
+    return Prepared(profile, facts, starts, given, standard, today, attached, limit_s), baseline
+
+
+def _given(
+    settings: Settings, facts: Inspected, profile: TargetProfile, attached: Attached | None, place: Place
+) -> Given:
+    folder, emit = place.ground.folder, place.notes.emit
+    if settings.data is not None:
+        samples, raw = samples_from(settings.data, facts.inputs, profile.data, attached, folder / "attached", emit)
+    else:
+        samples, raw = open_samples(folder / "generated"), None
+    chosen = split(len(samples), settings.data is not None)
+    shaped = shaped_samples(settings, facts, samples, chosen, folder)
+    taken = shaped.samples if shaped else samples
+    return Given(taken, settings.data is not None, chosen, raw, shaped)
+
+
+def _standard(
+    settings: Settings, given: Given, attached: Attached | None, ground: Ground, baseline: Baseline
+) -> Standard:
+    """By the source model, which must answer the same twice."""
+    own, which = baseline.contender, given.split.check
+    with (
+        explained(given.shaped),
+        judge_for(ground, own, baseline.candidate.backend, settings.model) as judge,
+    ):
+        reference = ground.outputs(judge, which)
+        try_after(attached, reference[0], ground.folder / "attached")
+        labels = labels_for(settings.goal.kind, settings.data, given.samples, settings.labels)
+        again = ground.outputs(judge, which)
+    usual = _check_steady(reference, again, settings.goal)
+    return Standard(given.split, settings.goal, reference, Levels(given.samples), labels, usual)
+
+
+def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
+    """The usual power of the outputs; raises ModelError where they differ from run to run."""
+    steady = compare_outputs(reference, again)
+    if steady.problem or steady.snr_db < (goal.target_db or BUDGETS_DB["transparent"]):
+        raise ModelError(
+            f"Two runs on the same inputs differ ({steady.snr_db:.1f} dB), so variants of the model "
+            "cannot be checked.",
+            "Remove the random operators or fix their seeds, then export the model again.",
+        )
+    return usual_power(steady)
+
+
+def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[TargetProfile, dict[str, str]]:
+    """The profile without the backends that are missing here, and the reason for each.
+
+    Raises MissingError if the user named a profile for an accelerator whose backend is missing.
+    """
+    states = {name: backend_named(name).available() for name in profile.backends.order}
+    absent = {name: state.reason for name, state in states.items() if isinstance(state, Unavailable)}
+    first = profile.backends.order[0]
+    if first in absent and first not in PROCESSOR and is_named:
+        raise MissingError(
+            f"The backend {first} of {profile.name} is not available: {absent[first]}.",
+            f"List available ones with edgeopt backends, or leave out {_TARGET} to use the target that "
+            "fits this device.",
+            [_TARGET],
+        )
+    # Without any backend the search ends with the reason of the first one.
+    order = tuple(name for name in profile.backends.order if name not in absent) or profile.backends.order
+    backends = msgspec.structs.replace(profile.backends, order=order)
+    return msgspec.structs.replace(profile, backends=backends), absent
+
+
+def _warn_of_the_target(
+    asked: TargetProfile, profile: TargetProfile, absent: dict[str, str], place: Place
+) -> None:
+    notes = place.notes
+    if planned_names(asked):
+        notes.warn(f"Skipped, not supported yet: {', '.join(planned_names(asked))}.")
+    for name, why in absent.items():
+        notes.warn(f"Skipped the backend {name}: {why}.")
+    misfit = fit(place.device, profile)
+    if isinstance(misfit, DoesNotFit):
+        notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
+
+
+def _warn_of_the_data(given: Given, standard: Standard, notes: Notes) -> None:
+    samples, reference = given.samples, standard.reference
+    if not given.of_user:
+        notes.warn(
+            "No data: only exact rewrites and float precisions are tried, on generated inputs. Pass "
+            "--data to try 8-bit variants too."
+        )
+    elif not standard.split.calibration_count:
+        notes.warn(
+            f"{len(samples)} samples are too few for 8-bit variants, which need 4 to calibrate and check "
+            "on different ones."
+        )
+    elif standard.split.is_shared:
+        notes.warn(
+            f"{standard.split.calibration_count} of {len(samples)} samples calibrate; the others both "
+            "choose and prove. With 12 or more, the precision of each layer is planned too."
+        )
+    for said in samples.converted:
+        notes.warn(said)
+    for one in alike_inputs(samples) if given.of_user else ():
+        notes.warn(one.warning)
+    for output in compare_outputs(reference, reference).outputs:
+        if output.silent:
+            notes.warn(
+                f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy of "
+                "variants. Check the model and the data."
+            )
+    if samples.ignored:
+        notes.warn(f"Ignored in the data: {', '.join(samples.ignored)}, not an input of the model.")

@@ -1,0 +1,168 @@
+"""`edgeopt.optimize`: from a model and a device to a bundle that was proved, or "keep what you have"."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Unpack
+
+import msgspec
+
+from edgeopt.bundle.write import check_target
+from edgeopt.data.samples import as_file
+from edgeopt.events import Emit, ignore
+from edgeopt.graph.files.sniff import check_file
+from edgeopt.hw.device import Device
+from edgeopt.keywords import read, takes
+from edgeopt.pipeline.aim import Aim, aim_of
+from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.inspect import Prepared, prepare
+from edgeopt.pipeline.objectives import Objective
+from edgeopt.pipeline.outcome import Candidate, Outcome
+from edgeopt.pipeline.padding import graph_passes, kept_by
+from edgeopt.pipeline.place import Place, placed
+from edgeopt.pipeline.plans.gathering import Gathering, PlanTerms
+from edgeopt.pipeline.plans.recipes import Material
+from edgeopt.pipeline.plans.space import courses_on
+from edgeopt.pipeline.prove.deliver import Delivery, Raced, deliver
+from edgeopt.pipeline.prove.pick import pick as deliver_picked
+from edgeopt.pipeline.prove.pick import wanted
+from edgeopt.pipeline.prove.proving import Golden, Means, Proving, Rivals
+from edgeopt.pipeline.prove.report import Case
+from edgeopt.pipeline.race.loads import Plain, settle
+from edgeopt.pipeline.race.race import Races, open_meter
+from edgeopt.pipeline.race.tuning import raced
+from edgeopt.pipeline.recall import Remembered
+from edgeopt.pipeline.request import Settings, Wishes, check, inputs_of
+from edgeopt.pipeline.screen import Entering, Entrants
+from edgeopt.pipeline.stopping import Ending, clock_for, nothing_yet
+from edgeopt.workspace import WORK, workspace
+
+
+def material_of(model: Path, prepared: Prepared, place: Place) -> Material:
+    given, profile, facts, ground = prepared.given, prepared.profile, prepared.facts, place.ground
+    # With a mask in buckets, what is left out is cut off before the run, down to a size with a program of its own.
+    is_cut = given.shaped is not None and bool(given.shaped.mask)
+    kept = kept_by(facts.inputs, given.samples) if given.of_user and not is_cut else 1.0
+    return Material(
+        model=model,
+        size_bytes=facts.size_bytes,
+        samples_path=given.shaped.usual_path if given.shaped is not None else ground.samples_path,
+        split=given.split,
+        of_user=given.of_user,
+        profile=profile,
+        kept=kept,
+        passes=graph_passes(profile, kept),
+        operators=facts.operators,
+        folder=ground.folder / "variants",
+    )
+
+
+def plan_terms_of(
+    objective: Objective, prepared: Prepared, floats_ms: Callable[[Candidate], float]
+) -> PlanTerms | None:
+    """None where a plan, which saves time, is of no use."""
+    if not objective.of_time:
+        return None
+    standard, profile, starts = prepared.standard, prepared.profile, prepared.starts
+    labels = None if standard.labels is None else standard.labels[: standard.split.prove_first]
+    return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, floats_ms))
+
+
+def delivery_of(settings: Settings, aim: Aim, prepared: Prepared, device: Device, baseline: Candidate) -> Delivery:
+    given, facts, attached = prepared.given, prepared.facts, prepared.attached
+    rivals = Rivals(settings.model, facts.size_bytes, baseline, prepared.today)
+    case = Case(
+        model=settings.model,
+        out=settings.out,
+        goal=settings.goal,
+        objective=aim.objective,
+        today=settings.baseline.name if settings.baseline is not None else None,
+        facts=facts,
+        device=device,
+        profile=prepared.profile,
+        baseline=baseline,
+        limit_s=prepared.limit_s,
+        calibration_count=given.split.calibration_count,
+        processing=attached.processing if attached is not None else None,
+    )
+    proving = Proving(prepared.standard, aim.objective, rivals, given.samples, given.shaped)
+    golden = Golden(given.split, given.samples, given.raw, attached)
+    return Delivery(aim, case, proving, golden, attached, settings.single_file)
+
+
+@takes(Settings, Wishes)
+def optimize(
+    model: str | Path,
+    out: str | Path,
+    *,
+    stop: threading.Event | None = None,
+    emit: Emit = ignore,
+    **wishes: Unpack[Wishes],
+) -> Outcome:
+    """Finds the fastest deployment of a model on this device inside the accuracy floor, and writes it as a bundle.
+
+    `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds.
+    A search that was done before is answered from the cache, unless it is to be `fresh`. Once another thread sets
+    `stop`, what is best so far is proved shortly and written; StoppedError where nothing can be proved faster yet.
+    """
+    with workspace(WORK) as folder:
+        given = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
+        return run(read(Settings, given), folder, emit, stop or threading.Event())
+
+
+def asked(settings: Settings, emit: Emit, stop: threading.Event) -> Outcome:
+    """The same of a request that is put together."""
+    with workspace(WORK) as folder:
+        return run(settings, folder, emit, stop)
+
+
+def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
+    """One search, in a folder of its own; or, where one is to be picked, the end of one that was done before."""
+    begin_s = time.monotonic()
+    check(settings)
+    # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
+    out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
+    settings = msgspec.structs.replace(settings, out=out)
+    check_target(settings.out, inputs_of(settings))
+    check_file(settings.model)  # before a process is started that would have to end again
+    memory = Remembered(settings, emit)
+    known = memory.needed(folder / "known") if settings.pick else memory.recall()
+    picked = wanted(known, settings.pick) if known is not None and settings.pick else None
+    if known is not None and picked is None:
+        return known
+    with ExitStack() as stack:
+        place = placed(folder, stack, emit)
+        prepared, baseline = prepare(settings, place, stack)
+        if stop.is_set():
+            raise nothing_yet("reading the model", kept=memory.on)
+        aim, clock, room = aim_of(settings), clock_for(begin_s, prepared.limit_s, baseline.contender), None
+        meter = open_meter(aim.objective, prepared.profile.backends.order, stack)
+        if known is not None:
+            baseline = replace(baseline, candidate=known.baseline)
+        elif aim.objective.by_sample:
+            plain = Plain(settings.model, prepared.facts.inputs, prepared.given.samples, prepared.standard)
+            baseline, room = settle(plain, baseline, place, aim.limits, clock, stack)
+        ending = Ending(stop, clock, baseline.contender, emit, memory.on)
+
+        material = material_of(settings.model, prepared, place)
+        variants = Variants(material.passes)
+        most = prepared.profile.search.max_candidates
+        entering = Entering(place, prepared.standard, aim.limits, baseline, prepared.starts, most, room, ending)
+        entrants = Entrants(entering, variants, prepared.given.shaped)
+        stack.callback(entrants.close)
+        terms = plan_terms_of(aim.objective, prepared, entrants.floats_ms)
+        gathering = Gathering(material, terms, variants, place, ending, memory.of_variants(clock.limit_s))
+        stack.callback(gathering.close)
+
+        delivery = delivery_of(settings, aim, prepared, place.device, baseline.candidate)
+        means = Means(place.ground, ending, place.notes, meter)
+        if known is not None and picked is not None:
+            return deliver_picked(delivery, gathering, means, picked, known)
+        races = Races(baseline.contender, ending, emit, meter)
+        best = raced(aim, races, entrants, gathering, place.device)
+        outcome = deliver(delivery, Raced(variants, entrants.entries, means), best)
+    return outcome if outcome.cut_short else memory.keep(outcome)

@@ -1,0 +1,247 @@
+"""Makes the variants of the precision ladder, in parts, and hands each on as soon as it is ready."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.metric import Labels
+from edgeopt.measure.serve import Failed
+from edgeopt.pipeline.build.cleaning import NOTHING, runs_in, wrong_elsewhere
+from edgeopt.pipeline.build.messages import PLANNED, Made, Make, Planned, Planning, Plans
+from edgeopt.pipeline.build.planning import packed
+from edgeopt.pipeline.build.variants import LATE, KnownVariants, Maker, Variants, make_all
+from edgeopt.pipeline.outcome import VariantReport
+from edgeopt.pipeline.padding import said_of, skips_padding
+from edgeopt.pipeline.place import Place
+from edgeopt.pipeline.plans.recipes import (
+    Material,
+    backends_of,
+    by_base,
+    job,
+    jobs,
+    recipe_named,
+    title_of,
+    why_not,
+)
+from edgeopt.pipeline.stopping import Ending
+from edgeopt.quant.measured.timing.courses import Course
+
+# Making may take this share of the time before the proof; racing needs the rest.
+_MAKING_SHARE = 0.67
+# When the libraries' own ways must be there: a plan must beat them, and needs time for that.
+_WHOLE_SHARE = 0.44
+# When the plan must be there: what it replaces can still be made after that.
+_PLANNING_SHARE = 0.62
+# Share of the remaining time for planning: its last check and its files come after.
+_PLAN_IS_READY = 0.8
+_COVERED = "not made: the plan already timed this precision for every layer"
+_SAVES_TIME = "not made: a plan minimizes time, and this search has another objective"
+_MAKERS = 2
+
+
+class Ready(NamedTuple):
+    """A variant that can become a candidate, and its backends."""
+
+    variant: str
+    backends: tuple[str, ...]
+    planned: Planned | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTerms:
+    """What a plan of precisions must hold to."""
+
+    goal: Goal
+    labels: Labels | None
+    """Of all samples that calibrate or check."""
+    courses: Callable[[], tuple[Course, ...]]
+    """Asked when all exact variants have been screened: what is quick in floats is planned first."""
+
+
+class Gathering:
+    """The variants of one search as they are made."""
+
+    def __init__(
+        self,
+        material: Material,
+        plan: PlanTerms | None,
+        variants: Variants,
+        place: Place,
+        ending: Ending,
+        memory: KnownVariants | None = None,
+    ) -> None:
+        """`plan`: None where time is not what counts; `memory`: what knows those of earlier searches."""
+        self.variants = variants
+        self._material, self._plan_terms = material, plan
+        self._place, self._ending, self._memory = place, ending, memory
+        self._makers = [place.maker]
+
+    def parts(self) -> Iterator[Iterator[Ready]]:
+        """Each part is to be taken whole before the next one: it builds on what came of it."""
+        source, wanted = self._source(), [*self._wanted()]
+        uniform = [name for name in wanted if recipe_named(name).uniform]
+        whole = [name for name in wanted if recipe_named(name).whole]
+        exact = [name for name in wanted if name not in {PLANNED, *uniform, *whole}]
+        yield self._exact(source, exact)
+        if whole:
+            yield self._all_of(whole, _WHOLE_SHARE)
+        covered: list[str] = []
+        if PLANNED in wanted:
+            yield self._planned(covered)
+        yield self._all_of([name for name in uniform if not self._is_covered(name, covered)])
+
+    def only(self, name: str) -> Iterator[Iterator[Ready]]:
+        """The parts that one variant needs, whatever a plan would cover."""
+        wanted = [each for each in self._wanted() if each in {"cleaned", name}]
+        apart = [each for each in wanted if (r := recipe_named(each)).uniform or r.whole or each == PLANNED]
+        yield self._exact(self._source(), [each for each in wanted if each not in apart])
+        if apart:
+            yield self._planned([]) if PLANNED in apart else self._all_of(apart)
+
+    def close(self) -> None:
+        """Ends every maker that still runs."""
+        for maker in self._makers:
+            maker.close()
+
+    def _wanted(self) -> Iterator[str]:
+        """What of the ladder is to be made; what is left out is reported with its reason."""
+        for name in self._material.profile.precision.ladder:
+            if name == "source":
+                continue
+            recipe = recipe_named(name)
+            reason = why_not(recipe, self._material)
+            if not reason and name == PLANNED and self._plan_terms is None:
+                reason = _SAVES_TIME
+            if reason:
+                self.variants.leave_out(VariantReport(name, recipe.title, failure=reason))
+            else:
+                yield name
+
+    def _exact(self, source: Ready, names: list[str]) -> Iterator[Ready]:
+        yield source
+        if "cleaned" in names:
+            names.remove("cleaned")
+            for asked, made in self._made([job(self._material, "cleaned", self._material.model)], _MAKING_SHARE):
+                yield from self._cleaned(asked, made)
+                if isinstance(made, Made) and skips_padding(made.ledger):
+                    self._place.notes.warn(said_of(self._material.kept))
+        yield from self._all_of(names)
+
+    def _cleaned(self, asked: Make, made: Made | Failed) -> Iterator[Ready]:
+        """Where a runtime computes a pass's result wrong, the others get a cleaned model that has it."""
+        wrong = wrong_elsewhere(made.ledger) if isinstance(made, Made) else set()
+        order = self._material.profile.backends.order
+        others = tuple(name for name in order if not any(runs_in(one, (name,)) for one in wrong))
+        richer = (
+            job(self._material, "cleaned", self._material.model, backends=others) if wrong and others else None
+        )
+        for one, better in self._made([richer] if richer else [], _MAKING_SHARE):
+            if isinstance(better, Made):
+                yield from self._ready(one, better)
+                rest = tuple(name for name in order if name not in others)
+                if rest:
+                    yield from self._ready(msgspec.structs.replace(asked, backends=rest), made)
+                return
+        yield from self._ready(asked, made)
+
+    def _source(self) -> Ready:
+        model, order = self._material.model, self._material.profile.backends.order
+        report = VariantReport("source", recipe_named("source").title, self._material.size_bytes)
+        self.variants.enter(report, model)
+        return Ready("source", order)
+
+    def _planned(self, covered: list[str]) -> Iterator[Ready]:
+        """With nothing beside that would disturb its timing; adds the backends that were looked at."""
+        terms, until_s = self._plan_terms, self._ending.clock.until(_PLANNING_SHARE)
+        assert terms is not None  # noqa: S101 - it is wanted
+        fresh = self._another()
+        try:
+            courses, limit_s = terms.courses(), _PLAN_IS_READY * (until_s - time.monotonic())
+            groups = by_base((one.backend for one in courses), self._base)
+            asked = []
+            for base, backends in groups.items():
+                mine = tuple(one for one in courses if one.backend in backends)
+                labels, profile = packed(terms.labels), self._material.profile
+                planning = Planning(mine, terms.goal, limit_s / len(groups), profile, labels)
+                alone = backends if len(groups) > 1 else ()
+                asked.append(job(self._material, PLANNED, base, planning=planning, backends=alone))
+            for one, made in self._made(asked, _PLANNING_SHARE, [fresh]):
+                yield from self._ready(one, made)
+                if isinstance(made, Made) and made.plans is not None:
+                    covered += made.plans.covered
+        finally:
+            fresh.close()
+
+    def _is_covered(self, name: str, covered: list[str]) -> bool:
+        """Whether a plan looked at all that this recipe could give; then that is reported."""
+        recipe = recipe_named(name)
+        if not {*backends_of(recipe, self._material.profile)} <= {*covered}:
+            return False
+        self.variants.leave_out(VariantReport(name, recipe.title, failure=_COVERED))
+        return True
+
+    def _all_of(self, names: list[str], share: float = _MAKING_SHARE) -> Iterator[Ready]:
+        asked = [each for name in names for each in jobs(self._material, name, self._base)]
+        second = [self._another() for _ in range(min(_MAKERS, len(asked)) - 1)]
+        try:
+            for one, made in self._made(asked, share, [self._place.maker, *second]):
+                yield from self._ready(one, made)
+        finally:
+            for maker in second:
+                maker.close()
+
+    def _another(self) -> Maker:
+        self._makers.append(Maker(self._place.ground.host))
+        return self._makers[-1]
+
+    def _made(
+        self, asked: list[Make], share: float, makers: list[Maker] | None = None
+    ) -> Iterator[tuple[Make, Made | Failed]]:
+        makers, until_s = makers or [self._place.maker], self._ending.clock.until(share)
+        return make_all(makers, asked, until_s, self._memory, self._ending.stop)
+
+    def _base(self, backend: str) -> Path:
+        """The cleaned model, or the source where that was not made."""
+        has = self.variants.has("cleaned", backend)
+        return self.variants.path("cleaned", backend) if has else self._material.model
+
+    def _ready(self, asked: Make, made: Made | Failed) -> Iterator[Ready]:
+        title = title_of(asked)
+        if isinstance(made, Failed):
+            backends = asked.backends if asked.lowerings else ()
+            late = made.code == LATE
+            report = VariantReport(asked.recipe, title, failure=made.message, backends=backends, late=late)
+            self.variants.leave_out(report)
+        elif made.plans is None and not Path(asked.out_path).is_file():
+            self.variants.leave_out(
+                VariantReport(asked.recipe, title, failure=NOTHING, ledger=made.ledger, backends=asked.backends)
+            )
+        elif made.plans is not None:
+            yield from self._ready_plans(asked.recipe, title, made.plans, made.seconds)
+        else:
+            path, backends = Path(asked.out_path), asked.backends
+            size = _size_bytes(path)
+            report = VariantReport(asked.recipe, title, size, made.seconds, ledger=made.ledger, backends=backends)
+            self.variants.enter(report, path)
+            yield Ready(asked.recipe, backends or self._material.profile.backends.order)
+
+    def _ready_plans(self, name: str, title: str, plans: Plans, seconds: float) -> Iterator[Ready]:
+        if not plans.variants:
+            report = VariantReport(name, title, seconds=seconds, failure=plans.reason, ledger=plans.ledger)
+            self.variants.leave_out(report)
+        for one in plans.variants:
+            path, backends = Path(one.path), (one.backend,)
+            size = _size_bytes(path)
+            report = VariantReport(name, title, size, seconds, ledger=one.ledger, backends=backends)
+            self.variants.enter(report, path, one)
+            yield Ready(name, backends, one)
+
+
+def _size_bytes(path: Path) -> int:
+    """Of a model with all that lies beside it, as a bundle takes all of that."""
+    return sum(file.stat().st_size for file in path.parent.glob("*"))

@@ -1,0 +1,285 @@
+"""The candidates: variants by backends by runtime options, and what each option does to the time."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt.backends import option_kinds
+from edgeopt.backends.base import TensorInfo
+from edgeopt.data.samples import Samples
+from edgeopt.hw.device import Device
+from edgeopt.hw.topology import cores_for
+from edgeopt.pipeline.build.messages import PLANNED
+from edgeopt.pipeline.outcome import Candidate, RuntimeOptions
+from edgeopt.pipeline.plans.recipes import RECIPES, recipe_named
+from edgeopt.profiles import TargetProfile
+from edgeopt.profiles.targets import runtime_space, settled_options
+from edgeopt.quant.measured.timing.courses import Course, backends_for
+
+Value = str | int | float | bool
+
+# Priors, in logarithms: the time itself may be anything; this is how much a choice changes it.
+_ANY_TIME = 2.0
+_ONE_CHOICE = 0.15
+# A sum is not the whole truth.
+_MISFIT = 0.01
+
+
+class Point(NamedTuple):
+    """What is run (a variant with all that is not tuned), on which backend, and the choices that differ from where
+    options start."""
+
+    subject: str
+    backend: str
+    choices: Mapping[str, Value]
+
+    def parts(self) -> list[tuple[str, ...]]:
+        chosen = [(self.backend, option, repr(value)) for option, value in sorted(self.choices.items())]
+        return [(self.subject, self.backend), *chosen]
+
+
+class Gain(NamedTuple):
+    """Of a point against another, in logarithms of the time: what is expected, and how sure."""
+
+    expected: float
+    spread: float
+
+    @property
+    def hoped(self) -> float:
+        """What trying it is worth: the gain as it may turn out, where it is one, by its chance."""
+        z = self.expected / self.spread
+        density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        return self.expected * 0.5 * (1 + math.erf(z / math.sqrt(2))) + self.spread * density
+
+
+class Effects:
+    """What each choice of a runtime option does to the time, learned from few contests; which point to try next.
+
+    The logarithm of the time is taken for a sum: one part for what is run, and one for each option that is not
+    where it starts, the same for all that runs on one backend. Normal distributions throughout, so that each
+    expectation comes with its uncertainty: a choice that was never tried may do some percent either way.
+
+    Each contest that is learned says how much longer one point takes than another.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, ...], int] = {}
+        self._rows: list[tuple[list[tuple[str, ...]], list[tuple[str, ...]], float, float]] = []
+        self._mean: NDArray[np.float64] = np.zeros(0)
+        self._covariance: NDArray[np.float64] = np.zeros((0, 0))
+
+    def learn(self, one: Point, other: Point, longer: float, spread: float) -> None:
+        """`longer`: the logarithm of the one's time over the other's; `spread`: how far that may be off."""
+        self._rows.append((one.parts(), other.parts(), longer, spread))
+        self._fit()
+
+    def unknown(self, point: Point) -> int:
+        """How many of its choices were never part of a contest."""
+        return sum(part not in self._columns for part in point.parts()[1:])
+
+    def gain(self, point: Point, over: Point) -> Gain:
+        """Of the one over the other, more than 0 where it takes less time."""
+        difference = np.zeros(len(self._columns))
+        fresh: dict[tuple[str, ...], float] = {}
+        for parts, sign in ((over.parts(), 1.0), (point.parts(), -1.0)):
+            for part in parts:
+                if part in self._columns:
+                    difference[self._columns[part]] += sign
+                else:
+                    fresh[part] = fresh.get(part, 0.0) + sign
+        variance = float(difference @ self._covariance @ difference) + _MISFIT**2
+        variance += sum((sign * _before(part)) ** 2 for part, sign in fresh.items())
+        return Gain(float(difference @ self._mean), math.sqrt(variance))
+
+    def _fit(self) -> None:
+        for one, other, _, _ in self._rows[-1:]:
+            for part in (*one, *other):
+                self._columns.setdefault(part, len(self._columns))
+        matrix = np.zeros((len(self._rows), len(self._columns)))
+        longer, spreads = np.zeros(len(self._rows)), np.zeros(len(self._rows))
+        for place, (one, other, found, spread) in enumerate(self._rows):
+            for part in one:
+                matrix[place, self._columns[part]] += 1
+            for part in other:
+                matrix[place, self._columns[part]] -= 1
+            longer[place], spreads[place] = found, math.hypot(spread, _MISFIT)
+        weighted = matrix / spreads[:, None] ** 2
+        precision = matrix.T @ weighted + np.diag([_before(part) ** -2 for part in self._columns])
+        self._covariance = np.asarray(np.linalg.inv(precision), np.float64)
+        self._mean = self._covariance @ (weighted.T @ longer)
+
+
+def best_point(points: Sequence[Point], effects: Effects, over: Point) -> tuple[Point, Gain] | None:
+    """The most promising point, among those with at most one untried choice.
+
+    If a point with two new choices is slow, neither of them is known to be the cause.
+    """
+    able = [point for point in points if effects.unknown(point) <= 1]
+    if not able:
+        return None
+    gains = [effects.gain(point, over) for point in able]
+    place = max(range(len(able)), key=lambda k: gains[k].hoped)
+    return able[place], gains[place]
+
+
+def _before(part: tuple[str, ...]) -> float:
+    return _ANY_TIME if len(part) == 2 else _ONE_CHOICE
+
+
+# They are screened for accuracy from the start, each where its recipe says, and not tuned late.
+NUMERIC = frozenset(r.numeric for r in RECIPES)
+
+Space = Mapping[str, Mapping[str, Sequence[str | int | float | bool]]]
+"""Backend, option, values; the first value is where the search starts."""
+
+Settled = Mapping[str, Mapping[str, str | int | float | bool]]
+"""Backend, option, value: what every candidate has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """With which options candidates start."""
+
+    space: Space
+    shapes: dict[str, list[int]] | None = None
+    """Of the data where the model leaves them open: some runtimes are faster when they know them."""
+    threads: int | None = None
+    """Given where a runtime's own choice would be wrong: they look at the cores that there are, not at those that
+    a container allows."""
+    settled: Settled = field(default_factory=dict)
+
+
+def starts_on(device: Device, profile: TargetProfile, inputs: Sequence[TensorInfo], samples: Samples) -> Starts:
+    is_open = any(not isinstance(size, int) for info in inputs for size in info.shape)
+    cores = device.limits.usable_cores
+    return Starts(
+        runtime_space(profile, device),
+        samples.shapes() if is_open else None,
+        cores if cores < device.cpu.logical_cores else None,
+        settled_options(profile, device),
+    )
+
+
+def first_candidates(variant: str, backends: Sequence[str], starts: Starts) -> list[Candidate]:
+    """A variant on each backend that reads it, once for each value of the options that change the numbers."""
+    found = []
+    recipe = recipe_named(variant)
+    for backend in backends:
+        if backend not in recipe.backends:
+            continue
+        static = starts.shapes if backend.startswith("openvino") else None
+        fixed: RuntimeOptions = {"shapes": static} if static else {}
+        if starts.threads is not None and "threads" in option_kinds(backend):
+            fixed["threads"] = starts.threads
+        chosen = starts.settled.get(backend, {})
+        fixed |= {option: value for option, value in chosen.items() if option not in NUMERIC}
+        values = starts.space.get(backend, {}).get(recipe.numeric, ())
+        found += [Candidate(variant, backend, {**fixed, recipe.numeric: v}) for v in values] or [
+            Candidate(variant, backend, fixed)
+        ]
+    return found
+
+
+def courses_on(
+    profile: TargetProfile, starts: Starts, floats_ms: Callable[[Candidate], float]
+) -> tuple[Course, ...]:
+    """What precisions may be planned for, the quickest in floats first, as time may be short."""
+    here = backends_for("", profile)
+    firsts = first_candidates(PLANNED, profile.backends.order, starts)
+    able = sorted((one for one in firsts if one.backend in here), key=floats_ms)
+    return tuple(Course(one.backend, dict(one.options)) for one in able)
+
+
+def other_threads(candidate: Candidate, space: Space) -> list[Candidate]:
+    """The same candidate with each other number of threads."""
+    # The first value is where the search started: every candidate with it is there already.
+    others = space.get(candidate.backend, {}).get("threads", ())[1:]
+    return [
+        msgspec.structs.replace(candidate, options={**candidate.options, "threads": count})
+        for count in others
+        if candidate.options.get("threads") != count
+    ]
+
+
+Choices = Mapping[str, Sequence[Value]]
+"""Option, values; the first value is where a candidate starts, and is left to the runtime."""
+
+_THREADS, _CORES = "threads", "cores"
+# What is of no use, and only costs turns, where one thread does all.
+_OF_SEVERAL = frozenset(
+    {_CORES, "spinning", "spin_duration_us", "dynamic_block_base", "execution_mode", "inter_threads"}
+    | {"pinning", "hyper_threading", "core_type", "partitioner"}
+)
+
+
+def choices_on(backend: str, space: Space, device: Device) -> dict[str, tuple[Value, ...]]:
+    """The options of a backend that may be chosen late: all but those that change the numbers."""
+    found: dict[str, tuple[Value, ...]] = {
+        option: tuple(values)
+        for option, values in space.get(backend, {}).items()
+        if option not in NUMERIC and len(values) > 1
+    }
+    if _THREADS in found:
+        found = _with_cores(found, backend, device)
+    return found
+
+
+def _with_cores(found: dict[str, tuple[Value, ...]], backend: str, device: Device) -> dict[str, tuple[Value, ...]]:
+    """One thread for each core that is whole, or fast, where these are fewer than the threads that may run."""
+    known = option_kinds(backend)
+    physical, fast = cores_for("physical", device), cores_for("performance", device)
+    first, *others = found[_THREADS]
+    found[_THREADS] = tuple(dict.fromkeys((first, physical.threads, fast.threads, *others)))
+    if len(fast.cores) > 1 and backend.startswith("onnxruntime"):
+        found[_CORES] = ("", ",".join(map(str, fast.cores)))
+    if fast.cores and "core_type" in known:
+        found.setdefault("core_type", ("", "performance"))
+    return found
+
+
+def subject_of(candidate: Candidate, choices: Choices) -> Candidate:
+    """The candidate without what was chosen: where all that differ from it in choices alone start."""
+    kept: RuntimeOptions = {
+        option: value
+        for option, value in candidate.options.items()
+        if option not in choices or value == choices[option][0]
+    }
+    return msgspec.structs.replace(candidate, options=kept)
+
+
+def point_of(candidate: Candidate, choices: Choices) -> Point:
+    subject = subject_of(candidate, choices)
+    # The threads that a container allows are where it starts, as all usable ones are elsewhere.
+    fixed = {k: v for k, v in subject.options.items() if k not in choices}
+    name = repr((candidate.variant, sorted(map(str, fixed.items())), str(candidate.calls)))
+    chosen = {
+        option: candidate.options[option]
+        for option, values in choices.items()
+        if option in candidate.options and candidate.options[option] != values[0]
+    }
+    return Point(name, candidate.backend, {k: v for k, v in chosen.items() if not isinstance(v, dict)})
+
+
+def candidates_of(subject: Candidate, choices: Choices) -> Iterator[Candidate]:
+    """Every combination of choices that makes sense, the subject itself first."""
+    names = list(choices)
+    seen: list[dict[str, Value]] = []
+    for values in itertools.product(*choices.values()):
+        chosen = {name: value for name, value in zip(names, values, strict=True) if value != choices[name][0]}
+        if chosen.get(_THREADS) == 1:
+            chosen = {name: value for name, value in chosen.items() if name not in _OF_SEVERAL}
+        if _CORES in chosen:  # as many threads as cores
+            chosen.pop(_THREADS, None)
+        if chosen in seen:
+            continue
+        seen.append(chosen)
+        kept = {k: v for k, v in subject.options.items() if k not in chosen}
+        if _CORES in chosen:
+            kept.pop(_THREADS, None)
+        yield msgspec.structs.replace(subject, options={**kept, **chosen})

@@ -1,0 +1,1 @@
+"""Proves the best candidates from their written bundles, and delivers the first that holds."""

@@ -1,0 +1,337 @@
+"""Writes the bundle, proves it as written, and publishes it only if it is faster and accurate."""
+
+import dataclasses
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment, machine_of
+from edgeopt.bundle.processing.attach import Attached
+from edgeopt.bundle.read import Bundle
+from edgeopt.errors import ConstraintError, TrialError, VerificationError
+from edgeopt.events import Progress
+from edgeopt.hw.device import fingerprint
+from edgeopt.measure.legs import FEWEST
+from edgeopt.measure.stages import fill_timed
+from edgeopt.measure.stats import FASTER, verdict
+from edgeopt.measure.terms import PROOF
+from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.inspect import is_wrapped
+from edgeopt.pipeline.notes import Notes
+from edgeopt.pipeline.objectives import ENERGY, OVER, Limits, excess
+from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
+from edgeopt.pipeline.prove.proving import Golden, Means, Proving, Written, measured, unchanged
+from edgeopt.pipeline.prove.report import (
+    Case,
+    Told,
+    deployment_of,
+    evidence_of,
+    ledger_of,
+    outcome_of,
+    record_of,
+)
+from edgeopt.pipeline.race.race import AS_FAST, SPARE_CORES, one_thread
+from edgeopt.pipeline.screen import Entry, final, racing
+from edgeopt.pipeline.shapes.sized import slower_sizes
+from edgeopt.pipeline.stopping import Ending, nothing_yet
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery: the source model, the goal and the baseline of its proof."""
+
+    aim: Aim
+    case: Case
+    proving: Proving
+    golden: Golden
+    attached: Attached | None
+    """What the bundle is to do before and after the model."""
+    single_file: bool
+    """The bundle becomes one file instead of a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raced:
+    """The state after the races: the variants, all candidates, and what a proof needs."""
+
+    variants: Variants
+    entries: list[Entry]
+    means: Means
+
+
+def prove(delivery: Delivery, means: Means, bundle: Written, legs: int) -> Proof:
+    """Measures a bundle as it was written, and adds golden samples from that; no `legs`: it runs the baseline."""
+    found = measured(delivery.proving, means, bundle, legs) if legs else unchanged(delivery.proving, means, bundle)
+    delivery.golden.put(bundle.folder, found.outputs, found.reference, means.notes)
+    return found.proof
+
+
+def outcome_for(delivery: Delivery, raced: Raced, winner: Candidate, proof: Proof) -> Outcome:
+    """What the search found, as of now."""
+    ending = raced.means.ending
+    told = Told(raced.means.notes.kept, ending.cut_short, ending.clock.spent_s, ending.unproved)
+    return outcome_of(delivery.case, raced.variants, raced.entries, winner, proof, told)
+
+
+# Of an objective that no contest decides; memory and first answers differ by a percent or so from run to run.
+_CLEARLY_LESS = 0.97
+
+
+def wins(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> bool:
+    """Faster; or, for another objective, clearly less of it and no slower where latency is limited."""
+    slow_allowed = aim.limits.latency_ms is not None
+    if slower_sizes(proof.by_size) and not slow_allowed:
+        return False
+    if aim.objective.figure is None and proof.current is not None:
+        # What runs today is what counts; the source in plain defaults may be as fast, and must not be faster.
+        clear = proof.current.low > least_gain(today, candidate)
+        return clear and proof.current_verdict == FASTER and proof.verdict != "slower"
+    if aim.objective.figure is None:
+        return proof.verdict == FASTER
+    if proof.figure is None or proof.baseline_figure is None:
+        return False
+    if aim.objective.name == ENERGY and (proof.less is None or verdict(proof.less) != FASTER):
+        return False
+    slower = "slower" in {proof.verdict, proof.current_verdict}
+    return proof.figure < _CLEARLY_LESS * proof.baseline_figure and (slow_allowed or not slower)
+
+
+def least_gain(today: Bundle | None, candidate: Candidate) -> float:
+    """Over what runs today: more than a race asks of those who take more cores, or the two would go to and fro."""
+    if today is None or one_thread(candidate):
+        return 1.0
+    return SPARE_CORES**2 if today.deployment.run.options.get("threads") == 1 else 1.0
+
+
+def told(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> str:
+    speed = f"{proof.verdict} ({proof.speedup})"
+    if slower := slower_sizes(proof.by_size):
+        speed += f", but {slower}"
+    if proof.current is not None:
+        speed += f"; compared with the baseline you gave: {proof.current_verdict} ({proof.current})"
+        if (least := least_gain(today, candidate)) > 1.0 and proof.current_verdict == FASTER:
+            speed += f", which runs on one thread: not proved by {least - 1:.0%}, the gain of the other cores"
+    if proof.figure is None or proof.baseline_figure is None:
+        return speed
+    shown = aim.objective.shown
+    return f"{aim.objective.title} {shown(proof.figure)} instead of {shown(proof.baseline_figure)}, {speed}"
+
+
+def check_limits(limits: Limits, size_bytes: int, entries: Sequence[Entry], proof: Proof) -> None:
+    """Raises ConstraintError where not even what the user has, a model of this size, keeps to them."""
+    too_much = excess(limits, proof.memory, size_bytes, proof.latency_ms)
+    if not too_much:
+        return
+    reasons = dict.fromkeys(e.reason for e in entries if e.status == OVER)
+    others = f" Of the others: {'; '.join(list(reasons)[:3])}." if reasons else ""
+    raise ConstraintError(
+        f"No proved candidate is within the limits. The model unchanged: {too_much}.{others}",
+        "Raise the limit, lower the floor, or give data so that lower precisions can be tried.",
+    )
+
+
+class Documents(NamedTuple):
+    """What a bundle says of itself."""
+
+    deployment: Deployment
+    others: dict[str, object]
+    record: bytes | None = None
+    """What calibration found."""
+
+
+@contextmanager
+def written(delivery: Delivery, raced: Raced, candidate: Candidate) -> Iterator[Written]:
+    """The bundle of a candidate, in a hidden folder that is gone afterwards unless it was published."""
+    variants, record = raced.variants, record_of(raced.variants, candidate)
+    files = _model_files(delivery, variants, candidate)
+    size_bytes = sum(file.stat().st_size for file in files.values())
+    described = deployment_of(delivery.case, variants, candidate)
+    raced.means.notes.emit(Progress("proving", f"the written bundle: {candidate.name}"))
+    with write.draft(delivery.case.out) as folder:
+        if delivery.attached is not None:
+            delivery.attached.put(folder)
+        write.fill(folder, files, described, {}, record)
+        yield Written(folder, size_bytes, candidate.calls, record)
+
+
+def hand_out(delivery: Delivery, raced: Raced, bundle: Written, winner: Candidate, outcome: Outcome) -> Outcome:
+    """Adds the evidence and puts the bundle in its place."""
+    variants, evidence = raced.variants, evidence_of(outcome)
+    deployment = deployment_of(delivery.case, variants, winner, outcome.summary, evidence)
+    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(variants, winner)}
+    publish(delivery, raced.means, bundle.folder, Documents(deployment, documents, bundle.record))
+    return outcome
+
+
+def publish(delivery: Delivery, means: Means, folder: Path, told: Documents | None) -> None:
+    """Puts a bundle in its place; `told`: None for one that says already what it is to say."""
+    if told is not None:
+        fill_timed(means.ground.host, folder, told.deployment, told.others, told.record, means.notes.emit)
+    write.publish(folder, delivery.case.out, single_file=delivery.single_file)
+
+
+def _model_files(delivery: Delivery, variants: Variants, candidate: Candidate) -> dict[str, Path]:
+    path = variants.path(candidate.variant, candidate.backend)
+    if candidate.variant == "source":
+        return {path.name: path, **{name: path.parent / name for name in delivery.case.facts.external}}
+    return {file.name: file for file in path.parent.iterdir() if file.is_file()}
+
+
+def keep_current(delivery: Delivery, raced: Raced, current: Bundle) -> Outcome:
+    """Measures it against the source, and puts a copy of it in the bundle's place.
+
+    The evidence of a bundle stays as it was; what was a model gets what was measured now, and its processing.
+    """
+    case, run, means, proving = delivery.case, current.deployment.run, raced.means, delivery.proving
+    notes = means.notes
+    notes.emit(Progress("proving", "what runs today"))
+    size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
+    alone = dataclasses.replace(proving, rivals=proving.rivals._replace(today=None))
+    found = measured(alone, means, Written(current.folder, size_bytes, case.baseline.calls), FEWEST)
+    if not found.proof.met:
+        notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
+    made_here = is_wrapped(current, means.ground.folder)
+    if delivery.attached is not None and not made_here and not _processes(current, delivery.attached):
+        notes.warn("The baseline is kept unchanged: its bundle does not apply this --pre and --post.")
+    kept = Candidate(CURRENT, run.backend, run.options, case.baseline.calls)
+    with write.draft(case.out) as folder:
+        shutil.copytree(current.folder, folder, dirs_exist_ok=True)
+        if made_here:
+            if delivery.attached is not None:
+                delivery.attached.put(folder)
+            delivery.golden.put(folder, found.outputs, found.reference, notes)
+        outcome = outcome_for(delivery, raced, kept, found.proof)
+        told = Documents(_deployment(current, case, outcome), {"evidence.json": outcome, "ledger.json": ()})
+        publish(delivery, means, folder, told if made_here else None)
+    return outcome
+
+
+def _processes(current: Bundle, attached: Attached) -> bool:
+    """Whether the bundle does just that already."""
+    told = current.deployment.processing
+    return told is not None and msgspec.structs.replace(told, times=None) == attached.processing
+
+
+def _deployment(current: Bundle, case: Case, outcome: Outcome) -> Deployment:
+    return msgspec.structs.replace(
+        current.deployment,
+        target=case.profile.name,
+        summary=outcome.summary,
+        device=fingerprint(case.device),
+        machine=machine_of(case.device),
+        runtimes={each.name: each.version for each in case.device.runtimes},
+        evidence=evidence_of(outcome),
+        processing=case.processing,
+    )
+
+
+def deliver(delivery: Delivery, raced: Raced, best: list[Entry]) -> Outcome:
+    """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
+    ending, notes = raced.means.ending, raced.means.notes
+    # What is said of these may still change.
+    open_ends = list(best)
+    outcome = None
+    for entry, legs in in_turn(ending, notes, _in_line(delivery, raced.entries, best)):
+        open_ends = [e for e in open_ends if e is not entry]
+        notes.emit(racing(entry))
+        outcome = _tried(delivery, raced, entry, legs)
+        notes.emit(final(entry))
+        if outcome is not None:
+            break
+    if outcome is None and ending.is_asked:
+        raise nothing_yet("proving", kept=ending.kept)
+    outcome = outcome or _kept(delivery, raced)
+    for entry in open_ends:
+        notes.emit(final(entry))
+    return outcome
+
+
+def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
+    """Who may prove itself, and in how many legs; after the time limit nobody but the first."""
+    for place, (entry, usual) in enumerate(zip(line, PROOF.legs, strict=False)):
+        legs = ending.legs(place, usual)
+        if not legs:
+            return
+        if place and not ending.has_time_to_prove:
+            left = ending.unproved = min(len(line), len(PROOF.legs)) - place
+            several = "promising candidate was" if left == 1 else "promising candidates were"
+            notes.tell(
+                f"Time limit reached: {left} more {several} not measured from a written bundle. A longer time "
+                "limit allows it."
+            )
+            return
+        yield entry, legs
+
+
+def _tried(delivery: Delivery, raced: Raced, entry: Entry, legs: int) -> Outcome | None:
+    """The outcome if this entry is proved, with its bundle in place; otherwise the entry has the reason."""
+    entry.of_best = None  # how it is out now is up to its proof
+    with written(delivery, raced, entry.candidate) as bundle:
+        try:
+            proof = prove(delivery, raced.means, bundle, legs)
+        except TrialError as error:
+            entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
+            return None
+        entry.proof, entry.proof_verdict = proof.speedup, proof.verdict
+        if not _holds(delivery, entry, proof):
+            return None
+        entry.status, entry.reason = "winner", ""
+        outcome = outcome_for(delivery, raced, entry.candidate, proof)
+        return hand_out(delivery, raced, bundle, entry.candidate, outcome)
+
+
+def _holds(delivery: Delivery, entry: Entry, proof: Proof) -> bool:
+    """Whether it may be delivered; if not, the entry has the reason."""
+    aim, today = delivery.aim, delivery.proving.rivals.today
+    if not proof.met:
+        entry.status = "below the floor"
+        reached = proof.judged or f"{proof.accuracy_db:.1f} dB"
+        if proof.weakest is not None:
+            reached += f" ({proof.weakest.where})"
+        entry.reason = f"{reached} from the written bundle, on samples set aside"
+    elif too_much := excess(aim.limits, proof.memory, entry.size_bytes, proof.latency_ms):
+        entry.status, entry.reason = OVER, f"from the written bundle: {too_much}"
+    elif not wins(aim, today, proof, entry.candidate):
+        entry.reason = f"measured again from the written bundle: {told(aim, today, proof, entry.candidate)}"
+    else:
+        return True
+    return False
+
+
+def _kept(delivery: Delivery, raced: Raced) -> Outcome:
+    """What the user has: what runs today, or else the source as it is, in a bundle."""
+    source, today = delivery.case.baseline, delivery.proving.rivals.today
+    if today is not None:
+        return keep_current(delivery, raced, today)
+    with written(delivery, raced, source) as bundle:
+        try:
+            proof = prove(delivery, raced.means, bundle, 0)
+        except TrialError as error:
+            raise VerificationError(
+                f"The source model could not be measured from a bundle: {error.message}.",
+                "Run the command again. If it fails twice, the device is too busy or short of memory.",
+            ) from None
+        check_limits(delivery.aim.limits, delivery.case.facts.size_bytes, raced.entries, proof)
+        return hand_out(delivery, raced, bundle, source, outcome_for(delivery, raced, source, proof))
+
+
+def _in_line(delivery: Delivery, entries: Sequence[Entry], best: list[Entry]) -> list[Entry]:
+    """Who may prove itself: the finalists, then those who left earlier, as far as they beat the baseline."""
+    source, today = delivery.case.baseline, delivery.proving.rivals.today
+    if delivery.aim.objective.figure is not None:
+        # Nobody who came in behind what the user has.
+        own = next((place for place, e in enumerate(best) if e.candidate == source), len(best))
+        return [e for e in best[:own] if e.speedup]
+    others = [e for e in entries if e not in best and e.status == "lost" and e.speedup]
+    others.sort(key=lambda e: e.speedup.median if e.speedup else 0.0, reverse=True)
+    # Against what runs today, the source itself may win.
+    least = 1.0 if today is None else AS_FAST
+    rivals = [e for e in [*best, *others] if today is not None or e.candidate != source]
+    return [e for e in rivals if e.speedup and e.speedup.median > least]

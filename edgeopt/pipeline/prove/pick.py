@@ -1,0 +1,113 @@
+"""Another candidate of a search that is over, proved and written without searching again."""
+
+import msgspec
+
+from edgeopt import units
+from edgeopt.errors import UsageError, VerificationError
+from edgeopt.graph.accuracy import accuracy_text, decibels
+from edgeopt.measure.terms import PROOF
+from edgeopt.nearest import near
+from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
+from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
+from edgeopt.pipeline.plans.gathering import Gathering
+from edgeopt.pipeline.prove.deliver import Delivery, Raced, hand_out, outcome_for, prove, written
+from edgeopt.pipeline.prove.proving import Means
+from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
+
+# A smaller share of the winner's is not worth telling.
+_COUNTS = 0.01
+
+
+def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Candidate, known: Outcome) -> Outcome:
+    """Makes, proves and writes this one; VerificationError where it does not hold."""
+    raced = Raced(_made(gathering, candidate), [], means)
+    with written(delivery, raced, candidate) as bundle:
+        proof = prove(delivery, means, bundle, PROOF.legs[0])
+        if not proof.met:
+            reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
+            raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the floor.")
+        found = _found(candidate, proof, known)
+        outcome = msgspec.structs.replace(
+            outcome_for(delivery, raced, candidate, proof),
+            verdict="picked",
+            summary=f"Picked: {found}",
+            found=found,
+            variants=known.variants,
+            candidates=tuple(_after(report, candidate) for report in in_order(known)),
+            front=known.front,
+            is_cached=known.is_cached,
+        )
+        return hand_out(delivery, raced, bundle, candidate, outcome)
+
+
+def _made(gathering: Gathering, candidate: Candidate) -> Variants:
+    """With the variant that the candidate runs, and with what that is made of; VerificationError without."""
+    variants = gathering.variants
+    for part in gathering.only(candidate.variant):
+        for _ in part:
+            """No candidate races: each is only made."""
+    if variants.has(candidate.variant, candidate.backend):
+        return variants
+    reasons = [v.failure.rstrip(".") for v in variants.reports if v.name == candidate.variant and v.failure]
+    raise VerificationError(f"{candidate.name} cannot be reproduced: {'; '.join(reasons)}.", "Search again.")
+
+
+def wanted(known: Outcome, name: str) -> Candidate:
+    """Raises UsageError where the search has no such candidate, or one that cannot be delivered."""
+    listed = in_order(known)
+    if name.isdecimal() and 1 <= int(name) <= len(listed):
+        name = listed[int(name) - 1].candidate.name
+    able = {c.candidate.name: c.candidate for c in known.candidates if c.status in IN_THE_RACE}
+    if name in able:
+        return able[name]
+    out = next((c for c in known.candidates if c.candidate.name == name), None)
+    if out is not None:
+        raise UsageError(f"{name} cannot be delivered: {out.status}, {out.reason}.", "Pick another one.")
+    meant = near(name, able, 3, 0.3) or list(able)[:3]
+    raise UsageError(f"The search has no candidate '{name}'.", f"There are: {'; '.join(meant)}.")
+
+
+def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:
+    if report.candidate == picked:
+        return msgspec.structs.replace(report, status="winner", reason="", of_best=None)
+    if report.status == "winner":
+        reason = "it won the search; another one was picked"
+        return msgspec.structs.replace(report, status="lost", reason=reason, of_best=None)
+    return report
+
+
+def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
+    what, figures = "speed", f"{proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms"
+    if known.objective == THROUGHPUT and proof.figure and proof.baseline_figure:
+        shown = objective_named(THROUGHPUT).shown
+        what, figures = "throughput", f"{shown(proof.figure)} instead of {shown(proof.baseline_figure)}"
+    rival = msgspec.structs.replace(known.baseline, calls=proof.baseline_calls)
+    told = (
+        f"{picked.name}, {proof.speedup.median:.2f}x the {what} of {rival.name} "
+        f"({figures}), {accuracy_text(proof.accuracy_db)}."
+    )
+    traded = _traded(picked, proof, known)
+    return f"{told} Compared with the winner of the search: {', '.join(traded)}." if traded else told
+
+
+def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
+    """What is given for what, as far as it counts; nothing for the winner itself."""
+    if picked == known.winner:
+        return []
+    before = known.proof
+    slower = before.speedup.median / proof.speedup.median - 1
+    found = [f"{abs(slower):.0%} {'slower' if slower > 0 else 'faster'}"] if abs(slower) >= _COUNTS else []
+    more_db = min(EXACT_DB, proof.accuracy_db) - min(EXACT_DB, before.accuracy_db)
+    if abs(more_db) >= 1:
+        found.append(f"{abs(more_db):.0f} dB {'more' if more_db > 0 else 'less'} accurate")
+    sizes = {report.candidate.name: report.size_bytes for report in known.candidates}
+    pairs = [
+        ("memory", proof.memory and proof.memory.peak_bytes, before.memory and before.memory.peak_bytes),
+        ("in files", sizes.get(picked.name), sizes.get(known.winner.name)),
+    ]
+    for what, now, then in pairs:
+        if now and then and abs(now - then) >= _COUNTS * then:
+            size = units.size(abs(now - then))
+            found.append(f"{size} {'more' if now > then else 'less'} {what}")
+    return found or ["no relevant difference"]

@@ -1,0 +1,333 @@
+"""Measures a bundle as it was written, in fresh processes, against the baseline and what runs today."""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from edgeopt.backends.base import fallback
+from edgeopt.bundle import write
+from edgeopt.bundle.golden import put_processing_golden
+from edgeopt.bundle.processing.attach import Attached
+from edgeopt.bundle.read import Bundle
+from edgeopt.data.judging.metric import Judged
+from edgeopt.data.samples import Samples
+from edgeopt.data.split import Split
+from edgeopt.errors import TrialError
+from edgeopt.graph.accuracy import Accuracy, compare_outputs
+from edgeopt.graph.levels import weak_samples
+from edgeopt.measure.contender import Contender, Side
+from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.instruments.machine_state import StateSampler, sentence
+from edgeopt.measure.legs import Found, Pack, Starter, Terms, leg_slice_ms, run_legs
+from edgeopt.measure.messages import ONE, Calls, Load
+from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
+from edgeopt.measure.sequential import Decision, Pairs, rules_of
+from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
+from edgeopt.measure.tally import taken_by
+from edgeopt.measure.terms import ALONE, METERED_PROOF, PROOF
+from edgeopt.measure.trial import rotated
+from edgeopt.pipeline.notes import Notes
+from edgeopt.pipeline.objectives import Objective
+from edgeopt.pipeline.outcome import Candidate, Proof
+from edgeopt.pipeline.race.baseline import judge_for
+from edgeopt.pipeline.race.ground import Answers, Ground, Standard
+from edgeopt.pipeline.race.race import meter_all
+from edgeopt.pipeline.shapes.sized import Shaped, times_by_size
+from edgeopt.pipeline.stopping import Ending
+
+
+def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today: int) -> Terms:
+    """The terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
+
+    def is_stopped() -> bool:
+        if ending.is_asked:
+            ending.announce()
+        return ending.is_asked
+
+    alone = bool(today) and objective.figure is None
+    wanted = range(rivals if alone else 0, rivals + today)
+    return Terms(PROOF, most, ending.proofs_end_s, wanted, is_stopped)
+
+
+_GOLDEN_SAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    split: Split
+    samples: Samples
+    raw: Samples | None
+    """What they were made of by the preprocessing."""
+    attached: Attached | None
+
+    def put(self, folder: Path, outputs: Answers, reference: Answers, notes: Notes) -> None:
+        """What the bundle answered to the samples that prove, one at a time, and what the source did."""
+        first, places = self.split.prove_first, golden_places(self.split.prove_count)
+        answered = [outputs[k] for k in places]
+        write.write_golden(folder, "inputs", [self.samples.feeds(first + k) for k in places])
+        write.write_golden(folder, "outputs", answered)
+        write.write_golden(folder, "reference", [reference[k] for k in places])
+        if self.attached is not None:
+            raw = [self.raw.feeds(first + k) for k in places] if self.raw is not None else []
+            unchecked = put_processing_golden(folder, self.attached.processing, raw, answered)
+            notes.warn_once(unchecked)
+
+
+def golden_places(count: int) -> list[int]:
+    """A few of the samples that proved, from first to last: made-up ones begin with the ordinary."""
+    golden = min(count, _GOLDEN_SAMPLES)
+    return [round(k * (count - 1) / max(golden - 1, 1)) for k in range(golden)]
+
+
+# The confidence of reported meter readings.
+_CONFIDENCE = 1 - 0.05 / 18
+
+
+class Rivals(NamedTuple):
+    """What a bundle must stand up to."""
+
+    model: Path
+    size_bytes: int
+    """Of the source model, with external data."""
+    baseline: Candidate
+    today: Bundle | None
+    """What runs today, where that is to be outrun, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """The baselines and samples of a proof."""
+
+    standard: Standard
+    objective: Objective
+    rivals: Rivals
+    samples: Samples
+    shaped: Shaped | None
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a proof is made with: processes, an end in time, and for energy a meter."""
+
+    ground: Ground
+    ending: Ending
+    notes: Notes
+    meter: EnergyMeter | None = None
+
+
+class Written(NamedTuple):
+    """A bundle that is to be proved."""
+
+    folder: Path
+    size_bytes: int
+    """Of its model with all that belongs to that."""
+    calls: Calls = ONE
+    record: bytes | None = None
+    """What calibration found."""
+
+
+class Answered(NamedTuple):
+    """What was answered to the samples that prove, and how good that is."""
+
+    reference: Answers
+    single: Answers
+    """By the bundle, one sample at a time."""
+    accuracy: Accuracy
+    judged: Judged
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """What was measured, and what both sides answered to the samples that prove."""
+
+    proof: Proof
+    reference: Answers
+    outputs: Answers
+
+
+class _Faced(NamedTuple):
+    """A way to run another side, and what is said of the bundle against that side."""
+
+    contender: Contender
+    decision: Decision
+    verdict: str
+
+
+def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Proved:
+    """Proves a bundle against the baseline and against the incumbent, in at most this many legs.
+
+    All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
+    of them falls.
+    """
+    ways = tuple(dict.fromkeys((bundle.calls, proving.rivals.baseline.calls)))
+    with ExitStack() as stack:
+        sides = [*_sides(proving, means.ground, bundle, ways)]
+        starter = Starter(means.ground.host, sides, stack, proving.objective.by_sample)
+        pack = starter.first()
+        answered = _answered(proving, means.ground, pack, bundle.calls.batch)
+        terms = terms_of(proving.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
+        found = _raced(means, pack, starter, terms)
+        if found.warning:
+            means.notes.tell(found.warning)
+        means.notes.warn_once(_weak(proving, answered))
+        faced = list(zip(pack.others, found.decisions, strict=True))
+        against = _hardest(faced[: len(ways)])
+        today = _hardest(faced[len(ways) :]) if proving.rivals.today is not None else None
+        proof = _proof(proving, bundle, pack.first, against, today, answered, found)
+        return Proved(proof, answered.reference, answered.single)
+
+
+def unchanged(proving: Proving, means: Means, bundle: Written) -> Proved:
+    """Figures of a bundle that runs the baseline itself, as it is: nothing to compare its speed with.
+
+    Raises TrialError if it falls.
+    """
+    sides = [*_sides(proving, means.ground, bundle, [bundle.calls])][:2]
+    with ExitStack() as stack:
+        pack = Starter(means.ground.host, sides, stack, proving.objective.by_sample).first()
+        answered, alone = _answered(proving, means.ground, pack, bundle.calls.batch), pack.first
+        pack.others[0].close()
+        means.notes.warn_once(_weak(proving, answered))
+        watch = DeviceWatch(StateSampler(lambda: ()))
+        until_s = means.ending.proofs_end_s
+        if means.meter is not None:
+            meter_all(means.meter, [alone], means.notes.emit, METERED_PROOF)
+        span_ms = slice_ms(alone.loaded.first_run_ms)
+        for _ in run_slices([alone], ALONE, lambda: span_ms, watch, is_late=lambda: time.monotonic() > until_s):
+            """Each is kept by the contender."""
+        if alone.failure is not None:
+            raise alone.error or TrialError(alone.failure)
+        own = min(alone.slices_ms)
+        decision = Decision(True, TOO_FEW, UNITY, None, 0, first_ms=own, second_ms=own)
+        found = Found(Pairs.of(0, rules_of(PROOF)), watch.states, 1, 1, 0.0)
+        faced = _Faced(alone, decision, IDENTICAL)
+        proof = _proof(proving, bundle, alone, faced, None, answered, found)
+        proof = msgspec.structs.replace(proof, less=None, by_size=())
+        return Proved(proof, answered.reference, answered.single)
+
+
+def _weak(proving: Proving, answered: Answered) -> str:
+    goal = proving.standard.goal
+    weak = weak_samples(answered.accuracy, goal.needed, proving.standard.usual) if goal.is_ratio else None
+    return weak.warning if weak is not None else ""
+
+
+def _sides(proving: Proving, ground: Ground, bundle: Written, ways: Sequence[Calls]) -> Sequence[Side]:
+    """The bundle, then the ways to run the baseline, then those to run what runs today."""
+
+    rivals = proving.rivals
+    sides = [_side(ground, "bundle", "bundle", bundle.folder, bundle.calls)]
+    sides += [_side(ground, "baseline", rivals.baseline.backend, rivals.model, how) for how in ways]
+    if rivals.today is not None:
+        folder, known = rivals.today.folder, _ways_of_today(rivals.today, proving.objective)
+        called = dict.fromkeys((bundle.calls, *known))
+        sides += [_side(ground, "current", "bundle", folder, how) for how in called]
+    return sides
+
+
+def _side(ground: Ground, name: str, backend: str, path: Path, how: Calls) -> Side:
+    load = Load(backend, ground.host.put(path), {}, ground.host.put(ground.samples_path), batch=how.batch)
+    return Side(name, load, concurrency=how.callers)
+
+
+def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
+    """As it was proved itself, where that was for throughput."""
+    proved = today.deployment.evidence
+    load = proved.load if proved is not None and objective.by_sample else None
+    return [Calls(load.callers, load.batch)] if load is not None else []
+
+
+def _answered(proving: Proving, ground: Ground, pack: Pack, batch: int) -> Answered:
+    standard, which, rivals = proving.standard, proving.standard.split.prove, proving.rivals
+    with judge_for(ground, pack.others[0], rivals.baseline.backend, rivals.model) as judge:
+        reference = ground.outputs(judge, which, 1)
+    outputs = ground.outputs(pack.first, which)
+    # A batch is what was raced; those who send one sample get an answer as good.
+    single = outputs if batch == 1 else ground.outputs(pack.first, which, 1)
+    judged = standard.judge(which, outputs, reference)
+    every = [judged] if single is outputs else [judged, standard.judge(which, single, reference)]
+    met = all(standard.goal.score(each)[0] >= standard.goal.needed for each in every)
+    return Answered(reference, single, compare_outputs(reference, outputs), judged, met)
+
+
+def _raced(means: Means, pack: Pack, starter: Starter, terms: Terms) -> Found:
+    """In legs of fresh processes."""
+    old = pack.others[0]
+    # The first round warms all up together and is not counted.
+    run_rounds(list(pack.every), 1, leg_slice_ms(old.loaded.first_run_ms))
+    span_ms = leg_slice_ms(old.run_ms) if old.slices_ms else leg_slice_ms(1.0)
+    if means.meter is not None:
+        meter_all(means.meter, [old, pack.first], means.notes.emit, METERED_PROOF)
+    pack.forget()
+    return run_legs(pack, starter, terms, span_ms)
+
+
+def _proof(
+    proving: Proving,
+    bundle: Written,
+    new: Contender,
+    against: _Faced,
+    today: _Faced | None,
+    answered: Answered,
+    found: Found,
+) -> Proof:
+    old, objective, goal = against.contender, proving.objective, proving.standard.goal
+    accuracy, judged, decision = answered.accuracy, answered.judged, against.decision
+    by_size = times_by_size(proving.shaped, old, new, rotated(proving.samples)) if bundle.calls == ONE else ()
+    metered = old.joules and len(old.joules) == len(new.joules)
+    return Proof(
+        verdict=against.verdict,
+        speedup=decision.speedup,
+        baseline_ms=_run_ms(old, decision.second_ms),
+        latency_ms=_run_ms(new, decision.first_ms),
+        accuracy_db=accuracy.snr_db if judged.snr_db is None else judged.snr_db,
+        samples=proving.standard.split.prove_count,
+        set_aside=proving.standard.split.calibration_count > 0,
+        memory=new.memory,
+        baseline_memory=old.memory,
+        fallback=fallback(new.loaded.placement) or "",
+        outputs=tuple(output.without_samples() for output in accuracy.outputs),
+        taken=taken_by(new),
+        baseline_taken=taken_by(old),
+        measured_while=sentence(found.states),
+        judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
+        current=today.decision.speedup if today else None,
+        current_verdict=today.verdict if today else "",
+        less=sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE) if metered else None,
+        figure=_figure(objective, new, decision.first_ms, bundle.size_bytes),
+        baseline_figure=_figure(objective, old, decision.second_ms, proving.rivals.size_bytes),
+        baseline_calls=Calls(old.concurrency, old.batch),
+        by_size=by_size,
+        met=answered.met,
+        tail=judged.tail,
+        weakest=judged.weakest,
+        legs=found.legs,
+    )
+
+
+def _hardest(faced: Sequence[tuple[Contender, Decision | None]]) -> _Faced:
+    """The one that comes nearest, and what is said of it: that it is faster only if it is faster than each."""
+    known = [(each, decision) for each, decision in faced if decision is not None]
+    nearest, found = min(known, key=lambda pair: pair[1].speedup.median)
+    said = found.verdict
+    if said == FASTER:
+        said = next((each.verdict for _, each in known if each.verdict != FASTER), said)
+    return _Faced(nearest, found, said)
+
+
+def _figure(objective: Objective, contender: Contender, sample_ms: float, size_bytes: int) -> float | None:
+    if objective.by_sample:
+        return 1e3 / sample_ms
+    return objective.figure_of(contender, size_bytes)
+
+
+def _run_ms(contender: Contender, slice_ms: float) -> float:
+    """Slices of a search for throughput tell of samples, not of runs."""
+    return float(np.median(contender.latencies_ms)) if contender.by_sample else slice_ms

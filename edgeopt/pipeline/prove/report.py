@@ -1,0 +1,455 @@
+"""Puts a search into records: the outcome, its front, the steps of the deployment, the evidence, the ledger."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from edgeopt import units
+from edgeopt.bundle.deployment import (
+    Budget,
+    Deployment,
+    Evidence,
+    Processing,
+    Run,
+    Source,
+    Step,
+    UnderLoad,
+    four_digits,
+    machine_of,
+    tensor_of,
+)
+from edgeopt.bundle.write import MODEL_FOLDER
+from edgeopt.data.judging.goals import Goal
+from edgeopt.graph.accuracy import accuracy_text
+from edgeopt.graph.ledger import Ledger
+from edgeopt.hw.device import Device, device_for_evidence, fingerprint
+from edgeopt.measure.stats import EQUAL_PERCENT, IDENTICAL, TOO_FEW, TOO_NOISY, UNITY
+from edgeopt.pipeline.build.cleaning import NAME as LOWERED
+from edgeopt.pipeline.build.messages import Inspected
+from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.objectives import THROUGHPUT, Objective
+from edgeopt.pipeline.outcome import (
+    CURRENT,
+    Candidate,
+    CandidateReport,
+    Outcome,
+    Proof,
+    VariantReport,
+    Verdict,
+    rival,
+)
+from edgeopt.pipeline.plans.recipes import recipe_named
+from edgeopt.pipeline.screen import Entry
+from edgeopt.profiles import TargetProfile
+from edgeopt.version import __version__
+
+EXACT_DB = 80.0
+"""All that is as exact as this only rounds, and is alike."""
+IN_THE_RACE = ("winner", "lost")
+"""Those below the floor and those that failed may not be delivered."""
+_WINNER = "winner"
+# Smaller differences are chance or not worth a choice. Accuracy in decibels, the others as a share.
+_TIME, _ACCURACY_DB, _MEMORY, _SIZE = 0.02, 1.0, 0.03, 0.01
+_UNKNOWN = float("inf")
+
+
+class Figures(NamedTuple):
+    """Of one candidate; times may be in any unit, as long as it is the same for all."""
+
+    status: str
+    time: float | None
+    accuracy_db: float | None
+    memory_bytes: int | None = None
+    size_bytes: int | None = None
+
+
+def front_of(candidates: Sequence[CandidateReport]) -> tuple[str, ...]:
+    """The names of those on the front, by their speed against the baseline."""
+    places = front([_figures(each) for each in candidates])
+    return tuple(candidates[place].candidate.name for place in places)
+
+
+def front(field: Sequence[Figures]) -> list[int]:
+    """Their places, the fastest first; the winner is always among them, as it alone was proved."""
+    able = [
+        place
+        for place, each in enumerate(field)
+        if each.status in IN_THE_RACE and each.time is not None and each.accuracy_db is not None
+    ]
+    able.sort(key=lambda place: _losses(field[place]))
+    found: list[int] = []
+    for place in able:
+        if field[place].status == _WINNER or not any(_covers(field[one], field[place]) for one in found):
+            found.append(place)
+    # Those that are faster by less than counts, and behind in what does.
+    for place in list(found):
+        others = [field[one] for one in found if one != place]
+        mine = field[place]
+        if mine.status != _WINNER and any(_covers(one, mine) and not _covers(mine, one) for one in others):
+            found.remove(place)
+    return found
+
+
+def _covers(one: Figures, other: Figures) -> bool:
+    """Whether the one is no worse than the other in any objective, within the tolerances."""
+    alike = (1 + _TIME, 0.0), (1.0, _ACCURACY_DB), (1 + _MEMORY, 0.0), (1 + _SIZE, 0.0)
+    return all(
+        mine <= its * factor + more
+        for mine, its, (factor, more) in zip(_losses(one), _losses(other), alike, strict=True)
+    )
+
+
+def _losses(each: Figures) -> tuple[float, float, float, float]:
+    """Less is better in each; what is not known is no reason to choose it."""
+    return (
+        _UNKNOWN if each.time is None else each.time,
+        -min(EXACT_DB, each.accuracy_db or 0.0),
+        _UNKNOWN if each.memory_bytes is None else float(each.memory_bytes),
+        _UNKNOWN if each.size_bytes is None else float(each.size_bytes),
+    )
+
+
+def _figures(each: CandidateReport) -> Figures:
+    time = 1 / each.speedup.median if each.speedup else None
+    peak = each.memory.peak_bytes if each.memory else None
+    return Figures(each.status, time, each.accuracy_db, peak, each.size_bytes)
+
+
+CLEANED = "cleaned"
+
+
+def steps_of(
+    variants: Variants, candidate: Candidate, profile: TargetProfile, calibration_count: int
+) -> list[Step]:
+    if candidate.variant == "source":
+        return []
+    cleaning = _cleaning(variants, candidate.backend)
+    if candidate.variant == CLEANED:
+        return cleaning
+    if candidate.variant == LOWERED:
+        names = [*dict.fromkeys(profile.lowerings[candidate.backend])]
+        return [*cleaning, Step(LOWERED, {"lowerings": _kept(names, variants, LOWERED, candidate.backend)})]
+    made = variants.planned(candidate)
+    if made is None:
+        return [*cleaning, Step(candidate.variant)]
+    settings = {"calibration_samples": calibration_count, **msgspec.structs.asdict(made.settings)}
+    return [*cleaning, Step(candidate.variant, settings, made.forms)]
+
+
+def record_of(variants: Variants, candidate: Candidate) -> bytes | None:
+    """What calibration found for it; None where nothing was quantized."""
+    from edgeopt.quant.write import encoded
+
+    made = variants.planned(candidate)
+    return encoded(made.recorded) if made is not None and made.recorded is not None else None
+
+
+def ledger_of(variants: Variants, candidate: Candidate) -> Ledger:
+    """The passes behind a candidate: those of its variant, after those of the cleaned model it started from."""
+    return tuple(entry for one in variants.reports if one.is_of(candidate) for entry in one.ledger)
+
+
+def _cleaning(variants: Variants, backend: str) -> list[Step]:
+    """Nothing where no exact rewrite applied: then all starts from the source itself."""
+    if not variants.has(CLEANED, backend):
+        return []
+    return [Step(CLEANED, {"passes": _kept(list(variants.passes), variants, CLEANED, backend)})]
+
+
+def _kept(names: list[str], variants: Variants, variant: str, backend: str) -> list[str]:
+    """Without those that were rolled back: they changed the numbers of this model."""
+    reports = [one for one in variants.reports if one.name == variant and backend in (one.backends or (backend,))]
+    entries = [entry for one in reports for entry in one.ledger]
+    undone = {entry.pass_name for entry in entries if entry.rolled_back}
+    # One that was taken back in one round may have done its work in another.
+    stayed = {entry.pass_name for entry in entries if not entry.rolled_back}
+    return [name for name in names if name not in undone - stayed]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the records of a search say of what was asked and where, whatever was found."""
+
+    model: Path
+    out: Path
+    goal: Goal
+    objective: Objective
+    today: str | None
+    """The name of what runs today, where that was given."""
+    facts: Inspected
+    device: Device
+    profile: TargetProfile
+    baseline: Candidate
+    limit_s: float
+    calibration_count: int
+    processing: Processing | None
+
+    @property
+    def floor(self) -> str:
+        return f"{self.goal.floor:g} dB" if self.goal.is_ratio else str(self.goal)
+
+    def is_kept(self, winner: Candidate) -> bool:
+        """Where a bundle runs today, that is what is kept, and the source itself may win against it."""
+        return winner.variant == CURRENT or (winner == self.baseline and self.today is None)
+
+
+class Told(NamedTuple):
+    """What there is to say of how the search went."""
+
+    warnings: Sequence[str]
+    cut_short: str
+    """When and where it was ended before its time, as a sentence without its full stop."""
+    seconds: float
+    unproved: int = 0
+    """Promising candidates that there was no time to prove."""
+
+
+def outcome_of(
+    case: Case, variants: Variants, entries: Sequence[Entry], winner: Candidate, proof: Proof, told: Told
+) -> Outcome:
+    kept, cut_short = case.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
+    candidates = tuple(candidate_reports(case, entries, winner, proof))
+    undecided = undecided_by(proof, candidates, variants.reports, told.unproved) if kept else ()
+    found = _undecided(undecided) if undecided else _found(case, winner, proof)
+    word = "Undecided" if undecided else "Keep what you have"
+    return Outcome(
+        model=case.model.name,
+        model_digest=case.facts.digest,
+        bundle=str(case.out),
+        target=case.profile.name,
+        verdict=_verdict(case, kept, undecided),
+        objective=case.objective.name,
+        summary=(f"{word}: {found}" if kept else found) + cut_short,
+        floor_db=case.goal.target_db or 0.0,
+        goal="" if case.goal.is_ratio else str(case.goal),
+        winner=winner,
+        baseline=case.baseline,
+        proof=proof,
+        inputs=case.facts.inputs,
+        outputs=case.facts.outputs,
+        variants=tuple(variants.reports),
+        candidates=candidates,
+        front=front_of(candidates),
+        cut_short=cut_short.strip(),
+        warnings=(*told.warnings, *warnings_of(proof)),
+        seconds=told.seconds,
+        device=device_for_evidence(case.device),
+        operators=case.facts.operators,
+        found=found + cut_short if kept else "",
+        undecided=undecided,
+    )
+
+
+def undecided_by(
+    proof: Proof, candidates: Sequence[CandidateReport], variants: Sequence[VariantReport], unproved: int = 0
+) -> tuple[str, ...]:
+    """Why nothing being proved does not mean that nothing is faster; empty where it does."""
+    worth = 1 + EQUAL_PERCENT / 100
+    reasons = []
+    untried = [e.candidate.name for e in candidates if e.proof_verdict == TOO_FEW]
+    if untried:
+        reasons.append(f"no time was left to prove {', '.join(untried)}")
+    for each in candidates:
+        if each.proof_verdict == TOO_NOISY and (not each.proved or (each.speedup and each.speedup.high > worth)):
+            interval = each.speedup if each.proved else units.NO_INTERVAL
+            reasons.append(f"the proof of {each.candidate.name} is {TOO_NOISY} ({interval})")
+    if proof.verdict in {TOO_NOISY, TOO_FEW} and not any(each.proof_verdict for each in candidates):
+        reasons.append(f"the proof is {proof.verdict} ({proof.speedup})")
+    if unproved:
+        reasons.append(f"no time was left to prove {units.count(unproved, 'more promising candidate')}")
+    late = sum(variant.late for variant in variants)
+    if late:
+        reasons.append(f"{units.count(late, 'variant')} not ready within the time limit")
+    return tuple(reasons)
+
+
+def _undecided(reasons: Sequence[str]) -> str:
+    return f"{'; '.join(reasons)}. The bundle holds your model unchanged."
+
+
+def _verdict(case: Case, kept: bool, undecided: Sequence[str]) -> Verdict:
+    if kept:
+        return "undecided" if undecided else "keep what you have"
+    return "faster" if case.objective.figure is None else "better"
+
+
+def warnings_of(proof: Proof) -> tuple[str, ...]:
+    """What there is to say of the bundle that was proved, beside its figures."""
+    return (f"In the bundle, {proof.fallback}.",) if proof.fallback else ()
+
+
+def deployment_of(
+    case: Case,
+    variants: Variants,
+    candidate: Candidate,
+    summary: str = "not proved yet",
+    evidence: Evidence | None = None,
+) -> Deployment:
+    file = recipe_named(candidate.variant).file or case.model.name
+    return Deployment(
+        name=case.model.stem,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        edgeopt=__version__,
+        target=case.profile.name,
+        summary=summary,
+        source=Source(case.model.name, case.facts.digest, case.facts.size_bytes),
+        run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
+        inputs=[tensor_of(i) for i in case.facts.inputs],
+        outputs=[tensor_of(o) for o in case.facts.outputs],
+        steps=steps_of(variants, candidate, case.profile, case.calibration_count),
+        processing=case.processing,
+        budget=Budget(case.floor, case.objective.name, round(case.limit_s, 1)),
+        device=fingerprint(case.device),
+        machine=machine_of(case.device),
+        runtimes={r.name: r.version for r in case.device.runtimes},
+        evidence=evidence,
+    )
+
+
+def evidence_of(outcome: Outcome) -> Evidence:
+    proof = outcome.proof
+    return Evidence(
+        verdict=outcome.verdict,
+        baseline=rival(outcome).name,
+        baseline_ms=four_digits(proof.baseline_ms),
+        latency_ms=four_digits(proof.latency_ms),
+        speedup=four_digits(proof.speedup.median),
+        speedup_low=four_digits(proof.speedup.low),
+        speedup_high=four_digits(proof.speedup.high),
+        rounds=proof.speedup.rounds,
+        accuracy_db=round(proof.accuracy_db, 1),
+        floor_db=outcome.floor_db,
+        samples=proof.samples,
+        measured_while=proof.measured_while,
+        load=_load(outcome, proof),
+    )
+
+
+def _load(outcome: Outcome, proof: Proof) -> UnderLoad | None:
+    if outcome.objective != THROUGHPUT or proof.figure is None or proof.baseline_figure is None:
+        return None
+    return UnderLoad(
+        outcome.winner.calls.callers,
+        outcome.winner.calls.batch,
+        four_digits(proof.figure),
+        four_digits(proof.baseline_figure),
+        proof.baseline_calls.callers,
+        proof.baseline_calls.batch,
+    )
+
+
+def _found(case: Case, winner: Candidate, proof: Proof) -> str:
+    objective, own = case.objective, case.baseline.name
+    if case.is_kept(winner):
+        name = own if case.today is None else case.today
+        return f"nothing within {case.floor} is proved {_better(objective)} than {name}."
+    if objective.by_sample:
+        return _throughput(case, winner, proof)
+    speed = f"{proof.speedup.median:.2f}x the speed of {own}"
+    if proof.figure is not None and proof.baseline_figure is not None:
+        least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
+        return f"{objective.title[:1].upper()}{objective.title[1:]} {least}, at {speed}, {_accuracy(proof)}."
+    times = f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {_accuracy(proof)}."
+    if proof.current is not None:
+        return f"{proof.current.median:.2f}x faster than the baseline, and {speed} {times}"
+    return f"{proof.speedup.median:.2f}x faster than {own} {times}"
+
+
+def _throughput(case: Case, winner: Candidate, proof: Proof) -> str:
+    today = f"{proof.current.median:.2f}x that of the baseline, and " if proof.current is not None else ""
+    shown = case.objective.shown
+    figures = f"{shown(proof.figure or 0.0)} instead of {shown(proof.baseline_figure or 0.0)}"
+    baseline = msgspec.structs.replace(case.baseline, calls=proof.baseline_calls)
+    return (
+        f"Throughput {today}{proof.speedup.median:.2f}x that of {baseline.name} ({figures}): "
+        f"run it with {winner.calls}, {proof.latency_ms:.3g} ms a run; {_accuracy(proof)}."
+    )
+
+
+def _better(objective: Objective) -> str:
+    if objective.by_sample:
+        return "to have a higher throughput"
+    return "faster" if objective.figure is None else f"better ({objective.title}) and not slower"
+
+
+def candidate_reports(
+    case: Case, entries: Sequence[Entry], winner: Candidate, proof: Proof
+) -> Iterator[CandidateReport]:
+    """Each candidate with the one estimate of its speed.
+
+    Races compare candidates with each other better than with the baseline, so who was not measured from a bundle
+    stands as far from the winner as in the race.
+    """
+    own = next((pace for e in entries if e.candidate == winner and (pace := _pace(e, entries))), None)
+    scale = proof.speedup.median / own if own and not case.is_kept(winner) else 1.0
+    for entry in entries:
+        report = _race_report(case, proof, entry, _pace(entry, entries), scale)
+        if entry.candidate == winner:
+            yield msgspec.structs.replace(
+                report,
+                status="winner",
+                reason="",
+                of_best=None,
+                speedup=proof.speedup,
+                proved=proof.verdict != IDENTICAL,
+                latency_ms=proof.latency_ms,
+                accuracy_db=proof.accuracy_db,
+                memory=proof.memory or report.memory,
+                throughput_per_s=proof.figure if case.objective.by_sample else None,
+            )
+        else:
+            yield report
+
+
+def _race_report(case: Case, proof: Proof, entry: Entry, pace: float | None, scale: float) -> CandidateReport:
+    own = entry.speedup
+    # A proof without enough processes says less than the race.
+    proved = entry.proof is not None and entry.proof.usable and entry.candidate != case.baseline
+    speedup = entry.proof if proved else None
+    if entry.candidate == case.baseline:
+        speedup = UNITY
+    elif speedup is None and own is not None and pace is not None:
+        moved = scale * pace / own.median
+        speedup = msgspec.structs.replace(own, median=scale * pace, low=own.low * moved, high=own.high * moved)
+    throughput_per_s = None
+    # Times of a race are not those of the proof, so only ratios are taken from it.
+    latency_ms = proof.baseline_ms / speedup.median if speedup is not None else None
+    if case.objective.by_sample:
+        latency_ms = entry.latency_ms
+        throughput_per_s = proof.baseline_figure * speedup.median if proof.baseline_figure and speedup else None
+    return CandidateReport(
+        entry.candidate,
+        entry.status,
+        entry.reason,
+        speedup,
+        latency_ms,
+        entry.accuracy_db,
+        entry.accuracy_low_db,
+        load_ms=entry.loaded.load_ms if entry.loaded else None,
+        memory=entry.memory,
+        size_bytes=entry.size_bytes,
+        throughput_per_s=throughput_per_s,
+        of_best=entry.of_best if entry.status == "lost" else None,
+        proved=proved,
+        proof_verdict=entry.proof_verdict,
+    )
+
+
+def _pace(entry: Entry, entries: Sequence[Entry]) -> float | None:
+    """By way of the best of those that it ran with, which may have been behind another one."""
+    if entry.lead is not None:
+        best, share = entry.lead
+        leader = next((e for e in entries if e.candidate == best), entry)
+        ahead = _pace(leader, entries) if leader is not entry else None
+        if ahead is not None:
+            return ahead * share
+    return entry.speedup.median if entry.speedup else None
+
+
+def _accuracy(proof: Proof) -> str:
+    beside = f"{proof.judged}, " if proof.judged else ""
+    return f"{beside}{accuracy_text(proof.accuracy_db)}"

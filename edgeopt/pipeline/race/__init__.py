@@ -1,0 +1,1 @@
+"""Races of candidates: the contests, runtime options, and load."""

@@ -1,0 +1,72 @@
+"""The baseline of all candidates: the source model with default options, as users run it now."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Available, full_precision
+from edgeopt.errors import MissingExtraError, ModelError, TrialError
+from edgeopt.measure.contender import Contender
+from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.race.ground import Ground
+
+PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    candidate: Candidate
+    contender: Contender
+
+
+def plain(backend: str) -> Candidate:
+    """What a user has today: the model as it came, in a runtime's defaults."""
+    return Candidate("source", backend)
+
+
+def baseline_order(backends: Sequence[str]) -> list[str]:
+    """The processor first, and ONNX Runtime first there: all accuracy is judged by what the baseline answers.
+
+    An accelerator may compute floats in fewer bits; it must not be its own judge.
+    """
+    return sorted(backends, key=lambda name: (name not in PROCESSOR, not name.startswith("onnxruntime")))
+
+
+def first_running(ground: Ground, model: Path, backends: Sequence[str]) -> Baseline:
+    """The source model in the first runtime that runs it."""
+    reasons, extras = [], []
+    for name in baseline_order(backends):
+        found = backend_named(name).available()
+        if not isinstance(found, Available):
+            extras.append(found.extra or name)
+            continue
+        try:
+            return Baseline(plain(name), ground.enter("baseline", name, model))
+        except TrialError as error:
+            reasons.append(f"{name}: {error.message}")
+    if not reasons:
+        raise MissingExtraError(extras[0] if extras else "cpu", "Optimizing a model")
+    raise ModelError(
+        f"No installed runtime can run the model. {' '.join(reasons)}",
+        "Check the model in its own runtime first. Models with custom operators cannot be optimized, "
+        "because a bundle holds no libraries; edgeopt bench --custom-ops measures them.",
+    )
+
+
+@contextmanager
+def judge_for(ground: Ground, baseline: Contender, backend: str, model: Path) -> Iterator[Contender]:
+    """Who says what is right: the baseline, or its runtime told to compute in full precision.
+
+    Speed is judged by the defaults of the runtime. TrialError where the one that was told falls.
+    """
+    told = full_precision(backend)
+    if not told:
+        yield baseline
+        return
+    judge = ground.enter("reference", backend, model, dict(told))
+    try:
+        yield judge
+    finally:
+        judge.close()

@@ -1,0 +1,67 @@
+"""Where the trials of a search run, on which samples, and the answers that they are compared with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgeopt.backends.base import Array
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.metric import Judged, Labels
+from edgeopt.data.levels import Levels
+from edgeopt.data.split import Split
+from edgeopt.graph.levels import Usual
+from edgeopt.measure.contender import Contender, enter, save_outputs
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.messages import ONE, Calls, Load
+from edgeopt.measure.trial import read_outputs
+from edgeopt.pipeline.outcome import RuntimeOptions
+
+Answers = Sequence[dict[str, Array]]
+"""One dict a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    split: Split
+    goal: Goal
+    reference: Answers
+    """What the source answers to the samples that check."""
+    levels: Levels
+    """How loud the inputs are, of all samples."""
+    labels: Labels | None = None
+    """Of all samples."""
+    usual: Usual = field(default_factory=dict)
+    """The power of the source's outputs on the samples that check."""
+
+    def judge(self, which: range, answers: Answers, reference: Answers) -> Judged:
+        """`which`: the samples that were answered."""
+        labels = None if self.labels is None else self.labels[which.start : which.stop]
+        return self.goal.judge(answers, reference, labels, self.levels.of(which), self.usual)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    host: TrialHost
+    folder: Path
+    samples_path: Path
+
+    def enter(
+        self,
+        name: str,
+        backend: str,
+        path: Path,
+        options: RuntimeOptions | None = None,
+        *,
+        calls: Calls = ONE,
+        timeout_s: float | None = None,
+    ) -> Contender:
+        """A trial that has loaded a model, and runs the samples; raises TrialError when it cannot."""
+        place, samples = self.host.put(path), self.host.put(self.samples_path)
+        load = Load(backend, place, options or {}, samples, batch=calls.batch)
+        return enter(self.host, name, load, timeout_s, calls.callers)
+
+    def outputs(self, contender: Contender, which: range, batch: int | None = None) -> Answers:
+        """A contender's outputs on some of the samples; in its own batches, or others."""
+        file, size = self.folder / "outputs.npz", contender.batch if batch is None else batch
+        save_outputs(contender, which.start, len(which), str(file), contender.patience_s(len(which)), size)
+        return read_outputs(file)

@@ -1,0 +1,191 @@
+"""A search for throughput: under which load plain ONNX Runtime gives most, and who gives more under which."""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.data.samples import Samples
+from edgeopt.errors import TrialError
+from edgeopt.events import Log, Progress
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.messages import ONE, Calls
+from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
+from edgeopt.measure.terms import FINAL, LOADS, OPENING, TUNING, Turns
+from edgeopt.pipeline.objectives import OVER, Limits, excess
+from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.place import Place
+from edgeopt.pipeline.race import race
+from edgeopt.pipeline.race.baseline import Baseline
+from edgeopt.pipeline.race.ground import Ground, Standard
+from edgeopt.pipeline.race.race import Races
+from edgeopt.pipeline.screen import (
+    Entrants,
+    Entry,
+    Room,
+    called,
+    final,
+    next_batches,
+    other_callers,
+    room_for,
+    to_try_on,
+)
+from edgeopt.pipeline.stopping import Clock
+
+ALIKE_DB = 100.0
+"""Rows of a batch that agree with single runs this well are independent: the rest is rounding."""
+_SETTLED = 0.12
+_TUNED = 2
+_BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The source model in plain defaults, and the samples that it runs on."""
+
+    model: Path
+    inputs: Sequence[TensorInfo]
+    samples: Samples
+    standard: Standard
+
+
+def settle(
+    plain: Plain, baseline: Baseline, place: Place, limits: Limits, clock: Clock, stack: ExitStack
+) -> tuple[Baseline, Room]:
+    """The baseline in the load in which it gives most, and what may be turned."""
+    device, emit = place.device, place.notes.emit
+    emit(Progress("preparing", "the best load for the baseline"))
+    why = no_batches(plain, baseline.contender, place.ground)
+    if why:
+        emit(Log("info", f"Batches are not tried: {why}."))
+    cores = max(1, min(device.limits.usable_cores, device.cpu.logical_cores))
+    alone, room = baseline.contender, room_for(cores, not why)
+    alone_ms = latency_ms(alone)
+    field = [
+        alone,
+        *_further(plain.model, baseline.candidate.backend, place.ground, to_try_on(room, alone_ms), stack),
+    ]
+    _run_in_turns(field, slice_ms(alone_ms), clock.until(_SETTLED))
+    ran = [each for each in field if each.failure is None and each.slices_ms]
+    if not ran:
+        raise TrialError(f"The source model {(alone.failure or '').rstrip('.')} while it was measured.", race.HINT)
+    quick = [each for each in ran if not excess(limits, latency_ms=each.run_ms)]
+    best = min(quick, key=_sample_ms) if quick else min(ran, key=lambda each: each.run_ms)
+    for each in field:
+        if each is not best:
+            each.close()
+    best.slices_ms.clear()
+    calls = Calls(best.concurrency, best.batch)
+    return Baseline(msgspec.structs.replace(baseline.candidate, calls=calls), best), room
+
+
+def _run_in_turns(field: list[Contender], span_ms: float, until_s: float) -> None:
+    """Warm, and judged by samples a second."""
+    for each in field:
+        each.by_sample = True
+    run_rounds(field, 1, span_ms)
+    for each in field:
+        each.slices_ms.clear()
+    run_rounds(field, LOADS.most, span_ms, lambda: time.monotonic() >= until_s)
+
+
+def _sample_ms(contender: Contender) -> float:
+    return float(np.median(contender.slices_ms))
+
+
+def _further(model: Path, backend: str, ground: Ground, ways: list[Calls], stack: ExitStack) -> list[Contender]:
+    """The source in plain defaults, called in further ways; without those that it does not bear."""
+    found = []
+    for calls in ways:
+        if calls == ONE:
+            continue
+        try:
+            found.append(ground.enter(f"baseline, {calls}", backend, model, calls=calls))
+        except TrialError:
+            continue
+        stack.callback(found[-1].close)
+    return found
+
+
+def no_batches(plain: Plain, contender: Contender, ground: Ground) -> str:
+    """Why samples cannot be run together, or their answers would depend on each other; empty where they can."""
+    samples, standard = plain.samples, plain.standard
+    closed = next((i for i in plain.inputs if not i.shape or isinstance(i.shape[0], int)), None)
+    if closed is not None:
+        return f"the first axis of the input '{closed.name}' is fixed"
+    if any(sizes[:1] != [1] for sizes in samples.shapes().values()):
+        return "the samples are batches already"
+    if samples.sizes:
+        return "the samples differ in size"
+    which = standard.split.check
+    if len(which) < 2:
+        return "one sample cannot show that rows are independent"
+    try:
+        together = ground.outputs(contender, which, min(len(which), _BATCH))
+    except TrialError as error:
+        return f"with several samples in a run, the model {error.message.rstrip('.')}"
+    alike = compare_outputs(standard.reference, together)
+    if alike.problem or alike.snr_db < ALIKE_DB:
+        said = alike.problem or f"{alike.snr_db:.0f} dB"
+        return f"outputs of a batch differ from outputs one by one ({said}; {ALIKE_DB:g} dB are needed)"
+    return ""
+
+
+def most(limits: Limits, races: Races, entrants: Entrants, room: Room) -> list[Entry]:
+    """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
+    alive = _raced(limits, races, entrants.entries, OPENING, "racing", race.OPENING_ENDS)
+    late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
+
+    def added(wanted: list[Candidate]) -> list[Entry]:
+        """Those that are new, as long as there is time and room for them."""
+        found = []
+        for candidate in wanted:
+            over = entrants.full or time.monotonic() >= late_s or stop.is_set()
+            if over or candidate in entrants.candidates:
+                continue
+            entry = entrants.add(candidate)
+            if entry.contender is not None:
+                found.append(entry)
+        return found
+
+    if not alive:
+        # One caller has its answer sooner.
+        slow = [e.candidate for e in entrants.entries if e.status == OVER and e.candidate.calls != ONE]
+        alive = added([called(one, ONE, room) for one in slow[:_TUNED]])
+    races.emit(Progress("tuning", "callers and batches of the best candidates"))
+    for entry in alive[:_TUNED]:
+        alive += added([*other_callers(entry.candidate, room), *next_batches(entry.candidate, room)])
+    alive = _raced(limits, races, alive, TUNING, "tuning", race.TUNING_ENDS)
+    while alive and time.monotonic() < late_s:
+        further = added(next_batches(alive[0].candidate, room))
+        if not further:
+            break
+        alive = _raced(limits, races, [*alive, *further], TUNING, "tuning", race.TUNING_ENDS)
+    best = _raced(limits, races, alive, FINAL, "final", race.FINAL_ENDS)
+    if stop.is_set():
+        races.ending.note("racing")
+    return best
+
+
+def _raced(
+    limits: Limits, races: Races, entries: list[Entry], turns: Turns, phase: str, ends: float
+) -> list[Entry]:
+    """As all races, and then without those that take too long for an answer."""
+    baseline, until_s = races.baseline, races.ending.clock.until(ends)
+    kept = []
+    for entry in race.race(baseline, entries, turns, races.emit, phase, until_s, races.ending.stop):
+        run_ms = entry.contender.run_ms if entry.contender is not None else None
+        too_long = excess(limits, latency_ms=run_ms)
+        if not too_long:
+            kept.append(entry)
+            continue
+        entry.measured(baseline)
+        entry.leave(OVER, f"{entry.candidate.calls}: {too_long}")
+        races.emit(final(entry))
+    return kept

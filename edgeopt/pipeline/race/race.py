@@ -1,0 +1,313 @@
+"""The race: interleaved contests of the candidates that passed screening, for time or energy."""
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt.errors import MissingError, TrialError
+from edgeopt.events import Emit, Progress
+from edgeopt.hw.device import Unavailable
+from edgeopt.measure.contender import Contender, take_slice
+from edgeopt.measure.instruments.energy import EnergyMeter, energy
+from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms, speedup, take_turns
+from edgeopt.measure.terms import FIGURES, METERED, METERED_FINAL, Turns
+from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.objectives import ENERGY, Objective
+from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.plans.recipes import place_of
+from edgeopt.pipeline.screen import Entrants, Entry, Ticker, final
+from edgeopt.pipeline.stopping import Ending
+
+# Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
+_LONGEST_S = 2.0
+_HINT = (
+    "Search for latency instead, which usually saves energy too. Energy needs readable RAPL "
+    "counters, a power meter on the board, or an NVIDIA GPU."
+)
+_FINALISTS = 6
+_ON_NVIDIA = ("-cuda", "-tensorrt")
+
+
+def open_meter(objective: Objective, backends: Sequence[str], stack: ExitStack) -> EnergyMeter | None:
+    """Before the long work; MissingError where the device does not tell its energy, or not quickly enough."""
+    if objective.name != ENERGY:
+        return None
+    nvidia = any(name.endswith(_ON_NVIDIA) for name in backends)
+    meter = EnergyMeter.open(gpus=[0] if nvidia else [])
+    if isinstance(meter, Unavailable):
+        raise MissingError(f"The energy of a run cannot be measured here: {meter.reason}.", _HINT)
+    stack.callback(meter.close)
+    if _span_s(meter) > _LONGEST_S:
+        raise MissingError(
+            f"The meter here ({meter.source}) is too slow for a search: it needs {meter.resolution_s:g} s "
+            "of one candidate without interruption.",
+            "Search for latency, and compare the energy of two models with: edgeopt bench A --against B "
+            "--duty sustained",
+        )
+    return meter
+
+
+def meter_all(
+    meter: EnergyMeter,
+    contenders: Sequence[Contender],
+    emit: Emit,
+    turns: Turns = METERED,
+    until: float = math.inf,
+) -> None:
+    """What a run of each takes, in stretches by turns; the first round is run however late it is."""
+
+    def tell(number: int, _count: int) -> None:
+        emit(Progress("metering", f"{len(contenders)} interleaved", number, turns.most))
+
+    def stretch(contender: Contender) -> float | None:
+        return _joules(meter, contender)
+
+    watch = DeviceWatch(before=tell)
+    for each in take_turns(contenders, turns, stretch, watch, is_late=lambda: time.monotonic() >= until):
+        for contender, joules in each.taken:
+            contender.joules.append(joules)
+
+
+def meter_field(meter: EnergyMeter, contenders: Sequence[Contender], emit: Emit, until: float) -> frozenset[int]:
+    """A few stretches of each, then more of those with the least; these (by `id`) compare with each other."""
+    meter_all(meter, contenders, emit, until=until)
+    known = sorted((c for c in contenders if c.joules), key=lambda c: float(np.median(c.joules)))[:_FINALISTS]
+    if time.monotonic() < until:
+        for contender in known:
+            contender.joules.clear()
+        meter_all(meter, known, emit, METERED_FINAL, until)
+    return frozenset(map(id, known))
+
+
+def _joules(meter: EnergyMeter, contender: Contender) -> float | None:
+    """Of a run; None where the meter or the contender gave nothing."""
+    span_ms = max(1e3 * _span_s(meter), slice_ms(contender.run_ms or contender.loaded.first_run_ms))
+    before, begin_s = meter.joules(), time.monotonic()
+    answer = take_slice(contender, span_ms)
+    after, wall_s = meter.joules(), time.monotonic() - begin_s
+    if answer is None or before is None or after is None or not answer.seconds:
+        return None
+    return energy(meter, after - before, wall_s, len(answer.latencies_ms) / answer.seconds).joules_per_run
+
+
+def _span_s(meter: EnergyMeter) -> float:
+    return 2 * meter.resolution_s
+
+
+# Shares of the time before the proof at which each phase ends.
+OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.79, 0.88, 1.0
+# Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
+_SAME_SPEED = 1.01
+# One thread leaves the other cores to others, and does not depend on how the system places several.
+SPARE_CORES = 1.08
+_ENOUGH_TO_TRIM = 6
+HINT = "Measure the model alone with `edgeopt bench`; the device may be short of memory."
+
+
+def race(
+    baseline: Contender,
+    entries: Sequence[Entry],
+    turns: Turns,
+    emit: Emit,
+    phase: str,
+    deadline: float,
+    stop: threading.Event | None = None,
+) -> list[Entry]:
+    """Those who are far behind at a look leave, with a reason; returns the entries still alive, best first.
+
+    `stop` ends it as the deadline does; two rounds are run in any case, for without them there would be nothing to
+    choose by.
+    """
+
+    def is_over() -> bool:
+        return time.monotonic() >= deadline or (stop is not None and stop.is_set())
+
+    alive = [e for e in entries if e.contender is not None]
+    field = [baseline, *_contenders(alive)]
+    if is_over() and all(contender.slices_ms for contender in field[1:]):
+        return ranked(baseline, alive)
+    # All who compare must have run the same rounds; what earlier stages measured is not theirs.
+    for contender in field:
+        contender.slices_ms.clear()
+    ticker, span_ms = Ticker(emit), _span_ms(field)
+    for each in run_slices(field, turns, lambda: span_ms, is_late=is_over):  # noqa: B023 - of this round
+        if baseline.failure:
+            raise TrialError(f"The source model {baseline.failure.rstrip('.')} while it was measured.", HINT)
+        alive = _without_the_fallen(alive, emit)
+        _tell(emit, phase, each.done, turns.most, baseline, alive, deadline)
+        ticker.tell(baseline, alive)
+        if each.is_look:
+            alive = _keep(baseline, alive, turns.keeps[turns.looks.index(each.done)], emit)
+            if len(alive) == 1:
+                break
+        field[1:] = _contenders(alive)
+        span_ms = _span_ms(field)
+    return ranked(baseline, alive)
+
+
+def _contenders(entries: Sequence[Entry]) -> list[Contender]:
+    return [entry.contender for entry in entries if entry.contender is not None]
+
+
+def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
+    """Fastest first; among those within chance of the fastest, the most accurate and then the simplest leads."""
+    speeds = relative_speeds(baseline, entries)
+    order = sorted(entries, key=lambda e: speeds[id(e)], reverse=True)
+    equals = [e for e in order if speeds[id(e)] * margin(e) >= speeds[id(order[0])]]
+    if equals:
+        first = min(equals, key=_plainness)
+        order.remove(first)
+        order.insert(0, first)
+    return order
+
+
+def margin(entry: Entry) -> float:
+    return SPARE_CORES if one_thread(entry.candidate) else _SAME_SPEED
+
+
+def _plainness(entry: Entry) -> tuple[int, bool, float, int, int]:
+    """Few samples under way, one thread, accurate, early recipes, few options: each before its opposite."""
+    candidate = entry.candidate
+    under_way, several = candidate.calls.callers * candidate.calls.batch, not one_thread(entry.candidate)
+    place = place_of(candidate.variant)
+    return under_way, several, -(entry.accuracy_db or 0.0), place, len(candidate.options)
+
+
+def one_thread(candidate: Candidate) -> bool:
+    return candidate.options.get("threads") == 1 and candidate.calls.callers == 1
+
+
+def relative_speeds(baseline: Contender, entries: Sequence[Entry]) -> dict[int, float]:
+    """The speed of each entry (by `id`) against the middle of the field, round by round.
+
+    The whole field is a steadier yardstick than the baseline alone, whose own slices are as noisy as any.
+    """
+    running = [(id(e), e.contender.slices_ms) for e in entries if e.contender is not None]
+    rounds = min([len(baseline.slices_ms), *(len(s) for _, s in running)])
+    if rounds == 0 or not running:
+        return {id(e): 0.0 for e in entries}
+    times = np.log([baseline.slices_ms[-rounds:], *(s[-rounds:] for _, s in running)])
+    against_field = _middle_mean(times - np.median(times, axis=0))
+    speeds = {key: float(np.exp(-t)) for (key, _), t in zip(running, against_field[1:], strict=True)}
+    return {id(e): speeds.get(id(e), 0.0) for e in entries}
+
+
+def _middle_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of each row without its extremes.
+
+    A median would not see that a candidate runs at one of two speeds: two threads of a small model do, as the
+    system happens to place them, and which one a user meets is chance.
+    """
+    if values.shape[1] >= _ENOUGH_TO_TRIM:
+        values = np.sort(values, axis=1)[:, 1:-1]
+    return np.asarray(values.mean(axis=1))
+
+
+def _keep(baseline: Contender, alive: list[Entry], share: float, emit: Emit) -> list[Entry]:
+    if not alive:
+        return []
+    speeds = relative_speeds(baseline, alive)
+    best = ranked(baseline, alive)[0]
+    kept = []
+    for entry in alive:
+        part = speeds[id(entry)] / max(speeds[id(best)], 1e-9)
+        if entry is best or part >= share:
+            kept.append(entry)
+        else:
+            entry.measured(baseline)
+            entry.fall_behind(best.candidate, part)
+            emit(final(entry))
+    return kept
+
+
+def _without_the_fallen(alive: list[Entry], emit: Emit) -> list[Entry]:
+    for entry in alive:
+        if entry.contender is not None and entry.contender.failure:
+            entry.leave("failed", entry.contender.failure)
+            emit(final(entry))
+    return [e for e in alive if e.contender is not None]
+
+
+def _span_ms(field: Sequence[Contender]) -> float:
+    """Slices of one length for all, long enough for the slower half."""
+    known = [contender.run_ms for contender in field if contender.slices_ms]
+    return slice_ms(float(np.median(known)) if known else field[0].loaded.first_run_ms)
+
+
+def _tell(
+    emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[Entry], deadline: float
+) -> None:
+    best = ranked(baseline, alive)[0] if alive else None
+    told = (
+        f"{best.candidate.name} {speedup(baseline, best.contender).median:.2f}x"
+        if best and best.contender
+        else None
+    )
+    left = max(0.0, deadline - time.monotonic())
+    emit(Progress(phase, f"{len(alive)} candidates left", done, total, told, left))
+
+
+BUCKETED = 2
+"""The number of best candidates for which a program per size is tried."""
+# Slower than the baseline by less than this may be chance.
+AS_FAST = 0.97
+
+
+@dataclass(frozen=True, slots=True)
+class Races:
+    """What all races of a search go by."""
+
+    baseline: Contender
+    ending: Ending
+    emit: Emit
+    meter: EnergyMeter | None = None
+    """Of a search for the least energy."""
+
+
+def fast_enough(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
+    """All candidates, best first, if one is reliably as fast as asked for; otherwise nothing."""
+    wanted = aim.target_speedup
+    if wanted is None or aim.objective.figure is not None:
+        return []
+    best = ranked_by_speed(races, entrants)
+    contender = best[0].contender if best else None
+    enough = contender is not None and speedup(races.baseline, contender).low >= wanted
+    return best if enough else []
+
+
+def ranked_by_speed(races: Races, entrants: Entrants) -> list[Entry]:
+    """Everybody who is in, after some rounds; nobody leaves."""
+    until_s = races.ending.clock.until(OPENING_ENDS)
+    return race(races.baseline, entrants.entries, FIGURES, races.emit, "racing", until_s)
+
+
+def least(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
+    """Those that are not slower than the baseline, the one with the least of the objective first."""
+    objective, any_speed = aim.objective, aim.limits.latency_ms is not None
+    ranked = ranked_by_speed(races, entrants)
+    if objective.of_time and entrants.add_bucketed(ranked, BUCKETED):
+        ranked = ranked_by_speed(races, entrants)
+    finalists: frozenset[int] = frozenset()
+    if races.meter is not None:
+        racing = [e.contender for e in ranked if e.contender is not None]
+        finalists = meter_field(races.meter, racing, races.emit, races.ending.clock.until(FINAL_ENDS))
+    figures: dict[int, float] = {}
+    kept = []
+    for entry in ranked:
+        figure = objective.figure_of(entry.contender, entry.size_bytes)
+        entry.measured(races.baseline)
+        slow = not any_speed and entry.speedup is not None and entry.speedup.high < AS_FAST
+        if figure is None or slow:
+            why = "slower than the baseline, which only a latency limit would allow"
+            entry.leave("lost", why if slow else f"{objective.title} unknown")
+            races.emit(final(entry))
+            continue
+        figures[id(entry)] = figure
+        kept.append(entry)
+    return sorted(kept, key=lambda entry: (id(entry.contender) not in finalists, figures[id(entry)]))

@@ -1,0 +1,257 @@
+"""Tunes runtime options: interleaved contests against the best so far, at the most promising points."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgeopt.events import Log, Progress
+from edgeopt.hw.device import Device
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.rounds import run_slices, slice_ms
+from edgeopt.measure.terms import FINAL, OPENING, OPTIONS
+from edgeopt.pipeline import stopping
+from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.objectives import Objective
+from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.plans.gathering import Gathering
+from edgeopt.pipeline.plans.space import (
+    Choices,
+    Effects,
+    Gain,
+    Point,
+    best_point,
+    candidates_of,
+    choices_on,
+    point_of,
+    subject_of,
+)
+from edgeopt.pipeline.race import race
+from edgeopt.pipeline.race.loads import most
+from edgeopt.pipeline.race.race import BUCKETED, Races, fast_enough, least
+from edgeopt.pipeline.screen import Entrants, Entry, Pace, final, racing
+
+# Subjects (a variant on a backend) whose options are tuned; the others are too far behind to catch up.
+_SUBJECTS = 2
+# In logarithms: what a point must promise to be worth its time.
+_WORTH_TRYING = 0.01
+# Errors of ratios: of candidates in the race, of those that left early, and the least of contests here.
+_RACED, _LEFT, _LEAST_SPREAD = 0.02, 0.05, 0.005
+# What did not run is not hoped of in another combination.
+_FAILED = math.log(2.0)
+# A process, a screen: what one more candidate takes beside loading and its turns.
+_ENTERING_S = 1.0
+
+
+@dataclasses.dataclass(slots=True)
+class _Tuning:
+    races: Races
+    entrants: Entrants
+    device: Device
+    alive: list[Entry]
+    until: float
+    effects: Effects = dataclasses.field(default_factory=Effects)
+    tried: list[Point] = dataclasses.field(default_factory=list)
+    """None of them is tried again, also where it did not even load."""
+    spaces: dict[str, Choices] = dataclasses.field(default_factory=dict)
+    cost_s: float = 0.0
+    """What the dearest point took."""
+
+    def choices(self, backend: str) -> Choices:
+        if backend not in self.spaces:
+            self.spaces[backend] = choices_on(backend, self.entrants.starts.space, self.device)
+        return self.spaces[backend]
+
+    def point(self, candidate: Candidate) -> Point:
+        return point_of(candidate, self.choices(candidate.backend))
+
+    def is_over(self) -> bool:
+        no_more = self.races.ending.is_asked or self.entrants.full
+        return no_more or time.monotonic() + self.cost_s >= self.until
+
+
+def tune(races: Races, entrants: Entrants, alive: list[Entry], until: float, device: Device) -> list[Entry]:
+    """Those that are still in, and those that were tried here and are as fast; all of them are to race again."""
+    raced = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
+    if not raced:
+        return alive
+    tuning = _Tuning(races, entrants, device, list(alive), until)
+    _learn_from_the_race(tuning, raced)
+    open_points = _points(tuning, raced)
+    best = start = raced[0]
+    loaded = best.loaded
+    tuning.cost_s = _ENTERING_S + (2 * (loaded.load_ms + loaded.first_run_ms) / 1e3 if loaded else 0.0)
+    count = 0
+    while not tuning.is_over():
+        left = [point for point, _ in open_points if point not in tuning.tried]
+        found = best_point(left, tuning.effects, tuning.point(best.candidate))
+        if found is None or found[1].hoped < _WORTH_TRYING:
+            break
+        point, gain = found
+        candidate = next(each for other, each in open_points if other == point)
+        tuning.tried.append(point)
+        _tell(tuning, best, candidate, gain, tuning.effects.unknown(point) > 0)
+        begin = time.monotonic()
+        entry = entrants.add(candidate)
+        count += 1
+        if entry.contender is not None:
+            ratio = _against(tuning, best, entry)
+            if ratio is None:
+                break
+            best = _placed(tuning, best, entry, ratio)
+        if entry.status == "failed":
+            tuning.effects.learn(point, tuning.point(best.candidate), _FAILED, _LEFT)
+        tuning.cost_s = max(tuning.cost_s, time.monotonic() - begin)
+    if count:
+        gained = tuning.effects.gain(tuning.point(best.candidate), tuning.point(start.candidate))
+        what = f"{best.candidate.name}, about {math.exp(gained.expected):.2f}x" if best is not start else "no gain"
+        races.emit(Log("info", f"Tuned: tried {count} of {len(open_points)} combinations of options; {what}."))
+    for entry in tuning.alive:
+        # What was measured here was not measured in the same rounds.
+        if count and entry.contender is not None:
+            entry.contender.slices_ms.clear()
+    return [entry for entry in tuning.alive if entry.contender is not None]
+
+
+def _points(tuning: _Tuning, raced: Sequence[Entry]) -> list[tuple[Point, Candidate]]:
+    """What may be tried, with few changes first."""
+    subjects: list[Candidate] = []
+    for entry in raced:
+        subject = subject_of(entry.candidate, tuning.choices(entry.candidate.backend))
+        if subject not in subjects:
+            subjects.append(subject)
+    tuning.tried += [tuning.point(candidate) for candidate in tuning.entrants.candidates]
+    found = [
+        (tuning.point(candidate), candidate)
+        for subject in subjects[:_SUBJECTS]
+        for candidate in candidates_of(subject, tuning.choices(subject.backend))
+    ]
+    return sorted(found, key=lambda each: len(each[0].choices))
+
+
+def _learn_from_the_race(tuning: _Tuning, raced: Sequence[Entry]) -> None:
+    """All that ran in the same rounds says something of the options already."""
+    speeds = race.relative_speeds(tuning.races.baseline, raced)
+    best = raced[0]
+    for entry in raced[1:]:
+        if speeds[id(entry)] > 0 and speeds[id(best)] > 0:
+            longer = math.log(speeds[id(best)] / speeds[id(entry)])
+            tuning.effects.learn(tuning.point(entry.candidate), tuning.point(best.candidate), longer, _RACED)
+    for entry in tuning.entrants.entries:
+        if entry.lead is not None and entry.lead.share and entry.contender is None:
+            one, other = tuning.point(entry.candidate), tuning.point(entry.lead.best)
+            tuning.effects.learn(one, other, -math.log(entry.lead.share), _LEFT)
+
+
+def _against(tuning: _Tuning, best: Entry, entry: Entry) -> float | None:
+    """How many times as fast as the best the entry is, in rounds of the two; None where the best fell."""
+    one, other = entry.contender, best.contender
+    if one is None or other is None:
+        return None
+    span_ms = slice_ms(float(np.median(other.slices_ms)) if other.slices_ms else other.loaded.first_run_ms)
+    one.slices_ms.clear()
+    other.slices_ms.clear()
+    logs: list[float] = []
+    late = lambda: time.monotonic() >= tuning.until  # noqa: E731
+    for each in run_slices([other, one], OPTIONS, lambda: span_ms, is_late=late):
+        logs.append(math.log(one.slices_ms[-1] / other.slices_ms[-1]))
+        if each.is_look and abs(float(np.median(logs))) > OPTIONS.apart_percent / 100:
+            break
+    if other.failure:
+        best.leave("failed", other.failure)
+        tuning.races.emit(final(best))
+        return None
+    if one.failure:
+        entry.leave("failed", one.failure)
+        tuning.races.emit(final(entry))
+        return 0.0
+    longer = float(np.median(logs))
+    spread = max(_LEAST_SPREAD, 1.25 * float(np.std(logs)) / math.sqrt(len(logs)))
+    tuning.effects.learn(tuning.point(entry.candidate), tuning.point(best.candidate), longer, spread)
+    return math.exp(-longer)
+
+
+def _placed(tuning: _Tuning, best: Entry, entry: Entry, ratio: float) -> Entry:
+    """Who is the best now; the entry stays in where it may be it, or may be preferred for its one thread."""
+    if entry.contender is None:
+        return best
+    if ratio * race.margin(entry) < 1:
+        entry.pace = Pace(latency_ms=float(np.median(entry.contender.slices_ms)))
+        entry.fall_behind(best.candidate, ratio)
+        tuning.races.emit(final(entry))
+        return best
+    tuning.alive.append(entry)
+    tuning.races.emit(racing(entry))
+    return entry if ratio > 1 else best
+
+
+def _tell(tuning: _Tuning, best: Entry, candidate: Candidate, gain: Gain, is_new: bool) -> None:
+    expected = math.exp(gain.expected) - 1
+    said = (
+        f"{abs(expected):.0%} {'faster' if expected >= 0 else 'slower'} expected, give or take {gain.spread:.0%}"
+    )
+    left_s = max(0.0, tuning.until - time.monotonic())
+    message = f"{candidate.name}: {'not tried before' if is_new else said}"
+    tuning.races.emit(Progress("tuning", message, best=best.candidate.name, time_left_s=left_s))
+
+
+def raced(aim: Aim, races: Races, entrants: Entrants, gathering: Gathering, device: Device) -> list[Entry]:
+    """Those that came in, best first, each with what it measured and why it is behind; no trial runs any more."""
+    races.emit(Progress("making variants"))
+    best: list[Entry] = []
+    for part in gathering.parts():
+        for ready in part:
+            entrants.enter(ready)
+        if races.ending.is_asked or (best := fast_enough(aim, races, entrants)):
+            break
+    gathering.close()
+    if races.ending.is_asked and not best:
+        races.ending.note("making variants", entrants.in_it)
+    best = best or best_of(aim, races, entrants, device)
+    _come_in(aim.objective, races.baseline, best, entrants.baseline)
+    entrants.close()
+    return best
+
+
+def best_of(aim: Aim, races: Races, entrants: Entrants, device: Device) -> list[Entry]:
+    """The entries still in it after opening, tuning and final, best first."""
+    if aim.objective.figure is not None:
+        return least(aim, races, entrants)
+    if entrants.room is not None:
+        return most(aim.limits, races, entrants, entrants.room)
+    if best := fast_enough(aim, races, entrants):
+        return best
+    baseline, emit, clock, stop = races.baseline, races.emit, races.ending.clock, races.ending.stop
+    if stop.is_set():
+        soon_s = time.monotonic() + stopping.LAST_LOOK_S
+        return race.race(baseline, entrants.entries, OPENING, emit, stopping.STOPPING, soon_s)
+    until_s = clock.until(race.OPENING_ENDS)
+    alive = race.race(baseline, entrants.entries, OPENING, emit, "racing", until_s, stop)
+    if not stop.is_set():
+        emit(Progress("tuning", "runtime options of the best candidates"))
+        bucketed = entrants.add_bucketed(alive, BUCKETED)
+        alive = [*tune(races, entrants, alive, clock.until(race.TUNING_ENDS), device), *bucketed]
+    best = race.race(baseline, alive, FINAL, emit, "final", clock.until(race.FINAL_ENDS), stop)
+    if stop.is_set():
+        races.ending.note("racing")
+    return best
+
+
+def _come_in(objective: Objective, baseline: Contender, best: list[Entry], source: Candidate) -> None:
+    """Every entry keeps what it measured and why it is behind, then its trial ends."""
+    speeds, shown = race.relative_speeds(baseline, best), objective.shown
+    least: float | None = None
+    for place, entry in enumerate(best):
+        entry.measured(baseline)
+        share = speeds[id(entry)] / max(speeds[id(best[0])], 1e-9)
+        figure = objective.figure_of(entry.contender, entry.size_bytes)
+        entry.fall_behind(best[0].candidate, share)
+        if place == 0:
+            least = figure
+            first = "best in the race, but not proved better than the baseline"
+            entry.leave("lost", "the baseline" if entry.candidate == source else first)
+        elif figure is not None:
+            than = f"{best[0].candidate.name} has {shown(least or 0.0)}"
+            entry.leave("lost", f"{objective.title} {shown(figure)}, where {than}")

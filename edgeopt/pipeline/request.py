@@ -1,0 +1,194 @@
+"""What the user asks of a search: its options, for the command line, Python and the app."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+import msgspec
+
+from edgeopt.errors import Named, UsageError
+from edgeopt.options import DAY_S, argument, option
+
+if TYPE_CHECKING:
+    from edgeopt.data.judging.goals import Goal
+    from edgeopt.data.samples import Data
+    from edgeopt.pipeline.objectives import Limits
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """As it was asked for; `goal` and `limits` are what some of it comes to."""
+
+    model: Annotated[Path, argument("ONNX model to optimize; never changed.")]
+    out: Annotated[Path, option("Bundle to write; replaces an older one.", "-o", "--out")]
+    data: Annotated[
+        Path | None,
+        option(
+            "Samples: .npz, or a folder of .npy files or pictures; 12 or more are best; half are for calibration."
+        ),
+    ] = None
+    floor: Annotated[
+        str | None,
+        option(
+            "Accuracy floor: exact (80 dB), transparent (30 dB, default), balanced (20 dB), aggressive (12 "
+            "dB, needs a task metric), a ratio such as 25dB, or the minimum of --metric."
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        option(
+            "Accuracy metric: snr (default), cosine, max-error, top1, top5, top1-labels, or your own function"
+            " as file.py:function."
+        ),
+    ] = None
+    max_drop: Annotated[
+        str | None,
+        option("Largest allowed drop of the metric, such as 0.5%.", "--max-drop", "--max-accuracy-drop"),
+    ] = None
+    labels: Annotated[str, option("Array of labels in the data (default: label or labels).", metavar="NAME")] = ""
+    objective: Annotated[
+        str,
+        option(
+            "Metric to minimize: latency, p99, memory, size, first-answer or energy; or to maximize: throughput."
+        ),
+    ] = "latency"
+    shape: Annotated[
+        tuple[str, ...],
+        option(
+            "Sizes of an open dimension: MIN:USUAL:MAX such as seq=16:32:128, or a list such as batch=1,4,8; "
+            "repeatable.",
+            metavar="NAME=SIZES",
+        ),
+    ] = ()
+    max_memory_mib: Annotated[float | None, option("Maximum peak memory of the process, in MiB.")] = None
+    max_size_mib: Annotated[float | None, option("Maximum size of the model files, in MiB.")] = None
+    max_latency_ms: Annotated[
+        float | None,
+        option(
+            "Maximum time of a run, in ms. Within it, objectives other than latency may accept a slower winner."
+        ),
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        option("Deployment to beat: a bundle, an ONNX model or an OpenVINO .xml."),
+    ] = None
+    target_speedup: Annotated[float | None, option("Stop once a candidate is reliably N times faster.")] = None
+    time_limit_s: Annotated[
+        float | None,
+        option(
+            "Time limit of the search, in seconds (default: 60, more for models above 10 MB).", least=1, most=DAY_S
+        ),
+    ] = None
+    target: Annotated[
+        str | None,
+        option(
+            "Target profile of a device, by name; see edgeopt targets (default: the best fit for this device)."
+        ),
+    ] = None
+    profile: Annotated[
+        Path | None,
+        option("Profile for a use case: a TOML file, or the name of a built-in profile such as realtime."),
+    ] = None
+    pre: Annotated[
+        Path | None,
+        option(
+            "Preprocessing stored in the bundle: an ONNX file, or a TOML file with a [data] table for pictures."
+        ),
+    ] = None
+    post: Annotated[
+        Path | None,
+        option(
+            "Postprocessing stored in the bundle: an ONNX file, or a TOML file with [[steps]] such as softmax"
+            " or top-k."
+        ),
+    ] = None
+    single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
+    pick: Annotated[
+        str,
+        option(
+            "Deliver this candidate of an earlier search instead of the winner: its number or name in the table.",
+            metavar="NUMBER",
+        ),
+    ] = ""
+    fresh: Annotated[
+        bool,
+        option(
+            "Ignore the search cache, or continue from it (default).",
+            "--fresh/--resume",
+        ),
+    ] = False
+
+    @property
+    def goal(self) -> "Goal":
+        """What accuracy must be; UsageError for what says none."""
+        from edgeopt.data.judging.goals import goal_from
+
+        return goal_from(self.metric, self.floor, self.max_drop)
+
+    @property
+    def limits(self) -> "Limits":
+        """UsageError for what nothing can keep to."""
+        from edgeopt.pipeline.objectives import limits_from
+
+        return limits_from(self.max_memory_mib, self.max_size_mib, self.max_latency_ms)
+
+
+class Wishes(TypedDict, total=False):
+    """The same as `edgeopt.optimize` takes them; a test holds the two together."""
+
+    data: "Data | None"
+    floor: str | float | None
+    metric: str | None
+    max_drop: str | float | None
+    labels: str
+    objective: str
+    shape: Sequence[str]
+    max_memory_mib: float | None
+    max_size_mib: float | None
+    max_latency_ms: float | None
+    baseline: str | Path | None
+    target_speedup: float | None
+    time_limit_s: float | None
+    target: str | None
+    profile: str | Path | None
+    pre: str | Path | None
+    post: str | Path | None
+    single_file: bool
+    pick: str
+    fresh: bool
+
+
+def check(settings: Settings) -> None:
+    """Raises UsageError for what is wrong by itself, before anything is read."""
+    from edgeopt.pipeline.objectives import objective_named
+
+    _ = settings.goal, settings.limits
+    objective_named(settings.objective)
+    checked_target(settings.target_speedup)
+
+
+# Megabytes from, to, and seconds for each: two minutes at 30 MB, four at 90.
+_LARGER = ((10.0, 30.0, 3.0), (30.0, 90.0, 2.0), (90.0, math.inf, 1.0))
+
+
+def inputs_of(settings: Settings) -> list[Path]:
+    """The files that a search reads, so that its bundle must not take their place; but that of a bundle it may."""
+    given = [settings.model, settings.data, settings.pre, settings.post, settings.baseline]
+    return [path for path in given if path is not None and path.resolve() != settings.out.resolve()]
+
+
+def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:
+    """The target's own limit for models up to 10 MB, and more for each further megabyte, up to ten minutes."""
+    size_mb = size_bytes / 1e6
+    further_s = sum(per_mb * max(0.0, min(size_mb, most) - least) for least, most, per_mb in _LARGER)
+    return min(small_s + further_s, max(small_s, 600.0))
+
+
+def checked_target(speedup: float | None) -> float | None:
+    """How many times as fast is enough; UsageError for what is no gain."""
+    if speedup is not None and not speedup > 1:
+        example = Named("target_speedup", "2")
+        raise UsageError(
+            f"A target of {speedup:g}x is not a speed-up.", f"Give more than 1, such as {example}.", [example]
+        )
+    return speedup

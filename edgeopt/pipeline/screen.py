@@ -1,0 +1,450 @@
+"""The candidates of all variants: screened, in the race or out of it, and their standings."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from edgeopt import units
+from edgeopt.backends import option_kinds
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.metric import Judged
+from edgeopt.errors import TrialError
+from edgeopt.events import Emit, Progress, Standing
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.messages import ONE, Calls, Loaded, Memory
+from edgeopt.measure.rounds import latency_ms, speedup
+from edgeopt.measure.stats import Interval
+from edgeopt.pipeline.build.messages import PLANNED
+from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.objectives import OVER, Limits, excess
+from edgeopt.pipeline.outcome import Candidate, CandidateReport, Status
+from edgeopt.pipeline.place import Place
+from edgeopt.pipeline.plans.gathering import Ready
+from edgeopt.pipeline.plans.recipes import recipe_named
+from edgeopt.pipeline.plans.space import Starts, first_candidates, other_threads
+from edgeopt.pipeline.race.baseline import Baseline
+from edgeopt.pipeline.race.ground import Answers, Ground, Standard
+from edgeopt.pipeline.shapes.filling import (
+    LATEST,
+    NO_BUCKETS,
+    may_be_settled,
+    said_of,
+    settle_filling,
+    with_buckets,
+)
+from edgeopt.pipeline.shapes.sized import Shaped
+from edgeopt.pipeline.stopping import Ending, takes_part
+
+
+class Pace(NamedTuple):
+    """Of a candidate, as far as it was measured."""
+
+    speedup: Interval | None = None
+    latency_ms: float | None = None
+    throughput_per_s: float | None = None
+
+
+NOT_MEASURED = Pace()
+
+
+class Lead(NamedTuple):
+    """That of the best of those that a candidate ran with last."""
+
+    best: Candidate
+    share: float
+    """Its own speed, of that of the best."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A candidate in the race: alive while it has a contender, afterwards a status with a reason."""
+
+    candidate: Candidate
+    contender: Contender | None = None
+    status: Status = "lost"
+    reason: str = ""
+    accuracy_db: float | None = None
+    accuracy_low_db: float | None = None
+    pace: Pace = NOT_MEASURED
+    lead: Lead | None = None
+    of_best: float | None = None
+    """The share of the lead, where it is why it is out."""
+    proof: Interval | None = None
+    """From a written bundle, with what it says in the next one."""
+    proof_verdict: str = ""
+    loaded: Loaded | None = None
+    memory: Memory | None = None
+    size_bytes: int | None = None
+    """Of all files of its model."""
+
+    @property
+    def speedup(self) -> Interval | None:
+        return self.pace.speedup
+
+    @property
+    def latency_ms(self) -> float | None:
+        return self.pace.latency_ms
+
+    def measured(self, baseline: Contender) -> None:
+        """Keeps what the latest rounds say of it."""
+        if self.contender is not None and self.contender.slices_ms:
+            middle_ms, by_sample = float(np.median(self.contender.slices_ms)), self.contender.by_sample
+            self.pace = Pace(
+                speedup(baseline, self.contender),
+                self.contender.run_ms if by_sample else middle_ms,
+                1e3 / middle_ms if by_sample else None,
+            )
+
+    def fall_behind(self, best: Candidate, share: float) -> None:
+        """Out of the race, because another one is that much faster in the rounds that both ran."""
+        self.lead = Lead(best, share)
+        self.leave("lost", units.behind(share, best.name))
+        self.of_best = share
+
+    def leave(self, status: Status, reason: str) -> None:
+        """Out of the race, for this reason."""
+        self.status, self.reason, self.of_best = status, reason, None
+        if self.contender is not None:
+            self.memory = self.contender.memory
+            self.contender.close()
+            self.contender = None
+
+
+def screen(ground: Ground, standard: Standard, candidate: Candidate, path: Path, timeout_s: float) -> Entry:
+    """Loads a candidate, compares its outputs with the baseline's, and leaves it loaded when it is good enough."""
+    entry, backend, options, calls = Entry(candidate), candidate.backend, candidate.options, candidate.calls
+    try:
+        contender = ground.enter(candidate.name, backend, path, options, calls=calls, timeout_s=timeout_s)
+        entry.contender, entry.loaded = contender, contender.loaded
+        judge(standard, entry, ground.outputs(contender, standard.split.check))
+    except TrialError as error:
+        entry.leave("failed", error.message)
+    except BaseException:
+        entry.leave("failed", "interrupted")
+        raise
+    return entry
+
+
+def judge(standard: Standard, entry: Entry, outputs: Answers) -> None:
+    """Holds the outputs against the accuracy budget; below it, the candidate is out."""
+    goal = standard.goal
+    judged = standard.judge(standard.split.check, outputs, standard.reference)
+    entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
+    if judged.problem:
+        entry.leave("failed", judged.problem)
+    elif not goal.met(judged):
+        entry.leave("below the floor", f"{_reached(goal, judged, len(outputs))}; the floor is {_floor(goal)}")
+
+
+def _reached(goal: Goal, judged: Judged, count: int) -> str:
+    where = f"on {count} samples not used for calibration"
+    if goal.is_ratio:
+        weakest = f": {judged.weakest.where}" if judged.weakest is not None else ""
+        tail = goal.tail_words(judged.tail)
+        return f"{judged.value:.1f} dB {where} (perhaps {judged.low:.1f} on others){weakest}{tail}"
+    beside = f", {judged.snr_db:.1f} dB" if judged.snr_db is not None else ""
+    return f"{goal.title} {goal.shown(judged.value)}{beside} {where}"
+
+
+def _floor(goal: Goal) -> str:
+    return f"{goal.floor:g} dB" if goal.is_ratio else str(goal)
+
+
+# Each interval takes a millisecond: often enough to watch, seldom enough not to lengthen the race.
+_EVERY_S = 0.3
+# An interval of fewer rounds would look surer than it is.
+_FEWEST_ROUNDS = 3
+
+
+class Ticker:
+    """Tells how those in the race stand, not more often than every 0.3 s."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._told_s = time.monotonic()
+
+    def tell(self, baseline: Contender, alive: Iterable[Entry]) -> None:
+        if time.monotonic() - self._told_s < _EVERY_S:
+            return
+        for entry in alive:
+            self._emit(racing(entry, baseline))
+        self._told_s = time.monotonic()
+
+
+def racing(entry: Entry, baseline: Contender | None = None) -> Standing:
+    """A candidate that is in the race; with the baseline, what the rounds so far say of its speed."""
+    ratio, latency_ms = entry.speedup, entry.latency_ms
+    contender = entry.contender
+    if baseline is not None and contender is not None and contender.slices_ms and baseline.slices_ms:
+        ratio, latency_ms = speedup(baseline, contender), float(np.median(contender.slices_ms))
+    sure = ratio is not None and ratio.rounds >= _FEWEST_ROUNDS
+    return Standing(
+        entry.candidate.name,
+        "racing",
+        latency_ms=latency_ms,
+        speedup=ratio.median if ratio else None,
+        speedup_low=ratio.low if ratio and sure else None,
+        speedup_high=ratio.high if ratio and sure else None,
+        accuracy_db=entry.accuracy_db,
+    )
+
+
+def final(entry: Entry | CandidateReport) -> Standing:
+    """Standings of the candidates as events: when one enters, while it races, and when it is out.
+
+    The last event of a candidate is its outcome. A candidate that is out may be called back to
+    prove itself: then it races again in the events, and its proof follows.
+
+    A candidate that is out, or has won, as the outcome will say it.
+    """
+    ratio = entry.speedup if isinstance(entry, CandidateReport) else entry.proof or entry.speedup
+    return Standing(
+        entry.candidate.name,
+        entry.status,
+        entry.reason,
+        latency_ms=entry.latency_ms,
+        speedup=ratio.median if ratio else None,
+        speedup_low=ratio.low if ratio else None,
+        speedup_high=ratio.high if ratio else None,
+        accuracy_db=entry.accuracy_db,
+        of_best=entry.of_best if entry.status == "lost" else None,
+    )
+
+
+LARGEST_BATCH = 32
+# Of the baseline: what batches gain shows by then, and runs of a second would take up the time of the search.
+_TRIED_BATCH, _TRIED_MS = 8, 100.0
+_OF_STREAMS = ("performance_hint", "streams")
+
+
+class Room(msgspec.Struct, frozen=True):
+    """How many there may be of each, in rising order; both begin with 1."""
+
+    callers: tuple[int, ...]
+    batches: tuple[int, ...] = (1,)
+
+    @property
+    def cores(self) -> int:
+        return self.callers[-1]
+
+
+def room_for(cores: int, batches: bool) -> Room:
+    """Powers of two; of callers as many as there are cores, as more would only queue up."""
+    callers = {1, cores, *_powers(cores)}
+    return Room(tuple(sorted(callers)), tuple(_powers(LARGEST_BATCH)) if batches else (1,))
+
+
+def _powers(most: int) -> Iterable[int]:
+    return (2**k for k in range(most.bit_length()) if 2**k <= most)
+
+
+def called(candidate: Candidate, calls: Calls, room: Room) -> Candidate:
+    """The same candidate with this number of callers, and the threads and streams they leave to each."""
+    known = option_kinds(candidate.backend)
+    options = dict(candidate.options)
+    if "streams" in known:
+        options = {name: value for name, value in options.items() if name not in _OF_STREAMS}
+        if calls.callers > 1:
+            options |= {"performance_hint": "throughput", "streams": calls.callers}
+    elif "threads" in known and calls.callers > 1:
+        # Each caller works itself, beside the threads that all of them share.
+        options["threads"] = room.cores - calls.callers + 1
+    elif "threads" in known and candidate.calls.callers > 1:
+        options.pop("threads", None)
+    shapes = options.get("shapes")
+    if isinstance(shapes, dict):
+        options["shapes"] = {name: [calls.batch, *sizes[1:]] for name, sizes in shapes.items()}
+    return msgspec.structs.replace(candidate, options=options, calls=calls)
+
+
+def at_first(candidate: Candidate, room: Room | None) -> Candidate:
+    """A caller for each core, which gives most in most cases; as it is where nothing is asked of throughput."""
+    return candidate if room is None else called(candidate, Calls(room.cores), room)
+
+
+def other_callers(candidate: Candidate, room: Room) -> list[Candidate]:
+    batch = candidate.calls.batch
+    others = [count for count in reversed(room.callers) if count != candidate.calls.callers]
+    return [called(candidate, Calls(count, batch), room) for count in others]
+
+
+def next_batches(candidate: Candidate, room: Room) -> list[Candidate]:
+    """Twice as many samples a run, and half as many."""
+    place = room.batches.index(candidate.calls.batch)
+    sizes = (*room.batches[place + 1 : place + 2], *room.batches[max(0, place - 1) : place])
+    return [called(candidate, Calls(candidate.calls.callers, size), room) for size in sizes]
+
+
+def to_try_on(room: Room, run_ms: float) -> list[Calls]:
+    """The ways to call plain ONNX Runtime; the best is the baseline. `run_ms` is the time of one sample alone."""
+    several = room.batches[1:]
+    quick = [size for size in several if size <= _TRIED_BATCH and size * run_ms <= _TRIED_MS]
+    batches = (1, *(quick or several[:1])[-1:])
+    return [Calls(callers, batch) for callers in dict.fromkeys((1, room.cores)) for batch in batches] or [ONE]
+
+
+_LONGEST_LOAD_S = 60.0
+_SMALL_MS = 2.0
+_FAR_DB = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entering:
+    """What a candidate must pass to enter the race."""
+
+    place: Place
+    standard: Standard
+    limits: Limits
+    baseline: Baseline
+    starts: Starts
+    most: int
+    """The most candidates, besides the first of each variant."""
+    room: Room | None
+    """What may be turned in a search for throughput."""
+    ending: Ending
+
+
+class Entrants:
+    """Those of one search, in the order in which they were screened."""
+
+    def __init__(self, entering: Entering, variants: Variants, shaped: Shaped | None = None) -> None:
+        """`shaped`: the sizes that open dimensions will have."""
+        self.entries: list[Entry] = []
+        self._entering, self._variants, self._shaped = entering, variants, shaped
+        # Several threads on a small model run at one of two speeds, by chance: judged by those alone, a good
+        # variant could be out before its runtime options are tuned.
+        self._small = entering.room is None and latency_ms(entering.baseline.contender) < _SMALL_MS
+
+    @property
+    def starts(self) -> Starts:
+        return self._entering.starts
+
+    @property
+    def baseline(self) -> Candidate:
+        return self._entering.baseline.candidate
+
+    @property
+    def room(self) -> Room | None:
+        return self._entering.room
+
+    @property
+    def full(self) -> bool:
+        """The limit of the profile is reached: only the first candidate of each variant is still added."""
+        return len(self.entries) >= self._entering.most
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All that were screened."""
+        return [entry.candidate for entry in self.entries]
+
+    @property
+    def in_it(self) -> int:
+        """The number of candidates still in the race."""
+        return sum(entry.contender is not None for entry in self.entries)
+
+    def enter(self, ready: Ready) -> None:
+        """The first candidates of a variant."""
+        if ready.variant == "source" and self.room is not None:
+            self.add(self._entering.baseline.candidate)
+        for candidate in _firsts(ready, self.starts):
+            if recipe_named(ready.variant).whole and self._is_far_below(ready.variant):
+                return  # eight bits throughout: no other precision of the rest mends that
+            self._screen(candidate)
+
+    def add(self, candidate: Candidate) -> Entry:
+        """One more candidate of a variant that is already made, screened."""
+        given, path = self._entering, self._variants.path(candidate.variant, candidate.backend)
+        entry = screen(given.place.ground, given.standard, candidate, path, _LONGEST_LOAD_S)
+        if entry.status == "failed" and "shapes" in candidate.options and "buckets" not in candidate.options:
+            # Not every model that runs with open shapes can be compiled with the data's own.
+            rest = {name: value for name, value in candidate.options.items() if name != "shapes"}
+            plainer = msgspec.structs.replace(candidate, options=rest)
+            entry = screen(given.place.ground, given.standard, plainer, path, _LONGEST_LOAD_S)
+        entry.size_bytes = self._variants.size_bytes(candidate)
+        if entry.contender is not None:
+            entry.contender.by_sample = self.room is not None
+            over = excess(given.limits, entry.contender.memory, entry.size_bytes)
+            if over:
+                entry.leave(OVER, over)
+        self.entries.append(entry)
+        if entry.contender is not None and candidate != given.baseline.candidate:
+            takes_part(given.ending.stop)
+        given.place.notes.emit(racing(entry) if entry.contender is not None else final(entry))
+        return entry
+
+    def add_bucketed(self, best: Sequence[Entry], most: int) -> list[Entry]:
+        """The first few that can have a program for each size that was asked for, with these."""
+        if self._shaped is None:
+            return []
+        able = next((e.candidate for e in best if "shapes" in e.candidate.options), None)
+        if able is not None and may_be_settled(self._shaped):
+            self._shaped = self._filled(self._shaped, able)
+        found = with_buckets(self._shaped, [entry.candidate for entry in best], most)
+        if not found:
+            self._entering.place.notes.tell(NO_BUCKETS)
+        return [self.add(one) for one in found if one not in self.candidates]
+
+    def floats_ms(self, planned: Candidate) -> float:
+        """The quickest exact variant with the options of a plan; infinite where none runs well enough."""
+        found = math.inf
+        for entry in self.entries:
+            one = entry.candidate
+            alike = (one.backend, one.options) == (planned.backend, planned.options)
+            if alike and entry.contender is not None:
+                with suppress(TrialError):
+                    found = min(found, latency_ms(entry.contender))
+        return found
+
+    def close(self) -> None:
+        """Ends every trial that still runs."""
+        for entry in self.entries:
+            if entry.contender is not None:
+                entry.contender.close()
+
+    def _filled(self, shaped: Shaped, able: Candidate) -> Shaped:
+        given = self._entering
+        given.place.notes.emit(Progress("tuning", "sizes from which padding pays"))
+        path = self._variants.path(able.variant, able.backend)
+        least = settle_filling(given.place.ground, shaped, able, path, given.ending.clock.until(LATEST))
+        for dimension in shaped.dimensions:
+            if dimension.name in least:
+                given.place.notes.tell(said_of(dimension, least[dimension.name]))
+        return dataclasses.replace(shaped, fill_from=least)
+
+    def _is_far_below(self, variant: str) -> bool:
+        """Whether a candidate of the variant misses the floor in dB by more than another precision may change."""
+        floor_db = self._entering.standard.goal.target_db
+        found = [entry.accuracy_db for entry in self.entries if entry.candidate.variant == variant]
+        return floor_db is not None and any(each is not None and each < floor_db - _FAR_DB for each in found)
+
+    def _screen(self, candidate: Candidate) -> None:
+        given = self._entering
+        if given.ending.is_asked:
+            return
+        candidate = at_first(candidate, given.room)
+        left_s = max(0.0, given.ending.clock.until(1.0) - time.monotonic())
+        given.place.notes.emit(Progress("screening", candidate.name, time_left_s=left_s))
+        entry = self.add(candidate)
+        if entry.contender is not None and self._small and not self.full:
+            for other in other_threads(candidate, self.starts.space):
+                self.add(other)
+
+
+def _firsts(ready: Ready, starts: Starts) -> list[Candidate]:
+    """A plan holds with its own options alone; a form is tried with each that changes its numbers."""
+    if ready.planned is None:
+        return first_candidates(ready.variant, ready.backends, starts)
+    options = ready.planned.options
+    if ready.variant == PLANNED:
+        return [Candidate(ready.variant, backend, dict(options)) for backend in ready.backends]
+    found = first_candidates(ready.variant, ready.backends, starts)
+    fixed = [msgspec.structs.replace(each, options={**each.options, **options}) for each in found]
+    return [each for place, each in enumerate(fixed) if each not in fixed[:place]]

@@ -1,0 +1,43 @@
+"""What a search with `--shape` found, in words: how fast each size is, and what a program for each costs."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from edgeopt import units
+from edgeopt.backends.buckets import OPTIONS
+from edgeopt.pipeline.outcome import CandidateReport, Outcome
+
+
+def shape_lines(outcome: Outcome) -> list[str]:
+    """Empty for a search without `--shape`."""
+    return [line for line in (*_by_size(outcome), cost_line(outcome)) if line]
+
+
+def _by_size(outcome: Outcome) -> Iterator[str]:
+    times = outcome.proof.by_size
+    if times:
+        told = "; ".join(f"{t.name} {t.latency_ms:.3g} ms instead of {t.baseline_ms:.3g} ms" for t in times)
+        yield f"By size: {told}."
+
+
+def cost_line(outcome: Outcome) -> str:
+    """Of the winner, or the first other candidate that took part with buckets and without; empty without one."""
+    for report in sorted(outcome.candidates, key=lambda one: one.candidate != outcome.winner):
+        options = {name: value for name, value in report.candidate.options.items() if name not in OPTIONS}
+        plain = msgspec.structs.replace(report.candidate, options=options)
+        twin = next((one for one in outcome.candidates if one.candidate == plain), None)
+        if report.candidate.sizes and twin is not None and (said := _cost(report, twin)):
+            return said
+    return ""
+
+
+def _cost(report: CandidateReport, twin: CandidateReport) -> str:
+    told = []
+    if report.load_ms is not None and twin.load_ms is not None:
+        told.append(f"loads in {report.load_ms:.0f} ms instead of {twin.load_ms:.0f} ms")
+    peak, before = (one.memory.peak_bytes if one.memory else None for one in (report, twin))
+    if peak is not None and before is not None:
+        told.append(f"has peak memory {units.size(peak)} instead of {units.size(before)}")
+    each = f"With a program for each size ({', '.join(report.candidate.sizes)})"
+    return f"{each}, {twin.candidate.name} {' and '.join(told)}." if told else ""

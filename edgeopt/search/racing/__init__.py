@@ -1,1 +1,0 @@
-"""Who is fast: the screen, the contests, and what of the runtime options is tried."""

@@ -1,0 +1,371 @@
+import dataclasses
+import itertools
+import math
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from edgeopt.data.samples import Samples, open_samples, save_samples
+from edgeopt.errors import MissingExtraError, ModelError
+from edgeopt.events import Progress, Standing
+from edgeopt.hw.host import RecordedHost
+from edgeopt.hw.probe import probe
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Calls
+from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.build.messages import PLANNED, Planned
+from edgeopt.pipeline.objectives import OVER, Limits, objective_named
+from edgeopt.pipeline.outcome import Candidate, VariantReport
+from edgeopt.pipeline.plans.gathering import Ready
+from edgeopt.pipeline.plans.space import (
+    Effects,
+    Point,
+    best_point,
+    candidates_of,
+    choices_on,
+    point_of,
+    subject_of,
+)
+from edgeopt.pipeline.race.baseline import baseline_order, first_running, judge_for, plain
+from edgeopt.pipeline.race.ground import Ground
+from edgeopt.pipeline.race.race import Races
+from edgeopt.pipeline.race.tuning import raced
+from edgeopt.pipeline.screen import Entry, judge
+from tests.conftest import seeded
+from tests.pipeline.conftest import Track
+
+
+def timed(latency_ms):
+    return Candidate("source", "null", {"latency_ms": latency_ms})
+
+
+@pytest.fixture
+def ending(track):
+    return track.ending()
+
+
+def test_who_is_good_takes_part_and_whoever_watches_is_told(track, ending):
+    entrants = track.entrants(ending)
+    baseline, other = entrants.add(Candidate("source", "null")), entrants.add(timed(2.0))
+    assert (baseline.accuracy_db, other.size_bytes, entrants.in_it) == (200, 100, 2)
+    assert [event.status for event in track.said if isinstance(event, Standing)] == ["racing", "racing"]
+    entrants.close()
+    assert entrants.candidates == [baseline.candidate, other.candidate]
+
+
+def test_there_is_something_to_hand_out_once_somebody_but_the_baseline_takes_part(track, ending):
+    entrants = track.entrants(ending)
+    entrants.add(Candidate("source", "null"))
+    assert not ending.stop.ready
+    entrants.add(timed(2.0))
+    assert ending.stop.ready
+
+
+def test_what_takes_too_much_is_out_at_once(track, ending):
+    entry = track.entrants(ending, Limits(size_bytes=99)).add(timed(2.0))
+    assert (entry.contender, entry.status) == (None, OVER)
+    assert "its files have" in entry.reason
+    assert track.said[-1].status == OVER
+
+
+def test_a_plan_takes_part_with_its_own_options_unless_the_search_was_stopped(track, ending):
+    entrants = track.entrants(ending, most=1)
+    path, report = track.null_model("planned"), VariantReport(PLANNED, "a plan", 7, backends=("null",))
+    ready = Ready(PLANNED, ("null",), Planned("null", {"latency_ms": 1.0}, str(path), (), {}))
+    entrants._variants.enter(report, path, ready.planned)
+    assert not entrants.full
+    entrants.enter(ready)
+    assert [entry.candidate.name for entry in entrants.entries] == ["planned · null · latency_ms=1.0"]
+    assert entrants.full
+    ending.stop.set()
+    entrants.enter(ready)
+    assert len(entrants.entries) == 1
+
+
+def test_how_fast_floats_are_is_told_of_those_with_the_same_options(track, ending):
+    entrants = track.entrants(ending)
+    entrants.add(timed(5.0))
+    found_ms = entrants.floats_ms(Candidate(PLANNED, "null", {"latency_ms": 5.0}))
+    assert 4.9 < found_ms < math.inf
+    assert entrants.floats_ms(Candidate(PLANNED, "null")) == math.inf
+
+
+SLOW, QUICK = ({"latency_ms": ms} for ms in (60.0, 0.5))
+
+
+@pytest.fixture
+def course(track):
+    """What is raced: the source, and two that take longer and less long; with no time left but for two rounds."""
+
+    def run(objective="latency", target_speedup=None, limit_s=0.0, stopped=False):
+        ending = track.ending(limit_s)
+        entrants = track.entrants(ending)
+        parts = [
+            [Candidate("source", "null"), Candidate("source", "null", SLOW)],
+            [Candidate("source", "null", QUICK)],
+        ]
+        entrants.enter = entrants.add
+        gathering = SimpleNamespace(parts=lambda: iter(parts), close=lambda: track.said.append("made"))
+        if stopped:
+            ending.stop.set()
+        aim = Aim(objective_named(objective), Limits(), target_speedup)
+        races = Races(track.baseline, ending, track.said.append)
+        best = raced(aim, races, entrants, gathering, None)
+        return SimpleNamespace(best=best, entrants=entrants, ending=ending, said=track.said)
+
+    return run
+
+
+def test_the_fastest_leads_and_the_others_say_by_how_much_they_are_behind(course):
+    found = course()
+    assert found.best[0].candidate.options == QUICK
+    assert found.best[0].reason == "best in the race, but not proved better than the baseline"
+    assert found.best[0].speedup.median > 1
+    slow = found.entrants.entries[1]
+    assert slow.reason.endswith("% slower than source · null · latency_ms=0.5")
+    assert slow.of_best == slow.lead.share < 0.5
+    # Nothing runs any more, and no variant is being made.
+    assert all(entry.contender is None for entry in found.entrants.entries)
+    assert "made" in found.said
+
+
+def test_enough_speed_ends_it_before_all_are_made(course):
+    found = course(target_speedup=0.01)
+    assert len(found.entrants.entries) == 2
+    assert {entry.status for entry in found.best} == {"lost"}
+
+
+def test_another_objective_ranks_by_its_figure(course):
+    found = course("first-answer")
+    assert found.best
+    assert all("time to load and run once" in entry.reason for entry in found.best[1:])
+
+
+def test_when_it_is_stopped_those_who_are_in_race_shortly(course):
+    found = course(stopped=True, limit_s=60.0)
+    assert len(found.entrants.entries) == 2
+    assert found.best
+    assert "while making variants" in found.ending.cut_short
+    assert "stopping" in {event.phase for event in found.said if isinstance(event, Progress)}
+
+
+FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
+ORT, OPENVINO = "onnxruntime-cpu", "openvino-cpu"
+SPACE = {
+    ORT: {"threads": (8, 1), "spinning": (True, False), "arena": (False,)},
+    OPENVINO: {"threads": (8, 1), "precision": ("f32", "bf16")},
+}
+
+
+@pytest.mark.parametrize(
+    ("board", "ort", "openvino"),
+    [
+        # Two performance cores with two threads each, and four others.
+        ("intel-hybrid", {"threads": (8, 6, 2, 1), "cores": ("", "0,1,2,3")}, {"core_type": ("", "performance")}),
+        ("amd-zen4", {"threads": (8, 6, 1)}, {}),
+        ("raspberry-pi-5", {"threads": (8, 4, 1)}, {}),
+    ],
+)
+def test_whole_and_fast_cores_are_tried_where_there_are_others(board, ort, openvino):
+    device = probe(RecordedHost(FAKEROOTS / board))
+    assert choices_on(ORT, SPACE, device) == {"spinning": (True, False), **ort}
+    assert choices_on(OPENVINO, SPACE, device) == {"threads": ort["threads"], **openvino}
+    # Where the profile leaves the threads alone, so does this.
+    assert choices_on(ORT, {ORT: {"spinning": (True, False)}}, device) == {"spinning": (True, False)}
+
+
+def test_every_combination_that_makes_sense_is_a_candidate():
+    choices = {"threads": (4, 1), "spinning": (True, False), "cores": ("", "0,1")}
+    start = Candidate("cleaned", ORT, {"arena": False})
+    found = [candidate.options for candidate in candidates_of(start, choices)]
+    assert all(options.pop("arena") is False for options in found)
+    assert found == [
+        {},
+        {"cores": "0,1"},
+        {"spinning": False},
+        {"spinning": False, "cores": "0,1"},
+        {"threads": 1},  # nobody waits for anybody there, and nothing is pinned
+    ]
+
+
+def test_what_a_container_allows_is_where_it_starts():
+    choices = {"threads": (3, 1), "spinning": (True, False)}
+    start = Candidate("cleaned", ORT, {"threads": 3})
+    tried = Candidate("cleaned", ORT, {"threads": 1})
+    assert [c.options for c in candidates_of(start, choices)] == [
+        {"threads": 3},
+        {"threads": 3, "spinning": False},
+        {"threads": 1},
+    ]
+    assert point_of(start, choices).choices == {}
+    assert point_of(tried, choices).choices == {"threads": 1}
+    assert subject_of(start, choices) == start
+    assert point_of(start, choices).subject == point_of(tried, choices).subject
+    assert point_of(Candidate("source", ORT), choices).subject != point_of(start, choices).subject
+
+
+SIZES = {"a": 5, "b": 4, "c": 3}
+
+
+def point(values):
+    return Point("model", "backend", {name: value for name, value in zip(SIZES, values, strict=True) if value})
+
+
+def found_in(seed, most=12):
+    """How much slower than the best of a space of sums the best is that was tried, and in how many points."""
+    drawn = np.random.default_rng(seed)
+    effects = [np.concatenate([[0.0], drawn.normal(0, 0.1, size - 1)]) for size in SIZES.values()]
+    times = {
+        values: sum(effect[value] for effect, value in zip(effects, values, strict=True))
+        for values in itertools.product(*map(range, SIZES.values()))
+    }
+    model, best, tried = Effects(), (0, 0, 0), {(0, 0, 0)}
+    while len(tried) < most:
+        left = {repr(point(v)): v for v in times if v not in tried}
+        found = best_point([point(v) for v in left.values()], model, point(best))
+        if found is None or found[1].hoped < 0.01:
+            break
+        values = left[repr(found[0])]
+        tried.add(values)
+        longer = times[values] - times[best] + drawn.normal(0, 0.01)
+        model.learn(point(values), point(best), longer, 0.01)
+        if longer < 0:
+            best = values
+    return times[best] - min(times.values()), len(tried)
+
+
+def test_a_dozen_points_find_what_a_grid_of_sixty_holds():
+    gaps, tried = zip(*(found_in(seed) for seed in range(40)), strict=True)
+    assert max(tried) <= 12
+    assert np.mean(np.array(gaps) < 0.01) >= 0.9
+    assert np.mean(np.array(gaps) < 0.03) >= 0.97
+
+
+def test_what_a_choice_does_is_the_same_for_all_on_one_backend():
+    model = Effects()
+    model.learn(Point("one", "x", {"a": 1}), Point("one", "x", {}), -0.2, 0.01)
+    other = model.gain(Point("two", "x", {"a": 1}), Point("two", "x", {}))
+    elsewhere = model.gain(Point("one", "y", {"a": 1}), Point("one", "y", {}))
+    assert other.expected == pytest.approx(0.2, abs=0.02)
+    assert other.spread < 0.03
+    assert (elsewhere.expected, elsewhere.spread > 0.1) == (0, True)
+
+
+def test_choices_that_each_helped_are_tried_together():
+    model, start = Effects(), Point("one", "x", {})
+    model.learn(Point("one", "x", {"a": 1}), start, -0.1, 0.01)
+    model.learn(Point("one", "x", {"b": 1}), start, -0.05, 0.01)
+    both = Point("one", "x", {"a": 1, "b": 1})
+    best = Point("one", "x", {"a": 1})
+    found, gain = best_point([both, start], model, best)
+    assert found == both
+    assert gain.expected == pytest.approx(0.05, abs=0.02)
+
+
+def test_nothing_is_hoped_of_what_was_slow_and_two_new_choices_are_not_tried_at_once():
+    model, start = Effects(), Point("one", "x", {})
+    model.learn(Point("one", "x", {"a": 1}), start, 0.1, 0.01)
+    assert model.gain(Point("one", "x", {"a": 1}), start).hoped < 0.001
+    assert best_point([Point("one", "x", {"b": 1, "c": 1})], model, start) is None
+    found, gain = best_point([Point("one", "x", {"b": 1}), Point("one", "x", {"a": 1})], model, start)
+    assert found.choices == {"b": 1}
+    assert gain.hoped > 0.01
+
+
+@pytest.mark.parametrize(("noise", "passes"), [(1e-4, True), (0.2, False)])
+def test_the_floor_decides(track, noise, passes):
+    entry = track.enter("noisy", noise=noise)
+    assert (entry.contender is not None) is passes
+    assert (entry.accuracy_db > 30) is passes
+    if not passes:
+        assert entry.status == "below the floor"
+        assert "on 8 samples not used for calibration" in entry.reason
+        assert "the floor is 30 dB" in entry.reason
+
+
+@pytest.mark.parametrize(("error", "status"), [(1e-5, "lost"), (2e-3, "below the floor")])
+def test_the_weakest_level_of_input_decides(tmp_path, null_model, error, status):
+    with ExitStack() as stack:
+        track = Track(tmp_path, stack, null_model, quiet=3)
+    samples = open_samples(track.ground.samples_path)
+    right = [{"y": samples.feeds(k)["x"]} for k in range(len(samples))]
+    entry = Entry(Candidate("source", "null", {}))
+    answers = [{"y": answer["y"] + np.float32(error)} for answer in right]
+    judge(dataclasses.replace(track.standard, reference=right), entry, answers)
+    assert entry.status == status
+    assert ("on the 3 samples at 0.0" in entry.reason) is (status != "lost")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("faults", "says"),
+    [
+        ({"fail": "load"}, "fails while it should load"),
+        ({"fail": "run"}, "fails while it should run"),
+        ({"crash": "load"}, "SIGSEGV"),
+        ({"crash": "run"}, "SIGSEGV"),
+        ({"outputs": [{"name": "z", "dtype": "float32", "shape": ["batch", 8]}]}, "'y' is missing"),
+        ({"outputs": [{"name": "y", "dtype": "float32", "shape": ["batch", 9]}]}, "shape"),
+        ({"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 9]}]}, "'x' must have"),
+    ],
+)
+def test_a_candidate_that_fails_is_out_with_its_reason(track, faults, says):
+    entry = track.enter("faulty", **faults)
+    assert entry.status == "failed"
+    assert says in entry.reason
+    assert entry.contender is None
+
+
+@pytest.mark.processes
+def test_a_candidate_that_hangs_is_killed(track):
+    entry = track.enter("hanging", timeout_s=2.0, hang="run")
+    assert entry.status == "failed"
+    assert "hung" in entry.reason
+
+
+def test_a_trial_runs_the_samples_of_the_ground_as_it_is_called(track):
+    contender = track.ground.enter("two", "null", track.path, calls=Calls(2, 4), timeout_s=20.0)
+    try:
+        assert (contender.concurrency, contender.batch) == (2, 4)
+        together = track.ground.outputs(contender, range(1, 5))
+        alone = track.ground.outputs(contender, range(1, 5), 1)
+    finally:
+        contender.close()
+    assert [sorted(answer) for answer in together] == [["y"]] * 4
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(one["y"], other["y"])
+
+
+@pytest.fixture
+def ground(tmp_path):
+    save_samples(Samples({"x": seeded(4, 1, 8)}, {"x": 2}), tmp_path / "samples")
+    return Ground(LocalHost(tmp_path), tmp_path, tmp_path / "samples")
+
+
+def test_the_processor_judges_what_accelerators_answer():
+    order = ("onnxruntime-cuda", "openvino-gpu", "openvino-cpu", "onnxruntime-cpu")
+    assert baseline_order(order) == ["onnxruntime-cpu", "openvino-cpu", "onnxruntime-cuda", "openvino-gpu"]
+
+
+def test_the_baseline_is_the_source_with_defaults(ground, null_model):
+    found = first_running(ground, null_model("m"), ["null"])
+    try:
+        assert found.candidate == plain("null")
+        assert (found.candidate.name, found.candidate.options) == ("source · null", {})
+        with judge_for(ground, found.contender, "null", null_model("m")) as judge:
+            assert judge is found.contender
+    finally:
+        found.contender.close()
+
+
+def test_where_no_runtime_runs_it_each_says_why(ground, null_model):
+    with pytest.raises(ModelError, match=r"No installed runtime can run the model\. null: .*should load"):
+        first_running(ground, null_model("m", fail="load"), ["null"])
+
+
+def test_where_no_runtime_is_here_it_says_what_to_install(ground, null_model):
+    with pytest.raises(MissingExtraError, match="Optimizing a model"):
+        first_running(ground, null_model("m"), ["onnxruntime-coreml"])
