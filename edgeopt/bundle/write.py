@@ -108,7 +108,10 @@ def fill(
     manifest.write_manifest(folder)
 
 
-def write_golden(folder: Path, name: str, runs: Sequence[dict[str, Array]]) -> None:
+Runs = Sequence[dict[str, Array]]
+
+
+def write_golden(folder: Path, name: str, runs: Runs) -> None:
     """Writes some runs' inputs or outputs as golden arrays, samples along the first axis.
 
     Outputs whose shape depends on the sample (detections, say) cannot be one array: then each sample is a file.
@@ -121,6 +124,21 @@ def write_golden(folder: Path, name: str, runs: Sequence[dict[str, Array]]) -> N
     (golden / name).mkdir()
     for position, run in enumerate(runs):
         write_archive(golden / name / f"{position}.npz", run)
+
+
+GOLDEN_SAMPLES = 4
+
+
+def golden_places(count: int) -> list[int]:
+    """A few of so many samples, from first to last: generated ones begin with the ordinary."""
+    golden = min(count, GOLDEN_SAMPLES)
+    return [round(k * (count - 1) / max(golden - 1, 1)) for k in range(golden)]
+
+
+def write_golden_runs(folder: Path, inputs: Runs, outputs: Runs, reference: Runs) -> None:
+    """Samples, what the bundle answers to them, and what the source model does."""
+    for name, runs in (("inputs", inputs), ("outputs", outputs), ("reference", reference)):
+        write_golden(folder, name, runs)
 
 
 def publish(folder: Path, out: Path, *, single_file: bool = False) -> None:

@@ -5,23 +5,14 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import (
-    Budget,
-    Deployment,
-    Predicted,
-    Run,
-    Source,
-    Step,
-    four_digits,
-    machine_of,
-    tensor_of,
-)
+from edgeopt.bundle.deployment import Budget, Predicted, Run, Source, Step, four_digits
+from edgeopt.bundle.plan import Plan as DeployPlan
+from edgeopt.bundle.plan import quantized_step
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
 from edgeopt.commands.predict.records import VERDICT, Ahead, Planned, Status
@@ -32,7 +23,6 @@ from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.graph.analysis.records import Given as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
-from edgeopt.hw.device import fingerprint
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.race.baseline import baseline_order, plain
@@ -42,7 +32,6 @@ from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
 from edgeopt.quant.measured.timing.courses import GROUPS
 from edgeopt.quant.rules import rules_of
-from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
 
 
@@ -216,48 +205,37 @@ def _is_baseline(place: Place, baseline: Candidate) -> bool:
     return (mine.variant, mine.backend) == (baseline.variant, baseline.backend)
 
 
-_GOLDEN_SAMPLES = 4
-
-
 def write_bundle(plan: Plan, made: Made, outcome: Ahead) -> None:
-    wishes = plan.wishes
+    wishes, given = plan.wishes, plan.given
     with write.draft(wishes.out) as folder:
-        given = plan.given
-        some = range(given.prove.start, min(given.prove.stop, given.prove.start + _GOLDEN_SAMPLES))
-        write.write_golden(folder, "inputs", given.feeds(some))
-        write.write_golden(folder, "outputs", plan.bench.outputs(made, some))
-        write.write_golden(folder, "reference", plan.bench.study.reference_of(some))
+        some = [given.prove[k] for k in write.golden_places(len(given.prove))]
+        reference = plan.bench.study.reference_of(some)
+        write.write_golden_runs(folder, given.feeds(some), plan.bench.outputs(made, some), reference)
         files = {"model.onnx": made.path}
         if made.candidate.variant == "source":
             parent = wishes.model.parent
             external = {file.relative_to(parent.resolve()).as_posix(): file for file in plan.source.external}
             files = {wishes.model.name: wishes.model, **external}
-        name = next(iter(files))
+        deploy = _deploy_plan(plan, made, next(iter(files)))
         # No evidence: that is what was measured.
+        deployment = deploy.deployment(plan.record.device, outcome.summary, predicted=_predicted(outcome))
         documents: dict[str, object] = {"prediction.json": outcome, "ledger.json": outcome.ledger}
-        write.fill(folder, files, _deployment(plan, made, outcome, name), documents, _record(plan, made))
+        write.fill(folder, files, deployment, documents, deploy.record)
         write.publish(folder, wishes.out, single_file=wishes.single_file)
 
 
-def _deployment(plan: Plan, made: Made, outcome: Ahead, model: str) -> Deployment:
-    source, device = plan.source, plan.record.device
+def _deploy_plan(plan: Plan, made: Made, model: str) -> DeployPlan:
+    source = plan.source
     size = source.path.stat().st_size + sum(file.stat().st_size for file in source.external)
-    return Deployment(
-        name=source.path.stem,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        edgeopt=__version__,
-        target=plan.profile.name,
-        summary=outcome.summary,
+    return DeployPlan(
         source=Source(source.path.name, source.digest, size),
+        target=plan.profile.name,
         run=Run(made.candidate.backend, f"{write.MODEL_FOLDER}/{model}", made.candidate.options),
-        inputs=[tensor_of(each) for each in outcome.inputs],
-        outputs=[tensor_of(each) for each in outcome.outputs],
+        inputs=plan.bench.runs.ports[0],
+        outputs=plan.bench.runs.ports[1],
         steps=_steps(plan, made),
-        budget=Budget(f"{outcome.floor_db:g} dB"),
-        device=fingerprint(device),
-        machine=machine_of(device),
-        runtimes={runtime.name: runtime.version for runtime in device.runtimes},
-        predicted=_predicted(outcome),
+        budget=Budget(f"{plan.bench.floor_db:g} dB"),
+        record=_record(plan, made),
     )
 
 
@@ -293,9 +271,7 @@ def _steps(plan: Plan, made: Made) -> list[Step]:
     if made.candidate.variant == "cleaned":
         return cleaning
     known = plan.bench.study.known.settings if made.trace is None else made.trace.context.settings
-    settings = msgspec.structs.asdict(known)
-    used = {"calibration_samples": len(plan.given.calibrate), **settings}
-    return [*cleaning, Step(made.candidate.variant, used, made.forms)]
+    return [*cleaning, quantized_step(made.candidate.variant, len(plan.given.calibrate), known, made.forms)]
 
 
 def _record(plan: Plan, made: Made) -> bytes | None:

@@ -54,7 +54,7 @@ class Bench:
     device: Device
     profile: TargetProfile
 
-    def outputs(self, made: "Made", which: range) -> list[dict[str, Array]]:
+    def outputs(self, made: "Made", which: Sequence[int]) -> list[dict[str, Array]]:
         feeds = self.study.given.feeds(which)
         own = made.judged_with == made.candidate.backend
         options = made.candidate.options if own else full_precision(made.judged_with)

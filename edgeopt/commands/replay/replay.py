@@ -5,7 +5,6 @@ import shlex
 import shutil
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,9 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.bundle import manifest, write
-from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, Run, four_digits, machine_of
+from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, Run
 from edgeopt.bundle.golden import FINAL, RAW, golden_floor_db, problem_with, put_processing_golden
+from edgeopt.bundle.plan import evidence_of, now, on_device
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.read import Bundle
 from edgeopt.commands.replay.profile import Profile, outside, read_profile
@@ -28,7 +28,6 @@ from edgeopt.errors import MissingError, ModelError, VerificationError
 from edgeopt.events import Emit, Log, Progress, ignore
 from edgeopt.graph.accuracy import accuracy_text, compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger
-from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.stages import fill_timed
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from edgeopt.graph.model import Model
 
 
-_GOLDEN_SAMPLES = 4
 _FLOOR_DB = 30.0
 # Other processors round otherwise.
 _LEEWAY_DB = 1.0
@@ -102,8 +100,8 @@ class Work:
         bundle = self.profile.bundle
         if bundle is not None:
             return check_samples(from_feeds(bundle.golden("inputs")), inputs)
-        feeds = mixed(inputs, load(self.request.model).ir, _GOLDEN_SAMPLES // 2)
-        return check_samples(from_feeds(feeds[:_GOLDEN_SAMPLES]), inputs)
+        feeds = mixed(inputs, load(self.request.model).ir, write.GOLDEN_SAMPLES // 2)
+        return check_samples(from_feeds(feeds[: write.GOLDEN_SAMPLES]), inputs)
 
     def last_samples(self, samples: Samples, most: int) -> tuple[Outputs, Outputs]:
         """The last ones, which a search sets aside, and what the source answers to them; after `samples`."""
@@ -157,7 +155,7 @@ def _put_golden(work: Work, same: bool) -> Answered:
 
 def _fresh(work: Work, same: bool) -> Answered:
     made_up = work.request.data is None
-    feeds, reference = work.last_samples(work.samples(), _GOLDEN_SAMPLES)
+    feeds, reference = work.last_samples(work.samples(), write.GOLDEN_SAMPLES)
     outputs = work.answers(feeds)
     accuracy = compare_outputs(reference, outputs)
     near = not accuracy.problem and accuracy.snr_db >= work.needed_db
@@ -169,8 +167,7 @@ def _fresh(work: Work, same: bool) -> Answered:
     if made_up:
         said = "" if near else ", and only show whether a device computes the same"
         work.warn(f"The profile comes without golden samples: they are made up{said}. --data takes real ones.")
-    for name, runs in (("inputs", feeds), ("reference", reference if near else outputs), ("outputs", outputs)):
-        write.write_golden(work.folder, name, runs)
+    write.write_golden_runs(work.folder, feeds, outputs, reference if near else outputs)
     return Answered(None, accuracy.snr_db, work.needed_db) if near else Answered(own_answers=True)
 
 
@@ -215,17 +212,12 @@ def prove(work: Work) -> Evidence:
         )
     if found.warning:
         work.warn(found.warning)
-    ratio = speed.speedup
-    return Evidence(
-        verdict=FASTER if speed.verdict == "faster" else NOT_FASTER,
-        baseline=f"source · {judge}",
-        baseline_ms=four_digits(speed.other_ms),
-        latency_ms=four_digits(speed.first_ms),
-        speedup=four_digits(ratio.median),
-        speedup_low=four_digits(ratio.low),
-        speedup_high=four_digits(ratio.high),
-        rounds=ratio.rounds,
-        accuracy_db=round(judged.value, 1),
+    return evidence_of(
+        FASTER if speed.verdict == "faster" else NOT_FASTER,
+        f"source · {judge}",
+        (speed.other_ms, speed.first_ms),
+        speed.speedup,
+        accuracy_db=judged.value,
         floor_db=work.floor_db,
         samples=len(feeds),
     )
@@ -341,20 +333,12 @@ def _is_same(work: Work) -> bool:
 
 def _described(work: Work, same: bool, own_answers: bool, evidence: Evidence | None) -> Deployment:
     """That of the first bundle; a new measurement is about this device."""
-    now, measured = datetime.now(UTC).isoformat(timespec="seconds"), work.request.measure
-    replayed = Replayed(now, __version__, measured, same, own_answers)
+    measured = work.request.measure
+    replayed = Replayed(now(), __version__, measured, same, own_answers)
     first = msgspec.structs.replace(work.deployment, schema=SCHEMA, evidence=evidence, replayed=replayed)
     if not measured or evidence is None:
         return first
-    device = probe()
-    return msgspec.structs.replace(
-        first,
-        summary=_summary_of(evidence),
-        predicted=None,
-        device=fingerprint(device),
-        machine=machine_of(device),
-        runtimes={runtime.name: runtime.version for runtime in device.runtimes},
-    )
+    return on_device(first, probe(), summary=_summary_of(evidence), predicted=None)
 
 
 def _with_processing(work: Work, deployment: Deployment) -> Deployment:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
+from edgeopt.bundle.plan import by_scheme
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
@@ -180,9 +181,7 @@ def _written(task: Task, work: Work, entry: Entry) -> Planned:
 
     model = load(entry.path).ir
     out = put(task, model, entry.course.backend)
-    forms: dict[str, list[str]] = {}
-    for layer, form in entry.choices.items():
-        forms.setdefault(form, []).append(layer)
+    forms = by_scheme(entry.choices)
     ledger = msgspec.structs.replace(_ledger_entry(work, entry), nodes_after=len(list(model.graph)))
     assert entry.trace is not None  # noqa: S101 - one that is not float was written
     recorded = work.study.recorded(entry.choices, entry.trace)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, machine_of
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.bundle.plan import on_device
 from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError, TrialError, VerificationError
 from edgeopt.events import Progress
-from edgeopt.hw.device import fingerprint
 from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, verdict
@@ -31,11 +31,10 @@ from edgeopt.pipeline.prove.proving import Golden, Means, Proving, Written, meas
 from edgeopt.pipeline.prove.report import (
     Case,
     Told,
-    deployment_of,
-    evidence_of,
+    evidence_for,
     ledger_of,
     outcome_of,
-    record_of,
+    plan_of,
 )
 from edgeopt.pipeline.race.race import AS_FAST, SPARE_CORES, one_thread
 from edgeopt.pipeline.screen import Entry, final, racing
@@ -149,24 +148,23 @@ class Documents(NamedTuple):
 @contextmanager
 def written(delivery: Delivery, raced: Raced, candidate: Candidate) -> Iterator[Written]:
     """The bundle of a candidate, in a hidden folder that is gone afterwards unless it was published."""
-    variants, record = raced.variants, record_of(raced.variants, candidate)
-    files = _model_files(delivery, variants, candidate)
+    files = _model_files(delivery, raced.variants, candidate)
     size_bytes = sum(file.stat().st_size for file in files.values())
-    described = deployment_of(delivery.case, variants, candidate)
+    plan = plan_of(delivery.case, raced.variants, candidate)
     raced.means.notes.emit(Progress("proving", f"the written bundle: {candidate.name}"))
     with write.draft(delivery.case.out) as folder:
         if delivery.attached is not None:
             delivery.attached.put(folder)
-        write.fill(folder, files, described, {}, record)
-        yield Written(folder, size_bytes, candidate.calls, record)
+        write.fill(folder, files, plan.deployment(delivery.case.device), {}, plan.record)
+        yield Written(folder, size_bytes, candidate.calls, plan)
 
 
 def hand_out(delivery: Delivery, raced: Raced, bundle: Written, winner: Candidate, outcome: Outcome) -> Outcome:
     """Adds the evidence and puts the bundle in its place."""
-    variants, evidence = raced.variants, evidence_of(outcome)
-    deployment = deployment_of(delivery.case, variants, winner, outcome.summary, evidence)
-    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(variants, winner)}
-    publish(delivery, raced.means, bundle.folder, Documents(deployment, documents, bundle.record))
+    assert bundle.plan is not None  # noqa: S101 - what runs today is published as it is
+    deployment = bundle.plan.deployment(delivery.case.device, outcome.summary, evidence_for(outcome))
+    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(raced.variants, winner)}
+    publish(delivery, raced.means, bundle.folder, Documents(deployment, documents, bundle.plan.record))
     return outcome
 
 
@@ -220,14 +218,12 @@ def _processes(current: Bundle, attached: Attached) -> bool:
 
 
 def _deployment(current: Bundle, case: Case, outcome: Outcome) -> Deployment:
-    return msgspec.structs.replace(
+    return on_device(
         current.deployment,
+        case.device,
         target=case.profile.name,
         summary=outcome.summary,
-        device=fingerprint(case.device),
-        machine=machine_of(case.device),
-        runtimes={each.name: each.version for each in case.device.runtimes},
-        evidence=evidence_of(outcome),
+        evidence=evidence_for(outcome),
         processing=case.processing,
     )
 

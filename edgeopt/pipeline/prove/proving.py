@@ -13,6 +13,7 @@ import numpy as np
 from edgeopt.backends.base import fallback
 from edgeopt.bundle import write
 from edgeopt.bundle.golden import put_processing_golden
+from edgeopt.bundle.plan import Plan
 from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.data.judging.metric import Judged
@@ -55,9 +56,6 @@ def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today
     return Terms(PROOF, most, ending.proofs_end_s, wanted, is_stopped)
 
 
-_GOLDEN_SAMPLES = 4
-
-
 @dataclass(frozen=True, slots=True)
 class Golden:
     split: Split
@@ -68,21 +66,14 @@ class Golden:
 
     def put(self, folder: Path, outputs: Answers, reference: Answers, notes: Notes) -> None:
         """What the bundle answered to the samples that prove, one at a time, and what the source did."""
-        first, places = self.split.prove_first, golden_places(self.split.prove_count)
+        first, places = self.split.prove_first, write.golden_places(self.split.prove_count)
         answered = [outputs[k] for k in places]
-        write.write_golden(folder, "inputs", [self.samples.feeds(first + k) for k in places])
-        write.write_golden(folder, "outputs", answered)
-        write.write_golden(folder, "reference", [reference[k] for k in places])
+        inputs = [self.samples.feeds(first + k) for k in places]
+        write.write_golden_runs(folder, inputs, answered, [reference[k] for k in places])
         if self.attached is not None:
             raw = [self.raw.feeds(first + k) for k in places] if self.raw is not None else []
             unchecked = put_processing_golden(folder, self.attached.processing, raw, answered)
             notes.warn_once(unchecked)
-
-
-def golden_places(count: int) -> list[int]:
-    """A few of the samples that proved, from first to last: made-up ones begin with the ordinary."""
-    golden = min(count, _GOLDEN_SAMPLES)
-    return [round(k * (count - 1) / max(golden - 1, 1)) for k in range(golden)]
 
 
 # The confidence of reported meter readings.
@@ -128,8 +119,8 @@ class Written(NamedTuple):
     size_bytes: int
     """Of its model with all that belongs to that."""
     calls: Calls = ONE
-    record: bytes | None = None
-    """What calibration found."""
+    plan: Plan | None = None
+    """None for the one that runs today."""
 
 
 class Answered(NamedTuple):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ import msgspec
 from edgeopt import units
 from edgeopt.bundle.deployment import (
     Budget,
-    Deployment,
     Evidence,
     Processing,
     Run,
@@ -19,14 +17,13 @@ from edgeopt.bundle.deployment import (
     Step,
     UnderLoad,
     four_digits,
-    machine_of,
-    tensor_of,
 )
+from edgeopt.bundle.plan import Plan, evidence_of, quantized_step
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.graph.ledger import Ledger
-from edgeopt.hw.device import Device, device_for_evidence, fingerprint
+from edgeopt.hw.device import Device, device_for_evidence
 from edgeopt.measure.stats import EQUAL_PERCENT, IDENTICAL, TOO_FEW, TOO_NOISY, UNITY
 from edgeopt.pipeline.build.cleaning import NAME as LOWERED
 from edgeopt.pipeline.build.messages import Inspected
@@ -45,7 +42,6 @@ from edgeopt.pipeline.outcome import (
 from edgeopt.pipeline.plans.recipes import recipe_named
 from edgeopt.pipeline.screen import Entry
 from edgeopt.profiles import TargetProfile
-from edgeopt.version import __version__
 
 EXACT_DB = 80.0
 """All that is as exact as this only rounds, and is alike."""
@@ -136,8 +132,7 @@ def steps_of(
     made = variants.planned(candidate)
     if made is None:
         return [*cleaning, Step(candidate.variant)]
-    settings = {"calibration_samples": calibration_count, **msgspec.structs.asdict(made.settings)}
-    return [*cleaning, Step(candidate.variant, settings, made.forms)]
+    return [*cleaning, quantized_step(candidate.variant, calibration_count, made.settings, made.forms)]
 
 
 def record_of(variants: Variants, candidate: Candidate) -> bytes | None:
@@ -282,51 +277,35 @@ def warnings_of(proof: Proof) -> tuple[str, ...]:
     return (f"In the bundle, {proof.fallback}.",) if proof.fallback else ()
 
 
-def deployment_of(
-    case: Case,
-    variants: Variants,
-    candidate: Candidate,
-    summary: str = "not proved yet",
-    evidence: Evidence | None = None,
-) -> Deployment:
+def plan_of(case: Case, variants: Variants, candidate: Candidate) -> Plan:
+    """What the candidate runs, and how that is made of the source model."""
     file = recipe_named(candidate.variant).file or case.model.name
-    return Deployment(
-        name=case.model.stem,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        edgeopt=__version__,
-        target=case.profile.name,
-        summary=summary,
+    return Plan(
         source=Source(case.model.name, case.facts.digest, case.facts.size_bytes),
+        target=case.profile.name,
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
-        inputs=[tensor_of(i) for i in case.facts.inputs],
-        outputs=[tensor_of(o) for o in case.facts.outputs],
+        inputs=case.facts.inputs,
+        outputs=case.facts.outputs,
         steps=steps_of(variants, candidate, case.profile, case.calibration_count),
         processing=case.processing,
         budget=Budget(case.floor, case.objective.name, round(case.limit_s, 1)),
-        device=fingerprint(case.device),
-        machine=machine_of(case.device),
-        runtimes={r.name: r.version for r in case.device.runtimes},
-        evidence=evidence,
+        record=record_of(variants, candidate),
     )
 
 
-def evidence_of(outcome: Outcome) -> Evidence:
+def evidence_for(outcome: Outcome) -> Evidence:
     proof = outcome.proof
-    return Evidence(
-        verdict=outcome.verdict,
-        baseline=rival(outcome).name,
-        baseline_ms=four_digits(proof.baseline_ms),
-        latency_ms=four_digits(proof.latency_ms),
-        speedup=four_digits(proof.speedup.median),
-        speedup_low=four_digits(proof.speedup.low),
-        speedup_high=four_digits(proof.speedup.high),
-        rounds=proof.speedup.rounds,
-        accuracy_db=round(proof.accuracy_db, 1),
+    found = evidence_of(
+        outcome.verdict,
+        rival(outcome).name,
+        (proof.baseline_ms, proof.latency_ms),
+        proof.speedup,
+        accuracy_db=proof.accuracy_db,
         floor_db=outcome.floor_db,
         samples=proof.samples,
-        measured_while=proof.measured_while,
-        load=_load(outcome, proof),
     )
+    load = _load(outcome, proof)
+    return msgspec.structs.replace(found, measured_while=proof.measured_while, load=load)
 
 
 def _load(outcome: Outcome, proof: Proof) -> UnderLoad | None:

@@ -41,7 +41,7 @@ class Given:
     levels: Levels
     warnings: tuple[str, ...] = ()
 
-    def feeds(self, which: range) -> list[dict[str, Array]]:
+    def feeds(self, which: Sequence[int]) -> list[dict[str, Array]]:
         return [self.samples.feeds(k) for k in which]
 
     def labels_of(self, which: range) -> Labels | None:

@@ -75,7 +75,7 @@ class Study:
     def layers(self) -> tuple[Layer, ...]:
         return self.known.layers
 
-    def reference_of(self, which: range) -> Outputs:
+    def reference_of(self, which: Sequence[int]) -> Outputs:
         return [dict(self.reference[k]) for k in which]
 
     @contextmanager

@@ -14,7 +14,7 @@ from edgeopt.pipeline.objectives import Limits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
 from edgeopt.pipeline.prove.deliver import told, wins
 from edgeopt.pipeline.prove.proving import Means, Written, measured, unchanged
-from edgeopt.pipeline.prove.report import deployment_of, warnings_of
+from edgeopt.pipeline.prove.report import plan_of, warnings_of
 from edgeopt.profiles.targets import profile_for
 
 
@@ -29,7 +29,7 @@ def proved(track, tmp_path, quick_profile):
         def bundle(name, how):
             path = track.null_model(name, **{"latency_ms": 4.0, **faults})
             case = dataclasses.replace(delivery.case, model=path)
-            deployment = deployment_of(case, Variants(), Candidate("source", "null", how))
+            deployment = plan_of(case, Variants(), Candidate("source", "null", how)).deployment(case.device)
             (tmp_path / name).mkdir()
             write.fill(tmp_path / name, {path.name: path}, deployment, {})
             return read_bundle(tmp_path / name)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,21 +10,12 @@ import msgspec
 from edgeopt.backends.base import full_precision
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import (
-    SUFFIX,
-    Budget,
-    Deployment,
-    Evidence,
-    Run,
-    Source,
-    Step,
-    four_digits,
-    machine_of,
-    tensor_of,
-)
+from edgeopt.bundle.deployment import SUFFIX, Budget, Evidence, Run, Source, Step
+from edgeopt.bundle.plan import Plan as DeployPlan
+from edgeopt.bundle.plan import by_scheme, evidence_of, quantized_step
 from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.hw.device import device_for_evidence, fingerprint
+from edgeopt.hw.device import device_for_evidence
 from edgeopt.measure.report import Verdict
 from edgeopt.quant.measured.planning.entry import Entry, share_of
 from edgeopt.quant.measured.proving.proof import (
@@ -44,13 +34,9 @@ from edgeopt.quant.measured.records import PLAN, File, Outcome, Proof, Quantized
 from edgeopt.quant.measured.timing.courses import Course, exact
 from edgeopt.quant.measured.work import Work, passes_of
 from edgeopt.quant.records import Plan
-from edgeopt.version import __version__
 
 if TYPE_CHECKING:
     from edgeopt.quant.write import Trace
-
-
-_GOLDEN_SAMPLES = 4
 
 
 def write_bundle(work: Work, entry: Entry, found: Quantized, measured: Measured) -> tuple[File, ...]:
@@ -65,8 +51,8 @@ def write_bundle(work: Work, entry: Entry, found: Quantized, measured: Measured)
         model.parent.mkdir()
         save(load(entry.path).ir, model)
         _write_golden(work, entry, folder)
-        evidence = _evidence(work, found, measured)
-        deployment = _deployment(work, entry, found, model.relative_to(folder), evidence)
+        plan = _plan(work, entry, model.relative_to(folder))
+        deployment = plan.deployment(work.device, found.summary, _evidence(work, found, measured))
         ledger = (LedgerEntry("quantize", applied=found.changes),)
         kept = msgspec.structs.replace(
             found,
@@ -75,40 +61,31 @@ def write_bundle(work: Work, entry: Entry, found: Quantized, measured: Measured)
             device=device_for_evidence(work.device),
         )
         documents: dict[str, object] = {"evidence.json": kept, "ledger.json": ledger}
-        write.fill(folder, {}, deployment, documents, _record(work, entry))
+        write.fill(folder, {}, deployment, documents, plan.record)
         held = sum(file.stat().st_size for file in model.parent.rglob("*") if file.is_file())
         write.publish(folder, out, single_file=work.request.single_file)
     return (File(str(out), held),)
 
 
 def _write_golden(work: Work, entry: Entry, folder: Path) -> None:
-    given = work.given
-    some = range(given.prove.start, min(given.prove.stop, given.prove.start + _GOLDEN_SAMPLES))
-    course, feeds = entry.course, given.feeds(some)
-    write.write_golden(folder, "inputs", feeds)
-    write.write_golden(folder, "outputs", work.runs.outputs(entry.path, course.backend, course.options, feeds))
-    write.write_golden(folder, "reference", work.study.reference_of(some))
+    given, course = work.given, entry.course
+    some = [given.prove[k] for k in write.golden_places(len(given.prove))]
+    feeds = given.feeds(some)
+    outputs = work.runs.outputs(entry.path, course.backend, course.options, feeds)
+    write.write_golden_runs(folder, feeds, outputs, work.study.reference_of(some))
 
 
-def _deployment(work: Work, entry: Entry, found: Quantized, model: Path, evidence: Evidence) -> Deployment:
-    source = work.request.model
-    inputs, outputs = work.runs.ports
-    return Deployment(
-        name=source.stem,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        edgeopt=__version__,
-        target=work.profile.name,
-        summary=found.summary,
+def _plan(work: Work, entry: Entry, model: Path) -> DeployPlan:
+    source, goal = work.request.model, work.request.shown_goal
+    return DeployPlan(
         source=Source(source.name, work.source_digest, work.source_bytes),
+        target=work.profile.name,
         run=Run(entry.course.backend, str(model), dict(entry.course.options)),
-        inputs=[tensor_of(each) for each in inputs],
-        outputs=[tensor_of(each) for each in outputs],
+        inputs=work.runs.ports[0],
+        outputs=work.runs.ports[1],
         steps=_steps(work, entry),
-        budget=Budget("" if found.goal is None else str(found.goal), time_limit_s=round(work.limit_s, 1)),
-        device=fingerprint(work.device),
-        machine=machine_of(work.device),
-        runtimes={runtime.name: runtime.version for runtime in work.device.runtimes},
-        evidence=evidence,
+        budget=Budget("" if goal is None else str(goal), time_limit_s=round(work.limit_s, 1)),
+        record=_record(work, entry),
     )
 
 
@@ -118,13 +95,11 @@ def _steps(work: Work, entry: Entry) -> list[Step]:
     cleaning: dict[str, str | int | float | bool | list[str]] = {"passes": list(passes_of(work.request))}
     if shapes:
         cleaning["shapes"] = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items()]
-    forms: dict[str, list[str]] = {}
-    for layer, form in entry.choices.items():
-        forms.setdefault(form, []).append(layer)
-    settings = msgspec.structs.asdict(_trace(work, entry).context.settings)
+    settings = _trace(work, entry).context.settings
+    schemes = by_scheme(entry.choices)
     return [
         Step("cleaned", cleaning),
-        Step("quantized", {"calibration_samples": len(work.given.calibrate), **settings}, forms),
+        quantized_step("quantized", len(work.given.calibrate), settings, schemes),
     ]
 
 
@@ -159,18 +134,13 @@ def _evidence(work: Work, found: Quantized, measured: Measured) -> Evidence:
     assert proof is not None  # noqa: S101 - likewise
     name, speed = against
     baseline = f"source · {work.runs.judge}" if name == SOURCE else f"float · {found.float_on}"
-    goal, ratio = work.request.goal, speed.speedup
-    return Evidence(
-        verdict=_verdict(speed.verdict),
-        baseline=baseline,
-        baseline_ms=four_digits(speed.other_ms),
-        latency_ms=four_digits(speed.first_ms),
-        speedup=four_digits(ratio.median),
-        speedup_low=four_digits(ratio.low),
-        speedup_high=four_digits(ratio.high),
-        rounds=ratio.rounds,
-        accuracy_db=round(proof.snr_db, 1),
-        floor_db=goal.target_db or 0.0,
+    return evidence_of(
+        _verdict(speed.verdict),
+        baseline,
+        (speed.other_ms, speed.first_ms),
+        speed.speedup,
+        accuracy_db=proof.snr_db,
+        floor_db=work.request.goal.target_db or 0.0,
         samples=proof.samples,
     )
 

@@ -1,0 +1,144 @@
+"""The plan of a deployment: what runs, and the steps that make it from the source model.
+
+A search, a quantization and a prediction each end with a plan; `deployment.toml` holds it, and a replay builds it
+again. What was proved of it comes in when the bundle is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle.deployment import (
+    Budget,
+    Deployment,
+    Evidence,
+    Predicted,
+    Processing,
+    Run,
+    Source,
+    Step,
+    four_digits,
+    machine_of,
+    tensor_of,
+)
+from edgeopt.hw.device import Device, fingerprint
+from edgeopt.version import __version__
+
+NOT_PROVED = "not proved yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    source: Source
+    target: str
+    """The target profile that it was made with."""
+    run: Run
+    inputs: Sequence[TensorInfo]
+    outputs: Sequence[TensorInfo]
+    steps: Sequence[Step] = ()
+    processing: Processing | None = None
+    budget: Budget | None = None
+    record: bytes | None = None
+    """What calibration found, so that a replay needs no data."""
+
+    def deployment(
+        self,
+        device: Device,
+        summary: str = NOT_PROVED,
+        evidence: Evidence | None = None,
+        predicted: Predicted | None = None,
+    ) -> Deployment:
+        """The deployment profile; `device`: the one that it is proved on, or predicted for."""
+        return on_device(
+            Deployment(
+                name=self.source.name.rpartition(".")[0] or self.source.name,
+                created=now(),
+                edgeopt=__version__,
+                target=self.target,
+                summary=summary,
+                source=self.source,
+                run=self.run,
+                inputs=[tensor_of(each) for each in self.inputs],
+                outputs=[tensor_of(each) for each in self.outputs],
+                steps=list(self.steps),
+                processing=self.processing,
+                budget=self.budget,
+                evidence=evidence,
+                predicted=predicted,
+            ),
+            device,
+        )
+
+
+def on_device(deployment: Deployment, device: Device, **changed: object) -> Deployment:
+    """The same, proved on this device."""
+    return msgspec.structs.replace(
+        deployment,
+        device=fingerprint(device),
+        machine=machine_of(device),
+        runtimes={runtime.name: runtime.version for runtime in device.runtimes},
+        **changed,
+    )
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def quantized_step(
+    recipe: str, calibration_count: int, settings: msgspec.Struct, schemes: Mapping[str, Sequence[str]]
+) -> Step:
+    """`schemes`: the layers of each."""
+    parameters = {"calibration_samples": calibration_count, **msgspec.structs.asdict(settings)}
+    return Step(recipe, parameters, {scheme: list(layers) for scheme, layers in schemes.items()})
+
+
+def by_scheme(choices: Mapping[str, str]) -> dict[str, list[str]]:
+    """The layers of each scheme, from the scheme of each layer."""
+    schemes: dict[str, list[str]] = {}
+    for layer, scheme in choices.items():
+        schemes.setdefault(scheme, []).append(layer)
+    return schemes
+
+
+class Ratio(Protocol):
+    """A speed-up with its interval."""
+
+    @property
+    def median(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def rounds(self) -> int: ...
+
+
+def evidence_of(
+    verdict: str,
+    baseline: str,
+    times_ms: tuple[float, float],
+    speedup: Ratio,
+    *,
+    accuracy_db: float,
+    floor_db: float,
+    samples: int,
+) -> Evidence:
+    """`times_ms`: of the baseline and of the bundle."""
+    return Evidence(
+        verdict=verdict,
+        baseline=baseline,
+        baseline_ms=four_digits(times_ms[0]),
+        latency_ms=four_digits(times_ms[1]),
+        speedup=four_digits(speedup.median),
+        speedup_low=four_digits(speedup.low),
+        speedup_high=four_digits(speedup.high),
+        rounds=speedup.rounds,
+        accuracy_db=round(accuracy_db, 1),
+        floor_db=floor_db,
+        samples=samples,
+    )
