@@ -7,7 +7,7 @@ import msgspec
 
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.demo import Request
-from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, lines, rows, section
+from edgeopt.views.blocks import Block, Commands, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
     from edgeopt.commands.demo import Demo

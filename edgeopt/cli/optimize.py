@@ -7,10 +7,10 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
-from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
 from edgeopt.search.settings import Settings
+from edgeopt.views.blocks import Block, Marked, Row, Table, Words, columns, lines, section
 
 if TYPE_CHECKING:
     from edgeopt.commands.predict.records import Ahead, Planned

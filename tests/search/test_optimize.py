@@ -16,7 +16,6 @@ from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.optimize import show
 from edgeopt.commands.cost.cost import of_bundle
 from edgeopt.commands.cost.figures import times as speedup_words
-from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.report.report import gather, written
 from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, EdgeoptError, ModelError, StoppedError, UsageError
@@ -34,6 +33,7 @@ from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.race import race
 from edgeopt.search.settings import time_limit_for
 from edgeopt.search.stopping import Stop
+from edgeopt.views.terminal import write
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.result import comparison, headline, read_result
 from edgeopt_gui.pages.optimize.words import milliseconds, times

@@ -8,7 +8,6 @@ import msgspec
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.commands.predict.records import Ahead, Planned, Status
 from edgeopt.commands.report.facts import Facts, LayerChoice, NotMade, Point, Stage
-from edgeopt.commands.report.words import several
 from edgeopt.graph.ledger import Ledger
 from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
@@ -17,6 +16,7 @@ from edgeopt.quant.records import Point as PlanPoint
 from edgeopt.search.delivering.report import IN_THE_RACE, Figures, front
 from edgeopt.search.objectives import THROUGHPUT
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
+from edgeopt.views.words import several
 
 FILE = "evidence.json"
 _PREDICTION = "prediction.json"

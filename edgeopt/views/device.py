@@ -5,10 +5,10 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from edgeopt import units
-from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
 from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, ComputePeak, Device, MemoryPeak, Peaks, Runtime
 from edgeopt.hw.probe_cache import age_s
 from edgeopt.units import count, size
+from edgeopt.views.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
 
 Peak = TypeVar("Peak", ComputePeak, MemoryPeak)
 
