@@ -60,7 +60,7 @@ def clear(request: ClearRequest, json: JsonFlag = False) -> None:
 def show_listing(found: "Listing") -> list[Block]:
     from datetime import UTC, datetime
 
-    from edgeopt.views.device import ago
+    from edgeopt.views.words import ago
 
     now = datetime.now(UTC)
     rows = []

@@ -35,7 +35,7 @@ def demo(request: Request, json: JsonFlag = False) -> None:
 
 def show(result: "Demo") -> list[Block]:
     """What the device is, what was tried, what was gained and why, and how to use it."""
-    from edgeopt.cli.optimize import show as show_outcome
+    from edgeopt.views.outcome import show as show_outcome
 
     device, outcome = result.device, result.outcome
     where = (

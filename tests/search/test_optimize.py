@@ -13,7 +13,6 @@ from rich.console import Console
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
-from edgeopt.cli.optimize import show
 from edgeopt.commands.cost.cost import of_bundle
 from edgeopt.commands.cost.figures import times as speedup_words
 from edgeopt.commands.report.report import gather, written
@@ -33,6 +32,7 @@ from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.race import race
 from edgeopt.search.settings import time_limit_for
 from edgeopt.search.stopping import Stop
+from edgeopt.views.outcome import show
 from edgeopt.views.terminal import write
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.result import comparison, headline, read_result
