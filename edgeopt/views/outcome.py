@@ -128,8 +128,8 @@ def why_it_won(outcome: Outcome) -> str:
     rivals = [pair for pair in rivals if pair[0] > own]
     if not rivals:
         return ""
-    best = max(rivals, key=lambda pair: pair[0])[1]
-    return f"{_named(best)} looked faster in the race: {best.reason}"
+    speed, best = max(rivals, key=lambda pair: pair[0])
+    return f"{_named(best)} looked faster in the race ({speed:.2f}x): {best.reason}"
 
 
 def _named(report: CandidateReport) -> str:

@@ -23,10 +23,11 @@ BUDGETS = {
     "edgeopt/measure": 10_250,
     "edgeopt/quant": 8600,
     "edgeopt/search": 7450,
-    "edgeopt/commands": 17_200,
-    "edgeopt/cli": 5900,
+    "edgeopt/views": 2250,
+    "edgeopt/commands": 16_000,
+    "edgeopt/cli": 4950,
     "agent": 14_600,
-    "gui": 20_300,
+    "gui": 20_000,
     "tests": 91_000,
 }
 

@@ -171,7 +171,7 @@ def test_an_interval_without_ends_is_said_so(faster):
 def test_before_and_after_stand_side_by_side(faster):
     latency, memory, accuracy = comparison(read_result(faster))
     assert (latency.before, latency.after) == ("182 µs", "57.1 µs")
-    assert latency.change.endswith("68.6%")
+    assert latency.change.endswith("68.7%")
     assert "MiB" in memory.after
     assert (accuracy.after, accuracy.change) == ("128.7 dB", "floor 30 dB")
 
