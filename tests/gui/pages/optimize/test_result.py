@@ -17,7 +17,6 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import BundleError, EdgeoptError, UsageError
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import UNITY
-from edgeopt.views import words
 from edgeopt.views.outcome import explanation, headline, proof_lines
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.handing import Handing
@@ -311,43 +310,10 @@ def test_beside_what_runs_today_it_is_held_against_the_model(found, pair):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0571, "57.1 µs"),
-        (0.0042, "4.20 µs"),
-        (0.182, "182 µs"),
-        (1.5, "1.50 ms"),
-        (45.6, "45.6 ms"),
-        (1234, "1,234 ms"),
-    ],
-)
-def test_latencies_have_three_digits(value, text):
-    assert words.milliseconds(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(3.193, "3.19x"), (12.34, "12.34x"), (155.7, "156x"), (None, words.UNKNOWN)]
-)
-def test_speeds(value, text):
-    assert words.ratio(value) == text
-
-
-def test_a_change_has_a_sign_and_a_tiny_one_is_none():
-    assert words.change(100, 30) == "-70.0%"
-    assert words.change(100, 161) == "+61.0%"
-    assert words.change(100, 100.02) == "the same"
-    assert words.change(None, 5) == words.UNKNOWN
-
-
-@pytest.mark.parametrize(
     ("value", "text"), [(None, ""), (0.2, ""), (9.6, "at most 10 s left"), (90, "at most 1 min 30 s left")]
 )
 def test_time_left(value, text):
     assert seconds_left(value) == text
-
-
-def test_what_is_not_known_is_a_dash():
-    assert {words.milliseconds(None), words.size(None), words.decibels(None)} == {words.UNKNOWN}
 
 
 def test_the_best_so_far_stands_large_with_its_interval(qtbot, context):
