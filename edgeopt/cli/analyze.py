@@ -8,8 +8,8 @@ import typer
 from edgeopt import events
 from edgeopt.cli.console import JsonFlag, asks, execute, refuse_two_voices
 from edgeopt.commands.analyze.request import AnalyzeRequest
-from edgeopt.commands.documents.blocks import Block, lines
 from edgeopt.errors import UsageError
+from edgeopt.views.blocks import Block, lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,9 +47,9 @@ def analyze(
       edgeopt analyze model.edgeopt --markdown report.md
       edgeopt analyze model.onnx --json | tail -1 | jq '.data.opportunities'
     """
-    from edgeopt.cli.analyze_sections import sections
     from edgeopt.commands.analyze.analyze import asked
-    from edgeopt.commands.documents.markdown import page
+    from edgeopt.views.analysis import sections
+    from edgeopt.views.markdown import page
 
     def told(analysis: "Analysis") -> "Sequence[Block]":
         return sections(analysis, nodes, weights, not request.quick)

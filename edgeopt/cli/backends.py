@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.backends import Request
-from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section, table_of
+from edgeopt.views.blocks import Block, Row, Table, Words, columns, section, table_of
 
 if TYPE_CHECKING:
     from edgeopt.commands.backends import BackendLine, BackendList, OptionList, Value

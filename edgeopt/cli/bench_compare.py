@@ -16,7 +16,7 @@ from edgeopt.cli.console import (
     refuse_two_voices,
 )
 from edgeopt.commands.bench.request import CompareRequest
-from edgeopt.commands.documents.blocks import Block, Table, Words, lines, section, table_of, warnings
+from edgeopt.views.blocks import Block, Table, Words, lines, section, table_of, warnings
 
 if TYPE_CHECKING:
     from edgeopt.commands.bench.compare import RunsCompared
@@ -138,7 +138,7 @@ def show(found: "RunsCompared") -> list[Block]:
 
 def _markdown(found: "RunsCompared") -> str:
     """The same as a page: the verdict first."""
-    from edgeopt.commands.documents.markdown import page
+    from edgeopt.views.markdown import page
 
     trust, *more = trust_lines(found)
     shown = [

@@ -4,7 +4,8 @@ import math
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench_rows import added_mebibytes, mebibytes, millijoules, number, p99, said, span
-from edgeopt.commands.documents.blocks import (
+from edgeopt.units import count
+from edgeopt.views.blocks import (
     Block,
     Drawing,
     Item,
@@ -15,13 +16,11 @@ from edgeopt.commands.documents.blocks import (
     table_of,
     warnings,
 )
-from edgeopt.units import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from edgeopt.commands.bench.sweep import SweepPoint, SweepReport, Value
-    from edgeopt.commands.documents.blocks import Cell
     from edgeopt.measure.duties.records import (
         ColdReport,
         ConcurrencyReport,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     )
     from edgeopt.measure.report import Comparison
     from edgeopt.measure.stats import Interval
+    from edgeopt.views.blocks import Cell
 
 _MOST_ROWS = 12
 _WIDEST = 100

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from edgeopt.commands.documents.blocks import Table, filled, table_of
 from edgeopt.measure.memory import net_bytes
 from edgeopt.measure.messages import Memory, StageTimes
 from edgeopt.measure.report import Comparison, ContestReport, Energy, SideReport
 from edgeopt.measure.tally import RUNS_FOR_P99
+from edgeopt.views.blocks import Table, filled, table_of
 
 _MIB = 2**20
 

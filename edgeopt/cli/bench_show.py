@@ -17,7 +17,8 @@ from edgeopt.cli.bench_rows import (
     verdict_lines,
 )
 from edgeopt.cli.console import machine_line
-from edgeopt.commands.documents.blocks import (
+from edgeopt.units import NO_INTERVAL
+from edgeopt.views.blocks import (
     Block,
     Drawing,
     Table,
@@ -29,8 +30,7 @@ from edgeopt.commands.documents.blocks import (
     table_of,
     warnings,
 )
-from edgeopt.commands.documents.markdown import page
-from edgeopt.units import NO_INTERVAL
+from edgeopt.views.markdown import page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

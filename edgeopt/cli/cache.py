@@ -7,8 +7,8 @@ import typer
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
 from edgeopt.pipeline.cache.request import ClearRequest
+from edgeopt.views.blocks import Block, Row, Table, Words, columns, section
 
 if TYPE_CHECKING:
     from edgeopt.pipeline.cache.user import Cleared, Listing
@@ -60,7 +60,7 @@ def clear(request: ClearRequest, json: JsonFlag = False) -> None:
 def show_listing(found: "Listing") -> list[Block]:
     from datetime import UTC, datetime
 
-    from edgeopt.cli.probe_rows import ago
+    from edgeopt.views.words import ago
 
     now = datetime.now(UTC)
     rows = []

@@ -7,14 +7,14 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute
 from edgeopt.commands.compare.request import Request
-from edgeopt.commands.documents.blocks import Section, Table, Words, columns, lines, rows, section
 from edgeopt.errors import VerificationError
+from edgeopt.views.blocks import Section, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
     from edgeopt.commands.compare.records import Comparison, Layers, Probe
-    from edgeopt.commands.documents.blocks import Block
     from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
     from edgeopt.graph.diff import GraphDiff
+    from edgeopt.views.blocks import Block
 
 SHOWN_CHANGES = 20
 SHOWN_OPERATORS = 12
@@ -50,7 +50,7 @@ def compare(
     from edgeopt.commands.compare.compare import compare as hold_against
 
     def show(found: "Comparison") -> "list[Block] | str":
-        from edgeopt.commands.documents.markdown import page
+        from edgeopt.views.markdown import page
 
         parts: list[Block] = [*sections(found, all_rows)]
         if markdown:

@@ -16,7 +16,6 @@ import typer
 from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.progress import JsonLines, People, all_as_called, standard_output
-from edgeopt.commands.documents.blocks import Block, Commands, Words, lines, section
 from edgeopt.errors import (
     EXIT_BUG,
     EXIT_CANCELLED,
@@ -31,6 +30,7 @@ from edgeopt.errors import (
     writing_to,
 )
 from edgeopt.options import Option, check_range, options_of
+from edgeopt.views.blocks import Block, Commands, Words, lines, section
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,7 +60,7 @@ def failure_as_page(title: str, wanted: bool) -> Iterator[None]:
         raise
     except EdgeoptError as error:
         if wanted:
-            from edgeopt.commands.documents.markdown import page
+            from edgeopt.views.markdown import page
 
             print(
                 page(title, lines([f"Failed: {error.message}"], "strong") + lines([error.hint]), level=2), end=""
@@ -146,7 +146,7 @@ def told(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
     if isinstance(shown, str):
         print(shown, end="")
         return
-    from edgeopt.commands.documents.terminal import write
+    from edgeopt.views.terminal import write
 
     write(all_as_called(shown), console)
 

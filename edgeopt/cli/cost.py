@@ -4,7 +4,7 @@ from edgeopt.cli.bench import without_info
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.cost.figures import Cost, CostReport, Span, Terms, count, number, span, times
 from edgeopt.commands.cost.request import Request
-from edgeopt.commands.documents.blocks import Block, Table, columns, lines, rows, section
+from edgeopt.views.blocks import Block, Table, columns, lines, rows, section
 
 _BASELINE = "  with the baseline"
 

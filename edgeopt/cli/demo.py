@@ -7,7 +7,7 @@ import msgspec
 
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.demo import Request
-from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, lines, rows, section
+from edgeopt.views.blocks import Block, Commands, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
     from edgeopt.commands.demo import Demo
@@ -35,7 +35,7 @@ def demo(request: Request, json: JsonFlag = False) -> None:
 
 def show(result: "Demo") -> list[Block]:
     """What the device is, what was tried, what was gained and why, and how to use it."""
-    from edgeopt.cli.optimize import show as show_outcome
+    from edgeopt.views.outcome import show as show_outcome
 
     device, outcome = result.device, result.outcome
     where = (

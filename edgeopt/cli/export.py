@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Commands, Listed, Words, facts, lines
 from edgeopt.commands.export.request import Request
 from edgeopt.errors import UsageError
+from edgeopt.views.blocks import Block, Commands, Listed, Words, facts, lines
 
 if TYPE_CHECKING:
     from edgeopt.commands.export.export import Exported, Forms

@@ -8,7 +8,6 @@ import typer
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status, show_watched
-from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.fleet.request import (
     CancelRequest,
     DeployRequest,
@@ -18,6 +17,7 @@ from edgeopt.fleet.request import (
     RollbackRequest,
     WatchRequest,
 )
+from edgeopt.views.blocks import Block, Words
 
 if TYPE_CHECKING:
     from edgeopt.fleet.pairing import Paired

@@ -3,9 +3,9 @@
 import time
 from typing import TYPE_CHECKING
 
-from edgeopt.commands.documents.blocks import Block, Words, lines, table_of
 from edgeopt.errors import printable
 from edgeopt.fleet.address import DEFAULT_URL, in_commands
+from edgeopt.views.blocks import Block, Words, lines, table_of
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched

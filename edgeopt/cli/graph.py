@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.commands.graph.request import GraphRequest
+from edgeopt.views.blocks import Block, Words
 
 if TYPE_CHECKING:
     from edgeopt.commands.graph.graph import GraphFile

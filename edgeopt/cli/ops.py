@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute, refuse_two_voices
-from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, lines, section
-from edgeopt.commands.documents.markdown import page
 from edgeopt.commands.ops.case import STATUSES, Compatibility, CoverageRow, OperatorRow, Report
 from edgeopt.commands.ops.matrix import LEGEND, MARKS, MOODS, Flaw, flaws, matrix, roofline_note, summary
 from edgeopt.commands.ops.request import Request
+from edgeopt.views.blocks import Block, Listed, Marked, Row, Table, Words, columns, lines, section
+from edgeopt.views.markdown import page
 
 if TYPE_CHECKING:
-    from edgeopt.commands.documents.blocks import Block
     from edgeopt.commands.ops.case import Report
     from edgeopt.events import Emit
+    from edgeopt.views.blocks import Block
 
 _NAMED = 5
 _NOTHING_BETWEEN = 1.1

@@ -5,19 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt import units
 from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
-from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
 from edgeopt.pipeline.request import Settings
+from edgeopt.views.blocks import Block, Row, Table, Words, columns, lines, section
 
 if TYPE_CHECKING:
     from edgeopt.commands.predict.records import Ahead, Planned
     from edgeopt.events import Emit
-    from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome
-
-_ON_THE_FRONT = "*"
+    from edgeopt.pipeline.outcome import Outcome
 
 
 @asks(Settings)
@@ -58,127 +55,11 @@ def optimize(
     stop = Stop()
 
     def shown(outcome: "Outcome") -> list[Block]:
+        from edgeopt.views.outcome import show
+
         return [*show(outcome), next_steps(settings.out, settings.model, settings.data)]
 
     execute("optimize", lambda emit: asked(settings, emit, stop), shown, json, interrupt=stop.interrupt)
-
-
-def show(outcome: "Outcome") -> list[Block]:
-    """The candidates, the variants that could not be made, the verdict."""
-    from edgeopt.pipeline.shapes.shape_words import shape_lines
-
-    front = [_said_of_front(outcome)] if len(outcome.front) > 1 else []
-    unmade = [f"not raced: {each.name}: {each.failure}" for each in outcome.variants if each.failure]
-    said = [_proved(outcome)]
-    said += [outcome.proof.measured_while] if outcome.proof.measured_while else []
-    said += [outcome.proof.weakest.sentence] if outcome.proof.weakest is not None else []
-    said += shape_lines(outcome)
-    if outcome.cut_short:
-        said.append("Run the same command to complete the search from the cache.")
-    said.append(f"Bundle: {outcome.bundle}")
-    verdict = section("", Words(outcome.summary, "strong"), *lines(said))
-    return [_candidates(outcome), *lines(front + unmade), verdict]
-
-
-def _candidates(outcome: "Outcome") -> Table:
-    from edgeopt.graph.accuracy import decibels
-    from edgeopt.pipeline.outcome import in_order
-
-    rows = []
-    for number, report in enumerate(in_order(outcome), start=1):
-        chosen = report.candidate == outcome.winner
-        mark = _ON_THE_FRONT if report.candidate.name in outcome.front else " "
-        cells = (
-            Marked(f"{number}{mark}", "faint"),
-            _named(report),
-            _speed(report),
-            decibels(report.accuracy_db) if report.accuracy_db is not None else "",
-            units.size(report.memory.peak_bytes) if report.memory and report.memory.peak_bytes is not None else "",
-            "" if report.size_bytes is None else units.size(report.size_bytes),
-            _verdict(report, outcome),
-        )
-        rows.append(Row(cells, "strong" if chosen else ""))
-    titles = columns(">#", "candidate", ">speed", ">accuracy", ">memory", ">size", "verdict")
-    return Table(titles, tuple(rows))
-
-
-def _proved(outcome: "Outcome") -> str:
-    from edgeopt.graph.accuracy import EQUAL_DB, agreement, decibels
-    from edgeopt.measure.stats import IDENTICAL
-
-    proof = outcome.proof
-    said = "Measured" if outcome.verdict in {"keep what you have", "undecided"} else "Proved"
-    if outcome.from_cache:
-        said = f"From the cache, {said.lower()} at {outcome.from_cache}"
-    how = (
-        f" over {units.count(proof.legs, 'start')} of fresh processes, {proof.speedup.rounds} interleaved rounds: "
-        f"{proof.speedup} ({proof.speedup.confidence:.1%} interval)"
-    )
-    if proof.verdict == IDENTICAL:
-        how = f", which runs your model unchanged: {proof.latency_ms:.3g} ms a run"
-    tail = proof.tail if proof.accuracy_db < EQUAL_DB else None
-    lowest = f", lowest {decibels(tail.lowest_db)}" if tail is not None else ""
-    return (
-        f"{said} from the written bundle{how}, "
-        f"{agreement(proof.accuracy_db)} on {proof.samples} "
-        f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
-        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
-        f"{outcome.seconds:.0f} s."
-    )
-
-
-def _said_of_front(outcome: "Outcome") -> str:
-    from edgeopt.pipeline.outcome import in_order
-
-    numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
-    told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
-    another = "; deliver another with --pick N" if outcome.is_cached else ""
-    return f"{told}: {', '.join(numbers)}{another}."
-
-
-def _parts(candidate: "Candidate") -> tuple[str, ...]:
-    """What a candidate is, in few words; the fixed shapes are the data's own and not repeated."""
-    short = {"dynamic_quantization_group_size": "group"}
-    options = " ".join(f"{short.get(k, k)}={v}" for k, v in candidate.options.items() if not isinstance(v, dict))
-    calls = candidate.calls
-    called = str(calls) if calls != type(calls)() else ""
-    return candidate.variant, candidate.backend, options, called, *candidate.sizes
-
-
-def _speed(report: "CandidateReport") -> str:
-    """With an interval where it was proved; races only rank."""
-    if report.speedup is None:
-        return ""
-    return str(report.speedup) if report.proved else f"{report.speedup.median:.2f}x"
-
-
-def _won(winner: "CandidateReport", outcome: "Outcome") -> str:
-    """With the reason why it won over one that looked faster in the race."""
-    own = winner.speedup.median if winner.speedup else 0.0
-    rivals = [(e.speedup.median, e) for e in outcome.candidates if e.status == "lost" and e.speedup]
-    rivals = [pair for pair in rivals if pair[0] > own]
-    if not rivals or outcome.verdict == "picked":
-        return outcome.verdict if outcome.verdict == "picked" else "winner"
-    best = max(rivals, key=lambda pair: pair[0])[1]
-    return f"winner; {_named(best)} looked faster in the race: {best.reason}"
-
-
-def _named(report: "CandidateReport") -> str:
-    return " · ".join(part for part in _parts(report.candidate) if part)
-
-
-def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
-    kept = outcome.winner == outcome.baseline
-    if report.candidate == outcome.winner:
-        return "the baseline, kept" if kept else _won(report, outcome)
-    if report.candidate == outcome.baseline:
-        return "the baseline"
-    if report.status == "below the floor":
-        low = f", perhaps {report.accuracy_low_db:.1f} dB on others" if report.accuracy_low_db is not None else ""
-        return f"below the floor{low}"
-    if report.status == "failed":
-        return report.reason[:160]
-    return units.behind(report.of_best) if report.of_best is not None else report.reason
 
 
 # What a plan can hold to; all else is of use only where something is measured.

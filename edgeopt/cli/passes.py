@@ -1,8 +1,8 @@
 """`edgeopt passes`: what there is to be applied."""
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, filled, lines, section
 from edgeopt.commands.passes import STANDARD, PassLine, PassList, Request
+from edgeopt.views.blocks import Block, Row, Table, Words, columns, filled, lines, section
 
 _FOR_ONE_RUNTIME = "Only in edgeopt optimize, if [lowerings] of the target profile names them"
 

@@ -23,7 +23,7 @@ def probe(request: Request, json: JsonFlag = False) -> None:
       edgeopt probe --record machine         save the machine's facts, read with --root
     """
 
-    from edgeopt.cli.probe_rows import show
     from edgeopt.commands.probe import probe
+    from edgeopt.views.device import show
 
     execute("probe", lambda emit: probe(request, emit), partial(show, explain=request.explain), json)

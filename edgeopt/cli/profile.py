@@ -7,8 +7,8 @@ import typer
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Column, Commands, Listed, Row, Table, Words, columns, lines
 from edgeopt.commands.replay.request import DiffRequest, ExportRequest, ImportRequest
+from edgeopt.views.blocks import Block, Column, Commands, Listed, Row, Table, Words, columns, lines
 
 if TYPE_CHECKING:
     from edgeopt.commands.replay.profile_commands import Difference, Exported, Imported

@@ -8,7 +8,10 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
-from edgeopt.commands.documents.blocks import (
+from edgeopt.commands.quantize.request import Asked, request_from
+from edgeopt.errors import ConstraintError, UsageError
+from edgeopt.events import Log
+from edgeopt.views.blocks import (
     Block,
     Drawing,
     Listed,
@@ -22,19 +25,16 @@ from edgeopt.commands.documents.blocks import (
     table_of,
     warnings,
 )
-from edgeopt.commands.quantize.request import Asked, request_from
-from edgeopt.errors import ConstraintError, UsageError
-from edgeopt.events import Log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from edgeopt.commands.documents.blocks import Block
     from edgeopt.data.judging.goals import Goal
     from edgeopt.data.judging.metric import Judged
     from edgeopt.events import Emit, Event
     from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
     from edgeopt.quant.records import CalibrationTried, Plan, Point, TargetSaid
+    from edgeopt.views.blocks import Block
 
 SHOWN_LAYERS = 12
 SHOWN_FINDINGS = 6

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
-from edgeopt.commands.documents.blocks import Block, Listed, lines
 from edgeopt.commands.replay.request import ReplayRequest
+from edgeopt.views.blocks import Block, Listed, lines
 
 if TYPE_CHECKING:
     from edgeopt.commands.replay.replay import Rebuilt

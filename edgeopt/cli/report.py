@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Words, lines
 from edgeopt.commands.report.request import Request
+from edgeopt.views.blocks import Block, Words, lines
 
 if TYPE_CHECKING:
     from edgeopt.commands.report.facts import Reports

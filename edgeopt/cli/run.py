@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.bundle.request import RunRequest
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Listed, Words
+from edgeopt.views.blocks import Block, Listed, Words
 
 if TYPE_CHECKING:
     from edgeopt.bundle.runtime.offline import Ran

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.bundle.request import SignRequest, only_a_key, what_to_sign
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Listed, Words
+from edgeopt.views.blocks import Block, Listed, Words
 
 if TYPE_CHECKING:
     from edgeopt.bundle.sign import NewKey, Signed

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
-from edgeopt.commands.documents.blocks import (
+from edgeopt.commands.simplify.request import Request
+from edgeopt.views.blocks import (
     Block,
     Marked,
     Row,
@@ -16,7 +17,6 @@ from edgeopt.commands.documents.blocks import (
     section,
     some,
 )
-from edgeopt.commands.simplify.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

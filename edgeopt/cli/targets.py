@@ -7,7 +7,8 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import (
+from edgeopt.commands.targets import ListRequest, NewRequest, ShowRequest, ValidateRequest
+from edgeopt.views.blocks import (
     Block,
     Commands,
     Marked,
@@ -19,7 +20,6 @@ from edgeopt.commands.documents.blocks import (
     lines,
     section,
 )
-from edgeopt.commands.targets import ListRequest, NewRequest, ShowRequest, ValidateRequest
 
 if TYPE_CHECKING:
     from edgeopt.commands.targets import Shown, TargetList, Validated, Written

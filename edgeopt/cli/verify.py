@@ -19,8 +19,8 @@ from edgeopt.cli.console import (
     machine_line,
     refuse_two_voices,
 )
-from edgeopt.commands.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
 from edgeopt.errors import VerificationError
+from edgeopt.views.blocks import Block, Listed, Table, Words, columns, lines, rows
 
 if TYPE_CHECKING:
     from edgeopt.bundle.runtime.check import Check
@@ -106,8 +106,8 @@ def show(result: "Check") -> list[Block]:
 def _markdown(result: "Check") -> str:
     """The same as a page: the verdict first."""
     from edgeopt.bundle.deployment import machine_of
-    from edgeopt.commands.documents.markdown import page
     from edgeopt.hw.probe import probe
+    from edgeopt.views.markdown import page
 
     checked = [
         ("files", f"all {result.files} are as they were written"),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, Outcome, Show, asks, execute
 from edgeopt.commands.bench.request import WatchRequest
-from edgeopt.commands.documents.blocks import Block, lines
 from edgeopt.events import Emit, Event, Log, Metric, Progress
+from edgeopt.views.blocks import Block, lines
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -46,6 +46,15 @@ class Interval(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return units.speedup_text(self.median, self.low, self.high)
+
+
+def with_open_ends(plain: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Plain data with infinity where an interval has no upper end, for which JSON has no word but null."""
+    if isinstance(plain, dict):
+        found = {key: with_open_ends(value) for key, value in plain.items()}
+        is_open = found.get("high", 0) is None and found.get("median") is not None
+        return {**found, "high": math.inf} if is_open else found
+    return [with_open_ends(each) for each in plain] if isinstance(plain, list | tuple) else plain
 
 
 IDENTICAL: Final = "identical"

@@ -9,7 +9,7 @@ from edgeopt.backends.base import Available
 from edgeopt.cli.backends import show_backends, show_options
 from edgeopt.cli.main import run
 from edgeopt.commands.backends import list_backends, list_options
-from edgeopt.commands.documents.terminal import write
+from edgeopt.views.terminal import write
 
 
 def seen(show, result):

@@ -6,10 +6,10 @@ from rich.console import Console
 from edgeopt.backends.base import Placement
 from edgeopt.cli.bench_rows import number, said
 from edgeopt.cli.bench_show import contest
-from edgeopt.commands.documents.terminal import write
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, ContestReport, Energy, Figures, SideReport, Slice
 from edgeopt.measure.stats import Interval
+from edgeopt.views.terminal import write
 
 MIB = 2**20
 

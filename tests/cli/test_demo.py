@@ -6,9 +6,9 @@ from rich.console import Console
 
 from edgeopt.cli.demo import show
 from edgeopt.commands.demo import Demo, accuracy_sentence, gains_and_losses
-from edgeopt.commands.documents.terminal import write
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.prove.report import front_of
+from edgeopt.views.terminal import write
 from tests.commands.report.evidence import memory, outcome
 
 

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from edgeopt.cli import fleet_show
 from edgeopt.cli.main import run
-from edgeopt.commands.documents.terminal import write
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.monitor import Sent, Watched
 from edgeopt.fleet.records import Deployment, ModelStatus, Previous, Release, Releases, Serving, Status
+from edgeopt.views.terminal import write
 
 
 @pytest.fixture

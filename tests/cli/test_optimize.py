@@ -9,10 +9,10 @@ import psutil
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.optimize import show
-from edgeopt.commands.documents.terminal import write
 from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.pipeline.prove.report import front_of
+from edgeopt.views.outcome import show
+from edgeopt.views.terminal import write
 from tests.commands.report.evidence import outcome
 
 PHASES = (

@@ -1,9 +1,9 @@
 import pytest
 
 from edgeopt.cli.passes import show
-from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.passes import PassLine, PassList, Request, passes
 from edgeopt.graph.passes import standard_passes
+from edgeopt.views.terminal import write
 
 
 @pytest.fixture

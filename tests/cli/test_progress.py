@@ -12,7 +12,7 @@ import pytest
 from edgeopt import events
 from edgeopt.bundle.runtime.check import Changed, how_to_refresh
 from edgeopt.cli.progress import JsonLines, People, _line, all_as_called, as_called
-from edgeopt.commands.documents.blocks import Commands, Row, Table, Words, columns, section
+from edgeopt.views.blocks import Commands, Row, Table, Words, columns, section
 
 # Tells one event on a terminal, waits to be told to go on, and ends as a command does.
 ON_A_TERMINAL = """

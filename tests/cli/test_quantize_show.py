@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 
 from edgeopt.cli.quantize import show_quantized
-from edgeopt.commands.documents.terminal import write
 from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.judging.metric import Judged
 from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.records import File, Proof, Quantized, SampleUse
 from edgeopt.quant.records import CalibrationTried, Found, Plan, Point, TargetSaid, Verdict
+from edgeopt.views.terminal import write
 
 LAYERS = [f"/encoder/layer.{k}/attention/self/query/MatMul_of_a_long_name" for k in range(20)]
 FLOAT = Point({}, 12.0, 200.0, 200.0, 200.0)

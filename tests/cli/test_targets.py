@@ -8,10 +8,10 @@ from rich.console import Console
 
 from edgeopt.cli.main import run
 from edgeopt.cli.targets import show_list, show_target, show_validated
-from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.targets import ListRequest, ShowRequest, ValidateRequest, check, list_targets, look_up
 from edgeopt.hw import probe as probe_module
 from edgeopt.hw.host import RecordedHost
+from edgeopt.views.terminal import write
 
 FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
 ORIN = FAKEROOTS / "jetson-orin"

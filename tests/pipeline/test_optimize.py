@@ -13,10 +13,8 @@ from rich.console import Console
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
-from edgeopt.cli.optimize import show
 from edgeopt.commands.cost.cost import of_bundle
 from edgeopt.commands.cost.figures import times as speedup_words
-from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.report.report import gather, written
 from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, EdgeoptError, ModelError, StoppedError, UsageError
@@ -34,9 +32,11 @@ from edgeopt.pipeline.race.ground import Ground
 from edgeopt.pipeline.race.race import race
 from edgeopt.pipeline.request import time_limit_for
 from edgeopt.pipeline.stopping import Stop
+from edgeopt.views.outcome import headline, show
+from edgeopt.views.terminal import write
+from edgeopt.views.words import milliseconds
 from edgeopt_gui.pages.optimize.board import Board
-from edgeopt_gui.pages.optimize.result import comparison, headline, read_result
-from edgeopt_gui.pages.optimize.words import milliseconds, times
+from edgeopt_gui.pages.optimize.result import comparison, read_result
 from tests.conftest import limited, write_onnx
 
 
@@ -163,8 +163,8 @@ def test_the_app_shows_the_same(found):
         row = board.rows[report.candidate.name]
         assert row.speedup == (report.speedup.median if report.speedup else None)
         assert row.latency_ms == pytest.approx(report.latency_ms)
-    if not result.kept:
-        assert times(proof.speedup.median) in headline(result)
+    if result.verdict == "faster":
+        assert f"{proof.speedup.median:.2f}x" in headline(result)
         assert comparison(result)[0].after == milliseconds(proof.latency_ms)
 
 

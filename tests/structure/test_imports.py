@@ -16,7 +16,7 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
     *("hw", "graph", "diagram", "backends", "profiles", "data", "bundle", "fleet", "measure", "quant", "pipeline"),
-    *("commands", "cli", "__main__"),
+    *("views", "commands", "cli", "__main__"),
 )
 
 # Who takes less than what stands below it: what such a part may import of edgeopt. The first entry that fits a
@@ -29,7 +29,10 @@ LAYERS = (
     ("edgeopt.privacy", ()),
     ("edgeopt.events", ("edgeopt.errors",)),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
-    ("edgeopt.commands.documents", ("edgeopt.commands.documents",)),
+    *(
+        (f"edgeopt.views.{writer}", ("edgeopt.views",))
+        for writer in ("blocks", "html", "markdown", "markup", "terminal")
+    ),
     ("edgeopt.graph", (*GROUND, "edgeopt.graph", "edgeopt.hw.device")),
     # What only one runtime understands is written in the words of passes.
     *(

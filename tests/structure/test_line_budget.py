@@ -18,16 +18,17 @@ BUDGETS = {
     "edgeopt/profiles": 1200,
     "edgeopt/diagram": 1400,
     "edgeopt/data": 2050,
-    "edgeopt/bundle": 7250,
+    "edgeopt/bundle": 7400,
     "edgeopt/fleet": 1800,
     "edgeopt/measure": 10_250,
     "edgeopt/quant": 8600,
     "edgeopt/pipeline": 7450,
-    "edgeopt/commands": 17_200,
-    "edgeopt/cli": 5900,
+    "edgeopt/views": 2250,
+    "edgeopt/commands": 16_000,
+    "edgeopt/cli": 4950,
     "agent": 14_600,
-    "gui": 20_300,
-    "tests": 91_000,
+    "gui": 20_000,
+    "tests": 91_050,
 }
 
 

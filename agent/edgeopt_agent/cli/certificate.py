@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.commands.documents.blocks import Block, Words
+from edgeopt.views.blocks import Block, Words
 from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 
 if TYPE_CHECKING:

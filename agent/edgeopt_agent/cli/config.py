@@ -9,7 +9,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns
+from edgeopt.views.blocks import Block, Row, Table, Words, columns
 from edgeopt_agent.config import administered
 
 FileArgument = Annotated[

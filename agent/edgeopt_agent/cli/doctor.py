@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import InputError
+from edgeopt.views.blocks import Block, Words
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import administered
 from edgeopt_agent.doctor.findings import Diagnosis

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.documents.blocks import Block, Listed, Words
 from edgeopt.errors import InputError
 from edgeopt.fleet.records import Collected
 from edgeopt.fleet.request import CollectRequest
+from edgeopt.views.blocks import Block, Listed, Words
 from edgeopt_agent.cli.control import here
 from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 from edgeopt_agent.data_dir import DataDir, pointed

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.commands.documents.blocks import Block, Words
+from edgeopt.views.blocks import Block, Words
 from edgeopt_agent.cli.options import DataDirOption, RoleOption, in_data_folder
 
 if TYPE_CHECKING:

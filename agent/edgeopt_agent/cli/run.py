@@ -13,10 +13,10 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.progress import as_called
-from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, printable
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
+from edgeopt.views.blocks import Block, Words
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import configured
 from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_dir

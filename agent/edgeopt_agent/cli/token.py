@@ -7,7 +7,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns
+from edgeopt.views.blocks import Block, Row, Table, Words, columns
 from edgeopt_agent.cli.options import DataDirOption, RoleOption, in_data_folder
 from edgeopt_agent.tokens import NewToken, Tokens
 

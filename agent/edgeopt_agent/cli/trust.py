@@ -8,7 +8,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.commands.documents.blocks import Block, Listed, Words
+from edgeopt.views.blocks import Block, Listed, Words
 from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 from edgeopt_agent.trusted_keys import TrustedKeys
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from edgeopt import units
-from edgeopt.commands.documents.blocks import Column, Marked, Mood, Row, Table
 from edgeopt.commands.ops.case import PRECISIONS, STATUSES, CaseRow, Figures, Precision, Report, Status
+from edgeopt.views.blocks import Column, Marked, Mood, Row, Table
 
 MARKS: dict[Status, str] = {"conforms": "✓", "deviates": "≠", "not supported": "○", "failed": "✗"}
 MOODS: dict[Status, Mood] = {"conforms": "good", "deviates": "warning", "not supported": "accent", "failed": "bad"}

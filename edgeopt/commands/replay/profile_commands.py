@@ -16,12 +16,12 @@ from edgeopt.bundle.deployment import said_of as in_words
 from edgeopt.bundle.durable import publish_file
 from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
-from edgeopt.commands.documents.blocks import some
 from edgeopt.commands.replay.profile import Profile, embedded, model_place, packed, read_profile
 from edgeopt.commands.replay.steps import check_steps, said_of
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
 from edgeopt.hw.probe import probe
 from edgeopt.quant.records import FLOAT
+from edgeopt.views.blocks import some
 
 SUFFIX = ".toml"
 

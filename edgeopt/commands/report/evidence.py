@@ -8,8 +8,8 @@ import msgspec
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.commands.predict.records import Ahead, Planned, Status
 from edgeopt.commands.report.facts import Facts, LayerChoice, NotMade, Point, Stage
-from edgeopt.commands.report.words import several
 from edgeopt.graph.ledger import Ledger
+from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.objectives import THROUGHPUT
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome
 from edgeopt.pipeline.prove.report import IN_THE_RACE, Figures, front
@@ -17,6 +17,7 @@ from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import FLOAT, Plan
 from edgeopt.quant.records import Point as PlanPoint
+from edgeopt.views.words import several
 
 FILE = "evidence.json"
 _PREDICTION = "prediction.json"
@@ -44,7 +45,7 @@ def _converted(plain: object, name: str) -> Found | str:
     if kind is None:
         return f"{name} holds a record that this version of edgeopt does not support."
     try:
-        found: Found = msgspec.convert(plain, kind)
+        found: Found = msgspec.convert(with_open_ends(plain), kind)
     except msgspec.ValidationError as error:
         return f"{name} cannot be read by this version of edgeopt: {error}."
     return found

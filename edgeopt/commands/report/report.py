@@ -10,15 +10,12 @@ from edgeopt.backends.base import Array
 from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.commands.analyze.analyze import analyze
 from edgeopt.commands.bench.saved import check_place
-from edgeopt.commands.documents import html, markdown
-from edgeopt.commands.documents.blocks import Mood, Words
 from edgeopt.commands.predict.records import Ahead
 from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in, with_candidates
 from edgeopt.commands.report.facts import Accuracy, Bound, Facts, Made, OperatorCount, Reports, Side, Speed, Work
 from edgeopt.commands.report.request import Format, Request, format_of
 from edgeopt.commands.report.sections import sections_of
 from edgeopt.commands.report.sections.verdict import good_enough
-from edgeopt.commands.report.words import moment
 from edgeopt.data.judging.goals import NO_FLOOR
 from edgeopt.errors import BundleError, EdgeoptError, ModelError
 from edgeopt.events import Emit, Progress, ignore
@@ -35,6 +32,9 @@ from edgeopt.pipeline.shapes.shape_words import cost_line
 from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.version import __version__
+from edgeopt.views import html, markdown
+from edgeopt.views.blocks import Mood, Words
+from edgeopt.views.words import moment
 
 _MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
 

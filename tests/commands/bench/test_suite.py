@@ -6,11 +6,11 @@ from rich.console import Console
 from edgeopt.cli import bench_show
 from edgeopt.commands.bench.request import Request
 from edgeopt.commands.bench.suite import data_beside, models_in, suite
-from edgeopt.commands.documents.terminal import write
 from edgeopt.errors import InputError, ModelError, Terminated, UsageError
 from edgeopt.events import ignore
 from edgeopt.measure.report import Comparison
 from edgeopt.measure.stats import Interval
+from edgeopt.views.terminal import write
 
 
 @pytest.fixture

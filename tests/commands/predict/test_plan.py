@@ -17,7 +17,6 @@ from edgeopt.bundle.runtime.session import load
 from edgeopt.cli.main import run
 from edgeopt.cli.optimize import show_plan
 from edgeopt.commands.analyze.analyze import deployment_row
-from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.predict.latency import Latency
 from edgeopt.commands.predict.plan import optimize_for, ranked
 from edgeopt.commands.predict.records import Ahead
@@ -30,6 +29,7 @@ from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.request import Settings
 from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.inventory import inventory_of
+from edgeopt.views.terminal import write
 from tests.commands.predict.conftest import ORIN, PI_5
 
 

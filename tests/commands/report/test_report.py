@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import msgspec
@@ -126,6 +127,15 @@ def test_evidence_that_cannot_be_read_is_said(bundle, content, says):
     (bundle / "evidence.json").write_bytes(content)
     write_manifest(bundle)
     assert says in gather(bundle, nodes=False).unknown["candidates"]
+
+
+def test_evidence_with_an_interval_without_an_end_is_read(bundle):
+    open_ended = msgspec.structs.replace(outcome().proof.speedup, low=0.0, high=math.inf)
+    proof = msgspec.structs.replace(outcome().proof, speedup=open_ended)
+    put_evidence(bundle, outcome(proof=proof))
+    facts = gather(bundle, nodes=False)
+    assert "candidates" not in facts.unknown
+    assert facts.speed.ratio.high == math.inf
 
 
 def test_a_damaged_bundle_is_refused(bundle):

@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 
-from edgeopt.commands.documents.blocks import Chart, Table, Words
 from edgeopt.commands.report.facts import Accuracy
 from edgeopt.commands.report.report import gather
 from edgeopt.commands.report.sections import candidates, model
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
+from edgeopt.views.blocks import Chart, Table, Words
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """The sections of a report, in their order."""
 
-from edgeopt.commands.documents.blocks import Section
 from edgeopt.commands.report.facts import Facts
 from edgeopt.commands.report.sections import candidates, model, speed, verdict
+from edgeopt.views.blocks import Section
 
 SECTIONS = (
     verdict.verdict_section,

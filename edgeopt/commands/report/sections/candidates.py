@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from edgeopt.commands.documents.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
-from edgeopt.commands.report import charts, words
-from edgeopt.commands.report.charts import Axes, Dot, Path, scale_for
 from edgeopt.commands.report.facts import Accuracy, Facts, Point
 from edgeopt.graph.accuracy import EQUAL_DB, OutputAccuracy
 from edgeopt.pipeline.prove.report import EXACT_DB
+from edgeopt.views import charts, words
+from edgeopt.views.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
+from edgeopt.views.charts import Axes, Dot, Path, scale_for
 
 
 def accuracy_section(facts: Facts) -> Section | None:

@@ -4,7 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
-from edgeopt.commands.documents.blocks import (
+from edgeopt.commands.report.facts import Bound, Facts, LayerChoice, OperatorCount, Work
+from edgeopt.graph.analysis import OpTimeRow, OpTimes
+from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.views import charts, words
+from edgeopt.views.blocks import (
     Block,
     Chart,
     Folded,
@@ -18,11 +22,7 @@ from edgeopt.commands.documents.blocks import (
     rows,
     some,
 )
-from edgeopt.commands.report import charts, words
-from edgeopt.commands.report.charts import Axes, Bar, Dot, Group, Path, Scale
-from edgeopt.commands.report.facts import Bound, Facts, LayerChoice, OperatorCount, Work
-from edgeopt.graph.analysis import OpTimeRow, OpTimes
-from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.views.charts import Axes, Bar, Dot, Group, Path, Scale
 
 _MOST_OPERATORS = 400
 """A model can hold operators of any name; a report need not list them all."""

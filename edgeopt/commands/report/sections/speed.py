@@ -3,12 +3,12 @@
 from functools import partial
 
 from edgeopt.bundle.deployment import Part, Tensor, said_of
-from edgeopt.commands.documents.blocks import Block, Chart, Folded, Mood, Row, Section, Table, Words, columns
-from edgeopt.commands.report import charts, words
-from edgeopt.commands.report.charts import Bar, Group, Hill
 from edgeopt.commands.report.facts import Facts, Side, Speed, Stage
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import IDENTICAL, paired_ratios
+from edgeopt.views import charts, words
+from edgeopt.views.blocks import Block, Chart, Folded, Mood, Row, Section, Table, Words, columns
+from edgeopt.views.charts import Bar, Group, Hill
 
 _PERCENTILES = (50, 90, 95, 99)
 _FEWEST_FOR_P99 = 100

@@ -2,7 +2,10 @@
 
 import shlex
 
-from edgeopt.commands.documents.blocks import (
+from edgeopt.commands.report.facts import Accuracy, Facts, Speed
+from edgeopt.hw.device import Cache, Device
+from edgeopt.views import words
+from edgeopt.views.blocks import (
     Block,
     Commands,
     Figure,
@@ -15,9 +18,6 @@ from edgeopt.commands.documents.blocks import (
     columns,
     rows,
 )
-from edgeopt.commands.report import words
-from edgeopt.commands.report.facts import Accuracy, Facts, Speed
-from edgeopt.hw.device import Cache, Device
 
 
 def verdict_section(facts: Facts) -> Section:

@@ -13,7 +13,7 @@ from edgeopt.commands.bench.saved import read_saved
 from edgeopt.commands.compare.records import Comparison
 from edgeopt.graph.analysis import Analysis
 from edgeopt.measure.report import ContestReport, SideReport
-from edgeopt.measure.stats import Interval
+from edgeopt.measure.stats import Interval, with_open_ends
 
 _BINS = 60
 _SMALLEST_MS = 1e-6
@@ -47,15 +47,11 @@ def read_analysis(data: dict[str, Any]) -> Analysis:
 
 
 def read_contest(data: dict[str, Any]) -> ContestReport:
-    for comparison in data.get("comparisons", ()):
-        _close(comparison["speedup"])
-    return msgspec.convert(data, ContestReport)
+    return msgspec.convert(with_open_ends(data), ContestReport)
 
 
 def read_runs(data: dict[str, Any]) -> RunsCompared:
-    for found in (*data.get("sides", ()), *data.get("ratios", ())):
-        _close(found.get("speedup") or found["change"])
-    return msgspec.convert(data, RunsCompared)
+    return msgspec.convert(with_open_ends(data), RunsCompared)
 
 
 def verdict_of(report: ContestReport) -> Verdict:
@@ -119,9 +115,3 @@ def distributions(first: SideReport, second: SideReport) -> Distributions | None
         places = np.log(each / low) * (_BINS / math.log(high / low))
         counts.append(np.bincount(np.clip(places.astype(np.int64), 0, _BINS - 1), minlength=_BINS))
     return Distributions(low, high, tuple(counts[0].tolist()), tuple(counts[1].tolist()))
-
-
-def _close(interval: dict[str, Any]) -> None:
-    """An interval may be open to one side, and JSON has no word for that."""
-    if interval["high"] is None:
-        interval["high"] = math.inf

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.analysis import Analysis, NodeRow
 from edgeopt.units import count, size
-from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, change, milliseconds
+from edgeopt.views.words import UNKNOWN, change, decibels, milliseconds
 
 if TYPE_CHECKING:
     from edgeopt.commands.compare.records import Comparison, Probe
@@ -161,7 +161,7 @@ def _counted(what: str, first: int, second: int) -> FigureRow:
 
 
 def _output(output: "OutputAccuracy") -> OutputRow:
-    told = "not comparable" if output.problem else accuracy(output.snr_db)
+    told = "not comparable" if output.problem else decibels(output.snr_db)
     return OutputRow(
         output.name,
         output.snr_db,
@@ -180,7 +180,7 @@ def _layer(probe: "Probe", is_first: bool) -> LayerRow:
 
 
 def _probed(probe: "Probe") -> str:
-    told = "not comparable" if probe.problem else accuracy(probe.snr_db)
+    told = "not comparable" if probe.problem else decibels(probe.snr_db)
     return f"{told}, rescaled" if probe.rescaled else told
 
 
@@ -207,8 +207,8 @@ def _types(sides: Sequence[Counter[str]]) -> list[str]:
 
 
 def _size(value: float | None) -> str:
-    return NOTHING if value is None else size(value)
+    return UNKNOWN if value is None else size(value)
 
 
 def _count(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:,.0f}"
+    return UNKNOWN if value is None else f"{value:,.0f}"

@@ -3,8 +3,8 @@
 import re
 
 from edgeopt import units
-from edgeopt.cli.probe_rows import is_detail, rows
 from edgeopt.hw.device import Device
+from edgeopt.views.device import is_detail, rows
 from edgeopt_gui.pages.device.instruction_sets import by_purpose, level_words
 from edgeopt_gui.plots.ticks import clock_text
 from edgeopt_gui.widgets.fact import Fact, FactGroup

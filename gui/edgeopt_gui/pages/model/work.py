@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from edgeopt import units
-from edgeopt.cli import analyze_sections as figures
-from edgeopt.cli import analyze_sections as sections
 from edgeopt.graph.analysis import Analysis, NodeRow, OperatorRow
 from edgeopt.graph.analysis.records import CategoryRow
 from edgeopt.graph.analysis.sums import HOLDERS
+from edgeopt.views import analysis as figures
 from edgeopt_gui.widgets.bars import Bar
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
@@ -33,7 +32,7 @@ def totals(analysis: Analysis) -> Totals:
 
 def run_facts(analysis: Analysis) -> FactGroup:
     """One run, in the words of `edgeopt analyze`."""
-    rows = sections.work(analysis) or [("Operations", UNKNOWN)]
+    rows = figures.work(analysis) or [("Operations", UNKNOWN)]
     if awaits_peaks(analysis):
         rows = [
             (t, v if t != "Least time" else f"{UNKNOWN}: the device has not been measured yet") for t, v in rows

@@ -10,7 +10,7 @@ from edgeopt_gui.pages.optimize.trade import trade_of
 from edgeopt_gui.widgets.speed_axis import span_around
 
 if TYPE_CHECKING:
-    from edgeopt_gui.pages.optimize.result import Report, Result
+    from edgeopt.pipeline.outcome import CandidateReport, Outcome
 
 Status = Literal[
     "racing",
@@ -159,7 +159,7 @@ class Board:
                 said = "while it raced" if raced else "after screening"
                 self.rows[name] = replace(row, status="cancelled", reason=said, leading=False)
 
-    def finish(self, result: "Result") -> None:
+    def finish(self, result: "Outcome") -> None:
         """Puts what was found in the place of what was told on the way."""
         rows = [_reported(report, result) for report in result.candidates]
         rows += [Row(v.name, "not made", v.failure) for v in result.variants if v.failure]
@@ -201,7 +201,10 @@ def _yardstick(row: Row) -> Row:
     return replace(row, speedup=1.0, low=None, high=None)
 
 
-def _reported(report: "Report", result: "Result") -> Row:
+def _reported(report: "CandidateReport", result: "Outcome") -> Row:
+    from edgeopt.views.outcome import why_it_won
+    from edgeopt_gui.pages.optimize.result import source_peak
+
     status: Status = report.status
     if report.candidate == result.baseline:
         status = "kept" if report.candidate == result.winner else "baseline"
@@ -212,7 +215,7 @@ def _reported(report: "Report", result: "Result") -> Row:
     row = Row(
         report.candidate.name,
         status,
-        result.why_it_won if status == "winner" else reason,
+        why_it_won(result) if status == "winner" else reason,
         report.latency_ms,
         speedup.median if speedup else None,
         speedup.low if speedup else None,
@@ -229,7 +232,7 @@ def _reported(report: "Report", result: "Result") -> Row:
         return replace(
             _yardstick(row),
             latency_ms=result.proof.baseline_ms,
-            memory_bytes=_known(result.source_peak, row.memory_bytes),
+            memory_bytes=_known(source_peak(result), row.memory_bytes),
         )
     return row
 

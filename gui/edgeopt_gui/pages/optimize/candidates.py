@@ -5,10 +5,11 @@ from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt import units
+from edgeopt.views.words import UNKNOWN, decibels, milliseconds, ratio, size
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
 from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar
-from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, memory, milliseconds, short_name, times
+from edgeopt_gui.pages.optimize.words import short_name
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
@@ -21,9 +22,9 @@ _LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 1
 def _interval(row: Row) -> str:
     low, middle, high = row.interval
     if not units.usable_interval(low, high):
-        return "1.00x by definition" if row.status in {"baseline", "kept"} else NOTHING
+        return "1.00x by definition" if row.status in {"baseline", "kept"} else UNKNOWN
     where = "in the proof" if row.proved else "in the race"
-    return f"{times(low)} to {times(high)}, {times(middle)} {where}"
+    return f"{ratio(low)} to {ratio(high)}, {ratio(middle)} {where}"
 
 
 def _rank(row: Row) -> tuple[bool, float] | None:
@@ -49,7 +50,7 @@ COLUMNS: tuple[Column[Row], ...] = (
     Column(
         "Speed",
         _rank,
-        lambda r: times(r.speedup),
+        lambda r: ratio(r.speedup),
         "right",
         title_tip="Speed against your model: proved from the written bundle in fresh processes, or ranked by the "
         "race relative to the winner",
@@ -69,7 +70,7 @@ COLUMNS: tuple[Column[Row], ...] = (
     Column(
         "Accuracy",
         lambda r: r.accuracy_db,
-        lambda r: accuracy(r.accuracy_db),
+        lambda r: decibels(r.accuracy_db),
         "right",
         title_tip="Signal-to-noise ratio of the outputs against your model's; more is better",
     ),
@@ -80,8 +81,8 @@ COLUMNS: tuple[Column[Row], ...] = (
         "right",
         title_tip="Your model's time in the proof, divided by the speed",
     ),
-    Column("Memory", lambda r: r.memory_bytes, lambda r: memory(r.memory_bytes), "right", optional=True),
-    Column("Size", lambda r: r.size_bytes, lambda r: memory(r.size_bytes), "right", optional=True),
+    Column("Memory", lambda r: r.memory_bytes, lambda r: size(r.memory_bytes), "right", optional=True),
+    Column("Size", lambda r: r.size_bytes, lambda r: size(r.size_bytes), "right", optional=True),
 )
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 
+from edgeopt.views.words import decibels
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.optimize.in_the_app import ending_in_the_app
 from edgeopt_gui.pages.optimize.run import Run
-from edgeopt_gui.pages.optimize.words import accuracy
 
 
 class Handing(QObject):
@@ -74,7 +74,7 @@ def _exported(data: dict[str, Any]) -> str:
     if data.get("not_checked"):
         told.append(f"Not checked: {data['not_checked']}")
     elif data.get("samples"):
-        told.append(f"Checked on the golden samples: {accuracy(data.get('accuracy_db'))}.")
+        told.append(f"Checked on the golden samples: {decibels(data.get('accuracy_db'))}.")
     return " ".join([*told, "Its README.md says how to use it."])
 
 
@@ -83,5 +83,5 @@ def _rebuilt(data: dict[str, Any]) -> str:
     if data.get("same_files"):
         told.append("The model's files are the same, byte for byte.")
     elif data.get("alike_db") is not None:
-        told.append(f"Its golden outputs against the first ones: {accuracy(data['alike_db'])}.")
+        told.append(f"Its golden outputs against the first ones: {decibels(data['alike_db'])}.")
     return " ".join(told)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from edgeopt.graph.ledger import LedgerEntry
 
 if TYPE_CHECKING:
-    from edgeopt_gui.pages.optimize.result import Result
+    from edgeopt.pipeline.outcome import Outcome
 
 Did = Literal["applied", "refused", "rolled back", "nothing to do"]
 _MOST_NODES_TOLD = 12
@@ -39,7 +39,7 @@ class LedgerRow:
         )
 
 
-def ledger_rows(result: "Result") -> tuple[LedgerRow, ...]:
+def ledger_rows(result: "Outcome") -> tuple[LedgerRow, ...]:
     """The passes behind the winner: its own, after those of the cleaned model that it started from."""
     variant, backend = result.winner.variant, result.winner.backend
     wanted = {variant} | ({"cleaned"} if variant != "source" else set())

@@ -228,7 +228,11 @@ class OptimizePage(Page):
             ending = self._read(run, ending)
         if ending.good:
             self.context.use_bundle(run.place)
-            self.context.say(f"{run.model.name}: {slow.result().headline(run.result)}." if run.result else "")
+            self.context.say(
+                f"{run.model.name}: {slow.slow('edgeopt.views.outcome').headline(run.result)}."
+                if run.result
+                else ""
+            )
         else:
             run.failure = ending
             if run.cancelled:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
+from edgeopt.views.words import decibels, milliseconds
 from edgeopt_gui.pages.optimize.slow import slow
 from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
-from edgeopt_gui.pages.optimize.words import accuracy, milliseconds, short_name
+from edgeopt_gui.pages.optimize.words import short_name
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
@@ -44,7 +45,7 @@ class PlanView(QWidget):
         columns: tuple[Column[Planned], ...] = (
             Column("Candidate", lambda r: r.candidate.name, lambda r: short_name(r.candidate.name)),
             Column("Predicted", _predicted_ms, lambda r: milliseconds(_predicted_ms(r)), "right"),
-            Column("Accuracy", lambda r: r.accuracy_db, lambda r: accuracy(r.accuracy_db), "right"),
+            Column("Accuracy", lambda r: r.accuracy_db, lambda r: decibels(r.accuracy_db), "right"),
             Column("Why", _why, tip=_why, stretch=True),
         )
         self.records: RecordsModel[Planned] = RecordsModel(columns, lambda r: r.candidate.name, _look, self)

@@ -11,7 +11,7 @@ from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.choices import LONGEST_LIMIT_S, SHORTEST_LIMIT_S, Choices
 
 if TYPE_CHECKING:
-    from edgeopt_gui.pages.optimize.result import Result
+    from edgeopt.pipeline.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Run:
     """The command line that does the same, with a plain name for the bundle."""
     job: Job
     board: Board = field(default_factory=Board)
-    result: "Result | None" = None
+    result: "Outcome | None" = None
     failure: Ending | None = None
     order: Order | None = None
     """What was asked for, so that it can be asked again."""

@@ -7,8 +7,9 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from edgeopt.views.words import decibels, ratio
 from edgeopt_gui.pages.optimize.board import Row, axis
-from edgeopt_gui.pages.optimize.words import accuracy, short_name, times
+from edgeopt_gui.pages.optimize.words import short_name
 from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.speed_axis import place_on, ticks
 
@@ -89,7 +90,7 @@ class Scatter(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             dot = self.dot_at(QPointF(event.pos()))
-            said = f"{short_name(dot.name)}\n{times(dot.speed)}, {accuracy(dot.row.accuracy_db)}" if dot else ""
+            said = f"{short_name(dot.name)}\n{ratio(dot.speed)}, {decibels(dot.row.accuracy_db)}" if dot else ""
             QToolTip.showText(event.globalPos(), said, self)
             return True
         return super().event(event)

@@ -3,11 +3,12 @@
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from edgeopt.units import count
+from edgeopt.views.words import decibels, milliseconds, ratio
 from edgeopt_gui.pages.optimize.board import Board, Row
 from edgeopt_gui.pages.optimize.phases import share_done, told
 from edgeopt_gui.pages.optimize.stepper import Stepper
 from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
-from edgeopt_gui.pages.optimize.words import accuracy, milliseconds, short_name, times
+from edgeopt_gui.pages.optimize.words import short_name
 
 
 class Standing(QWidget):
@@ -40,7 +41,7 @@ class Standing(QWidget):
             return
         best = board.best
         self.best.setText(
-            f"{times(best.speedup)} in the race, not proved" if best else "Nothing faster in the race yet"
+            f"{ratio(best.speedup)} in the race, not proved" if best else "Nothing faster in the race yet"
         )
         self.detail.setText(_about(best) if best else "Your model is the baseline and is never changed.")
 
@@ -56,9 +57,9 @@ class Standing(QWidget):
 def _about(row: Row) -> str:
     parts = [short_name(row.name)]
     if row.low is not None and row.high is not None:
-        parts.append(f"between {times(row.low)} and {times(row.high)}")
+        parts.append(f"between {ratio(row.low)} and {ratio(row.high)}")
     if row.latency_ms is not None:
         parts.append(milliseconds(row.latency_ms))
     if row.accuracy_db is not None:
-        parts.append(f"accuracy {accuracy(row.accuracy_db)}")
+        parts.append(f"accuracy {decibels(row.accuracy_db)}")
     return " · ".join(parts)

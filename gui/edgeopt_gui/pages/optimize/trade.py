@@ -4,27 +4,29 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.units import size
-from edgeopt_gui.pages.optimize.words import accuracy, times
+from edgeopt.views.words import decibels, ratio
 
 if TYPE_CHECKING:
-    from edgeopt_gui.pages.optimize.result import Report, Result
+    from edgeopt.pipeline.outcome import CandidateReport, Outcome
 
 _NOTED_BYTES = 0.02
 """Smaller differences, as a share, are not told."""
 
 
-def trade_of(report: "Report", result: "Result") -> str:
+def trade_of(report: "CandidateReport", result: "Outcome") -> str:
     """As a sentence; "" where it cannot be delivered."""
+    from edgeopt_gui.pages.optimize.result import can_be_delivered
+
     winner = next((each for each in result.candidates if each.candidate == result.winner), None)
-    if report is winner or not report.can_be_delivered or not result.is_cached:
+    if report is winner or not can_be_delivered(report) or not result.is_cached:
         return ""
     if winner is None:  # what runs today was kept, which did not race
-        return f"It had {times(report.speedup.median if report.speedup else None)} the speed of your model."
+        return f"It had {ratio(report.speedup.median if report.speedup else None)} the speed of your model."
     parts = []
     if report.speedup and winner.speedup and winner.speedup.median > 0:
         parts.append(units.behind(report.speedup.median / winner.speedup.median).removesuffix(", too close"))
     if report.accuracy_db is not None and winner.accuracy_db is not None:
-        mine, others = accuracy(report.accuracy_db), accuracy(winner.accuracy_db)
+        mine, others = decibels(report.accuracy_db), decibels(winner.accuracy_db)
         parts.append(f"accuracy {mine}" if mine == others else f"accuracy {mine} instead of {others}")
     mine_peak, peak = (each.memory.peak_bytes if each.memory else None for each in (report, winner))
     parts.append(_bytes("memory", mine_peak, peak))

@@ -11,7 +11,8 @@ from edgeopt_gui.pages.optimize.texts import by_mouse, large, quiet, selectable
 from edgeopt_gui.widgets.action_button import ActionButton
 
 if TYPE_CHECKING:
-    from edgeopt_gui.pages.optimize.result import Compared, Result
+    from edgeopt.pipeline.outcome import Outcome
+    from edgeopt_gui.pages.optimize.result import Compared
 
 
 _SHOWN_WARNINGS = 3
@@ -75,12 +76,13 @@ class Verdict(QWidget):
         self._again.hide()
         self.say("")
 
-    def set(self, result: "Result") -> None:
-        from edgeopt_gui.pages.optimize.result import comparison, condition, explanation, headline, proof_line
+    def set(self, result: "Outcome") -> None:
+        from edgeopt.views.outcome import explanation, headline, proof_lines
+        from edgeopt_gui.pages.optimize.result import comparison, condition
 
         self.headline.setText(headline(result))
         self.explanation.setText(explanation(result))
-        self.proof.setText(proof_line(result))
+        self.proof.setText(" ".join(proof_lines(result)))
         self.condition.setText(condition(result, datetime.now(UTC)))
         self.condition.setVisible(bool(self.condition.text()))
         undecided = result.verdict == "undecided"

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from edgeopt import events
+from edgeopt.measure.messages import Memory
+from edgeopt.measure.stats import Interval
 from edgeopt_gui.jobs.lines import EventLines
-from edgeopt_gui.pages.optimize.result import Interval, Memory, read_result
+from edgeopt_gui.pages.optimize.result import read_result
 from tests.conftest import limited
 
 
@@ -60,11 +62,13 @@ def won(result):
     change = msgspec.structs.replace
     winner = change(source.candidate, variant="cleaned")
     interval = Interval(3.04, 2.5, 3.5, 22, 0.995)
-    raced = change(source, speedup=Interval(3.2, 2.2, 3.9, 9), latency_ms=0.189 / 3.2, memory=Memory(61 << 20))
+    raced = change(
+        source, speedup=Interval(3.2, 2.2, 3.9, 9), latency_ms=0.189 / 3.2, memory=Memory(peak_bytes=61 << 20)
+    )
     first = change(
         raced, candidate=winner, status="winner", reason="", speedup=interval, proved=True, of_best=None
     )
-    first = change(first, latency_ms=0.189 / 3.04, memory=Memory(67 << 20))
+    first = change(first, latency_ms=0.189 / 3.04, memory=Memory(peak_bytes=67 << 20))
     failed = "measured again from the written bundle: no difference seen"
     other = change(raced, candidate=change(winner, variant="other"), status="lost", reason=failed, of_best=None)
     proof = change(
@@ -73,8 +77,8 @@ def won(result):
         speedup=interval,
         baseline_ms=0.189,
         latency_ms=0.0585,
-        memory=Memory(67 << 20),
-        baseline_memory=Memory(70 << 20),
+        memory=Memory(peak_bytes=67 << 20),
+        baseline_memory=Memory(peak_bytes=70 << 20),
     )
     return change(
         result,

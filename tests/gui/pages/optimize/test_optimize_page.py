@@ -18,12 +18,12 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.export.export import FORMATS
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import signal_name
+from edgeopt.views.outcome import headline
 from edgeopt_gui.context import ComparePair
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.page import ENTRY
-from edgeopt_gui.pages.optimize.result import headline
 from edgeopt_gui.pages.optimize.run import Order, Run
 from edgeopt_gui.subject import Subject
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from edgeopt.commands.documents.blocks import (
+from edgeopt.views.blocks import (
     Row,
     Section,
     Share,

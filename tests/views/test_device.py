@@ -6,8 +6,6 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.probe_rows import ago, headline, peak_rows, rows, show
-from edgeopt.commands.documents.terminal import write
 from edgeopt.hw.device import (
     Accelerator,
     Cache,
@@ -23,6 +21,8 @@ from edgeopt.hw.device import (
 )
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
+from edgeopt.views.device import ago, headline, peak_rows, rows, show
+from edgeopt.views.terminal import write
 
 FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
 

@@ -5,14 +5,14 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from edgeopt import units
-from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
 from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, ComputePeak, Device, MemoryPeak, Peaks, Runtime
 from edgeopt.hw.probe_cache import age_s
 from edgeopt.units import count, size
+from edgeopt.views.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
+from edgeopt.views.words import ago
 
 Peak = TypeVar("Peak", ComputePeak, MemoryPeak)
 
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _FAMILIES = (
     ("AVX-512", "avx512", ("avx512-", "avx512")),
     ("AVX10", "avx10", ()),
@@ -41,16 +41,6 @@ def peak_rows(peaks: Peaks) -> Iterator[tuple[str, str]]:
     if peaks.overheads:
         told = (f"{each.runtime} {each.overhead_us:.1f} µs" for each in peaks.overheads)
         yield "cost of a run", ", ".join(told)
-
-
-def ago(seconds: float) -> str:
-    """How long ago, in the largest unit that fits; what lies ahead is no time ago that one could tell."""
-    if seconds < 0:
-        return "at an unknown time (a clock was wrong)"
-    for length, unit in ((_DAY_S, "day"), (_HOUR_S, "hour"), (_MINUTE_S, "minute")):
-        if seconds >= length:
-            return f"{count(int(seconds // length), unit)} ago"
-    return "just now"
 
 
 def _by_threads(peaks: Iterable[Peak], rate: Callable[[Peak], float | None], unit: str) -> str:

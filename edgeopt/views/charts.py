@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgeopt.commands.documents.blocks import Picture
-from edgeopt.commands.documents.markup import Markup, joined, tag, text
-from edgeopt.commands.report.words import milliseconds, time_axis
 from edgeopt.measure.stats import Interval
+from edgeopt.views.blocks import Picture
+from edgeopt.views.markup import Markup, joined, tag, text
+from edgeopt.views.words import milliseconds, time_axis
 
 LETTER_PX = 7.1
 """The width of a letter in the middle, at the size of text in charts."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import count
 
-from edgeopt.commands.documents import blocks
-from edgeopt.commands.documents.markup import Markup, joined, tag, text, trusted
+from edgeopt.views import blocks
+from edgeopt.views.markup import Markup, joined, tag, text, trusted
 
 _DESK, _HAND = 952, 358
 """The widths that charts are drawn for, in pixels."""
@@ -30,7 +30,7 @@ class Page:
 
 def page(shown: Page) -> str:
     numbers = count(1)
-    style = files("edgeopt.commands.documents").joinpath("style.css").read_text(encoding="utf-8")
+    style = files("edgeopt.views").joinpath("style.css").read_text(encoding="utf-8")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
-    from edgeopt.commands.documents.markup import Markup
+    from edgeopt.views.markup import Markup
 
 Mood = Literal["", "good", "bad", "warning", "faint", "strong", "accent"]
 """Emphasis by colour; the text says the same to readers who cannot see it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from edgeopt.commands.documents import blocks
+from edgeopt.views import blocks
 
 _MARKS = "\\`*_[]<>|#~&"
 _DRAWN = 100

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from edgeopt.commands.documents import blocks
+from edgeopt.views import blocks
 
 if TYPE_CHECKING:
     from rich.console import Console

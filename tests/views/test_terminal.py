@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from edgeopt.commands.documents.blocks import (
+from edgeopt.views.blocks import (
     Column,
     Commands,
     Drawing,
@@ -19,7 +19,7 @@ from edgeopt.commands.documents.blocks import (
     rows,
     section,
 )
-from edgeopt.commands.documents.terminal import write
+from edgeopt.views.terminal import write
 
 
 def shown(*blocks, width=80, encoding="utf-8"):

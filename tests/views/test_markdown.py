@@ -1,6 +1,6 @@
 import re
 
-from edgeopt.commands.documents.blocks import (
+from edgeopt.views.blocks import (
     Commands,
     Drawing,
     Listed,
@@ -11,7 +11,7 @@ from edgeopt.commands.documents.blocks import (
     columns,
     section,
 )
-from edgeopt.commands.documents.markdown import page, plain
+from edgeopt.views.markdown import page, plain
 
 
 def test_nothing_becomes_mark_up():

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from edgeopt.commands.report import charts
-from edgeopt.commands.report.charts import Axes, Bar, Dot, Group, Hill, Scale, scale_for, shortened
 from edgeopt.measure.stats import Interval
+from edgeopt.views import charts
+from edgeopt.views.charts import Axes, Bar, Dot, Group, Hill, Scale, scale_for, shortened
 
 
 def numbers(picture, name):

@@ -3,9 +3,9 @@ import io
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.op_times_show import op_times
-from edgeopt.commands.documents.terminal import write
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
+from edgeopt.views.op_times import op_times
+from edgeopt.views.terminal import write
 
 CONV = OpTimeRow(
     "conv_1", "FusedConv", 0.5, 0.5, ("conv_1", "relu_1", "norm_1"), ("convolution", "activation"),

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from edgeopt import units
-from edgeopt.cli.op_times_show import op_times
-from edgeopt.commands.documents.blocks import (
+from edgeopt.graph.analysis.sums import HOLDERS
+from edgeopt.views.blocks import (
     Block,
     Commands,
     Listed,
@@ -23,7 +23,7 @@ from edgeopt.commands.documents.blocks import (
     some,
     table_of,
 )
-from edgeopt.graph.analysis.sums import HOLDERS
+from edgeopt.views.op_times import op_times
 
 if TYPE_CHECKING:
     from edgeopt.graph.analysis import Analysis, Cost, NodeRow, Opportunity, Tensor, WeightRow, Work

@@ -4,9 +4,6 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.analyze_sections import by_category, milliseconds, scaled, sections, shortened, top_nodes
-from edgeopt.commands.documents.markdown import page
-from edgeopt.commands.documents.terminal import write
 from edgeopt.graph.analysis import (
     Analysis,
     CategoryRow,
@@ -18,6 +15,9 @@ from edgeopt.graph.analysis import (
     Tensor,
     Work,
 )
+from edgeopt.views.analysis import by_category, milliseconds, scaled, sections, shortened, top_nodes
+from edgeopt.views.markdown import page
+from edgeopt.views.terminal import write
 
 
 @pytest.fixture

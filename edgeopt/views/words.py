@@ -1,11 +1,13 @@
-"""Numbers and names as reports write them."""
+"""Numbers and names as people read them; `UNKNOWN` for what is not known."""
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.graph.accuracy import EQUAL_DB
-from edgeopt.measure.stats import Interval
+
+if TYPE_CHECKING:
+    from edgeopt.measure.stats import Interval
 
 UNKNOWN = "-"
 """What is not known, in a table."""
@@ -16,7 +18,7 @@ _BESIDE = frozenset({"bucket_axes", "bucket_cuts", "bucket_fill", "bucket_mask"}
 def milliseconds(value: float | None) -> str:
     if value is None:
         return UNKNOWN
-    if value < 0.1:
+    if abs(value) < 1:
         return f"{_three(value * 1e3)} µs"
     return f"{value:,.0f} ms" if value >= 1000 else f"{_three(value)} ms"
 
@@ -48,7 +50,7 @@ def ratio(value: float | None) -> str:
     return f"{value:.2f}x" if value < 100 else f"{value:,.0f}x"
 
 
-def interval(found: Interval | None) -> str:
+def interval(found: "Interval | None") -> str:
     if found is None:
         return UNKNOWN
     return f"{ratio(found.low)} to {ratio(found.high)}" if found.usable else units.NO_INTERVAL
@@ -63,7 +65,9 @@ def decibels(value: float | None) -> str:
         return UNKNOWN
     if math.isinf(value):
         return "not comparable"
-    return "equal" if value >= EQUAL_DB else f"{value:.1f} dB"
+    from edgeopt.graph import accuracy  # with it comes numpy, which not every reader needs
+
+    return accuracy.decibels(value)
 
 
 def change(before: float | None, after: float | None) -> str:
@@ -73,7 +77,7 @@ def change(before: float | None, after: float | None) -> str:
     return "the same" if abs(moved) < 0.0005 else f"{moved:+.1%}"
 
 
-def confidence(found: Interval) -> str:
+def confidence(found: "Interval") -> str:
     return f"{100 * found.confidence:.3g}%"
 
 
@@ -95,6 +99,16 @@ def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) 
 
 def dimensions(sizes: Sequence[int | str | None]) -> str:
     return "x".join("?" if each is None else str(each) for each in sizes) or "scalar"
+
+
+def ago(seconds: float) -> str:
+    """How long ago, in the largest unit that fits; what lies ahead is no time ago that one could tell."""
+    if seconds < 0:
+        return "at an unknown time (a clock was wrong)"
+    for unit, length_s in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length_s:
+            return f"{units.count(int(seconds // length_s), unit)} ago"
+    return "just now"
 
 
 def _plain(value: object) -> str:

@@ -1,1 +1,0 @@
-"""What people read: one model of its parts, and one writer each for the terminal, Markdown and HTML."""

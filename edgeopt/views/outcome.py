@@ -1,0 +1,153 @@
+"""The outcome of a search, and a plan for another device, as blocks; its verdict and proof as sentences."""
+
+from edgeopt import units
+from edgeopt.graph.accuracy import EQUAL_DB, agreement, decibels
+from edgeopt.measure.stats import IDENTICAL
+from edgeopt.pipeline.objectives import OBJECTIVES
+from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, Outcome, in_order
+from edgeopt.pipeline.shapes.shape_words import shape_lines
+from edgeopt.views.blocks import Block, Marked, Row, Table, Words, columns, lines, section
+
+_ON_THE_FRONT = "*"
+_KEPT = ("keep what you have", "undecided")
+
+
+def show(outcome: Outcome) -> list[Block]:
+    """The candidates, the variants that could not be made, the verdict."""
+    front = [_said_of_front(outcome)] if len(outcome.front) > 1 else []
+    unmade = [f"not raced: {each.name}: {each.failure}" for each in outcome.variants if each.failure]
+    said = [*proof_lines(outcome), *shape_lines(outcome)]
+    if outcome.cut_short:
+        said.append("Run the same command to complete the search from the cache.")
+    said.append(f"Bundle: {outcome.bundle}")
+    verdict = section("", Words(outcome.summary, "strong"), *lines(said))
+    return [_candidates(outcome), *lines(front + unmade), verdict]
+
+
+def _candidates(outcome: Outcome) -> Table:
+    rows = []
+    for number, report in enumerate(in_order(outcome), start=1):
+        chosen = report.candidate == outcome.winner
+        mark = _ON_THE_FRONT if report.candidate.name in outcome.front else " "
+        cells = (
+            Marked(f"{number}{mark}", "faint"),
+            _named(report),
+            _speed(report),
+            decibels(report.accuracy_db) if report.accuracy_db is not None else "",
+            units.size(report.memory.peak_bytes) if report.memory and report.memory.peak_bytes is not None else "",
+            "" if report.size_bytes is None else units.size(report.size_bytes),
+            _verdict(report, outcome),
+        )
+        rows.append(Row(cells, "strong" if chosen else ""))
+    titles = columns(">#", "candidate", ">speed", ">accuracy", ">memory", ">size", "verdict")
+    return Table(titles, tuple(rows))
+
+
+def headline(outcome: Outcome) -> str:
+    """The verdict in a few words."""
+    speed, proof = f"{outcome.proof.speedup.median:.2f}x", outcome.proof
+    objective = next(each for each in OBJECTIVES if each.name == outcome.objective)
+    if outcome.verdict in _KEPT:
+        return outcome.verdict.capitalize()
+    if outcome.verdict == "picked":
+        return f"{speed} the speed, as picked"
+    if proof.figure is not None and proof.baseline_figure is not None:
+        return f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
+    return f"{speed} faster"
+
+
+def explanation(outcome: Outcome) -> str:
+    """The verdict in a sentence or two, without the words of the headline."""
+    said = outcome.found or outcome.summary
+    said = said[:1].upper() + said[1:]
+    if outcome.verdict == "undecided":
+        return f"{said} A longer search or a quieter device may decide it."
+    if outcome.verdict not in _KEPT:
+        return said
+    held = "is a copy of what runs today" if outcome.winner.variant == CURRENT else "holds your model unchanged"
+    return f"{said} The bundle {held}."
+
+
+def proof_lines(outcome: Outcome) -> list[str]:
+    """What the verdict rests on, a sentence each."""
+    proof = outcome.proof
+    weakest = "" if proof.weakest is None else proof.weakest.sentence
+    return [line for line in (_proved(outcome), proof.measured_while, weakest) if line]
+
+
+def _proved(outcome: Outcome) -> str:
+    proof = outcome.proof
+    said = "Measured" if outcome.verdict in _KEPT else "Proved"
+    if outcome.from_cache:
+        said = f"From the cache, {said.lower()} at {outcome.from_cache}"
+    how = (
+        f" over {units.count(proof.legs, 'start')} of fresh processes, {proof.speedup.rounds} interleaved rounds: "
+        f"{proof.speedup} ({proof.speedup.confidence:.1%} interval)"
+    )
+    if proof.verdict == IDENTICAL:
+        how = f", which runs your model unchanged: {proof.latency_ms:.3g} ms a run"
+    tail = proof.tail if proof.accuracy_db < EQUAL_DB else None
+    lowest = f", lowest {decibels(tail.lowest_db)}" if tail is not None else ""
+    judged = f"{proof.judged}, " if proof.judged else ""
+    return (
+        f"{said} from the written bundle{how}, {judged}{agreement(proof.accuracy_db)} on {proof.samples} "
+        f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
+        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
+        f"{outcome.seconds:.0f} s."
+    )
+
+
+def _said_of_front(outcome: Outcome) -> str:
+    numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
+    told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
+    another = "; deliver another with --pick N" if outcome.is_cached else ""
+    return f"{told}: {', '.join(numbers)}{another}."
+
+
+def _parts(candidate: Candidate) -> tuple[str, ...]:
+    """What a candidate is, in few words; the fixed shapes are the data's own and not repeated."""
+    short = {"dynamic_quantization_group_size": "group"}
+    options = " ".join(f"{short.get(k, k)}={v}" for k, v in candidate.options.items() if not isinstance(v, dict))
+    calls = candidate.calls
+    called = str(calls) if calls != type(calls)() else ""
+    return candidate.variant, candidate.backend, options, called, *candidate.sizes
+
+
+def _speed(report: CandidateReport) -> str:
+    """With an interval where it was proved; races only rank."""
+    if report.speedup is None:
+        return ""
+    return str(report.speedup) if report.proved else f"{report.speedup.median:.2f}x"
+
+
+def why_it_won(outcome: Outcome) -> str:
+    """Where another one looked faster in the race; empty otherwise."""
+    won = next((each for each in outcome.candidates if each.candidate == outcome.winner), None)
+    own = won.speedup.median if won is not None and won.speedup else 0.0
+    rivals = [(e.speedup.median, e) for e in outcome.candidates if e.status == "lost" and e.speedup]
+    rivals = [pair for pair in rivals if pair[0] > own]
+    if not rivals:
+        return ""
+    speed, best = max(rivals, key=lambda pair: pair[0])
+    return f"{_named(best)} looked faster in the race ({speed:.2f}x): {best.reason}"
+
+
+def _named(report: CandidateReport) -> str:
+    return " · ".join(part for part in _parts(report.candidate) if part)
+
+
+def _verdict(report: CandidateReport, outcome: Outcome) -> str:
+    kept = outcome.winner == outcome.baseline
+    if report.candidate == outcome.winner:
+        if kept or outcome.verdict == "picked":
+            return "the baseline, kept" if kept else "picked"
+        why = why_it_won(outcome)
+        return f"winner; {why}" if why else "winner"
+    if report.candidate == outcome.baseline:
+        return "the baseline"
+    if report.status == "below the floor":
+        low = f", perhaps {report.accuracy_low_db:.1f} dB on others" if report.accuracy_low_db is not None else ""
+        return f"below the floor{low}"
+    if report.status == "failed":
+        return report.reason[:160]
+    return units.behind(report.of_best) if report.of_best is not None else report.reason
