@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgeopt.commands.analyze.inputs import feeds_for, infos
-from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.errors import EdgeoptError
@@ -23,6 +22,7 @@ from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.records import Given
 from edgeopt.measure.op_times import Timing, profile_ops, timeable
+from edgeopt.pipeline.quantize import quantize_model
 
 _WANTED = 0.95
 _CALIBRATED_WITH = 8

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
-    from edgeopt.commands.quantize.quantize import quantize
+    from edgeopt.commands.quantize import quantize
     from edgeopt.commands.simplify.simplify import OperatorOptimizer, optimize_operators
     from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
@@ -54,7 +54,7 @@ _HOMES = {
     "analyze": "edgeopt.commands.analyze.analyze",
     "optimize": "edgeopt.pipeline.optimize",
     "bench": "edgeopt.commands.bench.api",
-    "quantize": "edgeopt.commands.quantize.quantize",
+    "quantize": "edgeopt.commands.quantize",
     "load": "edgeopt.bundle.runtime.session",
     "Batching": "edgeopt.bundle.runtime.batching",
     "Isolation": "edgeopt.bundle.runtime.isolated.session",

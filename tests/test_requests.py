@@ -8,9 +8,11 @@ import pytest
 
 import edgeopt
 from edgeopt.backends.options import MOST_THREADS
+from edgeopt.bundle import request as replaying
 from edgeopt.bundle import request as running
 from edgeopt.commands import backends, demo, passes, targets
 from edgeopt.commands import probe as probing
+from edgeopt.commands import quantize as quantizing
 from edgeopt.commands.analyze import request as analyzing
 from edgeopt.commands.bench import api, request
 from edgeopt.commands.compare import request as comparing
@@ -18,8 +20,6 @@ from edgeopt.commands.cost import request as costing
 from edgeopt.commands.export import request as exporting
 from edgeopt.commands.graph import request as drawing
 from edgeopt.commands.ops import request as ops
-from edgeopt.commands.quantize import request as quantizing
-from edgeopt.commands.replay import request as replaying
 from edgeopt.commands.report import request as reporting
 from edgeopt.commands.simplify import request as simplify
 from edgeopt.errors import UsageError, flag_of

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.quantize.request import AskedCalibrations, request_from
+from edgeopt.commands.quantize import AskedCalibrations, request_from
 
 
 @asks(AskedCalibrations)
@@ -28,7 +28,7 @@ def compare_calibrations(
     """
 
     from edgeopt.cli.quantize import noting_warnings, show_quantized
-    from edgeopt.commands.quantize.quantize import answer
+    from edgeopt.pipeline.quantize import answer
 
     said: list[str] = []
     execute(

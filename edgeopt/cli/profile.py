@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgeopt import units
+from edgeopt.bundle.request import DiffRequest, ExportRequest, ImportRequest
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.replay.request import DiffRequest, ExportRequest, ImportRequest
 from edgeopt.views.blocks import Block, Column, Commands, Listed, Row, Table, Words, columns, lines
 
 if TYPE_CHECKING:
-    from edgeopt.commands.replay.profile_commands import Difference, Exported, Imported
+    from edgeopt.commands.profile import Difference, Exported, Imported
 
 
 def _profile(context: typer.Context) -> None:
@@ -44,7 +44,7 @@ def export(request: ExportRequest, json: JsonFlag = False) -> None:
       edgeopt profile export model.edgeopt -o model.toml
       edgeopt replay model.toml model.onnx -o again.edgeopt
     """
-    from edgeopt.commands.replay.profile_commands import export as exported
+    from edgeopt.commands.profile import export as exported
 
     execute("profile-export", lambda _emit: exported(request.bundle, request.out), show_exported, json)
 
@@ -58,7 +58,7 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
       edgeopt profile import model.toml
       edgeopt profile import model.toml model.onnx --json | jq -r .data.command
     """
-    from edgeopt.commands.replay.profile_commands import look_at
+    from edgeopt.commands.profile import look_at
 
     execute("profile-import", lambda _emit: look_at(request.profile, request.model), show_imported, json)
 
@@ -72,7 +72,7 @@ def diff(request: DiffRequest, json: JsonFlag = False) -> None:
       edgeopt profile diff old.edgeopt new.edgeopt
       edgeopt profile diff model.toml model.edgeopt --json | jq .data.rows
     """
-    from edgeopt.commands.replay.profile_commands import difference
+    from edgeopt.commands.profile import difference
 
     execute("profile-diff", lambda _emit: difference(request.first, request.second), show_difference, json)
 

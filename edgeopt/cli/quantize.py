@@ -8,7 +8,7 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
-from edgeopt.commands.quantize.request import Asked, request_from
+from edgeopt.commands.quantize import Asked, request_from
 from edgeopt.errors import ConstraintError, UsageError
 from edgeopt.events import Log
 from edgeopt.views.blocks import (
@@ -76,7 +76,7 @@ def quantize(
 
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.commands.bench.saved import check_place, save
-        from edgeopt.commands.quantize.quantize import answer
+        from edgeopt.pipeline.quantize import answer
 
         if asked.out is None and not asked.sensitivity and not asked.check_targets.strip(" ,"):
             raise UsageError(

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
-from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.views.blocks import Block, Listed, lines
 
 if TYPE_CHECKING:
-    from edgeopt.commands.replay.replay import Rebuilt
+    from edgeopt.pipeline.replay import Rebuilt
 
 
 @asks(ReplayRequest)
@@ -24,7 +24,7 @@ def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
       edgeopt replay model.toml model.onnx -o model.edgeopt --data data.npz --measure
       edgeopt bench again.edgeopt --against model.edgeopt      compare the speed of both
     """
-    from edgeopt.commands.replay.replay import replay as rebuilt
+    from edgeopt.pipeline.replay import replay as rebuilt
 
     def shown(result: "Rebuilt") -> list[Block]:
         return [*show(result), next_steps(request.out, request.model, request.data)]

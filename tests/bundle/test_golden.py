@@ -10,14 +10,14 @@ import edgeopt
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.bundle.manifest import write_manifest
+from edgeopt.bundle.profile import read_profile
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.main import run
-from edgeopt.commands.replay.profile import read_profile
-from edgeopt.commands.replay.profile_commands import difference, export, look_at
-from edgeopt.commands.replay.replay import replay
-from edgeopt.commands.replay.request import ReplayRequest
+from edgeopt.commands.profile import difference, export, look_at
 from edgeopt.errors import BundleError, EdgeoptError, VerificationError
 from edgeopt.events import ignore
+from edgeopt.pipeline.replay import replay
 from tests.bundle.conftest import write_graph
 
 

@@ -22,10 +22,10 @@ from edgeopt.bundle.deployment import FILE as PROFILE
 from edgeopt.bundle.deployment import read_deployment
 from edgeopt.bundle.manifest import FILE as MANIFEST
 from edgeopt.bundle.manifest import SIGNATURE, write_manifest
+from edgeopt.bundle.profile import read_profile
 from edgeopt.bundle.runtime.check import check
 from edgeopt.bundle.sign import load_public_key, new_key, sign_bundle
 from edgeopt.cli.main import run
-from edgeopt.commands.replay.profile import read_profile
 from edgeopt.errors import BundleError, EdgeoptError, VerificationError
 from edgeopt.events import ignore
 

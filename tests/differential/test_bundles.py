@@ -15,10 +15,9 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
 from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.commands.export.export import export
-from edgeopt.commands.replay.profile_commands import export as export_profile
-from edgeopt.commands.replay.replay import replay
-from edgeopt.commands.replay.request import ReplayRequest
+from edgeopt.commands.profile import export as export_profile
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.model import load, save
@@ -26,6 +25,7 @@ from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.pipeline.replay import replay
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from
 

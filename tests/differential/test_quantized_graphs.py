@@ -17,15 +17,15 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from edgeopt.commands.quantize.request import Asked, request_from
+from edgeopt.commands.quantize import Asked, request_from
 from edgeopt.data.levels import levels_in
 from edgeopt.data.samples import as_file
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.pipeline.quantize import proved_entries
 from edgeopt.quant.forms import form_named
 from edgeopt.quant.measured.given import Runs
-from edgeopt.quant.measured.planning.planned import proved_entries
 from edgeopt.quant.measured.work import prepare
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from

@@ -9,14 +9,14 @@ import pytest
 
 import edgeopt
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.bundle.write import golden_places
-from edgeopt.commands.replay.replay import replay
-from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.split import split
 from edgeopt.events import Progress, Standing, decode, encode, ignore
 from edgeopt.measure.exactness.proof import FLOOR_DB
 from edgeopt.pipeline.outcome import Outcome
+from edgeopt.pipeline.replay import replay
 from tests.pipeline.conftest import search
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]

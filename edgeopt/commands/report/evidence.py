@@ -13,7 +13,7 @@ from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.objectives import THROUGHPUT
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome
 from edgeopt.pipeline.prove.report import IN_THE_RACE, Figures, front
-from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
+from edgeopt.quant.measured.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import FLOAT, Plan
 from edgeopt.quant.records import Point as PlanPoint

@@ -29,7 +29,7 @@ from edgeopt.measure.stats import IDENTICAL, Interval
 from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
 from edgeopt.pipeline.outcome import Outcome, Proof, rival
 from edgeopt.pipeline.shapes.shape_words import cost_line
-from edgeopt.quant.measured.proving.proof import RESULT, SOURCE
+from edgeopt.quant.measured.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.version import __version__
 from edgeopt.views import html, markdown

@@ -25,11 +25,9 @@ from edgeopt.pipeline.build.inspect import describe
 from edgeopt.pipeline.build.messages import PLANNED, Planned, Plans, Task
 from edgeopt.quant.forms import Form, form_named
 from edgeopt.quant.measured.given import Given, Runs
-from edgeopt.quant.measured.planning.choosing import Chooser
+from edgeopt.quant.measured.planning.choosing import Chooser, fastest, hopeful, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
-from edgeopt.quant.measured.planning.planned import hopeful, proven, shared_forms
-from edgeopt.quant.measured.proving.finish import fastest
-from edgeopt.quant.measured.proving.proof import Judge
+from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
 from edgeopt.quant.measured.study import Study, begin
 from edgeopt.quant.measured.timing.clock import Sources

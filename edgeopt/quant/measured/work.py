@@ -23,7 +23,7 @@ from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import Form, form_named
 from edgeopt.quant.measured.given import Given, Runs, read_given
-from edgeopt.quant.measured.proving.proof import Judge
+from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
 from edgeopt.quant.measured.study import Study, begin
 from edgeopt.quant.measured.timing.clock import Sources

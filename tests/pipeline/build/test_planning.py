@@ -6,8 +6,7 @@ import onnx
 import pytest
 
 from edgeopt.bundle.read import read_bundle
-from edgeopt.commands.replay.replay import replay
-from edgeopt.commands.replay.request import ReplayRequest
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
@@ -15,6 +14,7 @@ from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.messages import Made, Make, Planning
 from edgeopt.pipeline.build.variants import Maker, make_all
 from edgeopt.pipeline.optimize import optimize
+from edgeopt.pipeline.replay import replay
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.timing.courses import Course

@@ -10,8 +10,9 @@ import msgspec
 from edgeopt.data.judging.goals import BUDGETS_DB
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError
-from edgeopt.events import Progress
+from edgeopt.events import Log, Progress
 from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry
+from edgeopt.quant.measured.proof import PHASE, Runner, ranked
 from edgeopt.quant.measured.timing.gains import Track, unfit_reasons
 from edgeopt.quant.measured.work import Work
 from edgeopt.quant.plan.search import Chosen, choose
@@ -229,3 +230,69 @@ def _given_back(verdict: Verdict, point: Point) -> Verdict:
     said = "kept float" if form == "float" else form
     why = f"{said}: with {verdict.form} the plan missed the goal on samples set aside"
     return msgspec.structs.replace(verdict, form=form, reason=why)
+
+
+# A backend configuration whose best case is slower than another's by this factor is not planned.
+_HOPELESS = 1.2
+
+
+def hopeful(work: Work, tracks: Sequence[Track]) -> list[Track]:
+    """Those whose best case is not far behind the best of all."""
+    able = [track for track in tracks if track.forms]
+    least_ms = min((track.best_ms for track in tracks), default=0.0)
+    for track in able:
+        if track.best_ms > _HOPELESS * least_ms:
+            said = f"at best {track.best_ms:.2f} ms, while another reaches {least_ms:.2f}"
+            work.emit(Log("info", f"{track.course.name} is not planned: {said}."))
+    return [track for track in able if track.best_ms <= _HOPELESS * least_ms]
+
+
+def shared_forms(track: Track, tracks: Sequence[Track]) -> Mapping[str, Sequence[str]]:
+    """Of all tracks of the same backend, so that what is simulated once serves all of them."""
+    found: dict[str, dict[str, None]] = {}
+    for each in tracks:
+        if each.course.backend == track.course.backend:
+            for layer, forms in each.forms.items():
+                found.setdefault(layer, {}).update(dict.fromkeys(forms))
+    return {layer: tuple(forms) for layer, forms in found.items()}
+
+
+def proven(work: Work, entry: Entry) -> Entry:
+    """The entry, or the next more exact point that holds on the samples set aside; float where none does.
+
+    Floats that are rounded are proved as well: they are what runs where no layer has another form.
+    """
+    steps = 0
+    while not entry.is_source:
+        with work.study.phase("proving", entry.course.name):
+            proof = work.judge.proof(entry.path, entry.course, steps)
+        if work.judge.met(proof) or entry.is_float:
+            entry.proof = proof
+            return entry
+        steps += 1
+        said = f"{proof.snr_db:.1f} dB ({proof.low_db:.1f} on others perhaps)"
+        work.emit(Log("info", f"On the samples set aside the plan reaches {said}: one step back."))
+        entry = stepped_back(work, entry)
+        entry.proof = proof
+    return entry
+
+
+_SAME = 1.01
+
+
+def fastest(work: Work, entries: Sequence[Entry]) -> Entry:
+    """The fastest, by some interleaved rounds; the first if none can be measured.
+
+    Among nearly equal plans the first: they are in the order of their predicted gain.
+    """
+    if len(entries) == 1:
+        return entries[0]
+    runners = [
+        Runner(f"{number}: {each.name}", each.path, each.course.backend, each.course.options)
+        for number, each in enumerate(entries)
+    ]
+    with work.study.phase(PHASE, f"{len(entries)} candidates, interleaved"):
+        times = ranked(runners, work.samples_path, work.folder)
+    best_ms = min(times.values(), default=0.0)
+    near = [number for number, ms in times.items() if ms <= _SAME * best_ms]
+    return entries[min(near, default=0)]

@@ -3,9 +3,8 @@ import pytest
 
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.quant.measured.given import Runs
-from edgeopt.quant.measured.planning.choosing import Chooser
+from edgeopt.quant.measured.planning.choosing import Chooser, proven
 from edgeopt.quant.measured.planning.entry import write_entry
-from edgeopt.quant.measured.planning.planned import proven
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.timing.gains import Timed, Track, worth
 from edgeopt.quant.measured.work import prepare

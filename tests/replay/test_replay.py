@@ -7,15 +7,15 @@ import pytest
 
 from edgeopt.bundle.deployment import Source
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.main import run
-from edgeopt.commands.replay.replay import replay
-from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import BundleError, ModelError, UsageError, VerificationError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
 from edgeopt.measure.host import TRIAL_MODULE, LocalHost
+from edgeopt.pipeline.replay import replay
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """From a proof to a result: the measured speed, the file or the bundle in its place, and the summary."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence
 from edgeopt.measure.report import Verdict
 from edgeopt.quant.measured.planning.entry import Entry, share_of
-from edgeopt.quant.measured.proving.proof import (
+from edgeopt.quant.measured.proof import (
     FLOAT,
     PHASE,
     RESULT,
@@ -27,7 +26,6 @@ from edgeopt.quant.measured.proving.proof import (
     Runner,
     Speed,
     compared,
-    ranked,
     with_one_float,
 )
 from edgeopt.quant.measured.records import PLAN, File, Outcome, Proof, Quantized
@@ -151,25 +149,6 @@ def _verdict(seen: Verdict) -> str:
 
 # Eight legs of several sides; a contest ends earlier where the answer is clear.
 _LEAST_S, _MOST_S = 12.0, 25.0
-_SAME = 1.01
-
-
-def fastest(work: Work, entries: Sequence[Entry]) -> Entry:
-    """The fastest, by some interleaved rounds; the first if none can be measured.
-
-    Among nearly equal plans the first: they are in the order of their predicted gain.
-    """
-    if len(entries) == 1:
-        return entries[0]
-    runners = [
-        Runner(f"{number}: {each.name}", each.path, each.course.backend, each.course.options)
-        for number, each in enumerate(entries)
-    ]
-    with work.study.phase(PHASE, f"{len(entries)} candidates, interleaved"):
-        times = ranked(runners, work.samples_path, work.folder)
-    best_ms = min(times.values(), default=0.0)
-    near = [number for number, ms in times.items() if ms <= _SAME * best_ms]
-    return entries[min(near, default=0)]
 
 
 @dataclass(frozen=True, slots=True)

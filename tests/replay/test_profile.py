@@ -6,7 +6,7 @@ import pytest
 from edgeopt.bundle.deployment import LARGEST_BYTES
 from edgeopt.bundle.read import read_bundle
 from edgeopt.cli.main import run
-from edgeopt.commands.replay.profile_commands import difference, export, look_at
+from edgeopt.commands.profile import difference, export, look_at
 from edgeopt.errors import BundleError, UsageError
 
 

@@ -10,7 +10,7 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor, machine_of
-from edgeopt.commands.replay.profile_commands import export
+from edgeopt.commands.profile import export
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load, save

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.bundle.deployment import Step
-from edgeopt.commands.replay.profile import Profile, model_place
+from edgeopt.bundle.profile import Profile, model_place
 from edgeopt.errors import BundleError, UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.ledger import Ledger
@@ -121,7 +121,7 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
 
 
 def _cleaned(bench: _Bench) -> Ledger:
-    from edgeopt.commands.simplify.request import read_shapes
+    from edgeopt.options import read_shapes
 
     context = PassContext(shapes=read_shapes(_listed(bench.step, "shapes")))
     return _passed(bench, _listed(bench.step, "passes"), standard_passes(), context)

@@ -1,18 +1,172 @@
-"""`edgeopt quantize`: a plan with a scheme for each layer, or one scheme for all layers."""
+"""`edgeopt quantize` and `compare-calibrations`: plans or single schemes, proved, and a report without a file."""
 
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from edgeopt.errors import DataError, EdgeoptError, UsageError
-from edgeopt.events import Log, Progress
+import msgspec
+
+from edgeopt.bundle.read import is_bundle, read_bundle
+from edgeopt.errors import DataError, EdgeoptError, ModelError, UsageError
+from edgeopt.events import Emit, Progress, ignore
+from edgeopt.graph.accuracy import agreement
+from edgeopt.graph.files.sniff import check_file
+from edgeopt.pipeline.prove.quantized import finish, may_be_delivered
 from edgeopt.quant.forms import Form, form_named
-from edgeopt.quant.measured.planning.choosing import Chooser, stepped_back
+from edgeopt.quant.forms.base import FormContext
+from edgeopt.quant.forms.qdq import INT8
+from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.planning.choosing import Chooser, fastest, hopeful, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, Entry, settings_for, write_entry
-from edgeopt.quant.measured.proving.finish import fastest, finish, may_be_delivered
-from edgeopt.quant.measured.records import Quantized
+from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest
 from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course, is_inexact
 from edgeopt.quant.measured.timing.gains import Track, tracks_of
-from edgeopt.quant.measured.work import Work, unfit, why_none
-from edgeopt.quant.records import FLOAT, Plan, Point, Verdict
+from edgeopt.quant.measured.work import Work, check_request, prepare, unfit, why_none
+from edgeopt.quant.records import FLOAT, CalibrationTried, Plan, Point, Range, TargetSaid, Verdict
+from edgeopt.workspace import WORK, workspace
+
+
+def quantize_model(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
+    """Raises an EdgeoptError for what is wrong with what was given; that nothing is gained is an answer.
+
+    Whatever happens, nothing is left behind but the file that was asked for.
+    """
+    begin = time.monotonic()
+    check_request(request)
+    with workspace(WORK) as folder, Runs() as runs:
+        work = prepare(request, folder, runs, emit)
+        found = planned(work) if request.method == PLAN else single(work)
+        return msgspec.structs.replace(
+            found,
+            targets=_targets(work, found),
+            warnings=tuple(work.warnings),
+            phases_s=dict(work.study.phases_s),
+            seconds=time.monotonic() - begin,
+        )
+
+
+def _targets(work: Work, found: Quantized) -> tuple[TargetSaid, ...]:
+    if not work.request.check_targets or not found.files:
+        return ()
+    from edgeopt.quant.provider_rules import check_targets
+
+    written = Path(found.files[0].path)
+    bundle = read_bundle(written) if is_bundle(written) else None
+    with work.study.phase("checking targets", ", ".join(work.request.check_targets)):
+        return check_targets(bundle.model if bundle is not None else written, work.request.check_targets)
+
+
+_CLOSE_DB = 0.5
+"""Other samples move the ratio by more than this."""
+
+
+def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
+    """What `edgeopt compare-calibrations` does; nothing is written."""
+    begin = time.monotonic()
+    with workspace(WORK) as folder, Runs() as runs:
+        work = prepare(request, folder, runs, emit)
+        rows = compared(work)
+        return Quantized(
+            "reported",
+            _calibrations_summary(rows, len(work.given.plan)),
+            str(request.model),
+            INT8.name,
+            _course(work).backend,
+            dict(_course(work).options),
+            request.shown_goal,
+            calibrations=rows,
+            warnings=tuple(work.warnings),
+            seconds=time.monotonic() - begin,
+            phases_s=dict(work.study.phases_s),
+        )
+
+
+def compared(work: Work) -> tuple[CalibrationTried, ...]:
+    """All layers in int8 with each method's ranges, on the samples that plan; the most exact first."""
+    from edgeopt.graph.model import save
+    from edgeopt.quant.compare_calibrations import compare_calibrations
+    from edgeopt.quant.write import tensors_wanted, write
+
+    study, course = work.study, _course(work)
+    if not len(work.given.calibrate):
+        raise DataError("There are no samples to calibrate with.", "Pass samples with --data.")
+    path = work.folder / "calibrated.onnx"
+
+    def judge(ranges: Mapping[str, Range]) -> tuple[float, float]:
+        settings = study.known.settings
+        context = FormContext(course.backend, settings, ranges)
+        choices = {
+            layer.name: INT8.name for layer in study.layers if not layer.reason and not INT8.fits(layer, context)
+        }
+        if not choices:
+            raise ModelError(f"There is nothing to calibrate: {unfit(study.layers)}.")
+        save(write(study.model, study.layers, choices, context).model, path)
+        judged = work.judge.judged(path, course, work.given.plan)
+        return judged.snr_db or judged.value, judged.low_db or judged.low
+
+    tensors = tensors_wanted(study.model, study.layers, study.known.settings)
+    if not tensors:
+        raise ModelError(f"There is nothing to calibrate: {unfit(study.layers)}.", "See: edgeopt analyze MODEL")
+    with study.phase("comparing calibrations", f"{len(tensors)} tensors"):
+        return compare_calibrations(
+            study.path, work.given.samples[work.given.calibrate], tensors, study.known.settings, work.emit, judge
+        )
+
+
+def _course(work: Work) -> Course:
+    """Where int8 gains, of what is here."""
+    return next((each for each in work.courses if each.backend in INT8.backends), work.courses[0])
+
+
+def _calibrations_summary(rows: tuple[CalibrationTried, ...], samples: int) -> str:
+    best = rows[0]
+    if best.snr_db is None:
+        return f"The most accurate calibration, tensor by tensor: {best.method}."
+    near = [row.method for row in rows[1:] if row.snr_db is not None and best.snr_db - row.snr_db < _CLOSE_DB]
+    said = f"; {', '.join(near)} {('is' if len(near) == 1 else 'are')} equally accurate" if near else ""
+    reached = f"{agreement(best.snr_db)} on {samples} samples"
+    return f"The most accurate calibration of {INT8.name}: {best.method}, {reached}{said}."
+
+
+def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
+    """What `edgeopt quantize MODEL --check-targets` does without -o: the model is taken as it is."""
+    from edgeopt.quant.provider_rules import check_targets
+
+    begin = time.monotonic()
+    check_file(request.model)
+    emit(Progress("checking targets", ", ".join(request.check_targets)))
+    said = check_targets(request.model, request.check_targets)
+    return Quantized(
+        "reported",
+        _targets_summary(said),
+        str(request.model),
+        "",
+        "",
+        {},
+        request.shown_goal,
+        targets=said,
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _targets_summary(said: tuple[TargetSaid, ...]) -> str:
+    """By verdict, in the order in which the verdicts appear."""
+    targets: dict[str, list[str]] = {}
+    for row in said:
+        targets.setdefault(row.verdict, [])
+        if row.target not in targets[row.verdict]:
+            targets[row.verdict].append(row.target)
+    return "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in targets.items()) + "."
+
+
+def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
+    """Quantizes, or only looks, where nothing is to be written."""
+    if request.compare_calibrations:
+        return _only_compared(request, emit)
+    if request.check_targets and request.out is None and not request.sensitivity:
+        return checked(request, emit)
+
+    return quantize_model(request, emit)
 
 
 def single(work: Work) -> Quantized:
@@ -103,8 +257,6 @@ def _as_plan(work: Work, form: Form, entry: Entry) -> Plan:
     return Plan(entry.course.backend, dict(entry.course.options), floor_db or 0.0, point, (point,), verdicts)
 
 
-# A backend configuration whose best case is slower than another's by this factor is not planned.
-_HOPELESS = 1.2
 _PLANNING_ENDS = 0.7
 _FLOAT_COULD_WIN = 1.3
 
@@ -136,31 +288,10 @@ def planned(work: Work) -> Quantized:
     return finish(work, best)
 
 
-def hopeful(work: Work, tracks: Sequence[Track]) -> list[Track]:
-    """Those whose best case is not far behind the best of all."""
-    able = [track for track in tracks if track.forms]
-    least_ms = min((track.best_ms for track in tracks), default=0.0)
-    for track in able:
-        if track.best_ms > _HOPELESS * least_ms:
-            said = f"at best {track.best_ms:.2f} ms, while another reaches {least_ms:.2f}"
-            work.emit(Log("info", f"{track.course.name} is not planned: {said}."))
-    return [track for track in able if track.best_ms <= _HOPELESS * least_ms]
-
-
 def _nothing_gained(tracks: Sequence[Track]) -> str:
     if not tracks:
         return "no scheme fits any of its layers on the available backends"
     return f"no layer is faster in any scheme on {' or '.join(track.course.name for track in tracks)}"
-
-
-def shared_forms(track: Track, tracks: Sequence[Track]) -> Mapping[str, Sequence[str]]:
-    """Of all tracks of the same backend, so that what is simulated once serves all of them."""
-    found: dict[str, dict[str, None]] = {}
-    for each in tracks:
-        if each.course.backend == track.course.backend:
-            for layer, forms in each.forms.items():
-                found.setdefault(layer, {}).update(dict.fromkeys(forms))
-    return {layer: tuple(forms) for layer, forms in found.items()}
 
 
 def _float_rival(work: Work, entry: Entry, tracks: Sequence[Track]) -> Entry | None:
@@ -197,23 +328,3 @@ def _distinct(entries: Sequence[Entry]) -> list[Entry]:
     for entry in entries:
         found.setdefault((entry.course.name, str(entry.path)), entry)
     return list(found.values())
-
-
-def proven(work: Work, entry: Entry) -> Entry:
-    """The entry, or the next more exact point that holds on the samples set aside; float where none does.
-
-    Floats that are rounded are proved as well: they are what runs where no layer has another form.
-    """
-    steps = 0
-    while not entry.is_source:
-        with work.study.phase("proving", entry.course.name):
-            proof = work.judge.proof(entry.path, entry.course, steps)
-        if work.judge.met(proof) or entry.is_float:
-            entry.proof = proof
-            return entry
-        steps += 1
-        said = f"{proof.snr_db:.1f} dB ({proof.low_db:.1f} on others perhaps)"
-        work.emit(Log("info", f"On the samples set aside the plan reaches {said}: one step back."))
-        entry = stepped_back(work, entry)
-        entry.proof = proof
-    return entry

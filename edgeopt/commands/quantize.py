@@ -5,18 +5,20 @@ What needs neither model nor data to be seen is said here.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 import msgspec
 
 from edgeopt.errors import Named, UsageError
+from edgeopt.events import Emit, ignore
+from edgeopt.keywords import read, takes
 from edgeopt.options import DAY_S, argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.options import Value
     from edgeopt.data.judging.goals import Goal
     from edgeopt.data.samples import Data
-    from edgeopt.quant.measured.records import QuantizeRequest
+    from edgeopt.quant.measured.records import Quantized, QuantizeRequest
 
 _PLAN = "plan"
 
@@ -155,7 +157,7 @@ def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
         request = QuantizeRequest(**same, compare_calibrations=True)
     else:
         from edgeopt.commands.bench.naming import read_options
-        from edgeopt.commands.simplify.request import read_shapes
+        from edgeopt.options import read_shapes
 
         same |= {"goal": _goal(asked), "options": _plain(read_options(list(asked.options)))}
         targets = tuple(name.strip() for name in asked.check_targets.split(",") if name.strip())
@@ -229,3 +231,23 @@ def _check(request: "QuantizeRequest") -> None:
         known = tuple(profile.name for profile in shipped_profiles())
         if name not in known and not Path(name).is_file():
             raise UsageError(f"There is no target '{name}'.", nearest(name, known))
+
+
+@takes(Asked, Wishes)
+def quantize(
+    model: str | Path, out: str | Path | None = None, *, emit: Emit = ignore, **wishes: Unpack[Wishes]
+) -> "Quantized":
+    """Quantizes a model inside the accuracy floor, and writes it where that is faster; says why where it is not.
+
+    `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds.
+    Without `out` nothing is written, and the result tells what each layer costs and saves.
+    """
+    from edgeopt.backends.options import as_texts
+    from edgeopt.data.samples import as_file
+    from edgeopt.pipeline.quantize import quantize_model
+    from edgeopt.workspace import WORK, workspace
+
+    with workspace(WORK) as folder:
+        data, options = as_file(wishes.get("data"), folder), as_texts(wishes.get("options") or {})
+        given = {"sensitivity": out is None, **wishes, "data": data, "options": options}
+        return quantize_model(request_from(read(Asked, {**given, "model": model, "out": out})), emit)

@@ -14,12 +14,12 @@ from edgeopt.backends.base import Available
 from edgeopt.bundle.deployment import LARGEST_BYTES, Deployment, Record, Step, Tensor, read_deployment, to_toml
 from edgeopt.bundle.deployment import said_of as in_words
 from edgeopt.bundle.durable import publish_file
+from edgeopt.bundle.profile import Profile, embedded, model_place, packed, read_profile
 from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
-from edgeopt.commands.replay.profile import Profile, embedded, model_place, packed, read_profile
-from edgeopt.commands.replay.steps import check_steps, said_of
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
 from edgeopt.hw.probe import probe
+from edgeopt.pipeline.build.steps import check_steps, said_of
 from edgeopt.quant.records import FLOAT
 from edgeopt.views.blocks import some
 
@@ -93,7 +93,7 @@ def export(bundle: Path, out: Path) -> Exported:
 
 def look_at(path: Path, model: Path | None = None) -> Imported:
     """Checks a profile as a replay would, short of doing it; raises what is wrong with it or with the model."""
-    from edgeopt.commands.replay.replay import source_of
+    from edgeopt.pipeline.replay import source_of
 
     profile = read_profile(path)
     deployment = profile.deployment

@@ -16,10 +16,9 @@ from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, Ru
 from edgeopt.bundle.golden import FINAL, RAW, golden_floor_db, problem_with, put_processing_golden
 from edgeopt.bundle.plan import evidence_of, now, on_device
 from edgeopt.bundle.processing.run import Processor
+from edgeopt.bundle.profile import Profile, outside, read_profile
 from edgeopt.bundle.read import Bundle
-from edgeopt.commands.replay.profile import Profile, outside, read_profile
-from edgeopt.commands.replay.request import ReplayRequest
-from edgeopt.commands.replay.steps import rebuild, said_of
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.levels import levels_in
 from edgeopt.data.read import load_data
@@ -31,8 +30,9 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.stages import fill_timed
+from edgeopt.pipeline.build.steps import rebuild, said_of
 from edgeopt.quant.measured.given import Outputs, Runs
-from edgeopt.quant.measured.proving.proof import RESULT, SOURCE, Runner, compared
+from edgeopt.quant.measured.proof import RESULT, SOURCE, Runner, compared
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
 

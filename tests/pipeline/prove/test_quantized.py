@@ -12,13 +12,11 @@ import pytest
 import edgeopt
 from edgeopt import events
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.bundle.write import golden_places
 from edgeopt.cli.quantize import proved
-from edgeopt.commands.quantize.quantize import quantize_model
-from edgeopt.commands.quantize.request import Asked, request_from
-from edgeopt.commands.replay.replay import replay
-from edgeopt.commands.replay.request import ReplayRequest
+from edgeopt.commands.quantize import Asked, request_from
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.errors import UsageError
@@ -26,12 +24,14 @@ from edgeopt.events import Progress, ignore
 from edgeopt.fleet.client import Agent
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.stats import Interval
+from edgeopt.pipeline.prove import quantized as module
+from edgeopt.pipeline.prove.quantized import finish
+from edgeopt.pipeline.quantize import quantize_model
+from edgeopt.pipeline.replay import replay
 from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.planning.choosing import proven
 from edgeopt.quant.measured.planning.entry import Entry, write_entry
-from edgeopt.quant.measured.planning.planned import proven
-from edgeopt.quant.measured.proving import finish as module
-from edgeopt.quant.measured.proving.finish import finish
-from edgeopt.quant.measured.proving.proof import (
+from edgeopt.quant.measured.proof import (
     FLOAT,
     SOURCE,
     Measured,

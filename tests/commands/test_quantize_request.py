@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.commands.quantize.request import Asked, AskedCalibrations, request_from
+from edgeopt.commands.quantize import Asked, AskedCalibrations, request_from
 from edgeopt.errors import UsageError
 
 MODEL = Path("model.onnx")

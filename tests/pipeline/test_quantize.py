@@ -14,11 +14,11 @@ from edgeopt.backends import backend_named
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.quantize import about
-from edgeopt.commands.quantize.quantize import quantize_model
 from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 from edgeopt.errors import DataError, EdgeoptError, ModelError, UsageError
 from edgeopt.events import Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.pipeline.quantize import quantize_model
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.records import FLOAT
 

@@ -1,1 +1,0 @@
-"""Deployment profiles at work: rebuilding a bundle without searching, one file to send, and what differs."""

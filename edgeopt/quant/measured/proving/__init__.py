@@ -1,1 +1,0 @@
-"""Accuracy and speed of the result, and how it is written."""
