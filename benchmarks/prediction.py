@@ -23,7 +23,7 @@ from edgeopt.commands.predict.plan import make_all, predicted
 from edgeopt.commands.predict.variants import Made, Plan, prepared
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.quant.measured.given import Runs
 from edgeopt.workspace import WORK, workspace
 
@@ -64,7 +64,9 @@ def main() -> None:
 
 def _tried(model: Path, record: Path, threads: int, seconds: float) -> Iterator[tuple[Made, Latency, float]]:
     data = model.with_suffix(".npz")
-    settings = Settings(model, Path("unused"), data=data if data.is_file() else None, floor=f"{_FLOOR_DB}dB")
+    settings = OptimizeRequest(
+        model, Path("unused"), data=data if data.is_file() else None, floor=f"{_FLOOR_DB}dB"
+    )
     with workspace(WORK) as folder, Runs() as runs:
         plan = prepared(settings, record, folder, runs, ignore)
         plan.profile = msgspec.structs.replace(

@@ -26,7 +26,7 @@ from edgeopt.quant.measured.work import prepared
 from edgeopt.quant.plan.solve import decibels
 from edgeopt.quant.records import QuantSettings, Sensitivity
 from edgeopt.quant.sensitivity.measure import sensitivities
-from edgeopt.quant.sensitivity.switchboard import Switchboard
+from edgeopt.quant.sensitivity.switchboard import GatedModel
 from edgeopt.quant.write import tensors_wanted
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
@@ -58,7 +58,7 @@ def main() -> None:
     form = form_named(arguments.form)
     forms = {layer.name: (form.name,) for layer in layers if not layer.reason and not form.fits(layer, context)}
     begin, cpu = time.perf_counter(), time.process_time()
-    with Switchboard(model, layers, forms, context) as board:
+    with GatedModel(model, layers, forms, context) as board:
         found = sensitivities(board, samples)
         seconds, cpu_s = time.perf_counter() - begin, time.process_time() - cpu
         print(f"{len(forms)} layers, {len(samples)} samples: {seconds:.1f} s, {cpu_s:.1f} s of CPU")

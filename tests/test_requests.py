@@ -30,7 +30,7 @@ from edgeopt.pipeline import request as settings
 from edgeopt.pipeline.cache import request as cache
 
 REQUESTS = (
-    settings.Settings,
+    settings.OptimizeRequest,
     request.Request,
     quantizing.Asked,
     quantizing.AskedCalibrations,
@@ -67,7 +67,7 @@ REQUESTS = (
 )
 """Every one that a command is made of."""
 FUNCTIONS = (
-    (edgeopt.optimize, settings.Settings, settings.Wishes, {"model", "out"}),
+    (edgeopt.optimize, settings.OptimizeRequest, settings.Wishes, {"model", "out"}),
     (edgeopt.quantize, quantizing.Asked, quantizing.Wishes, {"model", "out"}),
     (api.bench, request.Request, request.AllWishes, {"subject"}),
 )
@@ -143,4 +143,4 @@ def test_analyze_takes_as_many_threads_as_backends_do():
 
 
 def test_a_search_is_for_latency_by_itself():
-    assert options_of(settings.Settings)[7].default == objectives.LATENCY
+    assert options_of(settings.OptimizeRequest)[7].default == objectives.LATENCY

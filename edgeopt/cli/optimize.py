@@ -8,18 +8,18 @@ import typer
 from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.views.blocks import Block, Row, Table, Words, columns, lines, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.predict.records import Ahead, Planned
+    from edgeopt.commands.predict.records import Planned, PredictedOutcome
     from edgeopt.events import Emit
     from edgeopt.pipeline.outcome import Outcome
 
 
-@asks(Settings)
+@asks(OptimizeRequest)
 def optimize(
-    settings: Settings,
+    settings: OptimizeRequest,
     device: Annotated[
         Path | None,
         typer.Option(
@@ -66,8 +66,8 @@ def optimize(
 _PLANNED = frozenset({"model", "out", "data", "floor", "target", "profile", "single_file"})
 
 
-def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
-    def work(emit: "Emit") -> "Ahead":
+def optimize_ahead(settings: OptimizeRequest, device: Path, json: bool) -> None:
+    def work(emit: "Emit") -> "PredictedOutcome":
         unfit = [each.flag for each in changed(settings) if each.name not in _PLANNED]
         if unfit:
             raise UsageError(
@@ -82,7 +82,7 @@ def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
     execute("optimize-device", work, show_plan, json)
 
 
-def show_plan(plan: "Ahead") -> list[Block]:
+def show_plan(plan: "PredictedOutcome") -> list[Block]:
     """The predicted candidates, the verdict, its basis, and how to finish."""
     from edgeopt.graph.accuracy import agreement, decibels
 

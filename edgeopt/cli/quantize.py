@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.metric import Judged
     from edgeopt.events import Emit, Event
     from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
-    from edgeopt.quant.records import CalibrationTried, Plan, Point, TargetSaid
+    from edgeopt.quant.records import CalibrationTried, Point, PrecisionPlan, TargetSaid
     from edgeopt.views.blocks import Block
 
 SHOWN_LAYERS = 12
@@ -139,7 +139,7 @@ def about(found: "Quantized") -> list[str]:
     return lines
 
 
-def _share(plan: "Plan", share: float) -> str:
+def _share(plan: "PrecisionPlan", share: float) -> str:
     total = len(plan.verdicts)
     chosen = forms(plan.chosen)
     if not chosen:
@@ -216,7 +216,7 @@ def show_quantized(found: "Quantized", every: bool = False, said: "Collection[st
     return [part for part in parts if part is not None]
 
 
-def _frontier(plan: "Plan", goal: "Goal") -> Block | None:
+def _frontier(plan: "PrecisionPlan", goal: "Goal") -> Block | None:
     points = plan.frontier
     if len(points) < 2:
         return None
@@ -251,7 +251,7 @@ def _accuracy(point: "Point", goal: "Goal") -> str:
     return f"~{decibels(point.expected_db)}" if point.snr_db is None else goal.shown_score(point.snr_db)
 
 
-def chart(plan: "Plan", goal: "Goal", width: int, ascii: bool = False) -> list[str]:  # noqa: A002
+def chart(plan: "PrecisionPlan", goal: "Goal", width: int, ascii: bool = False) -> list[str]:  # noqa: A002
     """Checked decibels where there are such, else expected ones."""
     from edgeopt.measure.charts import Dot, frontier
 
@@ -266,7 +266,7 @@ def chart(plan: "Plan", goal: "Goal", width: int, ascii: bool = False) -> list[s
     return frontier(dots, plan.floor_db or None, min(width, _CHART), ascii=ascii)
 
 
-def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
+def _layers(found: "Quantized", plan: "PrecisionPlan", every: bool) -> Block | None:
     # Layers without a known error come last.
     ordered = sorted(plan.verdicts, key=lambda each: float("inf") if each.snr_db is None else each.snr_db)
     title = "Layers, the most costly first"

@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 
 from edgeopt.pipeline.objectives import OBJECTIVES, Limits, Objective
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class SearchGoal:
     objective: Objective
     limits: Limits
     target_speedup: float | None = None
     """Ends as soon as a candidate is reliably this many times faster than the baseline."""
 
 
-def aim_of(settings: Settings) -> Aim:
+def aim_of(settings: OptimizeRequest) -> SearchGoal:
     """Of settings whose objective is known to be one."""
     objective = next(each for each in OBJECTIVES if each.name == settings.objective)
-    return Aim(objective, settings.limits, settings.target_speedup)
+    return SearchGoal(objective, settings.limits, settings.target_speedup)

@@ -29,13 +29,13 @@ from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.host import TrialHost
 from edgeopt.measure.messages import Describe, Described, Load
 from edgeopt.pipeline.build.messages import Inspected
-from edgeopt.pipeline.build.variants import Maker, inspect
+from edgeopt.pipeline.build.variants import BuildWorker, inspect
 from edgeopt.pipeline.notes import Notes
-from edgeopt.pipeline.place import Place
-from edgeopt.pipeline.plans.space import Starts, starts_on
+from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.plans.space import StartOptions, starts_on
 from edgeopt.pipeline.race.baseline import PROCESSOR, Baseline, first_running, judge_for
-from edgeopt.pipeline.race.ground import Answers, Ground, Standard
-from edgeopt.pipeline.request import Settings, time_limit_for
+from edgeopt.pipeline.race.ground import AccuracyReference, Answers, TrialRunner
+from edgeopt.pipeline.request import OptimizeRequest, time_limit_for
 from edgeopt.pipeline.shapes.filling import check_shape, explained, settle_buckets, shaped_samples
 from edgeopt.pipeline.shapes.sized import Shaped
 from edgeopt.profiles import TargetProfile
@@ -50,7 +50,7 @@ _FOLDER = "today"
 _OF_THIS_MODEL = "Give a deployment of this model as --baseline."
 
 
-def running_today(path: Path, model: Path, facts: Inspected, ground: Ground, maker: Maker) -> Bundle:
+def running_today(path: Path, model: Path, facts: Inspected, ground: TrialRunner, maker: BuildWorker) -> Bundle:
     """`facts`: of the source. UsageError where it is of another model, or cannot run the samples."""
     current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, ground, maker)
     described = current.deployment
@@ -77,7 +77,7 @@ def is_wrapped(current: Bundle, folder: Path) -> bool:
     return current.folder == folder / _FOLDER
 
 
-def _wrapped(path: Path, model: Path, ground: Ground, maker: Maker) -> Bundle:
+def _wrapped(path: Path, model: Path, ground: TrialRunner, maker: BuildWorker) -> Bundle:
     if path.suffix == ".toml":
         replay = ["edgeopt", "replay", str(path), str(model), "-o", str(write.free_place(path.stem))]
         raise UsageError(
@@ -140,7 +140,7 @@ _TARGET = Named("target")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SearchData:
     """What there is to run the model on."""
 
     samples: Samples
@@ -155,14 +155,14 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class SearchSetup:
     """What was given, read and checked, before anything is made of it."""
 
     profile: TargetProfile
     facts: Inspected
-    starts: Starts
-    given: Given
-    standard: Standard
+    starts: StartOptions
+    given: SearchData
+    standard: AccuracyReference
     today: Bundle | None
     """What runs today, where that was given."""
     attached: Attached | None
@@ -171,7 +171,7 @@ class Prepared:
     """For the whole search."""
 
 
-def prepare(settings: Settings, place: Place, stack: ExitStack) -> tuple[Prepared, Baseline]:
+def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -> tuple[SearchSetup, Baseline]:
     """Raises the first thing that is wrong with what was given; the baseline runs until the stack ends."""
     check_shape(settings)
     ground, notes = place.ground, place.notes
@@ -200,12 +200,16 @@ def prepare(settings: Settings, place: Place, stack: ExitStack) -> tuple[Prepare
         shaped = settle_buckets(given.shaped, ground, settings.model, baseline.candidate, others, notes)
         given = replace(given, shaped=shaped)
     limit_s = settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
-    return Prepared(profile, facts, starts, given, standard, today, attached, limit_s), baseline
+    return SearchSetup(profile, facts, starts, given, standard, today, attached, limit_s), baseline
 
 
 def _given(
-    settings: Settings, facts: Inspected, profile: TargetProfile, attached: Attached | None, place: Place
-) -> Given:
+    settings: OptimizeRequest,
+    facts: Inspected,
+    profile: TargetProfile,
+    attached: Attached | None,
+    place: SearchContext,
+) -> SearchData:
     folder, emit = place.ground.folder, place.notes.emit
     if settings.data is not None:
         samples, raw = samples_from(settings.data, facts.inputs, profile.data, attached, folder / "attached", emit)
@@ -214,12 +218,16 @@ def _given(
     chosen = split(len(samples), settings.data is not None)
     shaped = shaped_samples(settings, facts, samples, chosen, folder)
     taken = shaped.samples if shaped else samples
-    return Given(taken, settings.data is not None, chosen, raw, shaped)
+    return SearchData(taken, settings.data is not None, chosen, raw, shaped)
 
 
 def _standard(
-    settings: Settings, given: Given, attached: Attached | None, ground: Ground, baseline: Baseline
-) -> Standard:
+    settings: OptimizeRequest,
+    given: SearchData,
+    attached: Attached | None,
+    ground: TrialRunner,
+    baseline: Baseline,
+) -> AccuracyReference:
     """By the source model, which must answer the same twice."""
     own, which = baseline.contender, given.split.check
     with (
@@ -231,7 +239,7 @@ def _standard(
         labels = labels_for(settings.goal.kind, settings.data, given.samples, settings.labels)
         again = ground.outputs(judge, which)
     usual = _check_steady(reference, again, settings.goal)
-    return Standard(given.split, settings.goal, reference, Levels(given.samples), labels, usual)
+    return AccuracyReference(given.split, settings.goal, reference, Levels(given.samples), labels, usual)
 
 
 def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
@@ -268,7 +276,7 @@ def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[Targe
 
 
 def _warn_of_the_target(
-    asked: TargetProfile, profile: TargetProfile, absent: dict[str, str], place: Place
+    asked: TargetProfile, profile: TargetProfile, absent: dict[str, str], place: SearchContext
 ) -> None:
     notes = place.notes
     if planned_names(asked):
@@ -280,7 +288,7 @@ def _warn_of_the_target(
         notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
 
 
-def _warn_of_the_data(given: Given, standard: Standard, notes: Notes) -> None:
+def _warn_of_the_data(given: SearchData, standard: AccuracyReference, notes: Notes) -> None:
     samples, reference = given.samples, standard.reference
     if not given.of_user:
         notes.warn(

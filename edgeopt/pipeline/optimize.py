@@ -17,37 +17,37 @@ from edgeopt.events import Emit, ignore
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.device import Device
 from edgeopt.keywords import read, takes
-from edgeopt.pipeline.aim import Aim, aim_of
+from edgeopt.pipeline.aim import SearchGoal, aim_of
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.inspect import Prepared, prepare
+from edgeopt.pipeline.inspect import SearchSetup, prepare
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate, Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
-from edgeopt.pipeline.place import Place, placed
-from edgeopt.pipeline.plans.gathering import Gathering, PlanTerms
-from edgeopt.pipeline.plans.recipes import Material
+from edgeopt.pipeline.place import SearchContext, placed
+from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
+from edgeopt.pipeline.plans.recipes import BuildInputs
 from edgeopt.pipeline.plans.space import courses_on
-from edgeopt.pipeline.prove.deliver import Delivery, Raced, deliver
+from edgeopt.pipeline.prove.deliver import DeliverySpec, RaceResult, deliver
 from edgeopt.pipeline.prove.pick import pick as deliver_picked
 from edgeopt.pipeline.prove.pick import wanted
-from edgeopt.pipeline.prove.proving import Golden, Means, Proving, Rivals
-from edgeopt.pipeline.prove.report import Case
-from edgeopt.pipeline.race.loads import Plain, settle
-from edgeopt.pipeline.race.race import Races, open_meter
-from edgeopt.pipeline.race.tuning import raced
+from edgeopt.pipeline.prove.proving import Baselines, Golden, ProofInputs, ProofResources
+from edgeopt.pipeline.prove.report import SearchFacts
+from edgeopt.pipeline.race.loads import BaselineRun, choose_load
+from edgeopt.pipeline.race.race import RaceTerms, open_meter
+from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.recall import Remembered
-from edgeopt.pipeline.request import Settings, Wishes, check, inputs_of
-from edgeopt.pipeline.screen import Entering, Entrants
-from edgeopt.pipeline.stopping import Ending, clock_for, nothing_yet
+from edgeopt.pipeline.request import OptimizeRequest, Wishes, check, inputs_of
+from edgeopt.pipeline.screen import CandidatePool, ScreeningRules
+from edgeopt.pipeline.stopping import StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace
 
 
-def material_of(model: Path, prepared: Prepared, place: Place) -> Material:
+def variant_inputs(model: Path, prepared: SearchSetup, place: SearchContext) -> BuildInputs:
     given, profile, facts, ground = prepared.given, prepared.profile, prepared.facts, place.ground
     # With a mask in buckets, what is left out is cut off before the run, down to a size with a program of its own.
     is_cut = given.shaped is not None and bool(given.shaped.mask)
     kept = kept_by(facts.inputs, given.samples) if given.of_user and not is_cut else 1.0
-    return Material(
+    return BuildInputs(
         model=model,
         size_bytes=facts.size_bytes,
         samples_path=given.shaped.usual_path if given.shaped is not None else ground.samples_path,
@@ -62,7 +62,7 @@ def material_of(model: Path, prepared: Prepared, place: Place) -> Material:
 
 
 def plan_terms_of(
-    objective: Objective, prepared: Prepared, floats_ms: Callable[[Candidate], float]
+    objective: Objective, prepared: SearchSetup, floats_ms: Callable[[Candidate], float]
 ) -> PlanTerms | None:
     """None where a plan, which saves time, is of no use."""
     if not objective.of_time:
@@ -72,10 +72,12 @@ def plan_terms_of(
     return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, floats_ms))
 
 
-def delivery_of(settings: Settings, aim: Aim, prepared: Prepared, device: Device, baseline: Candidate) -> Delivery:
+def delivery_of(
+    settings: OptimizeRequest, aim: SearchGoal, prepared: SearchSetup, device: Device, baseline: Candidate
+) -> DeliverySpec:
     given, facts, attached = prepared.given, prepared.facts, prepared.attached
-    rivals = Rivals(settings.model, facts.size_bytes, baseline, prepared.today)
-    case = Case(
+    rivals = Baselines(settings.model, facts.size_bytes, baseline, prepared.today)
+    case = SearchFacts(
         model=settings.model,
         out=settings.out,
         goal=settings.goal,
@@ -89,12 +91,12 @@ def delivery_of(settings: Settings, aim: Aim, prepared: Prepared, device: Device
         calibration_count=given.split.calibration_count,
         processing=attached.processing if attached is not None else None,
     )
-    proving = Proving(prepared.standard, aim.objective, rivals, given.samples, given.shaped)
+    proving = ProofInputs(prepared.standard, aim.objective, rivals, given.samples, given.shaped)
     golden = Golden(given.split, given.samples, given.raw, attached)
-    return Delivery(aim, case, proving, golden, attached, settings.single_file)
+    return DeliverySpec(aim, case, proving, golden, attached, settings.single_file)
 
 
-@takes(Settings, Wishes)
+@takes(OptimizeRequest, Wishes)
 def optimize(
     model: str | Path,
     out: str | Path,
@@ -111,16 +113,16 @@ def optimize(
     """
     with workspace(WORK) as folder:
         given = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
-        return run(read(Settings, given), folder, emit, stop or threading.Event())
+        return run(read(OptimizeRequest, given), folder, emit, stop or threading.Event())
 
 
-def asked(settings: Settings, emit: Emit, stop: threading.Event) -> Outcome:
+def asked(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> Outcome:
     """The same of a request that is put together."""
     with workspace(WORK) as folder:
         return run(settings, folder, emit, stop)
 
 
-def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
+def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
     """One search, in a folder of its own; or, where one is to be picked, the end of one that was done before."""
     begin_s = time.monotonic()
     check(settings)
@@ -138,31 +140,33 @@ def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> 
         place = placed(folder, stack, emit)
         prepared, baseline = prepare(settings, place, stack)
         if stop.is_set():
-            raise nothing_yet("reading the model", kept=memory.on)
+            raise nothing_proved_error("reading the model", kept=memory.on)
         aim, clock, room = aim_of(settings), clock_for(begin_s, prepared.limit_s, baseline.contender), None
         meter = open_meter(aim.objective, prepared.profile.backends.order, stack)
         if known is not None:
             baseline = replace(baseline, candidate=known.baseline)
         elif aim.objective.by_sample:
-            plain = Plain(settings.model, prepared.facts.inputs, prepared.given.samples, prepared.standard)
-            baseline, room = settle(plain, baseline, place, aim.limits, clock, stack)
-        ending = Ending(stop, clock, baseline.contender, emit, memory.on)
+            plain = BaselineRun(settings.model, prepared.facts.inputs, prepared.given.samples, prepared.standard)
+            baseline, room = choose_load(plain, baseline, place, aim.limits, clock, stack)
+        ending = StopControl(stop, clock, baseline.contender, emit, memory.on)
 
-        material = material_of(settings.model, prepared, place)
+        material = variant_inputs(settings.model, prepared, place)
         variants = Variants(material.passes)
         most = prepared.profile.search.max_candidates
-        entering = Entering(place, prepared.standard, aim.limits, baseline, prepared.starts, most, room, ending)
-        entrants = Entrants(entering, variants, prepared.given.shaped)
+        entering = ScreeningRules(
+            place, prepared.standard, aim.limits, baseline, prepared.starts, most, room, ending
+        )
+        entrants = CandidatePool(entering, variants, prepared.given.shaped)
         stack.callback(entrants.close)
         terms = plan_terms_of(aim.objective, prepared, entrants.floats_ms)
-        gathering = Gathering(material, terms, variants, place, ending, memory.of_variants(clock.limit_s))
+        gathering = VariantBuilder(material, terms, variants, place, ending, memory.of_variants(clock.limit_s))
         stack.callback(gathering.close)
 
         delivery = delivery_of(settings, aim, prepared, place.device, baseline.candidate)
-        means = Means(place.ground, ending, place.notes, meter)
+        means = ProofResources(place.ground, ending, place.notes, meter)
         if known is not None and picked is not None:
             return deliver_picked(delivery, gathering, means, picked, known)
-        races = Races(baseline.contender, ending, emit, meter)
-        best = raced(aim, races, entrants, gathering, place.device)
-        outcome = deliver(delivery, Raced(variants, entrants.entries, means), best)
+        races = RaceTerms(baseline.contender, ending, emit, meter)
+        best = run_races(aim, races, entrants, gathering, place.device)
+        outcome = deliver(delivery, RaceResult(variants, entrants.entries, means), best)
     return outcome if outcome.cut_short else memory.keep(outcome)

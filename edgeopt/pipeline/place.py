@@ -8,23 +8,23 @@ from edgeopt.events import Emit
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
-from edgeopt.pipeline.build.variants import Maker
+from edgeopt.pipeline.build.variants import BuildWorker
 from edgeopt.pipeline.notes import Notes
-from edgeopt.pipeline.race.ground import Ground
+from edgeopt.pipeline.race.ground import TrialRunner
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchContext:
     device: Device
-    ground: Ground
-    maker: Maker
+    ground: TrialRunner
+    maker: BuildWorker
     """It starts at once, because it imports for a second."""
     notes: Notes
 
 
-def placed(folder: Path, stack: ExitStack, emit: Emit) -> Place:
+def placed(folder: Path, stack: ExitStack, emit: Emit) -> SearchContext:
     """All that it starts ends with the stack."""
-    ground = Ground(LocalHost(folder), folder, folder / "samples")
-    maker = Maker(ground.host)
+    ground = TrialRunner(LocalHost(folder), folder, folder / "samples")
+    maker = BuildWorker(ground.host)
     stack.callback(maker.close)
-    return Place(probe(), ground, maker, Notes(emit))
+    return SearchContext(probe(), ground, maker, Notes(emit))

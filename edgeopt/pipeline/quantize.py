@@ -16,13 +16,13 @@ from edgeopt.quant.forms import Form, form_named
 from edgeopt.quant.forms.base import FormContext
 from edgeopt.quant.forms.qdq import INT8
 from edgeopt.quant.measured.given import Runs
-from edgeopt.quant.measured.planning.choosing import Chooser, fastest, hopeful, proven, shared_forms
+from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, Entry, settings_for, write_entry
 from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest
-from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course, is_inexact
-from edgeopt.quant.measured.timing.gains import Track, tracks_of
-from edgeopt.quant.measured.work import Work, check_request, prepare, unfit, why_none
-from edgeopt.quant.records import FLOAT, CalibrationTried, Plan, Point, Range, TargetSaid, Verdict
+from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig, is_inexact
+from edgeopt.quant.measured.timing.gains import ConfigGains, tracks_of
+from edgeopt.quant.measured.work import QuantizeRun, check_request, prepare, unfit, why_none
+from edgeopt.quant.records import FLOAT, CalibrationTried, Point, PrecisionPlan, Range, TargetSaid, Verdict
 from edgeopt.workspace import WORK, workspace
 
 
@@ -45,7 +45,7 @@ def quantize_model(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
         )
 
 
-def _targets(work: Work, found: Quantized) -> tuple[TargetSaid, ...]:
+def _targets(work: QuantizeRun, found: Quantized) -> tuple[TargetSaid, ...]:
     if not work.request.check_targets or not found.files:
         return ()
     from edgeopt.quant.provider_rules import check_targets
@@ -81,7 +81,7 @@ def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
         )
 
 
-def compared(work: Work) -> tuple[CalibrationTried, ...]:
+def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
     """All layers in int8 with each method's ranges, on the samples that plan; the most exact first."""
     from edgeopt.graph.model import save
     from edgeopt.quant.compare_calibrations import compare_calibrations
@@ -113,7 +113,7 @@ def compared(work: Work) -> tuple[CalibrationTried, ...]:
         )
 
 
-def _course(work: Work) -> Course:
+def _course(work: QuantizeRun) -> ExecutionConfig:
     """Where int8 gains, of what is here."""
     return next((each for each in work.courses if each.backend in INT8.backends), work.courses[0])
 
@@ -169,7 +169,7 @@ def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     return quantize_model(request, emit)
 
 
-def single(work: Work) -> Quantized:
+def single(work: QuantizeRun) -> Quantized:
     """The quickest that meets the goal, measured; where none does, the one that comes nearest, to be told."""
     form = form_named(work.request.method)
     if form.needs_ranges and not len(work.given.calibrate):
@@ -191,7 +191,7 @@ def single(work: Work) -> Quantized:
     return finish(work, best)
 
 
-def proved_entries(work: Work, form: Form) -> tuple[list[Entry], list[str]]:
+def proved_entries(work: QuantizeRun, form: Form) -> tuple[list[Entry], list[str]]:
     """The form on each course, written and proved; and of courses that have none of it, the reasons."""
     if form.needs_ranges:
         work.study.calibrated()
@@ -214,7 +214,7 @@ def proved_entries(work: Work, form: Form) -> tuple[list[Entry], list[str]]:
     return entries, reasons
 
 
-def _courses(work: Work, form: Form) -> tuple[Course, ...]:
+def _courses(work: QuantizeRun, form: Form) -> tuple[ExecutionConfig, ...]:
     """Those on which the form gains; where that is none of them, all, with a warning."""
     able = tuple(course for course in work.courses if course.backend in form.backends)
     if not able:
@@ -231,12 +231,12 @@ def _courses(work: Work, form: Form) -> tuple[Course, ...]:
     return able
 
 
-def _choices(work: Work, form: Form, course: Course) -> dict[str, str]:
+def _choices(work: QuantizeRun, form: Form, course: ExecutionConfig) -> dict[str, str]:
     fitting = work.study.forms(course.backend, (form,), **settings_for(course))
     return dict.fromkeys(fitting, form.name)
 
 
-def _as_plan(work: Work, form: Form, entry: Entry) -> Plan:
+def _as_plan(work: QuantizeRun, form: Form, entry: Entry) -> PrecisionPlan:
     """So that a single form reads like a plan: a verdict for each layer, and one point."""
     proof = entry.proof
     context = work.study.context(entry.course.backend)
@@ -254,14 +254,16 @@ def _as_plan(work: Work, form: Form, entry: Entry) -> Plan:
         low_db=proof.low_db if proof else None,
     )
     floor_db = work.request.goal.target_db
-    return Plan(entry.course.backend, dict(entry.course.options), floor_db or 0.0, point, (point,), verdicts)
+    return PrecisionPlan(
+        entry.course.backend, dict(entry.course.options), floor_db or 0.0, point, (point,), verdicts
+    )
 
 
 _PLANNING_ENDS = 0.7
 _FLOAT_COULD_WIN = 1.3
 
 
-def planned(work: Work) -> Quantized:
+def planned(work: QuantizeRun) -> Quantized:
     """Plans each course, proves each plan, and lets the proven ones run against each other."""
     study = work.study
     floats = [Entry(course, {}, study.path) for course in work.courses]
@@ -269,7 +271,7 @@ def planned(work: Work) -> Quantized:
         return finish(work, floats[0], why=f"Keep float: {unfit(study.layers)}.")
     study.calibrated()
     tracks = tracks_of(work)
-    able = hopeful(work, tracks)
+    able = promising_configs(work, tracks)
     entries: list[Entry] = []
     for number, track in enumerate(able):
         if number and work.left_s(_PLANNING_ENDS) < 0:
@@ -288,13 +290,13 @@ def planned(work: Work) -> Quantized:
     return finish(work, best)
 
 
-def _nothing_gained(tracks: Sequence[Track]) -> str:
+def _nothing_gained(tracks: Sequence[ConfigGains]) -> str:
     if not tracks:
         return "no scheme fits any of its layers on the available backends"
     return f"no layer is faster in any scheme on {' or '.join(track.course.name for track in tracks)}"
 
 
-def _float_rival(work: Work, entry: Entry, tracks: Sequence[Track]) -> Entry | None:
+def _float_rival(work: QuantizeRun, entry: Entry, tracks: Sequence[ConfigGains]) -> Entry | None:
     """The float model where its kernels come near the best: a plan must beat it there too.
 
     Floats that are rounded are a plan of their own, in which all layers have that precision.
@@ -316,7 +318,7 @@ def _float_rival(work: Work, entry: Entry, tracks: Sequence[Track]) -> Entry | N
     )
     point = Point({}, track.timed.float_ms, proof.snr_db, proof.snr_db, proof.low_db)
     goal_db = work.request.goal.target_db or 0.0
-    entry.plan = Plan(
+    entry.plan = PrecisionPlan(
         entry.course.backend, dict(entry.course.options), goal_db, point, (point,), verdicts, base_db=track.base_db
     )
     return entry

@@ -31,7 +31,7 @@ from edgeopt.pipeline.cache.store import (
 )
 from edgeopt.pipeline.cache.user import user_store
 from edgeopt.pipeline.outcome import Outcome
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.pipeline.screen import final
 from edgeopt.profiles.targets import profile_for
 
@@ -79,12 +79,12 @@ class Keys:
             "device": fingerprint(self.device),
         }
 
-    def of_outcome(self, settings: Settings) -> str | None:
+    def of_outcome(self, settings: OptimizeRequest) -> str | None:
         """None for a metric of the user's own, and for files that cannot be read, which the search says."""
         parts = self.parts(settings)
         return None if parts is None else key_of(parts)
 
-    def parts(self, settings: Settings) -> dict[str, str] | None:
+    def parts(self, settings: OptimizeRequest) -> dict[str, str] | None:
         """What the key of an outcome is made of, by what people call it; long values as digests."""
         goal = settings.goal
         if is_own(goal.metric):
@@ -205,7 +205,7 @@ _AGAIN = "Search first and let it finish (a stopped search is not kept), then pi
 class Remembered:
     """What one search may take from those before it, and leaves to those after it."""
 
-    settings: Settings
+    settings: OptimizeRequest
     emit: Emit
     store: Store = field(init=False)
     keys: Keys = field(init=False)

@@ -46,7 +46,7 @@ _LEEWAY_DB = 1.0
 
 
 @dataclass(slots=True)
-class Work:
+class ReplayRun:
     request: ReplayRequest
     profile: Profile
     folder: Path
@@ -115,7 +115,7 @@ _ALIKE_DB = 80.0
 _OPTIMIZE = "Run `edgeopt optimize` on this device."
 
 
-class Answered(msgspec.Struct, frozen=True):
+class GoldenCheck(msgspec.Struct, frozen=True):
     alike_db: float | None = None
     """Against the outputs of the first bundle; None where there are none, or the backend cannot be used here."""
     accuracy_db: float | None = None
@@ -125,7 +125,7 @@ class Answered(msgspec.Struct, frozen=True):
     """They are generated, and compared with the model's own answers."""
 
 
-def _put_golden(work: Work, same: bool) -> Answered:
+def _put_golden(work: ReplayRun, same: bool) -> GoldenCheck:
     """Raises VerificationError where the rebuilt model is too far from the source."""
     bundle = work.profile.bundle
     work.emit(Progress("running golden samples", work.run.backend))
@@ -139,7 +139,7 @@ def _put_golden(work: Work, same: bool) -> Answered:
         if not same:
             raise
         work.warn(f"The golden samples were not run, because the backend is not available: {error.message}")
-        return Answered()
+        return GoldenCheck()
     accuracy, floor_db = compare_outputs(found.golden("reference"), outputs), golden_floor_db(found)
     if accuracy.problem or accuracy.snr_db < floor_db:
         raise _too_far(accuracy.snr_db, len(outputs), floor_db, accuracy.problem, _OPTIMIZE)
@@ -150,10 +150,10 @@ def _put_golden(work: Work, same: bool) -> Answered:
             "processors and runtimes round differently. Compared with the source model they are within "
             "the floor."
         )
-    return Answered(alike.snr_db, accuracy.snr_db, floor_db)
+    return GoldenCheck(alike.snr_db, accuracy.snr_db, floor_db)
 
 
-def _fresh(work: Work, same: bool) -> Answered:
+def _fresh(work: ReplayRun, same: bool) -> GoldenCheck:
     made_up = work.request.data is None
     feeds, reference = work.last_samples(work.samples(), write.GOLDEN_SAMPLES)
     outputs = work.answers(feeds)
@@ -168,7 +168,7 @@ def _fresh(work: Work, same: bool) -> Answered:
         said = "" if near else ", and only show whether a device computes the same"
         work.warn(f"The profile comes without golden samples: they are made up{said}. --data takes real ones.")
     write.write_golden_runs(work.folder, feeds, outputs, reference if near else outputs)
-    return Answered(None, accuracy.snr_db, work.needed_db) if near else Answered(own_answers=True)
+    return GoldenCheck(None, accuracy.snr_db, work.needed_db) if near else GoldenCheck(own_answers=True)
 
 
 def _too_far(reached_db: float, count: int, floor_db: float, problem: str | None, hint: str) -> VerificationError:
@@ -181,7 +181,7 @@ _LIMIT_S = 20.0
 _MOST_SAMPLES = 16
 
 
-def prove(work: Work) -> Evidence:
+def prove(work: ReplayRun) -> Evidence:
     """Raises VerificationError where the outputs are below the floor, or nothing can be measured."""
     samples = work.samples()
     feeds, reference = work.last_samples(samples, _MOST_SAMPLES)
@@ -267,7 +267,7 @@ def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
     emit(Progress("reading the model", request.model.name))
     source = source_of(request.model, profile.deployment)
     with workspace(WORK) as rest, Runs() as runs, write.draft(out) as folder:
-        work = Work(request, profile, folder, rest, runs, emit)
+        work = ReplayRun(request, profile, folder, rest, runs, emit)
         ledger = rebuild(profile, source, folder, rest, emit)
         same = _is_same(work)
         answered = _put_golden(work, same)
@@ -310,7 +310,7 @@ def source_of(path: Path, deployment: Deployment) -> "Model":
     return model
 
 
-def _is_same(work: Work) -> bool:
+def _is_same(work: ReplayRun) -> bool:
     bundle, told = work.profile.bundle, dict(work.deployment.files)
     if not told and bundle is not None:
         listed = manifest.check_manifest(bundle.folder).files
@@ -331,7 +331,7 @@ def _is_same(work: Work) -> bool:
     return made == told
 
 
-def _described(work: Work, same: bool, own_answers: bool, evidence: Evidence | None) -> Deployment:
+def _described(work: ReplayRun, same: bool, own_answers: bool, evidence: Evidence | None) -> Deployment:
     """That of the first bundle; a new measurement is about this device."""
     measured = work.request.measure
     replayed = Replayed(now(), __version__, measured, same, own_answers)
@@ -341,7 +341,7 @@ def _described(work: Work, same: bool, own_answers: bool, evidence: Evidence | N
     return on_device(first, probe(), summary=_summary_of(evidence), predicted=None)
 
 
-def _with_processing(work: Work, deployment: Deployment) -> Deployment:
+def _with_processing(work: ReplayRun, deployment: Deployment) -> Deployment:
     """Writes its files; what was timed of it stays that of the first bundle, as the evidence does."""
     told = deployment.processing
     if told is None:
@@ -365,7 +365,7 @@ def _with_processing(work: Work, deployment: Deployment) -> Deployment:
     return described
 
 
-def _documents(work: Work, ledger: Ledger) -> dict[str, object]:
+def _documents(work: ReplayRun, ledger: Ledger) -> dict[str, object]:
     """Those of the first bundle if there is one; otherwise those of this replay."""
     bundle = work.profile.bundle
     if bundle is None:

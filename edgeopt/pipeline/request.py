@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgeopt.pipeline.objectives import Limits
 
 
-class Settings(msgspec.Struct, frozen=True):
+class OptimizeRequest(msgspec.Struct, frozen=True):
     """As it was asked for; `goal` and `limits` are what some of it comes to."""
 
     model: Annotated[Path, argument("ONNX model to optimize; never changed.")]
@@ -158,7 +158,7 @@ class Wishes(TypedDict, total=False):
     fresh: bool
 
 
-def check(settings: Settings) -> None:
+def check(settings: OptimizeRequest) -> None:
     """Raises UsageError for what is wrong by itself, before anything is read."""
     from edgeopt.pipeline.objectives import objective_named
 
@@ -171,7 +171,7 @@ def check(settings: Settings) -> None:
 _LARGER = ((10.0, 30.0, 3.0), (30.0, 90.0, 2.0), (90.0, math.inf, 1.0))
 
 
-def inputs_of(settings: Settings) -> list[Path]:
+def inputs_of(settings: OptimizeRequest) -> list[Path]:
     """The files that a search reads, so that its bundle must not take their place; but that of a bundle it may."""
     given = [settings.model, settings.data, settings.pre, settings.post, settings.baseline]
     return [path for path in given if path is not None and path.resolve() != settings.out.resolve()]

@@ -26,12 +26,12 @@ from edgeopt.pipeline.build.messages import PLANNED
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.objectives import OVER, Limits, excess
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Status
-from edgeopt.pipeline.place import Place
-from edgeopt.pipeline.plans.gathering import Ready
+from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.plans.gathering import ReadyVariant
 from edgeopt.pipeline.plans.recipes import recipe_named
-from edgeopt.pipeline.plans.space import Starts, first_candidates, other_threads
+from edgeopt.pipeline.plans.space import StartOptions, first_candidates, other_threads
 from edgeopt.pipeline.race.baseline import Baseline
-from edgeopt.pipeline.race.ground import Answers, Ground, Standard
+from edgeopt.pipeline.race.ground import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.shapes.filling import (
     LATEST,
     NO_BUCKETS,
@@ -41,7 +41,7 @@ from edgeopt.pipeline.shapes.filling import (
     with_buckets,
 )
 from edgeopt.pipeline.shapes.sized import Shaped
-from edgeopt.pipeline.stopping import Ending, takes_part
+from edgeopt.pipeline.stopping import StopControl, takes_part
 
 
 class Pace(NamedTuple):
@@ -64,7 +64,7 @@ class Lead(NamedTuple):
 
 
 @dataclass(slots=True)
-class Entry:
+class PoolEntry:
     """A candidate in the race: alive while it has a contender, afterwards a status with a reason."""
 
     candidate: Candidate
@@ -118,9 +118,11 @@ class Entry:
             self.contender = None
 
 
-def screen(ground: Ground, standard: Standard, candidate: Candidate, path: Path, timeout_s: float) -> Entry:
+def screen(
+    ground: TrialRunner, standard: AccuracyReference, candidate: Candidate, path: Path, timeout_s: float
+) -> PoolEntry:
     """Loads a candidate, compares its outputs with the baseline's, and leaves it loaded when it is good enough."""
-    entry, backend, options, calls = Entry(candidate), candidate.backend, candidate.options, candidate.calls
+    entry, backend, options, calls = PoolEntry(candidate), candidate.backend, candidate.options, candidate.calls
     try:
         contender = ground.enter(candidate.name, backend, path, options, calls=calls, timeout_s=timeout_s)
         entry.contender, entry.loaded = contender, contender.loaded
@@ -133,7 +135,7 @@ def screen(ground: Ground, standard: Standard, candidate: Candidate, path: Path,
     return entry
 
 
-def judge(standard: Standard, entry: Entry, outputs: Answers) -> None:
+def judge(standard: AccuracyReference, entry: PoolEntry, outputs: Answers) -> None:
     """Holds the outputs against the accuracy budget; below it, the candidate is out."""
     goal = standard.goal
     judged = standard.judge(standard.split.check, outputs, standard.reference)
@@ -171,7 +173,7 @@ class Ticker:
         self._emit = emit
         self._told_s = time.monotonic()
 
-    def tell(self, baseline: Contender, alive: Iterable[Entry]) -> None:
+    def tell(self, baseline: Contender, alive: Iterable[PoolEntry]) -> None:
         if time.monotonic() - self._told_s < _EVERY_S:
             return
         for entry in alive:
@@ -179,7 +181,7 @@ class Ticker:
         self._told_s = time.monotonic()
 
 
-def racing(entry: Entry, baseline: Contender | None = None) -> Standing:
+def racing(entry: PoolEntry, baseline: Contender | None = None) -> Standing:
     """A candidate that is in the race; with the baseline, what the rounds so far say of its speed."""
     ratio, latency_ms = entry.speedup, entry.latency_ms
     contender = entry.contender
@@ -197,7 +199,7 @@ def racing(entry: Entry, baseline: Contender | None = None) -> Standing:
     )
 
 
-def final(entry: Entry | CandidateReport) -> Standing:
+def final(entry: PoolEntry | CandidateReport) -> Standing:
     """Standings of the candidates as events: when one enters, while it races, and when it is out.
 
     The last event of a candidate is its outcome. A candidate that is out may be called back to
@@ -225,7 +227,7 @@ _TRIED_BATCH, _TRIED_MS = 8, 100.0
 _OF_STREAMS = ("performance_hint", "streams")
 
 
-class Room(msgspec.Struct, frozen=True):
+class LoadLimits(msgspec.Struct, frozen=True):
     """How many there may be of each, in rising order; both begin with 1."""
 
     callers: tuple[int, ...]
@@ -236,17 +238,17 @@ class Room(msgspec.Struct, frozen=True):
         return self.callers[-1]
 
 
-def room_for(cores: int, batches: bool) -> Room:
+def room_for(cores: int, batches: bool) -> LoadLimits:
     """Powers of two; of callers as many as there are cores, as more would only queue up."""
     callers = {1, cores, *_powers(cores)}
-    return Room(tuple(sorted(callers)), tuple(_powers(LARGEST_BATCH)) if batches else (1,))
+    return LoadLimits(tuple(sorted(callers)), tuple(_powers(LARGEST_BATCH)) if batches else (1,))
 
 
 def _powers(most: int) -> Iterable[int]:
     return (2**k for k in range(most.bit_length()) if 2**k <= most)
 
 
-def called(candidate: Candidate, calls: Calls, room: Room) -> Candidate:
+def called(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
     """The same candidate with this number of callers, and the threads and streams they leave to each."""
     known = option_kinds(candidate.backend)
     options = dict(candidate.options)
@@ -265,25 +267,25 @@ def called(candidate: Candidate, calls: Calls, room: Room) -> Candidate:
     return msgspec.structs.replace(candidate, options=options, calls=calls)
 
 
-def at_first(candidate: Candidate, room: Room | None) -> Candidate:
+def at_first(candidate: Candidate, room: LoadLimits | None) -> Candidate:
     """A caller for each core, which gives most in most cases; as it is where nothing is asked of throughput."""
     return candidate if room is None else called(candidate, Calls(room.cores), room)
 
 
-def other_callers(candidate: Candidate, room: Room) -> list[Candidate]:
+def other_callers(candidate: Candidate, room: LoadLimits) -> list[Candidate]:
     batch = candidate.calls.batch
     others = [count for count in reversed(room.callers) if count != candidate.calls.callers]
     return [called(candidate, Calls(count, batch), room) for count in others]
 
 
-def next_batches(candidate: Candidate, room: Room) -> list[Candidate]:
+def next_batches(candidate: Candidate, room: LoadLimits) -> list[Candidate]:
     """Twice as many samples a run, and half as many."""
     place = room.batches.index(candidate.calls.batch)
     sizes = (*room.batches[place + 1 : place + 2], *room.batches[max(0, place - 1) : place])
     return [called(candidate, Calls(candidate.calls.callers, size), room) for size in sizes]
 
 
-def to_try_on(room: Room, run_ms: float) -> list[Calls]:
+def to_try_on(room: LoadLimits, run_ms: float) -> list[Calls]:
     """The ways to call plain ONNX Runtime; the best is the baseline. `run_ms` is the time of one sample alone."""
     several = room.batches[1:]
     quick = [size for size in several if size <= _TRIED_BATCH and size * run_ms <= _TRIED_MS]
@@ -297,34 +299,34 @@ _FAR_DB = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Entering:
+class ScreeningRules:
     """What a candidate must pass to enter the race."""
 
-    place: Place
-    standard: Standard
+    place: SearchContext
+    standard: AccuracyReference
     limits: Limits
     baseline: Baseline
-    starts: Starts
+    starts: StartOptions
     most: int
     """The most candidates, besides the first of each variant."""
-    room: Room | None
+    room: LoadLimits | None
     """What may be turned in a search for throughput."""
-    ending: Ending
+    ending: StopControl
 
 
-class Entrants:
+class CandidatePool:
     """Those of one search, in the order in which they were screened."""
 
-    def __init__(self, entering: Entering, variants: Variants, shaped: Shaped | None = None) -> None:
+    def __init__(self, entering: ScreeningRules, variants: Variants, shaped: Shaped | None = None) -> None:
         """`shaped`: the sizes that open dimensions will have."""
-        self.entries: list[Entry] = []
+        self.entries: list[PoolEntry] = []
         self._entering, self._variants, self._shaped = entering, variants, shaped
         # Several threads on a small model run at one of two speeds, by chance: judged by those alone, a good
         # variant could be out before its runtime options are tuned.
         self._small = entering.room is None and latency_ms(entering.baseline.contender) < _SMALL_MS
 
     @property
-    def starts(self) -> Starts:
+    def starts(self) -> StartOptions:
         return self._entering.starts
 
     @property
@@ -332,7 +334,7 @@ class Entrants:
         return self._entering.baseline.candidate
 
     @property
-    def room(self) -> Room | None:
+    def room(self) -> LoadLimits | None:
         return self._entering.room
 
     @property
@@ -350,7 +352,7 @@ class Entrants:
         """The number of candidates still in the race."""
         return sum(entry.contender is not None for entry in self.entries)
 
-    def enter(self, ready: Ready) -> None:
+    def enter(self, ready: ReadyVariant) -> None:
         """The first candidates of a variant."""
         if ready.variant == "source" and self.room is not None:
             self.add(self._entering.baseline.candidate)
@@ -359,7 +361,7 @@ class Entrants:
                 return  # eight bits throughout: no other precision of the rest mends that
             self._screen(candidate)
 
-    def add(self, candidate: Candidate) -> Entry:
+    def add(self, candidate: Candidate) -> PoolEntry:
         """One more candidate of a variant that is already made, screened."""
         given, path = self._entering, self._variants.path(candidate.variant, candidate.backend)
         entry = screen(given.place.ground, given.standard, candidate, path, _LONGEST_LOAD_S)
@@ -380,7 +382,7 @@ class Entrants:
         given.place.notes.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
 
-    def add_bucketed(self, best: Sequence[Entry], most: int) -> list[Entry]:
+    def add_bucketed(self, best: Sequence[PoolEntry], most: int) -> list[PoolEntry]:
         """The first few that can have a program for each size that was asked for, with these."""
         if self._shaped is None:
             return []
@@ -438,7 +440,7 @@ class Entrants:
                 self.add(other)
 
 
-def _firsts(ready: Ready, starts: Starts) -> list[Candidate]:
+def _firsts(ready: ReadyVariant, starts: StartOptions) -> list[Candidate]:
     """A plan holds with its own options alone; a form is tried with each that changes its numbers."""
     if ready.planned is None:
         return first_candidates(ready.variant, ready.backends, starts)

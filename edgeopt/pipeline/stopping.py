@@ -68,7 +68,7 @@ def takes_part(stop: threading.Event) -> None:
         stop.ready = True
 
 
-def nothing_yet(phase: str, *, kept: bool) -> StoppedError:
+def nothing_proved_error(phase: str, *, kept: bool) -> StoppedError:
     """`kept`: the variants are in the cache."""
     return StoppedError(
         f"Stopped while {phase}: nothing is proved faster yet, nothing was written.",
@@ -84,7 +84,7 @@ def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> Clock:
 
 
 @dataclass(slots=True)
-class Ending:
+class StopControl:
     """Whether a search is asked to end, where it was then, and how long the rest takes."""
 
     stop: threading.Event

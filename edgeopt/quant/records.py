@@ -115,7 +115,7 @@ class Point(msgspec.Struct, frozen=True):
     """Over the float model on the same backend, where it was measured."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class PrecisionPlan(msgspec.Struct, frozen=True):
     """Which layer runs in which form on a backend, and why."""
 
     backend: str

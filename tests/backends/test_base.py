@@ -25,7 +25,7 @@ from edgeopt.hw.device import Unavailable
 from edgeopt.measure.exactness.runtimes import first_answer, first_opened
 from edgeopt.pipeline.inspect import prepare as prepare_search
 from edgeopt.pipeline.place import placed
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.quant.measured.given import Runs
 
 
@@ -173,7 +173,7 @@ def test_so_does_the_reference_of_a_search(swish_model, right, tmp_path):
     )
     np.savez(tmp_path / "data.npz", x=np.random.default_rng(2).standard_normal((4, 32)).astype(np.float32))
     (tmp_path / "work").mkdir()
-    settings = Settings(swish_model, tmp_path / "out.edgeopt", profile=profile, data=tmp_path / "data.npz")
+    settings = OptimizeRequest(swish_model, tmp_path / "out.edgeopt", profile=profile, data=tmp_path / "data.npz")
     with ExitStack() as stack:
         prepared, _ = prepare_search(settings, placed(tmp_path / "work", stack, ignore), stack)
         standard = prepared.standard

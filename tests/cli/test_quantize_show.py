@@ -11,7 +11,7 @@ from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.judging.metric import Judged
 from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.records import File, Proof, Quantized, SampleUse
-from edgeopt.quant.records import CalibrationTried, Found, Plan, Point, TargetSaid, Verdict
+from edgeopt.quant.records import CalibrationTried, Found, Point, PrecisionPlan, TargetSaid, Verdict
 from edgeopt.views.terminal import write
 
 LAYERS = [f"/encoder/layer.{k}/attention/self/query/MatMul_of_a_long_name" for k in range(20)]
@@ -22,7 +22,7 @@ VERDICTS = tuple(
     Verdict(name, "int8" if k < 6 else "float", f"reason {k}", 0.1, snr_db=60.0 - k)
     for k, name in enumerate(LAYERS)
 )
-PLAN = Plan("openvino-cpu", {"precision": "f32"}, 30.0, CHOSEN, (FLOAT, CHOSEN, DARING), VERDICTS)
+PLAN = PrecisionPlan("openvino-cpu", {"precision": "f32"}, 30.0, CHOSEN, (FLOAT, CHOSEN, DARING), VERDICTS)
 RESULT = Quantized(
     "written",
     "It is faster.",

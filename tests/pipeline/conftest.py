@@ -17,22 +17,22 @@ from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
-from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.notes import Notes
 from edgeopt.pipeline.objectives import Limits, objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, VariantReport
-from edgeopt.pipeline.place import Place
-from edgeopt.pipeline.plans.space import Starts
-from edgeopt.pipeline.prove.deliver import Delivery
-from edgeopt.pipeline.prove.proving import Golden, Proving, Rivals
-from edgeopt.pipeline.prove.report import Case
+from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.plans.space import StartOptions
+from edgeopt.pipeline.prove.deliver import DeliverySpec
+from edgeopt.pipeline.prove.proving import Baselines, Golden, ProofInputs
+from edgeopt.pipeline.prove.report import SearchFacts
 from edgeopt.pipeline.race.baseline import Baseline
-from edgeopt.pipeline.race.ground import Ground, Standard
-from edgeopt.pipeline.screen import Entering, Entrants, Entry, screen
-from edgeopt.pipeline.stopping import Clock, Ending, Stop
+from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
+from edgeopt.pipeline.screen import CandidatePool, PoolEntry, ScreeningRules, screen
+from edgeopt.pipeline.stopping import Clock, Stop, StopControl
 from tests.conftest import still, write_onnx
 
 
@@ -47,7 +47,7 @@ class Track:
         samples = Samples({"x": x}, {"x": 2})
         save_samples(samples, folder / "samples")
         host = LocalHost(folder)
-        self.ground = Ground(host, folder, folder / "samples")
+        self.ground = TrialRunner(host, folder, folder / "samples")
         self.samples, self.said = samples, []
         self.notes = Notes(self.said.append)
         self.path = null_model("baseline", latency_ms=baseline_ms)
@@ -55,34 +55,36 @@ class Track:
         stack.callback(self.baseline.close)
         chosen, goal = split(8, False), Goal(floor=floor_db, budget="")
         reference = self.ground.outputs(self.baseline, chosen.check)
-        self.standard = Standard(chosen, goal, reference, Levels(samples))
+        self.standard = AccuracyReference(chosen, goal, reference, Levels(samples))
 
-    def ending(self, limit_s=60.0) -> Ending:
+    def ending(self, limit_s=60.0) -> StopControl:
         """Of a search that has so much time from now on."""
-        return Ending(Stop(), Clock(time.monotonic(), limit_s), self.baseline, self.said.append)
+        return StopControl(Stop(), Clock(time.monotonic(), limit_s), self.baseline, self.said.append)
 
-    def entrants(self, ending, limits=Limits(), most=40) -> Entrants:  # noqa: B008 - it never changes
+    def entrants(self, ending, limits=Limits(), most=40) -> CandidatePool:  # noqa: B008 - it never changes
         """Nobody yet; the candidates are the baseline's model with the option `latency_ms` of null models."""
         variants = Variants()
         variants.enter(VariantReport("source", "as it came", 100), self.path)
-        place = Place(None, self.ground, None, self.notes)
+        place = SearchContext(None, self.ground, None, self.notes)
         source = Baseline(Candidate("source", "null"), self.baseline)
-        entering = Entering(place, self.standard, limits, source, Starts({}), most, None, ending)
-        found = Entrants(entering, variants)
+        entering = ScreeningRules(place, self.standard, limits, source, StartOptions({}), most, None, ending)
+        found = CandidatePool(entering, variants)
         self.stack.callback(found.close)
         return found
 
-    def delivery(self, out, profile) -> Delivery:
+    def delivery(self, out, profile) -> DeliverySpec:
         """Of the baseline's model, which is to become faster."""
         source, objective = Candidate("source", "null"), objective_named("latency")
         ports = (TensorInfo("x", "float32", ("batch", 8)),), (TensorInfo("y", "float32", ("batch", 8)),)
         facts, goal = Inspected(*ports, "0" * 64, 1, {}, 100), self.standard.goal
-        proving = Proving(self.standard, objective, Rivals(self.path, 100, source, None), self.samples, None)
+        proving = ProofInputs(
+            self.standard, objective, Baselines(self.path, 100, source, None), self.samples, None
+        )
         golden = Golden(self.standard.split, self.samples, None, None)
-        case = Case(self.path, out, goal, objective, None, facts, probe(), profile, source, 9.0, 0, None)
-        return Delivery(Aim(objective, Limits()), case, proving, golden, None, single_file=False)
+        case = SearchFacts(self.path, out, goal, objective, None, facts, probe(), profile, source, 9.0, 0, None)
+        return DeliverySpec(SearchGoal(objective, Limits()), case, proving, golden, None, single_file=False)
 
-    def enter(self, name, timeout_s=20.0, **faults) -> Entry:
+    def enter(self, name, timeout_s=20.0, **faults) -> PoolEntry:
         path = self.null_model(name, **{"latency_ms": 4.0, **faults})
         # The race looks recipes up by name; the number of threads, which null ignores, tells entries apart.
         entry = screen(

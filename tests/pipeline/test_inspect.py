@@ -13,7 +13,7 @@ from edgeopt.hw.device import Unavailable
 from edgeopt.pipeline import inspect as preparing
 from edgeopt.pipeline.inspect import prepare
 from edgeopt.pipeline.place import placed
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def prepared(tmp_path, quick_profile):
 
         def work(model, said=None, **options):
             said = [] if said is None else said
-            settings = Settings(model, tmp_path / "out.edgeopt", **{"profile": quick_profile, **options})
+            settings = OptimizeRequest(model, tmp_path / "out.edgeopt", **{"profile": quick_profile, **options})
             (tmp_path / "work").mkdir()
             place = placed(tmp_path / "work", stack, said.append)
             found, baseline = prepare(settings, place, stack)
@@ -118,7 +118,7 @@ def test_an_error_leaves_no_process_behind(tmp_path, quick_profile):
     import psutil
 
     before = {p.pid for p in psutil.Process().children(recursive=True)}
-    settings = Settings(tmp_path / "nowhere.onnx", tmp_path / "out", profile=quick_profile)
+    settings = OptimizeRequest(tmp_path / "nowhere.onnx", tmp_path / "out", profile=quick_profile)
     with ExitStack() as stack, pytest.raises(EdgeoptError):
         prepare(settings, placed(tmp_path, stack, ignore), stack)
     assert {p.pid for p in psutil.Process().children(recursive=True)} <= before

@@ -23,12 +23,12 @@ from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.terms import Turns
-from edgeopt.pipeline.build.variants import Maker, inspect
+from edgeopt.pipeline.build.variants import BuildWorker, inspect
 from edgeopt.pipeline.inspect import running_today
 from edgeopt.pipeline.objectives import OBJECTIVES, Limits, excess, limits_from, objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.padding import graph_passes, kept_by, said_of, skips_padding
-from edgeopt.pipeline.race.ground import Ground
+from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.race.race import race
 from edgeopt.pipeline.request import time_limit_for
 from edgeopt.pipeline.stopping import Stop
@@ -391,7 +391,7 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
     profile = tmp_path / "today.toml"
     profile.write_text("")
     host, samples = LocalHost(tmp_path), tmp_path / "samples"
-    with closing(Maker(LocalHost(tmp_path))) as maker:
+    with closing(BuildWorker(LocalHost(tmp_path))) as maker:
         facts = inspect(maker, model, samples, 1)
         for given, said in (
             (conv_bundle, r"'conv\.edgeopt' takes x, but the model takes z"),
@@ -402,7 +402,7 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
         ):
             place = tmp_path / given.stem
             place.mkdir()
-            ground = Ground(host, place, samples)
+            ground = TrialRunner(host, place, samples)
             with pytest.raises(EdgeoptError, match=said) as caught:
                 running_today(given, model, facts, ground, maker)
             assert caught.value.exit_code in {2, 3}

@@ -15,13 +15,13 @@ from edgeopt.events import Log, Standing, ignore
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.messages import Made, Make, Planned, Planning, Plans
-from edgeopt.pipeline.build.variants import Maker, make_all
+from edgeopt.pipeline.build.variants import BuildWorker, make_all
 from edgeopt.pipeline.cache.user import listing
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.recall import Keys, Remembered, differences
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.measured.timing.courses import Course
+from edgeopt.quant.measured.timing.courses import ExecutionConfig
 from edgeopt.quant.records import QuantSettings
 from tests.conftest import limited
 
@@ -64,14 +64,14 @@ def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_mod
         }
     manifests = [file_digest(tmp_path / name / FILE) for name in ("first.edgeopt", "again.edgeopt")]
     assert manifests[0] == manifests[1]
-    settings = Settings(relu_model, tmp_path / "third.edgeopt", profile=quick, fresh=True)
+    settings = OptimizeRequest(relu_model, tmp_path / "third.edgeopt", profile=quick, fresh=True)
     assert Remembered(settings, ignore).recall() is None
     assert {entry.kind for entry in listing().entries} == {"bundle"}  # nothing to clean in it: no variant
 
     (model,) = cache.glob("bundle-*/files/model/relu.onnx")
     model.write_bytes(model.read_bytes() + b"?")
     said = []
-    third = Settings(relu_model, tmp_path / "third.edgeopt", profile=quick)
+    third = OptimizeRequest(relu_model, tmp_path / "third.edgeopt", profile=quick)
     assert Remembered(third, said.append).recall() is None
     assert not third.out.exists()
     assert [event.message for event in said if isinstance(event, Log) and "damaged" in event.message]
@@ -80,8 +80,8 @@ def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_mod
 
 def test_an_undecided_search_is_done_again(cache, quick, relu_model, tmp_path):
     first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
-    again = Settings(relu_model, tmp_path / "again.edgeopt", profile=quick)
-    kept = Remembered(Settings(relu_model, tmp_path / "first.edgeopt", profile=quick), ignore)
+    again = OptimizeRequest(relu_model, tmp_path / "again.edgeopt", profile=quick)
+    kept = Remembered(OptimizeRequest(relu_model, tmp_path / "first.edgeopt", profile=quick), ignore)
     kept.keep(msgspec.structs.replace(first, verdict="undecided"))
     said = []
     remembered = Remembered(again, said.append)
@@ -94,7 +94,7 @@ def test_an_undecided_search_is_done_again(cache, quick, relu_model, tmp_path):
 
 
 def test_a_pick_that_the_cache_does_not_have_says_what_is_different(cache, quick, relu_model, tmp_path):
-    settings = Settings(relu_model, tmp_path / "first.edgeopt", profile=quick)
+    settings = OptimizeRequest(relu_model, tmp_path / "first.edgeopt", profile=quick)
     with pytest.raises(UsageError, match=r"no finished search of relu\.onnx"):
         Remembered(settings, ignore).needed(tmp_path / "known")
     first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
@@ -137,13 +137,15 @@ def job(tmp_path, conv_model, conv_data):
 @pytest.fixture
 def memory(cache, conv_model, conv_data, tmp_path):
     def begin(emit=ignore, fresh=False):
-        return Remembered(Settings(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit).of_variants(60.0)
+        return Remembered(OptimizeRequest(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit).of_variants(
+            60.0
+        )
 
     return begin
 
 
 def test_a_variant_is_kept_as_soon_as_it_is_made_and_is_not_made_again(memory, job, tmp_path):
-    maker = Maker(LocalHost(tmp_path))
+    maker = BuildWorker(LocalHost(tmp_path))
     try:
         found = make_all([maker], [job("first"), job("first", "no such")], time.monotonic() + 60, memory())
         (one, made) = next(found)
@@ -197,7 +199,7 @@ def asked(tmp_path, matmul_model, quick_profile):
     (tmp_path / "data").mkdir()
     np.save(tmp_path / "data/x.npy", np.ones((4, 32), np.float32))
     (tmp_path / "p.toml").write_text(quick_profile.read_text())
-    return Settings(tmp_path / "m.onnx", tmp_path / "out", tmp_path / "data", profile=tmp_path / "p.toml")
+    return OptimizeRequest(tmp_path / "m.onnx", tmp_path / "out", tmp_path / "data", profile=tmp_path / "p.toml")
 
 
 def change(path, old=None, new=None):
@@ -305,7 +307,7 @@ def test_a_variant_is_known_by_what_it_is_made_of(asked, device, tmp_path):
         check_count=2,
         calibration_count=2,
         settings=QuantSettings(),
-        planning=Planning((Course("onnxruntime-cpu"),), Goal(), 12.3, profile_for(device, None, None)),
+        planning=Planning((ExecutionConfig("onnxruntime-cpu"),), Goal(), 12.3, profile_for(device, None, None)),
     )
 
     def key(limit_s=60.0, **changes):

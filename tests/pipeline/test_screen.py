@@ -15,11 +15,11 @@ from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Calls
-from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import PLANNED, Planned
 from edgeopt.pipeline.objectives import OVER, Limits, objective_named
 from edgeopt.pipeline.outcome import Candidate, VariantReport
-from edgeopt.pipeline.plans.gathering import Ready
+from edgeopt.pipeline.plans.gathering import ReadyVariant
 from edgeopt.pipeline.plans.space import (
     Effects,
     Point,
@@ -30,10 +30,10 @@ from edgeopt.pipeline.plans.space import (
     subject_of,
 )
 from edgeopt.pipeline.race.baseline import baseline_order, first_running, judge_for, plain
-from edgeopt.pipeline.race.ground import Ground
-from edgeopt.pipeline.race.race import Races
-from edgeopt.pipeline.race.tuning import raced
-from edgeopt.pipeline.screen import Entry, judge
+from edgeopt.pipeline.race.ground import TrialRunner
+from edgeopt.pipeline.race.race import RaceTerms
+from edgeopt.pipeline.race.tuning import run_races
+from edgeopt.pipeline.screen import PoolEntry, judge
 from tests.conftest import seeded
 from tests.pipeline.conftest import Track
 
@@ -74,7 +74,7 @@ def test_what_takes_too_much_is_out_at_once(track, ending):
 def test_a_plan_takes_part_with_its_own_options_unless_the_search_was_stopped(track, ending):
     entrants = track.entrants(ending, most=1)
     path, report = track.null_model("planned"), VariantReport(PLANNED, "a plan", 7, backends=("null",))
-    ready = Ready(PLANNED, ("null",), Planned("null", {"latency_ms": 1.0}, str(path), (), {}))
+    ready = ReadyVariant(PLANNED, ("null",), Planned("null", {"latency_ms": 1.0}, str(path), (), {}))
     entrants._variants.enter(report, path, ready.planned)
     assert not entrants.full
     entrants.enter(ready)
@@ -111,9 +111,9 @@ def course(track):
         gathering = SimpleNamespace(parts=lambda: iter(parts), close=lambda: track.said.append("made"))
         if stopped:
             ending.stop.set()
-        aim = Aim(objective_named(objective), Limits(), target_speedup)
-        races = Races(track.baseline, ending, track.said.append)
-        best = raced(aim, races, entrants, gathering, None)
+        aim = SearchGoal(objective_named(objective), Limits(), target_speedup)
+        races = RaceTerms(track.baseline, ending, track.said.append)
+        best = run_races(aim, races, entrants, gathering, None)
         return SimpleNamespace(best=best, entrants=entrants, ending=ending, said=track.said)
 
     return run
@@ -292,7 +292,7 @@ def test_the_weakest_level_of_input_decides(tmp_path, null_model, error, status)
         track = Track(tmp_path, stack, null_model, quiet=3)
     samples = open_samples(track.ground.samples_path)
     right = [{"y": samples.feeds(k)["x"]} for k in range(len(samples))]
-    entry = Entry(Candidate("source", "null", {}))
+    entry = PoolEntry(Candidate("source", "null", {}))
     answers = [{"y": answer["y"] + np.float32(error)} for answer in right]
     judge(dataclasses.replace(track.standard, reference=right), entry, answers)
     assert entry.status == status
@@ -342,7 +342,7 @@ def test_a_trial_runs_the_samples_of_the_ground_as_it_is_called(track):
 @pytest.fixture
 def ground(tmp_path):
     save_samples(Samples({"x": seeded(4, 1, 8)}, {"x": 2}), tmp_path / "samples")
-    return Ground(LocalHost(tmp_path), tmp_path, tmp_path / "samples")
+    return TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path / "samples")
 
 
 def test_the_processor_judges_what_accelerators_answer():

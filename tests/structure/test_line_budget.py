@@ -22,7 +22,7 @@ BUDGETS = {
     "edgeopt/fleet": 1800,
     "edgeopt/measure": 10_000,
     "edgeopt/quant": 7900,
-    "edgeopt/pipeline": 8600,
+    "edgeopt/pipeline": 8650,
     "edgeopt/views": 2250,
     "edgeopt/commands": 15_000,
     "edgeopt/cli": 4950,

@@ -287,9 +287,9 @@ def _generate(
     """From the graph if there is one, which shows which integers are valid; otherwise from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
-        from edgeopt.pipeline.build.variants import Maker, inspect  # brings all passes and forms along
+        from edgeopt.pipeline.build.variants import BuildWorker, inspect  # brings all passes and forms along
 
-        with closing(Maker(LocalHost(folder))) as maker:
+        with closing(BuildWorker(LocalHost(folder))) as maker:
             inspect(maker, model, samples, count, narrowed=tensors)
         return
     if all(p is not None and p.model.suffix != ".xml" for p in places):

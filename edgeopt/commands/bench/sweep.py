@@ -312,9 +312,9 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
     path = Path(side.load.model_path)
     if path.suffix != ".onnx" or not any(d is None for t in wanted.inputs for d in t.shape):
         return wanted.inputs
-    from edgeopt.pipeline.build.variants import Maker, inspect  # brings all passes and forms along
+    from edgeopt.pipeline.build.variants import BuildWorker, inspect  # brings all passes and forms along
 
-    with closing(Maker(LocalHost(wanted.folder))) as maker:
+    with closing(BuildWorker(LocalHost(wanted.folder))) as maker:
         try:
             found = inspect(maker, path, wanted.folder / "named", 1).inputs
         except EdgeoptError:

@@ -15,7 +15,7 @@ from edgeopt.bundle.plan import Plan as DeployPlan
 from edgeopt.bundle.plan import quantized_step
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
-from edgeopt.commands.predict.records import VERDICT, Ahead, Planned, Status
+from edgeopt.commands.predict.records import VERDICT, Planned, PredictedOutcome, Status
 from edgeopt.commands.predict.variants import Made, Plan, in_form, judge, prepared
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
@@ -26,7 +26,7 @@ from edgeopt.graph.model import load
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.race.baseline import baseline_order, plain
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
@@ -91,13 +91,13 @@ LEFT = {
 
 def _ahead_of(
     plan: Plan, found: Ranked, best: Place, baseline: Candidate, accuracy_db: float, seconds: float
-) -> Ahead:
+) -> PredictedOutcome:
     start = next((place for place in found.places if _is_baseline(place, baseline)), None)
     speedup = None
     if start is not None and start.predicted_ms is not None and best.predicted_ms:
         speedup = start.predicted_ms / best.predicted_ms
     basis = _basis(best)
-    return Ahead(
+    return PredictedOutcome(
         model=plan.wishes.model.name,
         model_digest=plan.source.digest,
         bundle=str(plan.wishes.out),
@@ -205,7 +205,7 @@ def _is_baseline(place: Place, baseline: Candidate) -> bool:
     return (mine.variant, mine.backend) == (baseline.variant, baseline.backend)
 
 
-def write_bundle(plan: Plan, made: Made, outcome: Ahead) -> None:
+def write_bundle(plan: Plan, made: Made, outcome: PredictedOutcome) -> None:
     wishes, given = plan.wishes, plan.given
     with write.draft(wishes.out) as folder:
         some = [given.prove[k] for k in write.golden_places(len(given.prove))]
@@ -239,7 +239,7 @@ def _deploy_plan(plan: Plan, made: Made, model: str) -> DeployPlan:
     )
 
 
-def _predicted(outcome: Ahead) -> Predicted:
+def _predicted(outcome: PredictedOutcome) -> Predicted:
     latency = outcome.latency
     return Predicted(
         verdict=outcome.verdict,
@@ -290,7 +290,7 @@ _FULL = {"", "f32"}
 _FLOATS = frozenset({"fp16", "bf16"})
 
 
-def optimize_for(settings: Settings, device: Path, emit: Emit = ignore) -> Ahead:
+def optimize_for(settings: OptimizeRequest, device: Path, emit: Emit = ignore) -> PredictedOutcome:
     """Plans for the device of a record, and writes a bundle that says *predicted*; nothing is measured.
 
     `device` is a file that `edgeopt probe --json` wrote there, or the folder of `edgeopt probe --record`.
@@ -375,7 +375,7 @@ def predicted(plan: Plan, made: Sequence[Made]) -> dict[int, Latency | str]:
     return found
 
 
-def _delivered(plan: Plan, found: Ranked, begun: float) -> Ahead:
+def _delivered(plan: Plan, found: Ranked, begun: float) -> PredictedOutcome:
     """Holds the best against the floor once more, on the samples that nothing has seen, and writes it."""
     first = baseline_order(plan.backends.order)[0]
     for best in found.in_line():

@@ -30,7 +30,7 @@ class Planned(msgspec.Struct, frozen=True):
     size_bytes: int | None = None
 
 
-class Ahead(msgspec.Struct, frozen=True):
+class PredictedOutcome(msgspec.Struct, frozen=True):
     """The plan: which candidate is predicted to be best, and on what that stands."""
 
     model: str

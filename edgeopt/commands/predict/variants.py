@@ -18,7 +18,7 @@ from edgeopt.graph.ledger import Ledger, LedgerEntry
 from edgeopt.graph.model import Model, load
 from edgeopt.hw.device import Device
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for, without_planned
 from edgeopt.quant.forms import Form
@@ -26,8 +26,8 @@ from edgeopt.quant.inventory import inventory_of
 from edgeopt.quant.measured.given import Given, Runs, read_given
 from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.study import Study, begin
-from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course
+from edgeopt.quant.measured.study import LayerMeasurements, begin
+from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, computed_factors, findings
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import raised
@@ -47,8 +47,8 @@ _WORTH_IT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
-    study: Study
+class PredictionContext:
+    study: LayerMeasurements
     runs: Runs
     floor_db: float
     device: Device
@@ -95,9 +95,9 @@ class Made:
         return not self.failure
 
 
-def in_form(bench: Bench, form: Form, candidate: Candidate, folder: Path, cleaning: Ledger) -> Made:
+def in_form(bench: PredictionContext, form: Form, candidate: Candidate, folder: Path, cleaning: Ledger) -> Made:
     """Every layer that takes the form has it; below the floor, those that cost most are given back."""
-    course = Course(candidate.backend, candidate.options)
+    course = ExecutionConfig(candidate.backend, candidate.options)
     if form.name == GROUPED and course.backend == OPENVINO and GROUPS not in course.options:
         course = course.having(**{GROUPS: bench.study.known.settings.group_size})
     made = Made(msgspec.structs.replace(candidate, options=course.options), folder / "model.onnx")
@@ -132,7 +132,7 @@ def in_form(bench: Bench, form: Form, candidate: Candidate, folder: Path, cleani
     return made
 
 
-def judge(bench: Bench, made: Made) -> None:
+def judge(bench: PredictionContext, made: Made) -> None:
     """Holds its answers on samples that calibration never saw against the source's."""
     found = bench.judged(made, bench.study.given.plan)
     if found.problem:
@@ -145,7 +145,9 @@ def judge(bench: Bench, made: Made) -> None:
         made.failure = f"{decibels(found.value)}, on other samples perhaps {found.low:.1f} dB{where}"
 
 
-def _fewer(bench: Bench, form: Form, course: Course, choices: dict[str, str]) -> Iterator[frozenset[str]]:
+def _fewer(
+    bench: PredictionContext, form: Form, course: ExecutionConfig, choices: dict[str, str]
+) -> Iterator[frozenset[str]]:
     """None given back, then those that cost more than their share of what the floor allows, then more of them."""
     yield frozenset()
     fitting = dict.fromkeys(choices, (form.name,))
@@ -166,14 +168,14 @@ def _fewer(bench: Bench, form: Form, course: Course, choices: dict[str, str]) ->
             yield frozenset(back)
 
 
-def _doubt(bench: Bench, form: Form, backend: str, share: float) -> str:
+def _doubt(bench: PredictionContext, form: Form, backend: str, share: float) -> str:
     if share < _WORTH_IT:
         return f"it reaches {share:.1%} of the products only"
     slow = backend in PROCESSOR and form.name.startswith("int8") and not _FAST & set(bench.device.cpu.simd)
     return "this processor has no instruction for products of bytes" if slow else ""
 
 
-def _as_the_device_computes(bench: Bench, made: Made) -> None:
+def _as_the_device_computes(bench: PredictionContext, made: Made) -> None:
     """What only the device and its provider would do to the file."""
     from edgeopt.graph.model import load
 
@@ -196,7 +198,7 @@ def _as_the_device_computes(bench: Bench, made: Made) -> None:
         made.notes.append(said.rstrip("."))
 
 
-def _why_none(study: Study, form: Form, course: Course) -> str:
+def _why_none(study: LayerMeasurements, form: Form, course: ExecutionConfig) -> str:
     context = study.context(course.backend, **settings_for(course))
     said: Sequence[str] = [layer.reason or form.fits(layer, context) for layer in study.layers]
     return "; ".join(dict.fromkeys(each for each in said if each)) or "it has no product with weights"
@@ -207,13 +209,13 @@ _MOST_TO_COMPARE = 4
 
 @dataclass(slots=True)
 class Plan:
-    wishes: Settings
+    wishes: OptimizeRequest
     record: Record
     profile: TargetProfile
     backends: OnDevice
     source: Model
     given: Given
-    bench: Bench
+    bench: PredictionContext
     emit: Emit
     warnings: list[str]
     cleaning: Ledger = ()
@@ -223,7 +225,7 @@ class Plan:
         self.emit(Log("warning", message))
 
 
-def prepared(wishes: Settings, device: Path, folder: Path, runs: Runs, emit: Emit) -> Plan:
+def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: Runs, emit: Emit) -> Plan:
     record = read_record(device)
     profile = without_planned(profile_for(record.device, wishes.target, wishes.profile))
     emit(Progress("reading the model", wishes.model.name))
@@ -239,7 +241,7 @@ def prepared(wishes: Settings, device: Path, folder: Path, runs: Runs, emit: Emi
     cleaned, ledger = _cleaned(source, profile)
     settings = msgspec.convert(msgspec.to_builtins(profile.quantization), QuantSettings)
     study = begin(cleaned, given, reference, settings, folder / "study")
-    bench = Bench(study, runs, floor_db, record.device, profile)
+    bench = PredictionContext(study, runs, floor_db, record.device, profile)
     backends = on_device(profile, record.device)
     plan = Plan(wishes, record, profile, backends, source, given, bench, emit, [], ledger)
     _check_cleaned(plan)

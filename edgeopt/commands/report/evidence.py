@@ -6,16 +6,16 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle.deployment import Deployment
-from edgeopt.commands.predict.records import Ahead, Planned, Status
+from edgeopt.commands.predict.records import Planned, PredictedOutcome, Status
 from edgeopt.commands.report.facts import Facts, LayerChoice, NotMade, Point, Stage
 from edgeopt.graph.ledger import Ledger
 from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.objectives import THROUGHPUT
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome
-from edgeopt.pipeline.prove.report import IN_THE_RACE, Figures, front
+from edgeopt.pipeline.prove.report import IN_THE_RACE, FrontFigures, front
 from edgeopt.quant.measured.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
-from edgeopt.quant.records import FLOAT, Plan
+from edgeopt.quant.records import FLOAT, PrecisionPlan
 from edgeopt.quant.records import Point as PlanPoint
 from edgeopt.views.words import several
 
@@ -24,9 +24,13 @@ _PREDICTION = "prediction.json"
 _LEDGER = "ledger.json"
 _LARGEST_BYTES = 64 << 20
 
-Found = Outcome | Quantized | Ahead
+Found = Outcome | Quantized | PredictedOutcome
 # The first key that is there tells which record it is.
-_KINDS: tuple[tuple[str, type[Found]], ...] = (("finish", Ahead), ("candidates", Outcome), ("outcome", Quantized))
+_KINDS: tuple[tuple[str, type[Found]], ...] = (
+    ("finish", PredictedOutcome),
+    ("candidates", Outcome),
+    ("outcome", Quantized),
+)
 
 
 def evidence_in(folder: Path) -> Found | str:
@@ -85,7 +89,7 @@ def with_candidates(facts: Facts, found: Found | str) -> Facts:
             points=_with_front([_search_point(found, each) for each in found.candidates]),
             not_made=tuple(NotMade(v.name, v.title, v.failure) for v in found.variants if v.failure),
         )
-    if isinstance(found, Ahead):
+    if isinstance(found, PredictedOutcome):
         left = [each for each in found.candidates if each.status == "not planned"]
         return msgspec.structs.replace(
             facts,
@@ -103,7 +107,7 @@ def with_candidates(facts: Facts, found: Found | str) -> Facts:
 
 
 def _with_front(points: Sequence[Point]) -> tuple[Point, ...]:
-    known = [Figures(p.status, p.time_ms, p.snr_db, p.peak_bytes, p.size_bytes) for p in points]
+    known = [FrontFigures(p.status, p.time_ms, p.snr_db, p.peak_bytes, p.size_bytes) for p in points]
     on_it = set(front(known))
     return tuple(msgspec.structs.replace(each, on_front=place in on_it) for place, each in enumerate(points))
 
@@ -270,7 +274,7 @@ def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> 
     return (*stages, result)
 
 
-def _plan_point(each: PlanPoint, plan: Plan) -> Point:
+def _plan_point(each: PlanPoint, plan: PrecisionPlan) -> Point:
     chosen = each.choices == plan.chosen.choices
     forms = sorted({form for form in each.choices.values() if form != FLOAT})
     layers = several(sum(form != FLOAT for form in each.choices.values()), "layer")

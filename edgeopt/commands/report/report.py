@@ -10,7 +10,7 @@ from edgeopt.backends.base import Array
 from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.commands.analyze.analyze import analyze
 from edgeopt.commands.bench.saved import check_place
-from edgeopt.commands.predict.records import Ahead
+from edgeopt.commands.predict.records import PredictedOutcome
 from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in, with_candidates
 from edgeopt.commands.report.facts import Accuracy, Bound, Facts, Made, OperatorCount, Reports, Side, Speed, Work
 from edgeopt.commands.report.request import Format, Request, format_of
@@ -111,14 +111,14 @@ def _made_by(found: Found | str) -> Made:
             return "a search"
         case Quantized():
             return "a plan of precision"
-        case Ahead():
+        case PredictedOutcome():
             return "a plan for another device"
         case _:
             return "unknown"
 
 
 def _verdict(bundle: Bundle, found: Found | str) -> str:
-    if isinstance(found, Outcome | Ahead):
+    if isinstance(found, Outcome | PredictedOutcome):
         return found.verdict
     evidence = bundle.deployment.evidence
     return evidence.verdict if evidence else "not measured"
@@ -208,7 +208,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
             lowest_db=None if proof.tail is None else proof.tail.lowest_db,
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
         )  # fmt: skip
-    if isinstance(found, Ahead):
+    if isinstance(found, PredictedOutcome):
         # It is real: by runs elsewhere, which round alike.
         known = Accuracy(found.accuracy_db, found.floor_db, "", found.samples, found.set_aside)
     if isinstance(found, Quantized) and found.proof is not None:

@@ -11,7 +11,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.measure.serve import Failed
 from edgeopt.profiles import TargetProfile
-from edgeopt.quant.measured.timing.courses import Course, OptionValue
+from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import Recorded
 
@@ -22,7 +22,7 @@ PLANNED = "planned"
 class Planning(msgspec.Struct, frozen=True):
     """What a plan must hold to."""
 
-    courses: tuple[Course, ...]
+    courses: tuple[ExecutionConfig, ...]
     """The backends with the options that each candidate has there, and every precision that the profile allows."""
     goal: Goal
     limit_s: float

@@ -25,15 +25,15 @@ from edgeopt.pipeline.build.inspect import describe
 from edgeopt.pipeline.build.messages import PLANNED, Planned, Plans, Task
 from edgeopt.quant.forms import Form, form_named
 from edgeopt.quant.measured.given import Given, Runs
-from edgeopt.quant.measured.planning.choosing import Chooser, fastest, hopeful, proven, shared_forms
+from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
-from edgeopt.quant.measured.study import Study, begin
+from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
-from edgeopt.quant.measured.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, Course, OptionValue
-from edgeopt.quant.measured.timing.gains import Track, tracks_of
-from edgeopt.quant.measured.work import Work, unfit, why_none
+from edgeopt.quant.measured.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, ExecutionConfig, OptionValue
+from edgeopt.quant.measured.timing.gains import ConfigGains, tracks_of
+from edgeopt.quant.measured.work import QuantizeRun, unfit, why_none
 from edgeopt.quant.records import FLOAT, QuantSettings
 from edgeopt.quant.write import raised
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _FEWEST_TO_PART = 6
 
 
-def studied(task: Task, reference: Mapping[int, Mapping[str, Array]]) -> Study:
+def studied(task: Task, reference: Mapping[int, Mapping[str, Array]]) -> LayerMeasurements:
     """`reference`: what the source answers to those samples on which something is judged."""
     from edgeopt.graph.model import load
 
@@ -122,7 +122,7 @@ def plan(task: Task) -> Plans:
             return Plans((), _backends(work.courses), f"No plan possible: {unfit(layers)}.")
         work.study.calibrated()
         tracks = tracks_of(work)
-        able = hopeful(work, tracks)
+        able = promising_configs(work, tracks)
         seen = _backends([track.course for track in tracks])
         if not able:
             names = " or ".join(track.course.name for track in tracks)
@@ -144,7 +144,7 @@ def plan(task: Task) -> Plans:
         return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
 
 
-def _of_track(work: Work, track: Track, able: Sequence[Track]) -> list[Entry]:
+def _of_track(work: QuantizeRun, track: ConfigGains, able: Sequence[ConfigGains]) -> list[Entry]:
     """The proven plans of one course; none where something failed or the time was over, which is said."""
     until = work.begin_s + _CHOOSING_ENDS * work.limit_s
     try:
@@ -159,7 +159,7 @@ def _of_track(work: Work, track: Track, able: Sequence[Track]) -> list[Entry]:
         return []
 
 
-def _plans(task: Task, work: Work, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
+def _plans(task: Task, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
     found: list[Planned] = []
     for backend in _backends([entry.course for entry in entries if not entry.is_float]):
         mine = [entry for entry in entries if entry.course.backend == backend and not entry.is_float]
@@ -174,7 +174,7 @@ def _plans(task: Task, work: Work, entries: Sequence[Entry], seen: tuple[str, ..
     return Plans((), seen, _with_warnings(said, work), ledger)
 
 
-def _written(task: Task, work: Work, entry: Entry) -> Planned:
+def _written(task: Task, work: QuantizeRun, entry: Entry) -> Planned:
     from edgeopt.graph.model import load
 
     model = load(entry.path).ir
@@ -187,7 +187,7 @@ def _written(task: Task, work: Work, entry: Entry) -> Planned:
     return Planned(entry.course.backend, entry.course.options, str(out), (ledger,), forms, settings, recorded)
 
 
-def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
+def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
     """What became of each layer, and why."""
     assert entry.plan is not None  # noqa: S101 - a chooser's entries have one
     nodes = {layer.name: layer.nodes for layer in work.study.layers}
@@ -209,7 +209,7 @@ def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
     )
 
 
-def _work(task: Task, runs: Runs, begun: float) -> Work:
+def _work(task: Task, runs: Runs, begun: float) -> QuantizeRun:
     """What the methods of quantization work with, from what the search has prepared."""
     from edgeopt.data.samples import save_samples
 
@@ -225,7 +225,7 @@ def _work(task: Task, runs: Runs, begun: float) -> Work:
     study = studied(task, dict(zip(wanted, answers, strict=True)))
     goal = planning.goal
     request = QuantizeRequest(task.base, goal=goal, time_limit_s=planning.limit_s)
-    return Work(
+    return QuantizeRun(
         request=request,
         folder=folder,
         runs=runs,
@@ -242,11 +242,11 @@ def _work(task: Task, runs: Runs, begun: float) -> Work:
     )
 
 
-def _backends(courses: Sequence[Course]) -> tuple[str, ...]:
+def _backends(courses: Sequence[ExecutionConfig]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(course.backend for course in courses))
 
 
-def _with_warnings(said: str, work: Work) -> str:
+def _with_warnings(said: str, work: QuantizeRun) -> str:
     return " ".join([said, *work.warnings])
 
 
@@ -274,7 +274,7 @@ def form_all(task: Task, name: str) -> Plans:
 
 
 def _written_in_form(
-    task: Task, study: Study, form: Form, backend: str, layers: tuple[str, ...], begun: float
+    task: Task, study: LayerMeasurements, form: Form, backend: str, layers: tuple[str, ...], begun: float
 ) -> Planned:
     choices = dict.fromkeys(layers, form.name)
     written = study.written(choices, backend, **_changes(form))

@@ -22,7 +22,7 @@ _LATE = Failed("not ready within the time limit; a longer one allows it", code=L
 _STOPPED = Failed("not ready when the search was stopped", code="stopped")
 
 
-class Maker:
+class BuildWorker:
     """A child process that makes one variant at a time; it starts at once, because it imports for a second."""
 
     def __init__(self, host: TrialHost) -> None:
@@ -47,7 +47,7 @@ class Maker:
 
 
 def inspect(
-    maker: Maker,
+    maker: BuildWorker,
     model: Path,
     samples: Path,
     count: int,
@@ -70,7 +70,7 @@ class KnownVariants(Protocol):
 
 
 def make_all(
-    makers: list[Maker],
+    makers: list[BuildWorker],
     jobs: list[Make],
     deadline: float,
     memory: KnownVariants | None = None,
@@ -100,7 +100,7 @@ def make_all(
         if not busy:
             yield from _give_up([], waiting, _STOPPED if is_stopped() else _LATE)
             return
-        ready: list[Maker] = []
+        ready: list[BuildWorker] = []
         left = _LOOK_EVERY_S
         while not ready and left > 0:
             left = 0.0 if is_stopped() else max(0.0, deadline - time.monotonic())
@@ -117,7 +117,7 @@ def make_all(
             return
 
 
-def _ready(busy: list[Maker], timeout_s: float) -> list[Maker]:
+def _ready(busy: list[BuildWorker], timeout_s: float) -> list[BuildWorker]:
     """Those that have answered or ended, as soon as there are any."""
     waiting = {child.fileno(): maker for maker in busy if (child := maker.process.child) is not None}
     if len(waiting) < len(busy):  # where no process could be started, that is the answer
@@ -129,7 +129,7 @@ def _ready(busy: list[Maker], timeout_s: float) -> list[Maker]:
     return [waiting[number] for number, _ in poll.poll(1e3 * timeout_s)]
 
 
-def _give_up(busy: list[Maker], waiting: list[Make], why: Failed) -> Iterator[tuple[Make, Failed]]:
+def _give_up(busy: list[BuildWorker], waiting: list[Make], why: Failed) -> Iterator[tuple[Make, Failed]]:
     for maker in busy:
         job, maker.busy = maker.busy, None
         maker.close()

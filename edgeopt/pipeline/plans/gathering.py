@@ -14,12 +14,12 @@ from edgeopt.measure.serve import Failed
 from edgeopt.pipeline.build.cleaning import NOTHING, runs_in, wrong_elsewhere
 from edgeopt.pipeline.build.messages import PLANNED, Made, Make, Planned, Planning, Plans
 from edgeopt.pipeline.build.planning import packed
-from edgeopt.pipeline.build.variants import LATE, KnownVariants, Maker, Variants, make_all
+from edgeopt.pipeline.build.variants import LATE, BuildWorker, KnownVariants, Variants, make_all
 from edgeopt.pipeline.outcome import VariantReport
 from edgeopt.pipeline.padding import said_of, skips_padding
-from edgeopt.pipeline.place import Place
+from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.recipes import (
-    Material,
+    BuildInputs,
     backends_of,
     by_base,
     job,
@@ -28,8 +28,8 @@ from edgeopt.pipeline.plans.recipes import (
     title_of,
     why_not,
 )
-from edgeopt.pipeline.stopping import Ending
-from edgeopt.quant.measured.timing.courses import Course
+from edgeopt.pipeline.stopping import StopControl
+from edgeopt.quant.measured.timing.courses import ExecutionConfig
 
 # Making may take this share of the time before the proof; racing needs the rest.
 _MAKING_SHARE = 0.67
@@ -44,7 +44,7 @@ _SAVES_TIME = "not made: a plan minimizes time, and this search has another obje
 _MAKERS = 2
 
 
-class Ready(NamedTuple):
+class ReadyVariant(NamedTuple):
     """A variant that can become a candidate, and its backends."""
 
     variant: str
@@ -59,20 +59,20 @@ class PlanTerms:
     goal: Goal
     labels: Labels | None
     """Of all samples that calibrate or check."""
-    courses: Callable[[], tuple[Course, ...]]
+    courses: Callable[[], tuple[ExecutionConfig, ...]]
     """Asked when all exact variants have been screened: what is quick in floats is planned first."""
 
 
-class Gathering:
+class VariantBuilder:
     """The variants of one search as they are made."""
 
     def __init__(
         self,
-        material: Material,
+        material: BuildInputs,
         plan: PlanTerms | None,
         variants: Variants,
-        place: Place,
-        ending: Ending,
+        place: SearchContext,
+        ending: StopControl,
         memory: KnownVariants | None = None,
     ) -> None:
         """`plan`: None where time is not what counts; `memory`: what knows those of earlier searches."""
@@ -81,7 +81,7 @@ class Gathering:
         self._place, self._ending, self._memory = place, ending, memory
         self._makers = [place.maker]
 
-    def parts(self) -> Iterator[Iterator[Ready]]:
+    def parts(self) -> Iterator[Iterator[ReadyVariant]]:
         """Each part is to be taken whole before the next one: it builds on what came of it."""
         source, wanted = self._source(), [*self._wanted()]
         uniform = [name for name in wanted if recipe_named(name).uniform]
@@ -95,7 +95,7 @@ class Gathering:
             yield self._planned(covered)
         yield self._all_of([name for name in uniform if not self._is_covered(name, covered)])
 
-    def only(self, name: str) -> Iterator[Iterator[Ready]]:
+    def only(self, name: str) -> Iterator[Iterator[ReadyVariant]]:
         """The parts that one variant needs, whatever a plan would cover."""
         wanted = [each for each in self._wanted() if each in {"cleaned", name}]
         apart = [each for each in wanted if (r := recipe_named(each)).uniform or r.whole or each == PLANNED]
@@ -122,7 +122,7 @@ class Gathering:
             else:
                 yield name
 
-    def _exact(self, source: Ready, names: list[str]) -> Iterator[Ready]:
+    def _exact(self, source: ReadyVariant, names: list[str]) -> Iterator[ReadyVariant]:
         yield source
         if "cleaned" in names:
             names.remove("cleaned")
@@ -132,7 +132,7 @@ class Gathering:
                     self._place.notes.warn(said_of(self._material.kept))
         yield from self._all_of(names)
 
-    def _cleaned(self, asked: Make, made: Made | Failed) -> Iterator[Ready]:
+    def _cleaned(self, asked: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
         """Where a runtime computes a pass's result wrong, the others get a cleaned model that has it."""
         wrong = wrong_elsewhere(made.ledger) if isinstance(made, Made) else set()
         order = self._material.profile.backends.order
@@ -149,13 +149,13 @@ class Gathering:
                 return
         yield from self._ready(asked, made)
 
-    def _source(self) -> Ready:
+    def _source(self) -> ReadyVariant:
         model, order = self._material.model, self._material.profile.backends.order
         report = VariantReport("source", recipe_named("source").title, self._material.size_bytes)
         self.variants.enter(report, model)
-        return Ready("source", order)
+        return ReadyVariant("source", order)
 
-    def _planned(self, covered: list[str]) -> Iterator[Ready]:
+    def _planned(self, covered: list[str]) -> Iterator[ReadyVariant]:
         """With nothing beside that would disturb its timing; adds the backends that were looked at."""
         terms, until_s = self._plan_terms, self._ending.clock.until(_PLANNING_SHARE)
         assert terms is not None  # noqa: S101 - it is wanted
@@ -185,7 +185,7 @@ class Gathering:
         self.variants.leave_out(VariantReport(name, recipe.title, failure=_COVERED))
         return True
 
-    def _all_of(self, names: list[str], share: float = _MAKING_SHARE) -> Iterator[Ready]:
+    def _all_of(self, names: list[str], share: float = _MAKING_SHARE) -> Iterator[ReadyVariant]:
         asked = [each for name in names for each in jobs(self._material, name, self._base)]
         second = [self._another() for _ in range(min(_MAKERS, len(asked)) - 1)]
         try:
@@ -195,12 +195,12 @@ class Gathering:
             for maker in second:
                 maker.close()
 
-    def _another(self) -> Maker:
-        self._makers.append(Maker(self._place.ground.host))
+    def _another(self) -> BuildWorker:
+        self._makers.append(BuildWorker(self._place.ground.host))
         return self._makers[-1]
 
     def _made(
-        self, asked: list[Make], share: float, makers: list[Maker] | None = None
+        self, asked: list[Make], share: float, makers: list[BuildWorker] | None = None
     ) -> Iterator[tuple[Make, Made | Failed]]:
         makers, until_s = makers or [self._place.maker], self._ending.clock.until(share)
         return make_all(makers, asked, until_s, self._memory, self._ending.stop)
@@ -210,7 +210,7 @@ class Gathering:
         has = self.variants.has("cleaned", backend)
         return self.variants.path("cleaned", backend) if has else self._material.model
 
-    def _ready(self, asked: Make, made: Made | Failed) -> Iterator[Ready]:
+    def _ready(self, asked: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
         title = title_of(asked)
         if isinstance(made, Failed):
             backends = asked.backends if asked.lowerings else ()
@@ -228,9 +228,9 @@ class Gathering:
             size = _size_bytes(path)
             report = VariantReport(asked.recipe, title, size, made.seconds, ledger=made.ledger, backends=backends)
             self.variants.enter(report, path)
-            yield Ready(asked.recipe, backends or self._material.profile.backends.order)
+            yield ReadyVariant(asked.recipe, backends or self._material.profile.backends.order)
 
-    def _ready_plans(self, name: str, title: str, plans: Plans, seconds: float) -> Iterator[Ready]:
+    def _ready_plans(self, name: str, title: str, plans: Plans, seconds: float) -> Iterator[ReadyVariant]:
         if not plans.variants:
             report = VariantReport(name, title, seconds=seconds, failure=plans.reason, ledger=plans.ledger)
             self.variants.leave_out(report)
@@ -239,7 +239,7 @@ class Gathering:
             size = _size_bytes(path)
             report = VariantReport(name, title, size, seconds, ledger=one.ledger, backends=backends)
             self.variants.enter(report, path, one)
-            yield Ready(name, backends, one)
+            yield ReadyVariant(name, backends, one)
 
 
 def _size_bytes(path: Path) -> int:

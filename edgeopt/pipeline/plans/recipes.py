@@ -188,7 +188,7 @@ def recipe_named(name: str) -> Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class BuildInputs:
     """What all variants of one search are made of."""
 
     model: Path
@@ -208,7 +208,7 @@ class Material:
     """Where they are made, each in a folder of its own."""
 
 
-def why_not(recipe: Recipe, material: Material) -> str:
+def why_not(recipe: Recipe, material: BuildInputs) -> str:
     """Why this one cannot be made here; empty where it can."""
     if recipe.needs_data and not material.of_user:
         return "needs data to calibrate or to check it"
@@ -231,7 +231,7 @@ def backends_of(recipe: Recipe, profile: TargetProfile) -> tuple[str, ...]:
     return tuple(name for name in profile.backends.order if name in recipe.backends)
 
 
-def jobs(material: Material, name: str, base_of: Callable[[str], Path]) -> list[Make]:
+def jobs(material: BuildInputs, name: str, base_of: Callable[[str], Path]) -> list[Make]:
     """One, but where a recipe is made for each backend apart; `base_of`: what each backend's starts from."""
     recipe = recipe_named(name)
     if recipe.by_backend:
@@ -251,7 +251,7 @@ def by_base(backends: Iterable[str], base_of: Callable[[str], Path]) -> dict[Pat
 
 
 def job(
-    material: Material,
+    material: BuildInputs,
     name: str,
     base: Path,
     lowered: Lowered | None = None,

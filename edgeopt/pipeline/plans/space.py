@@ -20,7 +20,7 @@ from edgeopt.pipeline.outcome import Candidate, RuntimeOptions
 from edgeopt.pipeline.plans.recipes import RECIPES, recipe_named
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import runtime_space, settled_options
-from edgeopt.quant.measured.timing.courses import Course, backends_for
+from edgeopt.quant.measured.timing.courses import ExecutionConfig, backends_for
 
 Value = str | int | float | bool
 
@@ -143,7 +143,7 @@ Settled = Mapping[str, Mapping[str, str | int | float | bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Starts:
+class StartOptions:
     """With which options candidates start."""
 
     space: Space
@@ -155,10 +155,12 @@ class Starts:
     settled: Settled = field(default_factory=dict)
 
 
-def starts_on(device: Device, profile: TargetProfile, inputs: Sequence[TensorInfo], samples: Samples) -> Starts:
+def starts_on(
+    device: Device, profile: TargetProfile, inputs: Sequence[TensorInfo], samples: Samples
+) -> StartOptions:
     is_open = any(not isinstance(size, int) for info in inputs for size in info.shape)
     cores = device.limits.usable_cores
-    return Starts(
+    return StartOptions(
         runtime_space(profile, device),
         samples.shapes() if is_open else None,
         cores if cores < device.cpu.logical_cores else None,
@@ -166,7 +168,7 @@ def starts_on(device: Device, profile: TargetProfile, inputs: Sequence[TensorInf
     )
 
 
-def first_candidates(variant: str, backends: Sequence[str], starts: Starts) -> list[Candidate]:
+def first_candidates(variant: str, backends: Sequence[str], starts: StartOptions) -> list[Candidate]:
     """A variant on each backend that reads it, once for each value of the options that change the numbers."""
     found = []
     recipe = recipe_named(variant)
@@ -187,13 +189,13 @@ def first_candidates(variant: str, backends: Sequence[str], starts: Starts) -> l
 
 
 def courses_on(
-    profile: TargetProfile, starts: Starts, floats_ms: Callable[[Candidate], float]
-) -> tuple[Course, ...]:
+    profile: TargetProfile, starts: StartOptions, floats_ms: Callable[[Candidate], float]
+) -> tuple[ExecutionConfig, ...]:
     """What precisions may be planned for, the quickest in floats first, as time may be short."""
     here = backends_for("", profile)
     firsts = first_candidates(PLANNED, profile.backends.order, starts)
     able = sorted((one for one in firsts if one.backend in here), key=floats_ms)
-    return tuple(Course(one.backend, dict(one.options)) for one in able)
+    return tuple(ExecutionConfig(one.backend, dict(one.options)) for one in able)
 
 
 def other_threads(candidate: Candidate, space: Space) -> list[Candidate]:

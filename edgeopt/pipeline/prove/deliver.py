@@ -21,34 +21,34 @@ from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, verdict
 from edgeopt.measure.terms import PROOF
-from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import is_wrapped
 from edgeopt.pipeline.notes import Notes
 from edgeopt.pipeline.objectives import ENERGY, OVER, Limits, excess
 from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
-from edgeopt.pipeline.prove.proving import Golden, Means, Proving, Written, measured, unchanged
+from edgeopt.pipeline.prove.proving import BundleDraft, Golden, ProofInputs, ProofResources, measured, unchanged
 from edgeopt.pipeline.prove.report import (
-    Case,
-    Told,
+    SearchFacts,
+    SearchSummary,
     evidence_for,
     ledger_of,
     outcome_of,
     plan_of,
 )
 from edgeopt.pipeline.race.race import AS_FAST, SPARE_CORES, one_thread
-from edgeopt.pipeline.screen import Entry, final, racing
+from edgeopt.pipeline.screen import PoolEntry, final, racing
 from edgeopt.pipeline.shapes.sized import slower_sizes
-from edgeopt.pipeline.stopping import Ending, nothing_yet
+from edgeopt.pipeline.stopping import StopControl, nothing_proved_error
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliverySpec:
     """A delivery: the source model, the goal and the baseline of its proof."""
 
-    aim: Aim
-    case: Case
-    proving: Proving
+    aim: SearchGoal
+    case: SearchFacts
+    proving: ProofInputs
     golden: Golden
     attached: Attached | None
     """What the bundle is to do before and after the model."""
@@ -57,33 +57,35 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Raced:
+class RaceResult:
     """The state after the races: the variants, all candidates, and what a proof needs."""
 
     variants: Variants
-    entries: list[Entry]
-    means: Means
+    entries: list[PoolEntry]
+    means: ProofResources
 
 
-def prove(delivery: Delivery, means: Means, bundle: Written, legs: int) -> Proof:
+def prove(delivery: DeliverySpec, means: ProofResources, bundle: BundleDraft, legs: int) -> Proof:
     """Measures a bundle as it was written, and adds golden samples from that; no `legs`: it runs the baseline."""
     found = measured(delivery.proving, means, bundle, legs) if legs else unchanged(delivery.proving, means, bundle)
     delivery.golden.put(bundle.folder, found.outputs, found.reference, means.notes)
     return found.proof
 
 
-def outcome_for(delivery: Delivery, raced: Raced, winner: Candidate, proof: Proof) -> Outcome:
+def outcome_for(delivery: DeliverySpec, raced: RaceResult, winner: Candidate, proof: Proof) -> Outcome:
     """What the search found, as of now."""
     ending = raced.means.ending
-    told = Told(raced.means.notes.kept, ending.cut_short, ending.clock.spent_s, ending.unproved)
-    return outcome_of(delivery.case, raced.variants, raced.entries, winner, proof, told)
+    rejection_reason = SearchSummary(
+        raced.means.notes.kept, ending.cut_short, ending.clock.spent_s, ending.unproved
+    )
+    return outcome_of(delivery.case, raced.variants, raced.entries, winner, proof, rejection_reason)
 
 
 # Of an objective that no contest decides; memory and first answers differ by a percent or so from run to run.
 _CLEARLY_LESS = 0.97
 
 
-def wins(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> bool:
+def meets_conditions(aim: SearchGoal, today: Bundle | None, proof: Proof, candidate: Candidate) -> bool:
     """Faster; or, for another objective, clearly less of it and no slower where latency is limited."""
     slow_allowed = aim.limits.latency_ms is not None
     if slower_sizes(proof.by_size) and not slow_allowed:
@@ -109,7 +111,7 @@ def least_gain(today: Bundle | None, candidate: Candidate) -> float:
     return SPARE_CORES**2 if today.deployment.run.options.get("threads") == 1 else 1.0
 
 
-def told(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> str:
+def rejection_reason(aim: SearchGoal, today: Bundle | None, proof: Proof, candidate: Candidate) -> str:
     speed = f"{proof.verdict} ({proof.speedup})"
     if slower := slower_sizes(proof.by_size):
         speed += f", but {slower}"
@@ -123,7 +125,7 @@ def told(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> 
     return f"{aim.objective.title} {shown(proof.figure)} instead of {shown(proof.baseline_figure)}, {speed}"
 
 
-def check_limits(limits: Limits, size_bytes: int, entries: Sequence[Entry], proof: Proof) -> None:
+def check_limits(limits: Limits, size_bytes: int, entries: Sequence[PoolEntry], proof: Proof) -> None:
     """Raises ConstraintError where not even what the user has, a model of this size, keeps to them."""
     too_much = excess(limits, proof.memory, size_bytes, proof.latency_ms)
     if not too_much:
@@ -146,7 +148,7 @@ class Documents(NamedTuple):
 
 
 @contextmanager
-def written(delivery: Delivery, raced: Raced, candidate: Candidate) -> Iterator[Written]:
+def written(delivery: DeliverySpec, raced: RaceResult, candidate: Candidate) -> Iterator[BundleDraft]:
     """The bundle of a candidate, in a hidden folder that is gone afterwards unless it was published."""
     files = _model_files(delivery, raced.variants, candidate)
     size_bytes = sum(file.stat().st_size for file in files.values())
@@ -156,10 +158,12 @@ def written(delivery: Delivery, raced: Raced, candidate: Candidate) -> Iterator[
         if delivery.attached is not None:
             delivery.attached.put(folder)
         write.fill(folder, files, plan.deployment(delivery.case.device), {}, plan.record)
-        yield Written(folder, size_bytes, candidate.calls, plan)
+        yield BundleDraft(folder, size_bytes, candidate.calls, plan)
 
 
-def hand_out(delivery: Delivery, raced: Raced, bundle: Written, winner: Candidate, outcome: Outcome) -> Outcome:
+def publish_proved(
+    delivery: DeliverySpec, raced: RaceResult, bundle: BundleDraft, winner: Candidate, outcome: Outcome
+) -> Outcome:
     """Adds the evidence and puts the bundle in its place."""
     assert bundle.plan is not None  # noqa: S101 - what runs today is published as it is
     deployment = bundle.plan.deployment(delivery.case.device, outcome.summary, evidence_for(outcome))
@@ -168,21 +172,30 @@ def hand_out(delivery: Delivery, raced: Raced, bundle: Written, winner: Candidat
     return outcome
 
 
-def publish(delivery: Delivery, means: Means, folder: Path, told: Documents | None) -> None:
+def publish(
+    delivery: DeliverySpec, means: ProofResources, folder: Path, rejection_reason: Documents | None
+) -> None:
     """Puts a bundle in its place; `told`: None for one that says already what it is to say."""
-    if told is not None:
-        fill_timed(means.ground.host, folder, told.deployment, told.others, told.record, means.notes.emit)
+    if rejection_reason is not None:
+        fill_timed(
+            means.ground.host,
+            folder,
+            rejection_reason.deployment,
+            rejection_reason.others,
+            rejection_reason.record,
+            means.notes.emit,
+        )
     write.publish(folder, delivery.case.out, single_file=delivery.single_file)
 
 
-def _model_files(delivery: Delivery, variants: Variants, candidate: Candidate) -> dict[str, Path]:
+def _model_files(delivery: DeliverySpec, variants: Variants, candidate: Candidate) -> dict[str, Path]:
     path = variants.path(candidate.variant, candidate.backend)
     if candidate.variant == "source":
         return {path.name: path, **{name: path.parent / name for name in delivery.case.facts.external}}
     return {file.name: file for file in path.parent.iterdir() if file.is_file()}
 
 
-def keep_current(delivery: Delivery, raced: Raced, current: Bundle) -> Outcome:
+def keep_current(delivery: DeliverySpec, raced: RaceResult, current: Bundle) -> Outcome:
     """Measures it against the source, and puts a copy of it in the bundle's place.
 
     The evidence of a bundle stays as it was; what was a model gets what was measured now, and its processing.
@@ -192,7 +205,7 @@ def keep_current(delivery: Delivery, raced: Raced, current: Bundle) -> Outcome:
     notes.emit(Progress("proving", "what runs today"))
     size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
     alone = dataclasses.replace(proving, rivals=proving.rivals._replace(today=None))
-    found = measured(alone, means, Written(current.folder, size_bytes, case.baseline.calls), FEWEST)
+    found = measured(alone, means, BundleDraft(current.folder, size_bytes, case.baseline.calls), FEWEST)
     if not found.proof.met:
         notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
     made_here = is_wrapped(current, means.ground.folder)
@@ -206,18 +219,23 @@ def keep_current(delivery: Delivery, raced: Raced, current: Bundle) -> Outcome:
                 delivery.attached.put(folder)
             delivery.golden.put(folder, found.outputs, found.reference, notes)
         outcome = outcome_for(delivery, raced, kept, found.proof)
-        told = Documents(_deployment(current, case, outcome), {"evidence.json": outcome, "ledger.json": ()})
-        publish(delivery, means, folder, told if made_here else None)
+        rejection_reason = Documents(
+            _deployment(current, case, outcome), {"evidence.json": outcome, "ledger.json": ()}
+        )
+        publish(delivery, means, folder, rejection_reason if made_here else None)
     return outcome
 
 
 def _processes(current: Bundle, attached: Attached) -> bool:
     """Whether the bundle does just that already."""
-    told = current.deployment.processing
-    return told is not None and msgspec.structs.replace(told, times=None) == attached.processing
+    rejection_reason = current.deployment.processing
+    return (
+        rejection_reason is not None
+        and msgspec.structs.replace(rejection_reason, times=None) == attached.processing
+    )
 
 
-def _deployment(current: Bundle, case: Case, outcome: Outcome) -> Deployment:
+def _deployment(current: Bundle, case: SearchFacts, outcome: Outcome) -> Deployment:
     return on_device(
         current.deployment,
         case.device,
@@ -228,13 +246,13 @@ def _deployment(current: Bundle, case: Case, outcome: Outcome) -> Deployment:
     )
 
 
-def deliver(delivery: Delivery, raced: Raced, best: list[Entry]) -> Outcome:
+def deliver(delivery: DeliverySpec, raced: RaceResult, best: list[PoolEntry]) -> Outcome:
     """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
     ending, notes = raced.means.ending, raced.means.notes
     # What is said of these may still change.
     open_ends = list(best)
     outcome = None
-    for entry, legs in in_turn(ending, notes, _in_line(delivery, raced.entries, best)):
+    for entry, legs in proof_order(ending, notes, _in_line(delivery, raced.entries, best)):
         open_ends = [e for e in open_ends if e is not entry]
         notes.emit(racing(entry))
         outcome = _tried(delivery, raced, entry, legs)
@@ -242,14 +260,14 @@ def deliver(delivery: Delivery, raced: Raced, best: list[Entry]) -> Outcome:
         if outcome is not None:
             break
     if outcome is None and ending.is_asked:
-        raise nothing_yet("proving", kept=ending.kept)
+        raise nothing_proved_error("proving", kept=ending.kept)
     outcome = outcome or _kept(delivery, raced)
     for entry in open_ends:
         notes.emit(final(entry))
     return outcome
 
 
-def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
+def proof_order(ending: StopControl, notes: Notes, line: Sequence[PoolEntry]) -> Iterator[tuple[PoolEntry, int]]:
     """Who may prove itself, and in how many legs; after the time limit nobody but the first."""
     for place, (entry, usual) in enumerate(zip(line, PROOF.legs, strict=False)):
         legs = ending.legs(place, usual)
@@ -266,7 +284,7 @@ def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tup
         yield entry, legs
 
 
-def _tried(delivery: Delivery, raced: Raced, entry: Entry, legs: int) -> Outcome | None:
+def _tried(delivery: DeliverySpec, raced: RaceResult, entry: PoolEntry, legs: int) -> Outcome | None:
     """The outcome if this entry is proved, with its bundle in place; otherwise the entry has the reason."""
     entry.of_best = None  # how it is out now is up to its proof
     with written(delivery, raced, entry.candidate) as bundle:
@@ -280,10 +298,10 @@ def _tried(delivery: Delivery, raced: Raced, entry: Entry, legs: int) -> Outcome
             return None
         entry.status, entry.reason = "winner", ""
         outcome = outcome_for(delivery, raced, entry.candidate, proof)
-        return hand_out(delivery, raced, bundle, entry.candidate, outcome)
+        return publish_proved(delivery, raced, bundle, entry.candidate, outcome)
 
 
-def _holds(delivery: Delivery, entry: Entry, proof: Proof) -> bool:
+def _holds(delivery: DeliverySpec, entry: PoolEntry, proof: Proof) -> bool:
     """Whether it may be delivered; if not, the entry has the reason."""
     aim, today = delivery.aim, delivery.proving.rivals.today
     if not proof.met:
@@ -294,14 +312,16 @@ def _holds(delivery: Delivery, entry: Entry, proof: Proof) -> bool:
         entry.reason = f"{reached} from the written bundle, on samples set aside"
     elif too_much := excess(aim.limits, proof.memory, entry.size_bytes, proof.latency_ms):
         entry.status, entry.reason = OVER, f"from the written bundle: {too_much}"
-    elif not wins(aim, today, proof, entry.candidate):
-        entry.reason = f"measured again from the written bundle: {told(aim, today, proof, entry.candidate)}"
+    elif not meets_conditions(aim, today, proof, entry.candidate):
+        entry.reason = (
+            f"measured again from the written bundle: {rejection_reason(aim, today, proof, entry.candidate)}"
+        )
     else:
         return True
     return False
 
 
-def _kept(delivery: Delivery, raced: Raced) -> Outcome:
+def _kept(delivery: DeliverySpec, raced: RaceResult) -> Outcome:
     """What the user has: what runs today, or else the source as it is, in a bundle."""
     source, today = delivery.case.baseline, delivery.proving.rivals.today
     if today is not None:
@@ -315,10 +335,10 @@ def _kept(delivery: Delivery, raced: Raced) -> Outcome:
                 "Run the command again. If it fails twice, the device is too busy or short of memory.",
             ) from None
         check_limits(delivery.aim.limits, delivery.case.facts.size_bytes, raced.entries, proof)
-        return hand_out(delivery, raced, bundle, source, outcome_for(delivery, raced, source, proof))
+        return publish_proved(delivery, raced, bundle, source, outcome_for(delivery, raced, source, proof))
 
 
-def _in_line(delivery: Delivery, entries: Sequence[Entry], best: list[Entry]) -> list[Entry]:
+def _in_line(delivery: DeliverySpec, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:
     """Who may prove itself: the finalists, then those who left earlier, as far as they beat the baseline."""
     source, today = delivery.case.baseline, delivery.proving.rivals.today
     if delivery.aim.objective.figure is not None:

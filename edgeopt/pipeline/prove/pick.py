@@ -10,18 +10,20 @@ from edgeopt.nearest import near
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
-from edgeopt.pipeline.plans.gathering import Gathering
-from edgeopt.pipeline.prove.deliver import Delivery, Raced, hand_out, outcome_for, prove, written
-from edgeopt.pipeline.prove.proving import Means
+from edgeopt.pipeline.plans.gathering import VariantBuilder
+from edgeopt.pipeline.prove.deliver import DeliverySpec, RaceResult, outcome_for, prove, publish_proved, written
+from edgeopt.pipeline.prove.proving import ProofResources
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
 
 # A smaller share of the winner's is not worth telling.
 _COUNTS = 0.01
 
 
-def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Candidate, known: Outcome) -> Outcome:
+def pick(
+    delivery: DeliverySpec, gathering: VariantBuilder, means: ProofResources, candidate: Candidate, known: Outcome
+) -> Outcome:
     """Makes, proves and writes this one; VerificationError where it does not hold."""
-    raced = Raced(_made(gathering, candidate), [], means)
+    raced = RaceResult(_made(gathering, candidate), [], means)
     with written(delivery, raced, candidate) as bundle:
         proof = prove(delivery, means, bundle, PROOF.legs[0])
         if not proof.met:
@@ -38,10 +40,10 @@ def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Cand
             front=known.front,
             is_cached=known.is_cached,
         )
-        return hand_out(delivery, raced, bundle, candidate, outcome)
+        return publish_proved(delivery, raced, bundle, candidate, outcome)
 
 
-def _made(gathering: Gathering, candidate: Candidate) -> Variants:
+def _made(gathering: VariantBuilder, candidate: Candidate) -> Variants:
     """With the variant that the candidate runs, and with what that is made of; VerificationError without."""
     variants = gathering.variants
     for part in gathering.only(candidate.variant):

@@ -37,13 +37,13 @@ from edgeopt.pipeline.notes import Notes
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate, Proof
 from edgeopt.pipeline.race.baseline import judge_for
-from edgeopt.pipeline.race.ground import Answers, Ground, Standard
+from edgeopt.pipeline.race.ground import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.race.race import meter_all
 from edgeopt.pipeline.shapes.sized import Shaped, times_by_size
-from edgeopt.pipeline.stopping import Ending
+from edgeopt.pipeline.stopping import StopControl
 
 
-def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today: int) -> Terms:
+def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, today: int) -> Terms:
     """The terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
 
     def is_stopped() -> bool:
@@ -80,7 +80,7 @@ class Golden:
 _CONFIDENCE = 1 - 0.05 / 18
 
 
-class Rivals(NamedTuple):
+class Baselines(NamedTuple):
     """What a bundle must stand up to."""
 
     model: Path
@@ -92,27 +92,27 @@ class Rivals(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Proving:
+class ProofInputs:
     """The baselines and samples of a proof."""
 
-    standard: Standard
+    standard: AccuracyReference
     objective: Objective
-    rivals: Rivals
+    rivals: Baselines
     samples: Samples
     shaped: Shaped | None
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ProofResources:
     """What a proof is made with: processes, an end in time, and for energy a meter."""
 
-    ground: Ground
-    ending: Ending
+    ground: TrialRunner
+    ending: StopControl
     notes: Notes
     meter: EnergyMeter | None = None
 
 
-class Written(NamedTuple):
+class BundleDraft(NamedTuple):
     """A bundle that is to be proved."""
 
     folder: Path
@@ -123,7 +123,7 @@ class Written(NamedTuple):
     """None for the one that runs today."""
 
 
-class Answered(NamedTuple):
+class ProofOutputs(NamedTuple):
     """What was answered to the samples that prove, and how good that is."""
 
     reference: Answers
@@ -135,7 +135,7 @@ class Answered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Proved:
+class ProofRun:
     """What was measured, and what both sides answered to the samples that prove."""
 
     proof: Proof
@@ -151,7 +151,7 @@ class _Faced(NamedTuple):
     verdict: str
 
 
-def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Proved:
+def measured(proving: ProofInputs, means: ProofResources, bundle: BundleDraft, legs: int) -> ProofRun:
     """Proves a bundle against the baseline and against the incumbent, in at most this many legs.
 
     All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
@@ -172,10 +172,10 @@ def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Prov
         against = _hardest(faced[: len(ways)])
         today = _hardest(faced[len(ways) :]) if proving.rivals.today is not None else None
         proof = _proof(proving, bundle, pack.first, against, today, answered, found)
-        return Proved(proof, answered.reference, answered.single)
+        return ProofRun(proof, answered.reference, answered.single)
 
 
-def unchanged(proving: Proving, means: Means, bundle: Written) -> Proved:
+def unchanged(proving: ProofInputs, means: ProofResources, bundle: BundleDraft) -> ProofRun:
     """Figures of a bundle that runs the baseline itself, as it is: nothing to compare its speed with.
 
     Raises TrialError if it falls.
@@ -201,16 +201,18 @@ def unchanged(proving: Proving, means: Means, bundle: Written) -> Proved:
         faced = _Faced(alone, decision, IDENTICAL)
         proof = _proof(proving, bundle, alone, faced, None, answered, found)
         proof = msgspec.structs.replace(proof, less=None, by_size=())
-        return Proved(proof, answered.reference, answered.single)
+        return ProofRun(proof, answered.reference, answered.single)
 
 
-def _weak(proving: Proving, answered: Answered) -> str:
+def _weak(proving: ProofInputs, answered: ProofOutputs) -> str:
     goal = proving.standard.goal
     weak = weak_samples(answered.accuracy, goal.needed, proving.standard.usual) if goal.is_ratio else None
     return weak.warning if weak is not None else ""
 
 
-def _sides(proving: Proving, ground: Ground, bundle: Written, ways: Sequence[Calls]) -> Sequence[Side]:
+def _sides(
+    proving: ProofInputs, ground: TrialRunner, bundle: BundleDraft, ways: Sequence[Calls]
+) -> Sequence[Side]:
     """The bundle, then the ways to run the baseline, then those to run what runs today."""
 
     rivals = proving.rivals
@@ -223,7 +225,7 @@ def _sides(proving: Proving, ground: Ground, bundle: Written, ways: Sequence[Cal
     return sides
 
 
-def _side(ground: Ground, name: str, backend: str, path: Path, how: Calls) -> Side:
+def _side(ground: TrialRunner, name: str, backend: str, path: Path, how: Calls) -> Side:
     load = Load(backend, ground.host.put(path), {}, ground.host.put(ground.samples_path), batch=how.batch)
     return Side(name, load, concurrency=how.callers)
 
@@ -235,7 +237,7 @@ def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
     return [Calls(load.callers, load.batch)] if load is not None else []
 
 
-def _answered(proving: Proving, ground: Ground, pack: Pack, batch: int) -> Answered:
+def _answered(proving: ProofInputs, ground: TrialRunner, pack: Pack, batch: int) -> ProofOutputs:
     standard, which, rivals = proving.standard, proving.standard.split.prove, proving.rivals
     with judge_for(ground, pack.others[0], rivals.baseline.backend, rivals.model) as judge:
         reference = ground.outputs(judge, which, 1)
@@ -245,10 +247,10 @@ def _answered(proving: Proving, ground: Ground, pack: Pack, batch: int) -> Answe
     judged = standard.judge(which, outputs, reference)
     every = [judged] if single is outputs else [judged, standard.judge(which, single, reference)]
     met = all(standard.goal.score(each)[0] >= standard.goal.needed for each in every)
-    return Answered(reference, single, compare_outputs(reference, outputs), judged, met)
+    return ProofOutputs(reference, single, compare_outputs(reference, outputs), judged, met)
 
 
-def _raced(means: Means, pack: Pack, starter: Starter, terms: Terms) -> Found:
+def _raced(means: ProofResources, pack: Pack, starter: Starter, terms: Terms) -> Found:
     """In legs of fresh processes."""
     old = pack.others[0]
     # The first round warms all up together and is not counted.
@@ -261,12 +263,12 @@ def _raced(means: Means, pack: Pack, starter: Starter, terms: Terms) -> Found:
 
 
 def _proof(
-    proving: Proving,
-    bundle: Written,
+    proving: ProofInputs,
+    bundle: BundleDraft,
     new: Contender,
     against: _Faced,
     today: _Faced | None,
-    answered: Answered,
+    answered: ProofOutputs,
     found: Found,
 ) -> Proof:
     old, objective, goal = against.contender, proving.objective, proving.standard.goal

@@ -29,15 +29,15 @@ from edgeopt.quant.measured.proof import (
     with_one_float,
 )
 from edgeopt.quant.measured.records import PLAN, File, Outcome, Proof, Quantized
-from edgeopt.quant.measured.timing.courses import Course, exact
-from edgeopt.quant.measured.work import Work, passes_of
-from edgeopt.quant.records import Plan
+from edgeopt.quant.measured.timing.courses import ExecutionConfig, exact
+from edgeopt.quant.measured.work import QuantizeRun, passes_of
+from edgeopt.quant.records import PrecisionPlan
 
 if TYPE_CHECKING:
     from edgeopt.quant.write import Trace
 
 
-def write_bundle(work: Work, entry: Entry, found: Quantized, measured: Measured) -> tuple[File, ...]:
+def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Measured) -> tuple[File, ...]:
     """Puts it in its place, whole or not at all."""
     from edgeopt.graph.model import load, save
 
@@ -65,7 +65,7 @@ def write_bundle(work: Work, entry: Entry, found: Quantized, measured: Measured)
     return (File(str(out), held),)
 
 
-def _write_golden(work: Work, entry: Entry, folder: Path) -> None:
+def _write_golden(work: QuantizeRun, entry: Entry, folder: Path) -> None:
     given, course = work.given, entry.course
     some = [given.prove[k] for k in write.golden_places(len(given.prove))]
     feeds = given.feeds(some)
@@ -73,7 +73,7 @@ def _write_golden(work: Work, entry: Entry, folder: Path) -> None:
     write.write_golden_runs(folder, feeds, outputs, work.study.reference_of(some))
 
 
-def _plan(work: Work, entry: Entry, model: Path) -> DeployPlan:
+def _plan(work: QuantizeRun, entry: Entry, model: Path) -> DeployPlan:
     source, goal = work.request.model, work.request.shown_goal
     return DeployPlan(
         source=Source(source.name, work.source_digest, work.source_bytes),
@@ -87,7 +87,7 @@ def _plan(work: Work, entry: Entry, model: Path) -> DeployPlan:
     )
 
 
-def _steps(work: Work, entry: Entry) -> list[Step]:
+def _steps(work: QuantizeRun, entry: Entry) -> list[Step]:
     """So that a replay makes the same."""
     shapes = work.request.shapes
     cleaning: dict[str, str | int | float | bool | list[str]] = {"passes": list(passes_of(work.request))}
@@ -101,14 +101,14 @@ def _steps(work: Work, entry: Entry) -> list[Step]:
     ]
 
 
-def _record(work: Work, entry: Entry) -> bytes:
+def _record(work: QuantizeRun, entry: Entry) -> bytes:
     """What calibration found; of a model in floats, by what its channels were evened out."""
     from edgeopt.quant.write import encoded
 
     return encoded(work.study.recorded(entry.choices, _trace(work, entry)))
 
 
-def _trace(work: Work, entry: Entry) -> "Trace":
+def _trace(work: QuantizeRun, entry: Entry) -> "Trace":
     from edgeopt.quant.forms import FormContext
     from edgeopt.quant.write import Trace
 
@@ -125,7 +125,7 @@ def _timed_against(measured: Measured) -> tuple[str, Speed] | None:
     return next(((name, measured.speeds[name]) for name in (SOURCE, FLOAT) if name in measured.speeds), None)
 
 
-def _evidence(work: Work, found: Quantized, measured: Measured) -> Evidence:
+def _evidence(work: QuantizeRun, found: Quantized, measured: Measured) -> Evidence:
     """The interleaved times, and the proof on samples."""
     against, proof = _timed_against(measured), found.proof
     assert against is not None  # noqa: S101 - nothing is delivered otherwise
@@ -164,12 +164,12 @@ class _Timed:
     """Against that one; None where it was not measured."""
 
 
-def may_be_delivered(work: Work, entry: Entry) -> bool:
+def may_be_delivered(work: QuantizeRun, entry: Entry) -> bool:
     """Whether its outputs are good enough: those of the float model are, all others are proved."""
     return entry.is_source or work.judge.met(entry.proof)
 
 
-def finish(work: Work, entry: Entry, why: str = "") -> Quantized:
+def finish(work: QuantizeRun, entry: Entry, why: str = "") -> Quantized:
     """Measures the entry against float models, and writes it unless something speaks against it.
 
     `why`: it is known already that the model stays float.
@@ -211,7 +211,7 @@ def finish(work: Work, entry: Entry, why: str = "") -> Quantized:
     return answer
 
 
-def _why_float(work: Work, entry: Entry, timed: _Timed) -> str:
+def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     """What speaks against delivering it, as a sentence; empty where it is delivered.
 
     One rule for all methods: it meets the goal by its own proof, a plan is proved to be faster than any float
@@ -239,7 +239,7 @@ def _why_float(work: Work, entry: Entry, timed: _Timed) -> str:
     return ""
 
 
-def _below(work: Work, proof: Proof | None) -> str:
+def _below(work: QuantizeRun, proof: Proof | None) -> str:
     """What was reached, and what should have been; NO_FLOOR leaves only outputs that are no numbers."""
     goal = work.request.shown_goal
     if proof is None:
@@ -249,7 +249,7 @@ def _below(work: Work, proof: Proof | None) -> str:
     return f"reaches {_reached(work, proof)}{where}, and {wanted}."
 
 
-def _next_step(work: Work) -> str:
+def _next_step(work: QuantizeRun) -> str:
     if work.request.method == PLAN:
         return "Set a lower --floor, or leave out the options of the backend."
     if work.request.goal.is_open:
@@ -260,7 +260,7 @@ def _next_step(work: Work) -> str:
     )
 
 
-def _reached(work: Work, proof: Proof) -> str:
+def _reached(work: QuantizeRun, proof: Proof) -> str:
     """The accuracy on the samples that proved, and what it may be on others where that is what decided."""
     goal, met = work.request.goal, work.judge.met(proof)
     low = "" if met or proof.judged is not None else f" ({decibels(proof.low_db)} perhaps on others)"
@@ -272,7 +272,7 @@ def _reached(work: Work, proof: Proof) -> str:
     return said
 
 
-def _with_speed(plan: Plan | None, rival: Speed | None) -> Plan | None:
+def _with_speed(plan: PrecisionPlan | None, rival: Speed | None) -> PrecisionPlan | None:
     if plan is None or rival is None:
         return plan
     chosen = msgspec.structs.replace(plan.chosen, speedup=rival.speedup.median)
@@ -285,7 +285,7 @@ def _differs(entry: Entry) -> bool:
     return entry.course.backend != "onnxruntime-cpu" or bool(entry.course.options)
 
 
-def _timed(work: Work, entry: Entry) -> _Timed:
+def _timed(work: QuantizeRun, entry: Entry) -> _Timed:
     """The entry, the float model on each allowed backend, and the source in plain ONNX Runtime, interleaved."""
     course, judge = entry.course, work.runs.judge
     floats = {} if entry.is_source else {f"{FLOAT} on {each.name}": each for each in float_courses(work, entry)}
@@ -302,7 +302,7 @@ def _timed(work: Work, entry: Entry) -> _Timed:
     if found.warning:
         work.warn(found.warning)
     found, name = with_one_float(found, tuple(floats))
-    where = {FLOAT: floats[name] if name else Course(judge), SOURCE: Course(judge)}
+    where = {FLOAT: floats[name] if name else ExecutionConfig(judge), SOURCE: ExecutionConfig(judge)}
     # With options of the user's, such as a number of threads, the source in plain defaults is no alternative.
     able = (FLOAT,) if work.request.options else (FLOAT, SOURCE)
     rivals = () if entry.is_source else tuple(each for each in able if each in found.speeds)
@@ -320,17 +320,17 @@ def _float_ms(entry: Entry, timed: _Timed) -> float | None:
     return next((speed.first_ms for speed in timed.measured.speeds.values()), None)
 
 
-def float_courses(work: Work, entry: Entry) -> tuple[Course, ...]:
+def float_courses(work: QuantizeRun, entry: Entry) -> tuple[ExecutionConfig, ...]:
     """Where the float model may run instead, in full precision: where the result may, and what runs the source."""
     judge, threads = work.runs.judge, work.request.options.get("threads")
-    plain = Course(judge, {**full_precision(judge), **({} if threads is None else {"threads": threads})})
+    plain = ExecutionConfig(judge, {**full_precision(judge), **({} if threads is None else {"threads": threads})})
     able = [exact(entry.course), *(exact(course) for course in work.courses)]
     if all(course.backend != judge for course in able):
         able.append(plain)
     return tuple({course.name: course for course in able}.values())
 
 
-def _written(work: Work, entry: Entry, answer: Quantized, measured: Measured) -> tuple[File, ...]:
+def _written(work: QuantizeRun, entry: Entry, answer: Quantized, measured: Measured) -> tuple[File, ...]:
     """Puts the file or the bundle where the user wants it, whole or not at all."""
     from edgeopt.graph.model import load, save
 
@@ -356,7 +356,7 @@ def _not_faster(rival: Speed, where: str) -> str:
     return f"It is not proved faster than float on {where}: {rival.speedup} ({rival.verdict})."
 
 
-def _summary(work: Work, entry: Entry, timed: _Timed) -> str:
+def _summary(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     """Of what is delivered."""
     assert entry.proof is not None  # noqa: S101 - `_why_float` refuses what was not proved
     share = f"{share_of(work.study.layers, entry.choices):.0%} of the multiply-adds"

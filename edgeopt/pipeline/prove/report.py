@@ -40,7 +40,7 @@ from edgeopt.pipeline.outcome import (
     rival,
 )
 from edgeopt.pipeline.plans.recipes import recipe_named
-from edgeopt.pipeline.screen import Entry
+from edgeopt.pipeline.screen import PoolEntry
 from edgeopt.profiles import TargetProfile
 
 EXACT_DB = 80.0
@@ -53,7 +53,7 @@ _TIME, _ACCURACY_DB, _MEMORY, _SIZE = 0.02, 1.0, 0.03, 0.01
 _UNKNOWN = float("inf")
 
 
-class Figures(NamedTuple):
+class FrontFigures(NamedTuple):
     """Of one candidate; times may be in any unit, as long as it is the same for all."""
 
     status: str
@@ -69,7 +69,7 @@ def front_of(candidates: Sequence[CandidateReport]) -> tuple[str, ...]:
     return tuple(candidates[place].candidate.name for place in places)
 
 
-def front(field: Sequence[Figures]) -> list[int]:
+def front(field: Sequence[FrontFigures]) -> list[int]:
     """Their places, the fastest first; the winner is always among them, as it alone was proved."""
     able = [
         place
@@ -90,7 +90,7 @@ def front(field: Sequence[Figures]) -> list[int]:
     return found
 
 
-def _covers(one: Figures, other: Figures) -> bool:
+def _covers(one: FrontFigures, other: FrontFigures) -> bool:
     """Whether the one is no worse than the other in any objective, within the tolerances."""
     alike = (1 + _TIME, 0.0), (1.0, _ACCURACY_DB), (1 + _MEMORY, 0.0), (1 + _SIZE, 0.0)
     return all(
@@ -99,7 +99,7 @@ def _covers(one: Figures, other: Figures) -> bool:
     )
 
 
-def _losses(each: Figures) -> tuple[float, float, float, float]:
+def _losses(each: FrontFigures) -> tuple[float, float, float, float]:
     """Less is better in each; what is not known is no reason to choose it."""
     return (
         _UNKNOWN if each.time is None else each.time,
@@ -109,10 +109,10 @@ def _losses(each: Figures) -> tuple[float, float, float, float]:
     )
 
 
-def _figures(each: CandidateReport) -> Figures:
+def _figures(each: CandidateReport) -> FrontFigures:
     time = 1 / each.speedup.median if each.speedup else None
     peak = each.memory.peak_bytes if each.memory else None
-    return Figures(each.status, time, each.accuracy_db, peak, each.size_bytes)
+    return FrontFigures(each.status, time, each.accuracy_db, peak, each.size_bytes)
 
 
 CLEANED = "cleaned"
@@ -166,7 +166,7 @@ def _kept(names: list[str], variants: Variants, variant: str, backend: str) -> l
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SearchFacts:
     """What the records of a search say of what was asked and where, whatever was found."""
 
     model: Path
@@ -192,7 +192,7 @@ class Case:
         return winner.variant == CURRENT or (winner == self.baseline and self.today is None)
 
 
-class Told(NamedTuple):
+class SearchSummary(NamedTuple):
     """What there is to say of how the search went."""
 
     warnings: Sequence[str]
@@ -204,7 +204,12 @@ class Told(NamedTuple):
 
 
 def outcome_of(
-    case: Case, variants: Variants, entries: Sequence[Entry], winner: Candidate, proof: Proof, told: Told
+    case: SearchFacts,
+    variants: Variants,
+    entries: Sequence[PoolEntry],
+    winner: Candidate,
+    proof: Proof,
+    told: SearchSummary,
 ) -> Outcome:
     kept, cut_short = case.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
     candidates = tuple(candidate_reports(case, entries, winner, proof))
@@ -266,7 +271,7 @@ def _undecided(reasons: Sequence[str]) -> str:
     return f"{'; '.join(reasons)}. The bundle holds your model unchanged."
 
 
-def _verdict(case: Case, kept: bool, undecided: Sequence[str]) -> Verdict:
+def _verdict(case: SearchFacts, kept: bool, undecided: Sequence[str]) -> Verdict:
     if kept:
         return "undecided" if undecided else "keep what you have"
     return "faster" if case.objective.figure is None else "better"
@@ -277,7 +282,7 @@ def warnings_of(proof: Proof) -> tuple[str, ...]:
     return (f"In the bundle, {proof.fallback}.",) if proof.fallback else ()
 
 
-def plan_of(case: Case, variants: Variants, candidate: Candidate) -> Plan:
+def plan_of(case: SearchFacts, variants: Variants, candidate: Candidate) -> Plan:
     """What the candidate runs, and how that is made of the source model."""
     file = recipe_named(candidate.variant).file or case.model.name
     return Plan(
@@ -321,7 +326,7 @@ def _load(outcome: Outcome, proof: Proof) -> UnderLoad | None:
     )
 
 
-def _found(case: Case, winner: Candidate, proof: Proof) -> str:
+def _found(case: SearchFacts, winner: Candidate, proof: Proof) -> str:
     objective, own = case.objective, case.baseline.name
     if case.is_kept(winner):
         name = own if case.today is None else case.today
@@ -338,7 +343,7 @@ def _found(case: Case, winner: Candidate, proof: Proof) -> str:
     return f"{proof.speedup.median:.2f}x faster than {own} {times}"
 
 
-def _throughput(case: Case, winner: Candidate, proof: Proof) -> str:
+def _throughput(case: SearchFacts, winner: Candidate, proof: Proof) -> str:
     today = f"{proof.current.median:.2f}x that of the baseline, and " if proof.current is not None else ""
     shown = case.objective.shown
     figures = f"{shown(proof.figure or 0.0)} instead of {shown(proof.baseline_figure or 0.0)}"
@@ -356,7 +361,7 @@ def _better(objective: Objective) -> str:
 
 
 def candidate_reports(
-    case: Case, entries: Sequence[Entry], winner: Candidate, proof: Proof
+    case: SearchFacts, entries: Sequence[PoolEntry], winner: Candidate, proof: Proof
 ) -> Iterator[CandidateReport]:
     """Each candidate with the one estimate of its speed.
 
@@ -384,7 +389,9 @@ def candidate_reports(
             yield report
 
 
-def _race_report(case: Case, proof: Proof, entry: Entry, pace: float | None, scale: float) -> CandidateReport:
+def _race_report(
+    case: SearchFacts, proof: Proof, entry: PoolEntry, pace: float | None, scale: float
+) -> CandidateReport:
     own = entry.speedup
     # A proof without enough processes says less than the race.
     proved = entry.proof is not None and entry.proof.usable and entry.candidate != case.baseline
@@ -418,7 +425,7 @@ def _race_report(case: Case, proof: Proof, entry: Entry, pace: float | None, sca
     )
 
 
-def _pace(entry: Entry, entries: Sequence[Entry]) -> float | None:
+def _pace(entry: PoolEntry, entries: Sequence[PoolEntry]) -> float | None:
     """By way of the best of those that it ran with, which may have been behind another one."""
     if entry.lead is not None:
         best, share = entry.lead

@@ -10,7 +10,7 @@ from edgeopt.backends.base import Available, full_precision
 from edgeopt.errors import MissingExtraError, ModelError, TrialError
 from edgeopt.measure.contender import Contender
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.race.ground import Ground
+from edgeopt.pipeline.race.ground import TrialRunner
 
 PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
 
@@ -34,7 +34,7 @@ def baseline_order(backends: Sequence[str]) -> list[str]:
     return sorted(backends, key=lambda name: (name not in PROCESSOR, not name.startswith("onnxruntime")))
 
 
-def first_running(ground: Ground, model: Path, backends: Sequence[str]) -> Baseline:
+def first_running(ground: TrialRunner, model: Path, backends: Sequence[str]) -> Baseline:
     """The source model in the first runtime that runs it."""
     reasons, extras = [], []
     for name in baseline_order(backends):
@@ -56,7 +56,7 @@ def first_running(ground: Ground, model: Path, backends: Sequence[str]) -> Basel
 
 
 @contextmanager
-def judge_for(ground: Ground, baseline: Contender, backend: str, model: Path) -> Iterator[Contender]:
+def judge_for(ground: TrialRunner, baseline: Contender, backend: str, model: Path) -> Iterator[Contender]:
     """Who says what is right: the baseline, or its runtime told to compute in full precision.
 
     Speed is judged by the defaults of the runtime. TrialError where the one that was told falls.

@@ -21,7 +21,7 @@ Answers = Sequence[dict[str, Array]]
 
 
 @dataclass(frozen=True, slots=True)
-class Standard:
+class AccuracyReference:
     split: Split
     goal: Goal
     reference: Answers
@@ -40,7 +40,7 @@ class Standard:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class TrialRunner:
     host: TrialHost
     folder: Path
     samples_path: Path

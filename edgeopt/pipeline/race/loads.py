@@ -20,15 +20,15 @@ from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.measure.terms import FINAL, LOADS, OPENING, TUNING, Turns
 from edgeopt.pipeline.objectives import OVER, Limits, excess
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.place import Place
+from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.race import race
 from edgeopt.pipeline.race.baseline import Baseline
-from edgeopt.pipeline.race.ground import Ground, Standard
-from edgeopt.pipeline.race.race import Races
+from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
+from edgeopt.pipeline.race.race import RaceTerms
 from edgeopt.pipeline.screen import (
-    Entrants,
-    Entry,
-    Room,
+    CandidatePool,
+    LoadLimits,
+    PoolEntry,
     called,
     final,
     next_batches,
@@ -46,18 +46,18 @@ _BATCH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class BaselineRun:
     """The source model in plain defaults, and the samples that it runs on."""
 
     model: Path
     inputs: Sequence[TensorInfo]
     samples: Samples
-    standard: Standard
+    standard: AccuracyReference
 
 
-def settle(
-    plain: Plain, baseline: Baseline, place: Place, limits: Limits, clock: Clock, stack: ExitStack
-) -> tuple[Baseline, Room]:
+def choose_load(
+    plain: BaselineRun, baseline: Baseline, place: SearchContext, limits: Limits, clock: Clock, stack: ExitStack
+) -> tuple[Baseline, LoadLimits]:
     """The baseline in the load in which it gives most, and what may be turned."""
     device, emit = place.device, place.notes.emit
     emit(Progress("preparing", "the best load for the baseline"))
@@ -99,7 +99,9 @@ def _sample_ms(contender: Contender) -> float:
     return float(np.median(contender.slices_ms))
 
 
-def _further(model: Path, backend: str, ground: Ground, ways: list[Calls], stack: ExitStack) -> list[Contender]:
+def _further(
+    model: Path, backend: str, ground: TrialRunner, ways: list[Calls], stack: ExitStack
+) -> list[Contender]:
     """The source in plain defaults, called in further ways; without those that it does not bear."""
     found = []
     for calls in ways:
@@ -113,7 +115,7 @@ def _further(model: Path, backend: str, ground: Ground, ways: list[Calls], stack
     return found
 
 
-def no_batches(plain: Plain, contender: Contender, ground: Ground) -> str:
+def no_batches(plain: BaselineRun, contender: Contender, ground: TrialRunner) -> str:
     """Why samples cannot be run together, or their answers would depend on each other; empty where they can."""
     samples, standard = plain.samples, plain.standard
     closed = next((i for i in plain.inputs if not i.shape or isinstance(i.shape[0], int)), None)
@@ -137,12 +139,12 @@ def no_batches(plain: Plain, contender: Contender, ground: Ground) -> str:
     return ""
 
 
-def most(limits: Limits, races: Races, entrants: Entrants, room: Room) -> list[Entry]:
+def most(limits: Limits, races: RaceTerms, entrants: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
     """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
     alive = _raced(limits, races, entrants.entries, OPENING, "racing", race.OPENING_ENDS)
     late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
 
-    def added(wanted: list[Candidate]) -> list[Entry]:
+    def added(wanted: list[Candidate]) -> list[PoolEntry]:
         """Those that are new, as long as there is time and room for them."""
         found = []
         for candidate in wanted:
@@ -174,8 +176,8 @@ def most(limits: Limits, races: Races, entrants: Entrants, room: Room) -> list[E
 
 
 def _raced(
-    limits: Limits, races: Races, entries: list[Entry], turns: Turns, phase: str, ends: float
-) -> list[Entry]:
+    limits: Limits, races: RaceTerms, entries: list[PoolEntry], turns: Turns, phase: str, ends: float
+) -> list[PoolEntry]:
     """As all races, and then without those that take too long for an answer."""
     baseline, until_s = races.baseline, races.ending.clock.until(ends)
     kept = []

@@ -17,12 +17,12 @@ from edgeopt.measure.contender import Contender, take_slice
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms, speedup, take_turns
 from edgeopt.measure.terms import FIGURES, METERED, METERED_FINAL, Turns
-from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import ENERGY, Objective
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.recipes import place_of
-from edgeopt.pipeline.screen import Entrants, Entry, Ticker, final
-from edgeopt.pipeline.stopping import Ending
+from edgeopt.pipeline.screen import CandidatePool, PoolEntry, Ticker, final
+from edgeopt.pipeline.stopping import StopControl
 
 # Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
 _LONGEST_S = 2.0
@@ -112,13 +112,13 @@ HINT = "Measure the model alone with `edgeopt bench`; the device may be short of
 
 def race(
     baseline: Contender,
-    entries: Sequence[Entry],
+    entries: Sequence[PoolEntry],
     turns: Turns,
     emit: Emit,
     phase: str,
     deadline: float,
     stop: threading.Event | None = None,
-) -> list[Entry]:
+) -> list[PoolEntry]:
     """Those who are far behind at a look leave, with a reason; returns the entries still alive, best first.
 
     `stop` ends it as the deadline does; two rounds are run in any case, for without them there would be nothing to
@@ -151,11 +151,11 @@ def race(
     return ranked(baseline, alive)
 
 
-def _contenders(entries: Sequence[Entry]) -> list[Contender]:
+def _contenders(entries: Sequence[PoolEntry]) -> list[Contender]:
     return [entry.contender for entry in entries if entry.contender is not None]
 
 
-def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
+def ranked(baseline: Contender, entries: Sequence[PoolEntry]) -> list[PoolEntry]:
     """Fastest first; among those within chance of the fastest, the most accurate and then the simplest leads."""
     speeds = relative_speeds(baseline, entries)
     order = sorted(entries, key=lambda e: speeds[id(e)], reverse=True)
@@ -167,11 +167,11 @@ def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
     return order
 
 
-def margin(entry: Entry) -> float:
+def margin(entry: PoolEntry) -> float:
     return SPARE_CORES if one_thread(entry.candidate) else _SAME_SPEED
 
 
-def _plainness(entry: Entry) -> tuple[int, bool, float, int, int]:
+def _plainness(entry: PoolEntry) -> tuple[int, bool, float, int, int]:
     """Few samples under way, one thread, accurate, early recipes, few options: each before its opposite."""
     candidate = entry.candidate
     under_way, several = candidate.calls.callers * candidate.calls.batch, not one_thread(entry.candidate)
@@ -183,7 +183,7 @@ def one_thread(candidate: Candidate) -> bool:
     return candidate.options.get("threads") == 1 and candidate.calls.callers == 1
 
 
-def relative_speeds(baseline: Contender, entries: Sequence[Entry]) -> dict[int, float]:
+def relative_speeds(baseline: Contender, entries: Sequence[PoolEntry]) -> dict[int, float]:
     """The speed of each entry (by `id`) against the middle of the field, round by round.
 
     The whole field is a steadier yardstick than the baseline alone, whose own slices are as noisy as any.
@@ -209,7 +209,7 @@ def _middle_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(values.mean(axis=1))
 
 
-def _keep(baseline: Contender, alive: list[Entry], share: float, emit: Emit) -> list[Entry]:
+def _keep(baseline: Contender, alive: list[PoolEntry], share: float, emit: Emit) -> list[PoolEntry]:
     if not alive:
         return []
     speeds = relative_speeds(baseline, alive)
@@ -226,7 +226,7 @@ def _keep(baseline: Contender, alive: list[Entry], share: float, emit: Emit) -> 
     return kept
 
 
-def _without_the_fallen(alive: list[Entry], emit: Emit) -> list[Entry]:
+def _without_the_fallen(alive: list[PoolEntry], emit: Emit) -> list[PoolEntry]:
     for entry in alive:
         if entry.contender is not None and entry.contender.failure:
             entry.leave("failed", entry.contender.failure)
@@ -241,7 +241,7 @@ def _span_ms(field: Sequence[Contender]) -> float:
 
 
 def _tell(
-    emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[Entry], deadline: float
+    emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[PoolEntry], deadline: float
 ) -> None:
     best = ranked(baseline, alive)[0] if alive else None
     told = (
@@ -260,17 +260,17 @@ AS_FAST = 0.97
 
 
 @dataclass(frozen=True, slots=True)
-class Races:
+class RaceTerms:
     """What all races of a search go by."""
 
     baseline: Contender
-    ending: Ending
+    ending: StopControl
     emit: Emit
     meter: EnergyMeter | None = None
     """Of a search for the least energy."""
 
 
-def fast_enough(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
+def fast_enough(aim: SearchGoal, races: RaceTerms, entrants: CandidatePool) -> list[PoolEntry]:
     """All candidates, best first, if one is reliably as fast as asked for; otherwise nothing."""
     wanted = aim.target_speedup
     if wanted is None or aim.objective.figure is not None:
@@ -281,13 +281,13 @@ def fast_enough(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
     return best if enough else []
 
 
-def ranked_by_speed(races: Races, entrants: Entrants) -> list[Entry]:
+def ranked_by_speed(races: RaceTerms, entrants: CandidatePool) -> list[PoolEntry]:
     """Everybody who is in, after some rounds; nobody leaves."""
     until_s = races.ending.clock.until(OPENING_ENDS)
     return race(races.baseline, entrants.entries, FIGURES, races.emit, "racing", until_s)
 
 
-def least(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
+def least(aim: SearchGoal, races: RaceTerms, entrants: CandidatePool) -> list[PoolEntry]:
     """Those that are not slower than the baseline, the one with the least of the objective first."""
     objective, any_speed = aim.objective, aim.limits.latency_ms is not None
     ranked = ranked_by_speed(races, entrants)

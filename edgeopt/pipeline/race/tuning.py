@@ -13,10 +13,10 @@ from edgeopt.measure.contender import Contender
 from edgeopt.measure.rounds import run_slices, slice_ms
 from edgeopt.measure.terms import FINAL, OPENING, OPTIONS
 from edgeopt.pipeline import stopping
-from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.plans.gathering import Gathering
+from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.plans.space import (
     Choices,
     Effects,
@@ -30,8 +30,8 @@ from edgeopt.pipeline.plans.space import (
 )
 from edgeopt.pipeline.race import race
 from edgeopt.pipeline.race.loads import most
-from edgeopt.pipeline.race.race import BUCKETED, Races, fast_enough, least
-from edgeopt.pipeline.screen import Entrants, Entry, Pace, final, racing
+from edgeopt.pipeline.race.race import BUCKETED, RaceTerms, fast_enough, least
+from edgeopt.pipeline.screen import CandidatePool, Pace, PoolEntry, final, racing
 
 # Subjects (a variant on a backend) whose options are tuned; the others are too far behind to catch up.
 _SUBJECTS = 2
@@ -47,10 +47,10 @@ _ENTERING_S = 1.0
 
 @dataclasses.dataclass(slots=True)
 class _Tuning:
-    races: Races
-    entrants: Entrants
+    races: RaceTerms
+    entrants: CandidatePool
     device: Device
-    alive: list[Entry]
+    alive: list[PoolEntry]
     until: float
     effects: Effects = dataclasses.field(default_factory=Effects)
     tried: list[Point] = dataclasses.field(default_factory=list)
@@ -72,15 +72,17 @@ class _Tuning:
         return no_more or time.monotonic() + self.cost_s >= self.until
 
 
-def tune(races: Races, entrants: Entrants, alive: list[Entry], until: float, device: Device) -> list[Entry]:
+def tune(
+    races: RaceTerms, entrants: CandidatePool, alive: list[PoolEntry], until: float, device: Device
+) -> list[PoolEntry]:
     """Those that are still in, and those that were tried here and are as fast; all of them are to race again."""
-    raced = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
-    if not raced:
+    run_races = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
+    if not run_races:
         return alive
     tuning = _Tuning(races, entrants, device, list(alive), until)
-    _learn_from_the_race(tuning, raced)
-    open_points = _points(tuning, raced)
-    best = start = raced[0]
+    _learn_from_the_race(tuning, run_races)
+    open_points = _points(tuning, run_races)
+    best = start = run_races[0]
     loaded = best.loaded
     tuning.cost_s = _ENTERING_S + (2 * (loaded.load_ms + loaded.first_run_ms) / 1e3 if loaded else 0.0)
     count = 0
@@ -115,10 +117,10 @@ def tune(races: Races, entrants: Entrants, alive: list[Entry], until: float, dev
     return [entry for entry in tuning.alive if entry.contender is not None]
 
 
-def _points(tuning: _Tuning, raced: Sequence[Entry]) -> list[tuple[Point, Candidate]]:
+def _points(tuning: _Tuning, run_races: Sequence[PoolEntry]) -> list[tuple[Point, Candidate]]:
     """What may be tried, with few changes first."""
     subjects: list[Candidate] = []
-    for entry in raced:
+    for entry in run_races:
         subject = subject_of(entry.candidate, tuning.choices(entry.candidate.backend))
         if subject not in subjects:
             subjects.append(subject)
@@ -131,11 +133,11 @@ def _points(tuning: _Tuning, raced: Sequence[Entry]) -> list[tuple[Point, Candid
     return sorted(found, key=lambda each: len(each[0].choices))
 
 
-def _learn_from_the_race(tuning: _Tuning, raced: Sequence[Entry]) -> None:
+def _learn_from_the_race(tuning: _Tuning, run_races: Sequence[PoolEntry]) -> None:
     """All that ran in the same rounds says something of the options already."""
-    speeds = race.relative_speeds(tuning.races.baseline, raced)
-    best = raced[0]
-    for entry in raced[1:]:
+    speeds = race.relative_speeds(tuning.races.baseline, run_races)
+    best = run_races[0]
+    for entry in run_races[1:]:
         if speeds[id(entry)] > 0 and speeds[id(best)] > 0:
             longer = math.log(speeds[id(best)] / speeds[id(entry)])
             tuning.effects.learn(tuning.point(entry.candidate), tuning.point(best.candidate), longer, _RACED)
@@ -145,7 +147,7 @@ def _learn_from_the_race(tuning: _Tuning, raced: Sequence[Entry]) -> None:
             tuning.effects.learn(one, other, -math.log(entry.lead.share), _LEFT)
 
 
-def _against(tuning: _Tuning, best: Entry, entry: Entry) -> float | None:
+def _against(tuning: _Tuning, best: PoolEntry, entry: PoolEntry) -> float | None:
     """How many times as fast as the best the entry is, in rounds of the two; None where the best fell."""
     one, other = entry.contender, best.contender
     if one is None or other is None:
@@ -173,7 +175,7 @@ def _against(tuning: _Tuning, best: Entry, entry: Entry) -> float | None:
     return math.exp(-longer)
 
 
-def _placed(tuning: _Tuning, best: Entry, entry: Entry, ratio: float) -> Entry:
+def _placed(tuning: _Tuning, best: PoolEntry, entry: PoolEntry, ratio: float) -> PoolEntry:
     """Who is the best now; the entry stays in where it may be it, or may be preferred for its one thread."""
     if entry.contender is None:
         return best
@@ -187,7 +189,7 @@ def _placed(tuning: _Tuning, best: Entry, entry: Entry, ratio: float) -> Entry:
     return entry if ratio > 1 else best
 
 
-def _tell(tuning: _Tuning, best: Entry, candidate: Candidate, gain: Gain, is_new: bool) -> None:
+def _tell(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: Gain, is_new: bool) -> None:
     expected = math.exp(gain.expected) - 1
     said = (
         f"{abs(expected):.0%} {'faster' if expected >= 0 else 'slower'} expected, give or take {gain.spread:.0%}"
@@ -197,10 +199,12 @@ def _tell(tuning: _Tuning, best: Entry, candidate: Candidate, gain: Gain, is_new
     tuning.races.emit(Progress("tuning", message, best=best.candidate.name, time_left_s=left_s))
 
 
-def raced(aim: Aim, races: Races, entrants: Entrants, gathering: Gathering, device: Device) -> list[Entry]:
+def run_races(
+    aim: SearchGoal, races: RaceTerms, entrants: CandidatePool, gathering: VariantBuilder, device: Device
+) -> list[PoolEntry]:
     """Those that came in, best first, each with what it measured and why it is behind; no trial runs any more."""
     races.emit(Progress("making variants"))
-    best: list[Entry] = []
+    best: list[PoolEntry] = []
     for part in gathering.parts():
         for ready in part:
             entrants.enter(ready)
@@ -215,7 +219,7 @@ def raced(aim: Aim, races: Races, entrants: Entrants, gathering: Gathering, devi
     return best
 
 
-def best_of(aim: Aim, races: Races, entrants: Entrants, device: Device) -> list[Entry]:
+def best_of(aim: SearchGoal, races: RaceTerms, entrants: CandidatePool, device: Device) -> list[PoolEntry]:
     """The entries still in it after opening, tuning and final, best first."""
     if aim.objective.figure is not None:
         return least(aim, races, entrants)
@@ -239,7 +243,7 @@ def best_of(aim: Aim, races: Races, entrants: Entrants, device: Device) -> list[
     return best
 
 
-def _come_in(objective: Objective, baseline: Contender, best: list[Entry], source: Candidate) -> None:
+def _come_in(objective: Objective, baseline: Contender, best: list[PoolEntry], source: Candidate) -> None:
     """Every entry keeps what it measured and why it is behind, then its trial ends."""
     speeds, shown = race.relative_speeds(baseline, best), objective.shown
     least: float | None = None

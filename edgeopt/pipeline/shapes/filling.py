@@ -31,8 +31,8 @@ from edgeopt.measure.trial import ROTATION
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.notes import Notes
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.race.ground import Ground
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.race.ground import TrialRunner
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.pipeline.shapes.sized import (
     Dimension,
     Shaped,
@@ -88,7 +88,7 @@ class Filling(NamedTuple):
 
 
 def prove_filling(
-    ground: Ground, model: Path, source: Candidate, dimensions: Sequence[Dimension], kinds: Sequence[Samples]
+    ground: TrialRunner, model: Path, source: Candidate, dimensions: Sequence[Dimension], kinds: Sequence[Samples]
 ) -> list[Filling]:
     """By the source model in its own runtime; `kinds` are the user's samples and made-up ones."""
     pairs = [pair for dimension in dimensions for pair in _pairs(dimension, dimensions, kinds)]
@@ -204,7 +204,9 @@ class Gap(NamedTuple):
     bucket: int
 
 
-def settle_filling(ground: Ground, shaped: Shaped, candidate: Candidate, path: Path, until_s: float) -> FillFrom:
+def settle_filling(
+    ground: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, until_s: float
+) -> FillFrom:
     """The size from which it pays to pad an input: padding takes time, and so do open shapes.
 
     Measured once in a search, interleaved with and without buckets, just above the previous bucket and half way.
@@ -269,7 +271,7 @@ def _all(dimension: Dimension) -> tuple[int, ...]:
 
 
 def _measured(
-    ground: Ground, shaped: Shaped, candidate: Candidate, path: Path, gaps: list[Gap]
+    ground: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, gaps: list[Gap]
 ) -> dict[Gap, float]:
     """The time filled up against that with open shapes, of those that were run often enough."""
     usual, given = {d.name: d.usual for d in shaped.dimensions}, shaped.given
@@ -312,7 +314,7 @@ NO_BUCKETS = (
 _SHAPE = Named("shape")
 
 
-def check_shape(settings: Settings) -> None:
+def check_shape(settings: OptimizeRequest) -> None:
     """Raises UsageError for what does not go together with `--shape`."""
     if not settings.shape:
         return
@@ -335,7 +337,7 @@ def check_shape(settings: Settings) -> None:
 
 
 def shaped_samples(
-    settings: Settings, facts: Inspected, samples: Samples, chosen: Split, folder: Path
+    settings: OptimizeRequest, facts: Inspected, samples: Samples, chosen: Split, folder: Path
 ) -> Shaped | None:
     """The samples in the sizes that were asked for, if any; UsageError for sizes that cannot be."""
     if not settings.shape:
@@ -359,7 +361,7 @@ def explained(shaped: Shaped | None) -> Iterator[None]:
 
 
 def settle_buckets(
-    shaped: Shaped, ground: Ground, model: Path, source: Candidate, made_up: Samples | None, notes: Notes
+    shaped: Shaped, ground: TrialRunner, model: Path, source: Candidate, made_up: Samples | None, notes: Notes
 ) -> Shaped:
     """Proves along which dimensions inputs may be filled up, and tells all that a user must know of the sizes.
 

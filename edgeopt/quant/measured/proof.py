@@ -28,26 +28,26 @@ from edgeopt.measure.tally import Taken, taken_by
 from edgeopt.measure.terms import PLANS, QUANTIZED
 from edgeopt.quant.measured.given import Runs
 from edgeopt.quant.measured.records import Proof
-from edgeopt.quant.measured.study import Study
-from edgeopt.quant.measured.timing.courses import Course, OptionValue
+from edgeopt.quant.measured.study import LayerMeasurements
+from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Runs files on samples of the study and holds what they answer against the source."""
 
-    study: Study
+    study: LayerMeasurements
     runs: Runs
     goal: Goal
 
-    def judged(self, path: Path, course: Course, which: range) -> Judged:
+    def judged(self, path: Path, course: ExecutionConfig, which: range) -> Judged:
         """Raises an EdgeoptError where the file does not run there."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(which))
         reference = self.study.reference_of(which)
         return self.goal.judge(got, reference, given.labels_of(which), given.levels.of(which))
 
-    def proof(self, path: Path, course: Course, steps_back: int = 0) -> Proof:
+    def proof(self, path: Path, course: ExecutionConfig, steps_back: int = 0) -> Proof:
         """On the samples that prove."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(given.prove))

@@ -15,7 +15,7 @@ from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.tally import Taken
-from edgeopt.quant.records import CalibrationTried, Found, Plan, TargetSaid
+from edgeopt.quant.records import CalibrationTried, Found, PrecisionPlan, TargetSaid
 
 PLAN = "plan"
 METHODS = (PLAN, "int8", "int8-dynamic", "int8-groups", "a16w8", "w8", "w4", "fp16", "bf16")
@@ -119,7 +119,7 @@ class Quantized(msgspec.Struct, frozen=True):
     options: dict[str, Value | dict[str, list[int]]]
     goal: Goal | None
     """What the result had to reach; None where no floor was wanted."""
-    plan: Plan | None = None
+    plan: PrecisionPlan | None = None
     """For a single form too: what was chosen, and a verdict for each layer."""
     proof: Proof | None = None
     """Of the chosen point, or of the last that was tried where it stays float."""

@@ -28,7 +28,7 @@ from edgeopt.quant.rules import rules_of
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from edgeopt.quant.sensitivity.switchboard import Switchboard
+    from edgeopt.quant.sensitivity.switchboard import GatedModel
     from edgeopt.quant.write import Recorded, Trace, Written
 
 MODEL = "float.onnx"
@@ -51,7 +51,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Study:
+class LayerMeasurements:
     """One model with its data; `model` is the float model that everything is made from."""
 
     folder: Path
@@ -165,10 +165,10 @@ class Study:
             self._learn(sensitivities={**self.known.sensitivities, key: tuple(known.values())})
         return tuple(known[name, form] for name, some in forms.items() for form in some if (name, form) in known)
 
-    def switchboard(self, backend: str, forms: Mapping[str, Sequence[str]], **changes: int) -> "Switchboard":
-        from edgeopt.quant.sensitivity.switchboard import Switchboard
+    def switchboard(self, backend: str, forms: Mapping[str, Sequence[str]], **changes: int) -> "GatedModel":
+        from edgeopt.quant.sensitivity.switchboard import GatedModel
 
-        return Switchboard(self.model, self.layers, forms, self.context(backend, **changes))
+        return GatedModel(self.model, self.layers, forms, self.context(backend, **changes))
 
     def written(self, choices: Mapping[str, str], backend: str, **changes: int) -> "Written":
         """The model with these forms, as the backend wants them."""
@@ -201,7 +201,7 @@ def begin(
     folder: Path,
     keep_float: Sequence[str] = (),
     emit: Emit = ignore,
-) -> Study:
+) -> LayerMeasurements:
     """Writes the float model into the folder and finds its layers."""
     from edgeopt.graph.model import save
     from edgeopt.quant.layers import find_layers
@@ -209,7 +209,7 @@ def begin(
     folder.mkdir(parents=True, exist_ok=True)
     save(model, folder / MODEL)
     layers = _kept(find_layers(model, given.shapes()), keep_float)
-    return Study(folder, model, given, reference, Known(layers, settings), emit)
+    return LayerMeasurements(folder, model, given, reference, Known(layers, settings), emit)
 
 
 def forms_for(backend: str, calibrated: bool) -> tuple[Form, ...]:

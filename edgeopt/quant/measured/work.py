@@ -25,9 +25,9 @@ from edgeopt.quant.forms import Form, form_named
 from edgeopt.quant.measured.given import Given, Runs, read_given
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
-from edgeopt.quant.measured.study import Study, begin
+from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
-from edgeopt.quant.measured.timing.courses import Course, backends_for, courses_for, with_shapes
+from edgeopt.quant.measured.timing.courses import ExecutionConfig, backends_for, courses_for, with_shapes
 from edgeopt.quant.records import Layer, QuantSettings
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _MOST_TO_COMPARE = 4
 
 
 @dataclass(slots=True)
-class Work:
+class QuantizeRun:
     """One request while it is worked on."""
 
     request: QuantizeRequest
@@ -52,8 +52,8 @@ class Work:
     runs: Runs
     device: Device
     profile: TargetProfile
-    courses: tuple[Course, ...]
-    study: Study
+    courses: tuple[ExecutionConfig, ...]
+    study: LayerMeasurements
     judge: Judge
     emit: Emit
     begin_s: float
@@ -113,7 +113,7 @@ def _check_out(out: Path, sources: list[Path]) -> None:
         raise UsageError(f"'{out}' is an input and would be replaced.", "Choose another name for -o.")
 
 
-def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> Work:
+def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> QuantizeRun:
     """Reads and checks everything, and prepares the float model; the first thing that is wrong is raised."""
     from edgeopt.graph.model import load
 
@@ -143,7 +143,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> W
     judge = Judge(study, runs, request.goal)
     size = request.model.stat().st_size + sum(file.stat().st_size for file in model.external)
     limit_s = request.time_limit_s or USUAL_LIMIT_S + _S_A_BYTE * max(0, size - _LARGE_BYTES)
-    work = Work(
+    work = QuantizeRun(
         request,
         folder,
         runs,
@@ -188,7 +188,7 @@ def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings
     return msgspec.structs.replace(settings, calibration=request.calibration or settings.calibration)
 
 
-def _check_prepared(work: Work) -> None:
+def _check_prepared(work: QuantizeRun) -> None:
     """That the prepared model still is the source."""
     given = work.given
     few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
@@ -202,7 +202,7 @@ def _check_prepared(work: Work) -> None:
         )
 
 
-def _warn_of_the_data(work: Work) -> None:
+def _warn_of_the_data(work: QuantizeRun) -> None:
     given = work.given
     if given.use.generated:
         work.warn(
@@ -221,7 +221,7 @@ def _warn_of_the_data(work: Work) -> None:
             )
 
 
-def why_none(study: Study, form: Form, backend: str, **changes: int) -> str:
+def why_none(study: LayerMeasurements, form: Form, backend: str, **changes: int) -> str:
     """Why no layer takes a form there, as the end of a sentence; `changes` are of the settings."""
     context = study.context(backend, **changes)
     said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in study.layers)

@@ -19,7 +19,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import EQUAL_DB, SILENT_POWER, compare_outputs
 from edgeopt.quant.records import FLOAT, Sensitivity
-from edgeopt.quant.sensitivity.switchboard import Fakes, Switchboard, session
+from edgeopt.quant.sensitivity.switchboard import Fakes, GatedModel, session
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,7 +30,7 @@ Meter = tuple[str, str, str]
 """Layer, form, node."""
 
 
-def local_noise(board: Switchboard, samples: Samples) -> dict[Pair, float]:
+def local_noise(board: GatedModel, samples: Samples) -> dict[Pair, float]:
     """What each form of each layer does to the layer's own output, with the float model's inputs.
 
     All of it in one run a sample: beside each layer stand its forms, and only sums of squares come out.
@@ -59,7 +59,7 @@ def _ratio(noise: float, signal: float) -> float:
     return noise / signal if signal else (math.inf if noise else 0.0)
 
 
-def _with_meters(board: Switchboard) -> "tuple[ir.Model, list[Meter]]":
+def _with_meters(board: GatedModel) -> "tuple[ir.Model, list[Meter]]":
     """A copy of the model that returns only sums of squares, for each product and its change by each scheme."""
     from onnx_ir.passes import common
 
@@ -111,7 +111,7 @@ _WORST = 10 ** (EQUAL_DB / 10)
 
 
 def sensitivities(
-    board: Switchboard,
+    board: GatedModel,
     samples: Samples,
     reference: Sequence[Mapping[str, Array]] | None = None,
     emit: Emit = ignore,
@@ -142,7 +142,7 @@ def sensitivities(
     return tuple(study.sensitivity(pair, leading) for pair in board.pairs)
 
 
-def _noisiest(board: Switchboard, layer: str, local: Mapping[Pair, float]) -> str:
+def _noisiest(board: GatedModel, layer: str, local: Mapping[Pair, float]) -> str:
     return max((form.name for form in board.forms[layer]), key=lambda form: local[layer, form])
 
 
@@ -157,7 +157,7 @@ def _matters(noise: Sequence[float], floor_db: float | None) -> bool:
 class _Study:
     """Runs, and what they found."""
 
-    board: Switchboard
+    board: GatedModel
     samples: Samples
     until: float
     emit: Emit

@@ -189,7 +189,7 @@ GATES = "edgeopt_gates"
 _MOST_WORKERS = 4
 
 
-class Switchboard:
+class GatedModel:
     """Runs a float model with any choice of forms simulated; close it, or use it in a `with`.
 
     `forms` has, for each layer that may change, the names of the forms that it may take. `run` may be called by

@@ -19,14 +19,14 @@ from edgeopt.cli.optimize import show_plan
 from edgeopt.commands.analyze.analyze import deployment_row
 from edgeopt.commands.predict.latency import Latency
 from edgeopt.commands.predict.plan import optimize_for, ranked
-from edgeopt.commands.predict.records import Ahead
+from edgeopt.commands.predict.records import PredictedOutcome
 from edgeopt.commands.predict.variants import Made
 from edgeopt.data import demo as samples
 from edgeopt.errors import UsageError
 from edgeopt.events import Result, ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.inventory import inventory_of
 from edgeopt.views.terminal import write
@@ -45,7 +45,7 @@ def pi_5_plan(folder, pi_5_with_peaks):
     data = folder / "data.npz"
     with np.load(samples.DATA) as held:
         np.savez(data, **{name: held[name][:48] for name in held.files})
-    return optimize_for(Settings(samples.MODEL, folder / "pi5.edgeopt", data), record)
+    return optimize_for(OptimizeRequest(samples.MODEL, folder / "pi5.edgeopt", data), record)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def orin_plan(folder):
         assert run([*command(folder / "orin.edgeopt"), "--json"]) == 0
     event = json.loads(told.getvalue().splitlines()[-1])
     assert event["kind"] == "optimize-device"
-    return msgspec.convert(event["data"], Ahead)
+    return msgspec.convert(event["data"], PredictedOutcome)
 
 
 def command(out):
@@ -149,7 +149,7 @@ def test_what_only_measuring_could_keep_is_refused(tmp_path, capsys):
 
 def test_a_target_that_its_record_cannot_run_is_refused(folder):
     with pytest.raises(UsageError, match="There is no target"):
-        optimize_for(Settings(samples.MODEL, folder / "none.edgeopt", target="gpu-tensor"), PI_5)
+        optimize_for(OptimizeRequest(samples.MODEL, folder / "none.edgeopt", target="gpu-tensor"), PI_5)
     assert not Path(folder / "none.edgeopt").exists()
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeopt.commands.predict.variants import Bench, Made, judge
+from edgeopt.commands.predict.variants import Made, PredictionContext, judge
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
 from edgeopt.pipeline.outcome import Candidate
@@ -14,7 +14,7 @@ from edgeopt.pipeline.outcome import Candidate
 QUIET = 3
 
 
-class Apart(Bench):
+class Apart(PredictionContext):
     """One whose variants answer as the source does, but for a constant."""
 
     def outputs(self, made, which):

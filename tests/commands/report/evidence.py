@@ -7,7 +7,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.deployment import FILE, read_deployment, to_toml
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.commands.predict.latency import Latency
-from edgeopt.commands.predict.records import Ahead, Planned
+from edgeopt.commands.predict.records import Planned, PredictedOutcome
 from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.device import device_for_evidence
@@ -18,7 +18,7 @@ from edgeopt.measure.tally import Taken
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, VariantReport
 from edgeopt.quant.measured.records import Proof as PlanProof
 from edgeopt.quant.measured.records import Quantized
-from edgeopt.quant.records import Plan, Point, Verdict
+from edgeopt.quant.records import Point, PrecisionPlan, Verdict
 
 SOURCE = Candidate("source", "onnxruntime-cpu")
 WINNER = Candidate("int8", "openvino-cpu", {"precision": "f32", "threads": 1})
@@ -134,7 +134,7 @@ def quantized():
         Verdict("conv", "int8", "int8: saves 0.3 ms"),
         Verdict("fc", "float", "kept float: costs 9 dB alone"),
     )
-    plan = Plan("onnxruntime-cpu", options, 30.0, chosen, (floats, chosen, daring), verdicts)
+    plan = PrecisionPlan("onnxruntime-cpu", options, 30.0, chosen, (floats, chosen, daring), verdicts)
     ratio = Interval(2.0, 1.9, 2.1, 11, 0.99)
     found = Quantized(
         "written", "Half in fewer bits.", "conv.onnx", "plan", "onnxruntime-cpu", options, Goal(), plan
@@ -154,7 +154,7 @@ def ahead():
     """A plan for a device that was not there, with a time for one of its two candidates."""
     chosen, source = Candidate("int8", "onnxruntime-cpu"), Candidate("source", "onnxruntime-cpu")
     latency = Latency(3.0, 2.0, 4.0, 0.9, "its peaks")
-    return Ahead(
+    return PredictedOutcome(
         model="conv.onnx",
         model_digest="0" * 64,
         bundle="out.edgeopt",

@@ -12,12 +12,12 @@ from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.messages import Made, Make, Planning
-from edgeopt.pipeline.build.variants import Maker, make_all
+from edgeopt.pipeline.build.variants import BuildWorker, make_all
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.replay import replay
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import FORMS
-from edgeopt.quant.measured.timing.courses import Course
+from edgeopt.quant.measured.timing.courses import ExecutionConfig
 from edgeopt.quant.records import QuantSettings
 from tests.conftest import write_onnx
 
@@ -67,14 +67,14 @@ def planned(folder, model, samples, floor_db, limit_s=20.0):
     out = folder / "variants/planned/model.onnx"
     out.parent.mkdir(parents=True)
     planning = Planning(
-        (Course(ORT, {"threads": 1}),), Goal(floor=floor_db, budget=""), limit_s, profile_for(probe())
+        (ExecutionConfig(ORT, {"threads": 1}),), Goal(floor=floor_db, budget=""), limit_s, profile_for(probe())
     )
     job = Make(
         *("planned", str(model), str(model), str(out), str(folder / "samples"), CALIBRATE, CHECK, CALIBRATE),
         settings=QuantSettings(),
         planning=planning,
     )
-    with closing(Maker(LocalHost(folder))) as maker:
+    with closing(BuildWorker(LocalHost(folder))) as maker:
         return next(make_all([maker], [job], time.monotonic() + 60))[1]
 
 

@@ -22,13 +22,13 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.inspect import describe
 from edgeopt.pipeline.build.messages import Made, Make
-from edgeopt.pipeline.build.variants import Maker, Variants, inspect, make_all
+from edgeopt.pipeline.build.variants import BuildWorker, Variants, inspect, make_all
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.place import placed
-from edgeopt.pipeline.plans.gathering import Gathering, PlanTerms
-from edgeopt.pipeline.plans.recipes import RECIPES, Material
+from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
+from edgeopt.pipeline.plans.recipes import RECIPES, BuildInputs
 from edgeopt.pipeline.prove.report import ledger_of, steps_of
-from edgeopt.pipeline.stopping import Clock, Ending, Stop
+from edgeopt.pipeline.stopping import Clock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.records import QuantSettings
 
@@ -38,7 +38,7 @@ def makers(tmp_path):
     with ExitStack() as stack:
 
         def start(count):
-            found = [Maker(LocalHost(tmp_path)) for _ in range(count)]
+            found = [BuildWorker(LocalHost(tmp_path)) for _ in range(count)]
             for maker in found:
                 stack.callback(maker.close)
             return found
@@ -258,11 +258,11 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
                 precision=msgspec.structs.replace(precision, ladder=("source", *ladder)),
             )
             samples, chosen, folder = tmp_path / "samples", split(32, of_user), tmp_path / "variants"
-            material = Material(model, 9, samples, chosen, of_user, mine, 1.0, passes, {}, folder)
-            ending = Ending(Stop(), Clock(time.monotonic(), limit_s), None, said.append)
+            material = BuildInputs(model, 9, samples, chosen, of_user, mine, 1.0, passes, {}, folder)
+            ending = StopControl(Stop(), Clock(time.monotonic(), limit_s), None, said.append)
             if stopped:
                 ending.stop.set()
-            found = Gathering(material, plan, Variants(passes), place, ending)
+            found = VariantBuilder(material, plan, Variants(passes), place, ending)
             stack.callback(found.close)
             return found
 

@@ -12,16 +12,16 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.stats import sign_interval
 from edgeopt.measure.terms import Turns
-from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import Limits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
-from edgeopt.pipeline.plans.space import Starts, first_candidates, other_threads
-from edgeopt.pipeline.prove.deliver import wins
+from edgeopt.pipeline.plans.space import StartOptions, first_candidates, other_threads
+from edgeopt.pipeline.prove.deliver import meets_conditions
 from edgeopt.pipeline.race.baseline import plain
-from edgeopt.pipeline.race.race import Races, meter_all, open_meter, race
+from edgeopt.pipeline.race.race import RaceTerms, meter_all, open_meter, race
 from edgeopt.pipeline.race.tuning import tune
 from edgeopt.pipeline.screen import screen
-from edgeopt.pipeline.stopping import Clock, Ending, Stop
+from edgeopt.pipeline.stopping import Clock, Stop, StopControl
 from tests.conftest import still
 from tests.pipeline.conftest import search
 
@@ -41,7 +41,7 @@ def options(candidates):
 
 
 def test_a_float_variant_runs_once_for_each_precision():
-    assert options(first_candidates("cleaned", BOTH, Starts(SPACE))) == [
+    assert options(first_candidates("cleaned", BOTH, StartOptions(SPACE))) == [
         ("onnxruntime-cpu", {}),
         ("openvino-cpu", {"precision": "f32"}),
         ("openvino-cpu", {"precision": "bf16"}),
@@ -49,7 +49,7 @@ def test_a_float_variant_runs_once_for_each_precision():
 
 
 def test_compressed_weights_run_once_for_each_group_size():
-    assert options(first_candidates("int8-groups", BOTH, Starts(SPACE))) == [
+    assert options(first_candidates("int8-groups", BOTH, StartOptions(SPACE))) == [
         ("onnxruntime-cpu", {}),
         ("openvino-cpu", {"dynamic_quantization_group_size": 32}),
         ("openvino-cpu", {"dynamic_quantization_group_size": 128}),
@@ -57,20 +57,20 @@ def test_compressed_weights_run_once_for_each_group_size():
 
 
 def test_a_form_runs_only_where_it_is_computed_faster_than_floats():
-    assert {c.backend for c in first_candidates("int8-dynamic", BOTH, Starts(SPACE))} == {BOTH[0]}
-    assert not first_candidates("int8-dynamic", BOTH[1:], Starts(SPACE))
-    assert not first_candidates("a16w8", BOTH, Starts(SPACE))
+    assert {c.backend for c in first_candidates("int8-dynamic", BOTH, StartOptions(SPACE))} == {BOTH[0]}
+    assert not first_candidates("int8-dynamic", BOTH[1:], StartOptions(SPACE))
+    assert not first_candidates("a16w8", BOTH, StartOptions(SPACE))
 
 
 def test_open_shapes_are_fixed_where_that_helps():
     shapes = {"x": [1, 3, 8, 8]}
-    found = first_candidates("source", BOTH, Starts(SPACE, shapes))
+    found = first_candidates("source", BOTH, StartOptions(SPACE, shapes))
     assert [c.options.get("shapes") for c in found] == [None, shapes, shapes]
     assert "shapes" not in found[1].name
 
 
 def test_another_number_of_threads_changes_nothing_else():
-    candidate = first_candidates("cleaned", ("openvino-cpu",), Starts(SPACE, {"x": [1]}))[1]
+    candidate = first_candidates("cleaned", ("openvino-cpu",), StartOptions(SPACE, {"x": [1]}))[1]
     (found,) = other_threads(candidate, SPACE)
     assert found.options == {**candidate.options, "threads": 1}
     assert found.variant == "cleaned"
@@ -79,7 +79,7 @@ def test_another_number_of_threads_changes_nothing_else():
 
 
 def test_a_container_that_allows_fewer_cores_sets_the_threads():
-    found = first_candidates("cleaned", BOTH, Starts(SPACE, threads=3))
+    found = first_candidates("cleaned", BOTH, StartOptions(SPACE, threads=3))
     assert all(c.options["threads"] == 3 for c in found)
 
 
@@ -89,7 +89,9 @@ def test_a_backend_without_options_has_no_other_threads():
 
 def test_a_settled_option_stands_in_every_candidate():
     settled = {"onnxruntime-cpu": {"arena": False}, "openvino-cpu": {"threads": 4, "precision": "f32"}}
-    found = first_candidates("cleaned", BOTH, Starts({"onnxruntime-cpu": {"threads": (2, 1)}}, None, 3, settled))
+    found = first_candidates(
+        "cleaned", BOTH, StartOptions({"onnxruntime-cpu": {"threads": (2, 1)}}, None, 3, settled)
+    )
     assert options(found) == [
         ("onnxruntime-cpu", {"threads": 3, "arena": False}),
         ("openvino-cpu", {"threads": 4}),
@@ -120,9 +122,9 @@ def tuned(track):
         return entry
 
     space = {"null": {option: tuple(values) for option, values in LONGER.items()}}
-    entrants = SimpleNamespace(entries=[], candidates=[], starts=Starts(space), full=False, add=add)
-    ending = Ending(Stop(), Clock(0.0, 60.0), track.baseline, said.append)
-    races = Races(track.baseline, ending, said.append)
+    entrants = SimpleNamespace(entries=[], candidates=[], starts=StartOptions(space), full=False, add=add)
+    ending = StopControl(Stop(), Clock(0.0, 60.0), track.baseline, said.append)
+    races = RaceTerms(track.baseline, ending, said.append)
     start = add(Candidate("source", "null"))
     two = Turns("two", (2,), 2, keeps=(0.0,))
     alive = race(track.baseline, [start], two, said.append, "racing", time.monotonic() + 60)
@@ -245,8 +247,8 @@ def test_less_must_be_clear_round_by_round(figure, ratios, won):
     proof = Proof(
         "no difference seen", same, 1.0, 1.0, 99.0, 8, True, figure=figure, baseline_figure=1.0, less=less
     )
-    aim = Aim(objective_named("energy"), Limits())
-    assert wins(aim, None, proof, Candidate("source", "null")) is won
+    aim = SearchGoal(objective_named("energy"), Limits())
+    assert meets_conditions(aim, None, proof, Candidate("source", "null")) is won
 
 
 @pytest.mark.slow

@@ -21,11 +21,11 @@ from edgeopt.pipeline.notes import Notes
 from edgeopt.pipeline.objectives import objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Proof, VariantReport, in_order
-from edgeopt.pipeline.prove.deliver import Raced, _holds, deliver, in_turn
-from edgeopt.pipeline.prove.proving import Means, terms_of
-from edgeopt.pipeline.prove.report import Figures, front, undecided_by
-from edgeopt.pipeline.screen import Entry, Pace
-from edgeopt.pipeline.stopping import Clock, Ending
+from edgeopt.pipeline.prove.deliver import RaceResult, _holds, deliver, proof_order
+from edgeopt.pipeline.prove.proving import ProofResources, terms_of
+from edgeopt.pipeline.prove.report import FrontFigures, front, undecided_by
+from edgeopt.pipeline.screen import Pace, PoolEntry
+from edgeopt.pipeline.stopping import Clock, StopControl
 from edgeopt.profiles.targets import profile_for
 from tests.bundle.conftest import post_model, pre_model
 from tests.conftest import limited, still
@@ -42,9 +42,9 @@ def delivered(track, tmp_path, quick_profile):
         ending = track.ending(limit_s=limit_s)
         entrants = track.entrants(ending)
         twice = Pace(Interval(2.0, 1.9, 2.1, 11), 2.0)
-        entries = [Entry(Candidate("source", "null", each), pace=twice) for each in options]
+        entries = [PoolEntry(Candidate("source", "null", each), pace=twice) for each in options]
         delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
-        raced = Raced(entrants._variants, entries, Means(track.ground, ending, track.notes))
+        raced = RaceResult(entrants._variants, entries, ProofResources(track.ground, ending, track.notes))
         return deliver(delivery, raced, entries), entries
 
     return work
@@ -75,7 +75,7 @@ def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(track, tmp_path,
     delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
     quick = Interval(2.0, 1.9, 2.1, 22)
     proof = Proof("faster", quick, 4.0, 2.0, accuracy_db=12.0, samples=4, set_aside=True, met=False)
-    entry = Entry(Candidate("source", "null"))
+    entry = PoolEntry(Candidate("source", "null"))
     assert not _holds(delivery, entry, proof)
     assert entry.status == "below the floor"
     assert "12.0 dB from the written bundle" in entry.reason
@@ -90,28 +90,28 @@ def notes():
 def ending_in(seconds):
     loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0)
     source = SimpleNamespace(slices_ms=[2.0], loaded=loaded)
-    return Ending(threading.Event(), Clock(time.monotonic(), seconds), source, ignore)
+    return StopControl(threading.Event(), Clock(time.monotonic(), seconds), source, ignore)
 
 
 def test_as_many_prove_themselves_as_there_are_legs_for(notes):
-    assert list(in_turn(ending_in(60.0), notes, "abcdef")) == list(zip("abcdef", PROOF.legs, strict=False))
+    assert list(proof_order(ending_in(60.0), notes, "abcdef")) == list(zip("abcdef", PROOF.legs, strict=False))
     assert notes.kept == []
 
 
 def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(notes):
     taken, ending = [], ending_in(60.0)
-    for entry, _ in in_turn(ending, notes, "abcdef"):
+    for entry, _ in proof_order(ending, notes, "abcdef"):
         taken.append(entry)
         ending.clock = Clock(0.0, 0.0) if entry == "b" else ending.clock
     assert taken == ["a", "b"]
     (sentence,) = notes.kept
     assert "2 more promising candidates were not measured" in sentence
 
-    assert [entry for entry, _ in in_turn(ending, notes, "ab")] == ["a"]
+    assert [entry for entry, _ in proof_order(ending, notes, "ab")] == ["a"]
     assert "1 more promising candidate was not" in notes.kept[1]
 
     notes.kept.clear()
-    assert [entry for entry, _ in in_turn(ending, notes, "a")] == ["a"]
+    assert [entry for entry, _ in proof_order(ending, notes, "a")] == ["a"]
     assert notes.kept == []
 
 
@@ -257,7 +257,7 @@ MIB = 2**20
 
 
 def lost(time, accuracy_db=90.0, memory=100, size=10):
-    return Figures("lost", time, accuracy_db, memory * MIB, size * MIB)
+    return FrontFigures("lost", time, accuracy_db, memory * MIB, size * MIB)
 
 
 def test_on_the_front_are_those_that_nobody_beats_in_everything():
@@ -279,17 +279,17 @@ def test_what_differs_by_less_than_counts_is_alike():
 
 
 def test_who_may_not_be_delivered_or_was_not_measured_is_not_on_it():
-    field = [lost(2.0), Figures("below the floor", 1.0, 12.0), Figures("failed", None, None), lost(None)]
+    field = [lost(2.0), FrontFigures("below the floor", 1.0, 12.0), FrontFigures("failed", None, None), lost(None)]
     assert front(field) == [0]
 
 
 def test_the_winner_is_on_it_because_it_was_proved():
-    assert front([lost(1.0), Figures("winner", 1.2, 90.0, 100 * MIB, 10 * MIB)]) == [0, 1]
+    assert front([lost(1.0), FrontFigures("winner", 1.2, 90.0, 100 * MIB, 10 * MIB)]) == [0, 1]
 
 
 def test_a_figure_that_is_not_known_is_no_reason_to_choose_it():
-    assert front([lost(1.0), Figures("lost", 1.5, 90.0)]) == [0]
-    assert front([Figures("lost", 1.0, 50.0), Figures("lost", 1.5, 90.0)]) == [0, 1]
+    assert front([lost(1.0), FrontFigures("lost", 1.5, 90.0)]) == [0]
+    assert front([FrontFigures("lost", 1.0, 50.0), FrontFigures("lost", 1.5, 90.0)]) == [0, 1]
 
 
 SEARCHES = 400
@@ -345,7 +345,7 @@ def told():
 def ending(told):
     loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0)
     source = SimpleNamespace(slices_ms=[2.0], loaded=loaded)
-    return Ending(threading.Event(), Clock(5.0, 2.0), source, told.append)
+    return StopControl(threading.Event(), Clock(5.0, 2.0), source, told.append)
 
 
 def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(ending):

@@ -8,12 +8,12 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.hw.probe import probe
 from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.stats import IDENTICAL, UNITY, Interval
-from edgeopt.pipeline.aim import Aim
+from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.objectives import Limits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
-from edgeopt.pipeline.prove.deliver import told, wins
-from edgeopt.pipeline.prove.proving import Means, Written, measured, unchanged
+from edgeopt.pipeline.prove.deliver import meets_conditions, rejection_reason
+from edgeopt.pipeline.prove.proving import BundleDraft, ProofResources, measured, unchanged
 from edgeopt.pipeline.prove.report import plan_of, warnings_of
 from edgeopt.profiles.targets import profile_for
 
@@ -24,7 +24,7 @@ def proved(track, tmp_path, quick_profile):
 
     def work(options=None, today=None, same=False, **faults):
         delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
-        means = Means(track.ground, track.ending(), track.notes)
+        means = ProofResources(track.ground, track.ending(), track.notes)
 
         def bundle(name, how):
             path = track.null_model(name, **{"latency_ms": 4.0, **faults})
@@ -38,7 +38,7 @@ def proved(track, tmp_path, quick_profile):
         if today is not None:
             rivals = proving.rivals._replace(today=bundle("today", today))
             proving = dataclasses.replace(proving, rivals=rivals)
-        written = Written(bundle("new", options or {}).folder, 10)
+        written = BundleDraft(bundle("new", options or {}).folder, 10)
         if same:
             return unchanged(proving, means, written)
         return measured(proving, means, written, FEWEST)
@@ -86,7 +86,7 @@ TWO = Candidate("source", "onnxruntime-cpu")
 ONE = Candidate("cleaned", "onnxruntime-cpu", {"threads": 1})
 
 
-AIM = Aim(objective_named("latency"), Limits())
+AIM = SearchGoal(objective_named("latency"), Limits())
 
 
 def today_with(threads):
@@ -128,8 +128,8 @@ def proof_of(low, verdict="faster"):
 )
 def test_to_take_more_cores_than_what_runs_today_must_be_worth_them(threads, candidate, low, won):
     today, proof = today_with(threads), proof_of(low, "faster" if low > 1 else "no difference seen")
-    assert wins(AIM, today, proof, candidate) is won
-    assert ("the gain of the other cores" in told(AIM, today, proof, candidate)) == (
+    assert meets_conditions(AIM, today, proof, candidate) is won
+    assert ("the gain of the other cores" in rejection_reason(AIM, today, proof, candidate)) == (
         threads == 1 and candidate is TWO
     )
 
@@ -137,7 +137,7 @@ def test_to_take_more_cores_than_what_runs_today_must_be_worth_them(threads, can
 @pytest.mark.parametrize("verdict", ["faster", "no difference seen", "too few rounds to tell", "slower"])
 def test_only_what_is_proved_faster_than_the_source_wins(verdict):
     proof = SimpleNamespace(by_size=(), verdict=verdict, current=None, figure=None)
-    assert wins(AIM, None, proof, TWO) is (verdict == "faster")
+    assert meets_conditions(AIM, None, proof, TWO) is (verdict == "faster")
 
 
 def proof(**more):

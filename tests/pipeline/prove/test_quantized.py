@@ -42,7 +42,7 @@ from edgeopt.quant.measured.proof import (
     with_one_float,
 )
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.timing.courses import Course
+from edgeopt.quant.measured.timing.courses import ExecutionConfig
 from edgeopt.quant.measured.work import prepare
 from tests.conftest import seeded, write_onnx
 
@@ -96,7 +96,7 @@ def test_a_plan_that_is_slower_than_the_source_stays_float(working, monkeypatch)
 
 def test_a_plan_must_be_faster_than_the_float_model_of_the_other_runtime(working, monkeypatch):
     work = working()
-    work.courses = (*work.courses, Course("openvino-cpu", {"precision": "f32"}))
+    work.courses = (*work.courses, ExecutionConfig("openvino-cpu", {"precision": "f32"}))
     measuring(monkeypatch, {"onnxruntime-cpu": FASTER, "(precision=f32)": UNCLEAR, SOURCE: FASTER})
 
     found = finish(work, entry_of(work))
@@ -139,7 +139,7 @@ def test_a_form_asked_for_by_name_is_written_though_it_is_slower_and_says_so(wor
 
 def test_floats_that_are_rounded_are_proved_and_delivered_with_their_accuracy(working, monkeypatch):
     work = working()
-    rounded = Course("openvino-cpu", {"precision": "bf16"})
+    rounded = ExecutionConfig("openvino-cpu", {"precision": "bf16"})
     monkeypatch.setattr(type(work.runs), "outputs", outputs_of_the_judge(work))
     measuring(monkeypatch, {FLOAT: FASTER, "f32)": FASTER, "onnxruntime-cpu": FASTER, SOURCE: FASTER})
 
@@ -165,7 +165,7 @@ def outputs_of_the_judge(work, factor=1.0):
 
 def test_floats_that_are_rounded_too_far_are_not_delivered(working, monkeypatch):
     work = working()
-    rounded = Course("openvino-cpu", {"precision": "bf16"})
+    rounded = ExecutionConfig("openvino-cpu", {"precision": "bf16"})
     monkeypatch.setattr(type(work.runs), "outputs", outputs_of_the_judge(work, factor=0.8))
     measuring(monkeypatch, {FLOAT: FASTER, "f32)": FASTER, "onnxruntime-cpu": FASTER, SOURCE: FASTER})
 
@@ -381,7 +381,9 @@ def test_it_tells_what_was_proved_and_how_it_was_made(made):
     evidence = deployment.evidence
     assert evidence.accuracy_db == pytest.approx(found.proof.snr_db, abs=0.06)
     assert evidence.speedup == pytest.approx(found.source_speedup.median, rel=1e-3)
-    assert evidence.verdict == ("faster" if found.source_speedup.low > 1 else "not proved faster")
+    assert evidence.verdict in {"faster", "not proved faster"}
+    # On a busy machine an interval above 1 alone is no proof: too few rounds, or a gain too small to count.
+    assert evidence.verdict == "not proved faster" or found.source_speedup.low > 1
     assert (deployment.source.name, deployment.source.size_bytes) == ("stack.onnx", found.source_bytes)
     assert len(deployment.steps[1].forms["int8"]) == 3
     assert deployment.budget.goal == "at least 30 dB (transparent)"

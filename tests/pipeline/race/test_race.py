@@ -22,11 +22,11 @@ from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import run_rounds, speedup
 from edgeopt.measure.terms import Turns
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.race.ground import Ground, Standard
-from edgeopt.pipeline.race.loads import Plain, no_batches
+from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
+from edgeopt.pipeline.race.loads import BaselineRun, no_batches
 from edgeopt.pipeline.race.race import race, ranked
 from edgeopt.pipeline.screen import (
-    Room,
+    LoadLimits,
     Ticker,
     at_first,
     called,
@@ -224,8 +224,8 @@ OPENVINO = Candidate("cleaned", "openvino-cpu", {"precision": "bf16", "shapes": 
 
 
 def test_there_is_room_for_a_caller_on_each_core_and_for_batches_where_rows_stand_alone():
-    assert Room((1, 2, 4), (1, 2, 4, 8, 16, 32)) == FOUR
-    assert room_for(6, batches=False) == Room((1, 2, 4, 6), (1,))
+    assert LoadLimits((1, 2, 4), (1, 2, 4, 8, 16, 32)) == FOUR
+    assert room_for(6, batches=False) == LoadLimits((1, 2, 4, 6), (1,))
     assert room_for(1, batches=False).cores == 1
 
 
@@ -261,7 +261,7 @@ def test_what_is_tried_next_is_other_callers_and_the_batches_beside():
 @pytest.mark.parametrize(("run_ms", "batch"), [(0.1, 8), (20.0, 4), (80.0, 2), (800.0, 2)])
 def test_the_baseline_is_tried_alone_and_in_company(run_ms, batch):
     assert to_try_on(FOUR, run_ms) == [Calls(1, 1), Calls(1, batch), Calls(4, 1), Calls(4, batch)]
-    assert to_try_on(Room((1,)), run_ms) == [ONE]
+    assert to_try_on(LoadLimits((1,)), run_ms) == [ONE]
 
 
 PROFILE = """
@@ -349,11 +349,11 @@ def asked(folder, nodes, shape, stack):
     model = write_onnx(folder / "m.onnx", nodes, {}, {"x": shape}, {"y": shape})
     samples = Samples({"x": np.random.default_rng(1).random((8, 1, 4), np.float32)}, {"x": 2})
     save_samples(samples, folder / "samples")
-    ground, chosen = Ground(LocalHost(folder), folder, folder / "samples"), split(8, False)
+    ground, chosen = TrialRunner(LocalHost(folder), folder, folder / "samples"), split(8, False)
     contender = ground.enter("baseline", "onnxruntime-cpu", model)
     stack.callback(contender.close)
-    standard = Standard(chosen, Goal(), ground.outputs(contender, chosen.check), Levels(samples))
-    return Plain(model, contender.loaded.inputs, samples, standard), contender, ground
+    standard = AccuracyReference(chosen, Goal(), ground.outputs(contender, chosen.check), Levels(samples))
+    return BaselineRun(model, contender.loaded.inputs, samples, standard), contender, ground
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from edgeopt.data.split import split
 from edgeopt.errors import UsageError
 from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.race.ground import Ground
+from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.shapes.filling import (
     gaps_of,
     least_filled,
@@ -212,7 +212,7 @@ def told(name, dimensions, folder, mask=None):
     model = write_onnx(folder / f"{name}.onnx", nodes, {"w": seeded(4, 8), **axes}, inputs, outputs)
     arrays = {"x": seeded(6, 1, 8, 4, seed=3)} | ({} if mask is None else {"mask": mask})
     samples = Samples(arrays, {"x": 3, "mask": 2})
-    ground = Ground(LocalHost(folder), folder, folder)
+    ground = TrialRunner(LocalHost(folder), folder, folder)
     return prove_filling(ground, model, Candidate("source", "onnxruntime-cpu"), dimensions, [samples])
 
 
@@ -251,7 +251,7 @@ def test_a_model_that_does_not_run_at_such_sizes_is_told_so(tmp_path):
     nodes = [("Reshape", ["x", "shape"], ["y"], {})]
     model = write_onnx(tmp_path / "fixed.onnx", nodes, {"shape": np.array([1, 8, 4])}, X, {"y": [1, 8, 4]})
     samples = Samples({"x": seeded(6, 1, 8, 4)}, {"x": 3})
-    ground = Ground(LocalHost(tmp_path), tmp_path, tmp_path)
+    ground = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path)
     (seq,) = prove_filling(ground, model, Candidate("source", "onnxruntime-cpu"), [SEQ_FILLING], [samples])
     assert seq.cuts is None
     assert "failed" in seq.reason
@@ -324,7 +324,7 @@ def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_pat
     wide = Dimension("seq", (8, 2048), 8, {"x": (1,)})
     samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
     shaped = Shaped((wide,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
-    ground = Ground(LocalHost(tmp_path), tmp_path, tmp_path)
+    ground = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path)
     candidate = Candidate("source", "openvino-cpu", {"shapes": {"x": [1, 8, 64]}, "precision": "f32"})
     assert may_be_settled(shaped)
     least = settle_filling(ground, shaped, candidate, model, math.inf)
@@ -337,7 +337,7 @@ def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_pat
 def test_what_was_not_measured_is_filled_up_by_a_third_at_most(tmp_path):
     samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
     shaped = Shaped((SEQ_FILL_FROM,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
-    ground, candidate = Ground(LocalHost(tmp_path), tmp_path, tmp_path), Candidate("source", "openvino-cpu")
+    ground, candidate = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path), Candidate("source", "openvino-cpu")
     assert settle_filling(ground, shaped, candidate, tmp_path, 0.0) == {"seq": (1, 8, 9, 32)}
     even = Dimension("seq", (4, 8), 8, {"x": (1,)})
     shaped = Shaped((even,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})

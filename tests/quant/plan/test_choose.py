@@ -12,7 +12,7 @@ from edgeopt.errors import MissingExtraError
 from edgeopt.events import Progress
 from edgeopt.quant.plan.search import choose
 from edgeopt.quant.plan.solve import Border, decibels, problem_from, solve
-from edgeopt.quant.records import FLOAT, Gain, Layer, Plan, Point, Sensitivity, Verdict
+from edgeopt.quant.records import FLOAT, Gain, Layer, Point, PrecisionPlan, Sensitivity, Verdict
 
 
 def running(problem, factor=1.0, margin_db=1.0, jitter=0.0):
@@ -131,8 +131,10 @@ def test_every_layer_has_a_verdict_and_all_of_it_is_json(random_problem):
     for verdict in found.verdicts:
         assert isinstance(verdict, Verdict)
         assert verdict.form == found.point.choices.get(verdict.layer, FLOAT)
-    plan = Plan("b", {}, 30.0, found.point, found.frontier, found.verdicts, made.sensitivities, made.gains)
-    assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
+    plan = PrecisionPlan(
+        "b", {}, 30.0, found.point, found.frontier, found.verdicts, made.sensitivities, made.gains
+    )
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=PrecisionPlan) == plan
 
 
 def test_runs_are_told(random_problem):

@@ -14,7 +14,7 @@ from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.preparing import equalized, factors_for, smoothing
 from edgeopt.quant.records import QuantSettings
-from edgeopt.quant.sensitivity.switchboard import Switchboard
+from edgeopt.quant.sensitivity.switchboard import GatedModel
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import narrow, seeded, write_onnx
 
@@ -243,7 +243,7 @@ def test_a_simulation_is_what_is_written(known, model, data, tmp_path):
     session = backend_named("onnxruntime-cpu").load(model, {})
     wanted = [session.run(data.feeds(k)) for k in range(len(data))]
     session.close()
-    with Switchboard(graph, layers, {layer.name: ("int8",) for layer in layers}, context) as board:
+    with GatedModel(graph, layers, {layer.name: ("int8",) for layer in layers}, context) as board:
         simulated = compare_outputs(wanted, board.run_all(choices, data)).snr_db
     assert simulated == pytest.approx(ratio_db(model, tmp_path / "written.onnx", data, "onnxruntime-cpu"), abs=1)
 

@@ -17,7 +17,7 @@ from edgeopt.quant.layers import find_layers
 from edgeopt.quant.records import FLOAT
 from edgeopt.quant.sensitivity import measure as module
 from edgeopt.quant.sensitivity.measure import local_noise, sensitivities
-from edgeopt.quant.sensitivity.switchboard import GATES, Switchboard, with_switches
+from edgeopt.quant.sensitivity.switchboard import GATES, GatedModel, with_switches
 from edgeopt.quant.write import write
 from tests.conftest import seeded, write_onnx
 
@@ -25,7 +25,7 @@ from tests.conftest import seeded, write_onnx
 @pytest.fixture(scope="module")
 def board(varied, layers, contexts, fitting):
     context = contexts["openvino-cpu"]
-    with Switchboard(varied, layers, fitting(context, "int8", "w8", "w4"), context) as made:
+    with GatedModel(varied, layers, fitting(context, "int8", "w8", "w4"), context) as made:
         yield made
 
 
@@ -78,13 +78,13 @@ def test_with_no_time_only_the_noisiest_form_is_run_and_the_others_are_estimated
 
 def test_far_from_the_floor_few_samples_do(board, samples, reference, monkeypatch):
     runs = []
-    run = Switchboard.run
+    run = GatedModel.run
 
     def counted(self, choices, feeds):
         runs.append(choices)
         return run(self, choices, feeds)
 
-    monkeypatch.setattr(Switchboard, "run", counted)
+    monkeypatch.setattr(GatedModel, "run", counted)
     counts = {}
     for floor_db in (None, 20.0, 120.0):
         runs.clear()
@@ -118,21 +118,21 @@ def test_what_cannot_be_written_as_a_number_is_as_bad_as_it_gets(tmp_path, conte
     model = load(path).ir
     layers = find_layers(model, {"x": (1, 8)})
     context = contexts["openvino-cpu"]
-    with Switchboard(model, layers, {layers[0].name: ("w4",)}, context) as board:
+    with GatedModel(model, layers, {layers[0].name: ("w4",)}, context) as board:
         (found,) = sensitivities(board, Samples({"x": x}, {"x": 2}))
     assert found.snr_db == -200
     assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
 
 
 def test_without_layers_there_is_nothing_to_tell(varied, layers, contexts, samples):
-    with Switchboard(varied, layers, {}, contexts["openvino-cpu"]) as board:
+    with GatedModel(varied, layers, {}, contexts["openvino-cpu"]) as board:
         assert sensitivities(board, samples) == ()
 
 
 def test_it_is_what_rounding_does_to_one_product(varied, layers, contexts, samples):
     """Worked out by hand for the first convolution, as a product of patches."""
     context, layer = contexts["openvino-cpu"], next(each for each in layers if each.weight == "w1")
-    with Switchboard(varied, layers, {layer.name: ("int8",)}, context) as board:
+    with GatedModel(varied, layers, {layer.name: ("int8",)}, context) as board:
         found = local_noise(board, samples)
     weight = varied.graph.initializers["w1"].const_value.numpy()
     scale = np.abs(weight).max(axis=(1, 2, 3), keepdims=True) / 127
@@ -160,7 +160,7 @@ def test_more_bits_leave_less_noise_in_every_layer(varied, layers, contexts, fit
     context = contexts["openvino-cpu"]
     forms = {name: some for name, some in fitting(context, "w8", "w4").items() if len(some) > 1}
     assert forms
-    with Switchboard(varied, layers, forms, context) as board:
+    with GatedModel(varied, layers, forms, context) as board:
         found = local_noise(board, samples)
     assert set(found) == {(name, form) for name in forms for form in ("w8", "w4")}
     assert all(0 < found[name, "w8"] < 0.1 * found[name, "w4"] < math.inf for name in forms)
@@ -170,12 +170,12 @@ def test_more_bits_leave_less_noise_in_every_layer(varied, layers, contexts, fit
 def test_shared_weights_are_one_layer_with_both_products(varied, layers, contexts, samples):
     layer = next(each for each in layers if each.weight == "shared")
     assert len(layer.nodes) == 2
-    with Switchboard(varied, layers, {layer.name: ("int8",)}, contexts["openvino-cpu"]) as board:
+    with GatedModel(varied, layers, {layer.name: ("int8",)}, contexts["openvino-cpu"]) as board:
         assert 1e-7 < local_noise(board, samples)[layer.name, "int8"] < 1e-2
 
 
 def test_nothing_to_look_at(varied, layers, contexts, samples):
-    with Switchboard(varied, layers, {}, contexts["openvino-cpu"]) as board:
+    with GatedModel(varied, layers, {}, contexts["openvino-cpu"]) as board:
         assert local_noise(board, samples) == {}
 
 
@@ -199,7 +199,7 @@ def exact(varied_path, samples):
 @pytest.fixture(scope="module", params=BACKENDS)
 def switchboard_board(request, varied, layers, contexts, fitting):
     context = contexts[request.param]
-    with Switchboard(varied, layers, fitting(context, "int8", "w8"), context) as made:
+    with GatedModel(varied, layers, fitting(context, "int8", "w8"), context) as made:
         yield made
 
 
@@ -240,7 +240,7 @@ def test_weights_from_preparation_take_the_place_of_the_models_own(varied, layer
     context = contexts["openvino-cpu"]
     layer = next(each for each in layers if each.weight == "w5")
     changed = dataclasses.replace(context, weights={"w5": np.zeros((16, 10), np.float32)})
-    with Switchboard(varied, layers, {layer.name: ("int8",)}, changed) as board:
+    with GatedModel(varied, layers, {layer.name: ("int8",)}, changed) as board:
         assert not board.run({layer.name: "int8"}, samples.feeds(0))["z"].any()
         assert board.run({}, samples.feeds(0))["z"].any()
 
@@ -261,14 +261,14 @@ def test_forms_that_round_weights_alike_share_them(varied, layers, contexts, fit
 def test_the_model_that_it_is_made_from_stays_as_it_is(varied, layers, contexts, fitting, tmp_path):
     save(varied, tmp_path / "before.onnx")
     context = contexts["onnxruntime-cpu"]
-    Switchboard(varied, layers, fitting(context, "int8"), context).close()
+    GatedModel(varied, layers, fitting(context, "int8"), context).close()
     gc.collect()
     save(varied, tmp_path / "after.onnx")
     assert (tmp_path / "before.onnx").read_bytes() == (tmp_path / "after.onnx").read_bytes()
 
 
 def test_without_any_form_it_only_runs_the_model(varied, layers, contexts, samples, exact):
-    with Switchboard(varied, layers, {}, contexts["onnxruntime-cpu"]) as board:
+    with GatedModel(varied, layers, {}, contexts["onnxruntime-cpu"]) as board:
         assert board.pairs == ()
         assert compare_outputs(exact, board.run_all({}, samples)).snr_db > 120
 

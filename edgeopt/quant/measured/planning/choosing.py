@@ -13,10 +13,10 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import Log, Progress
 from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry
 from edgeopt.quant.measured.proof import PHASE, Runner, ranked
-from edgeopt.quant.measured.timing.gains import Track, unfit_reasons
-from edgeopt.quant.measured.work import Work
+from edgeopt.quant.measured.timing.gains import ConfigGains, unfit_reasons
+from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.search import Chosen, choose
-from edgeopt.quant.records import FLOAT, Gain, Plan, Point, Sensitivity, Verdict
+from edgeopt.quant.records import FLOAT, Gain, Point, PrecisionPlan, Sensitivity, Verdict
 
 _MOST_CHECKS = 14
 # What a floor that is often asked for would give: more room must not end in something slower.
@@ -34,7 +34,11 @@ class Chooser:
     """One course, its sensitivities, and what the whole model was seen to reach with some choices."""
 
     def __init__(
-        self, work: Work, track: Track, shared: Mapping[str, Sequence[str]], until: float | None = None
+        self,
+        work: QuantizeRun,
+        track: ConfigGains,
+        shared: Mapping[str, Sequence[str]],
+        until: float | None = None,
     ) -> None:
         """`shared`: the forms of all courses of the same backend, so that one simulation serves all of them.
 
@@ -182,9 +186,9 @@ class Chooser:
 
     def _plan(
         self, entry: Entry, point: Point, frontier: tuple[Point, ...], verdicts: tuple[Verdict, ...]
-    ) -> Plan:
+    ) -> PrecisionPlan:
         track, goal = self.track, self.work.request.goal
-        return Plan(
+        return PrecisionPlan(
             *(entry.course.backend, dict(entry.course.options), goal.target_db or 0.0, point, frontier, verdicts),
             sensitivities=self.sensitivities,
             gains=track.timed.gains,
@@ -211,7 +215,7 @@ def _instead(verdict: Verdict, form: str) -> Verdict:
     return msgspec.structs.replace(verdict, form=form, reason=why)
 
 
-def stepped_back(work: Work, entry: Entry) -> Entry:
+def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
     """The next more exact point, or the float model if there is none."""
     point, rest = (entry.points[0], entry.points[1:]) if entry.points else (Point({}, 0.0, math.inf), [])
     found = write_entry(work.study, entry.course, point.choices, entry.path)
@@ -236,7 +240,7 @@ def _given_back(verdict: Verdict, point: Point) -> Verdict:
 _HOPELESS = 1.2
 
 
-def hopeful(work: Work, tracks: Sequence[Track]) -> list[Track]:
+def promising_configs(work: QuantizeRun, tracks: Sequence[ConfigGains]) -> list[ConfigGains]:
     """Those whose best case is not far behind the best of all."""
     able = [track for track in tracks if track.forms]
     least_ms = min((track.best_ms for track in tracks), default=0.0)
@@ -247,7 +251,7 @@ def hopeful(work: Work, tracks: Sequence[Track]) -> list[Track]:
     return [track for track in able if track.best_ms <= _HOPELESS * least_ms]
 
 
-def shared_forms(track: Track, tracks: Sequence[Track]) -> Mapping[str, Sequence[str]]:
+def shared_forms(track: ConfigGains, tracks: Sequence[ConfigGains]) -> Mapping[str, Sequence[str]]:
     """Of all tracks of the same backend, so that what is simulated once serves all of them."""
     found: dict[str, dict[str, None]] = {}
     for each in tracks:
@@ -257,7 +261,7 @@ def shared_forms(track: Track, tracks: Sequence[Track]) -> Mapping[str, Sequence
     return {layer: tuple(forms) for layer, forms in found.items()}
 
 
-def proven(work: Work, entry: Entry) -> Entry:
+def proven(work: QuantizeRun, entry: Entry) -> Entry:
     """The entry, or the next more exact point that holds on the samples set aside; float where none does.
 
     Floats that are rounded are proved as well: they are what runs where no layer has another form.
@@ -280,7 +284,7 @@ def proven(work: Work, entry: Entry) -> Entry:
 _SAME = 1.01
 
 
-def fastest(work: Work, entries: Sequence[Entry]) -> Entry:
+def fastest(work: QuantizeRun, entries: Sequence[Entry]) -> Entry:
     """The fastest, by some interleaved rounds; the first if none can be measured.
 
     Among nearly equal plans the first: they are in the order of their predicted gain.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.measured.records import Proof
-from edgeopt.quant.measured.study import Study
-from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course, OptionValue, is_inexact
-from edgeopt.quant.records import FLOAT, Layer, Plan, Point, QuantSettings
+from edgeopt.quant.measured.study import LayerMeasurements
+from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig, OptionValue, is_inexact
+from edgeopt.quant.records import FLOAT, Layer, Point, PrecisionPlan, QuantSettings
 
 if TYPE_CHECKING:
     from edgeopt.quant.write import Trace
@@ -23,10 +23,10 @@ WEIGHTS_ALONE = frozenset({"w8", "w4"})
 class Entry:
     """Of a plan, or of one form for all layers."""
 
-    course: Course
+    course: ExecutionConfig
     choices: Mapping[str, str]
     path: Path
-    plan: Plan | None = None
+    plan: PrecisionPlan | None = None
     changes: tuple[Change, ...] = ()
     proof: Proof | None = None
     reason: str = ""
@@ -54,7 +54,7 @@ def quantized(choices: Mapping[str, str]) -> dict[str, str]:
     return {layer: form for layer, form in choices.items() if form != FLOAT}
 
 
-def settings_for(course: Course, choices: Mapping[str, str] | None = None) -> dict[str, int]:
+def settings_for(course: ExecutionConfig, choices: Mapping[str, str] | None = None) -> dict[str, int]:
     """What a course's options change of the settings of forms."""
     size = course.options.get(GROUPS)
     grouped = choices is None or GROUPED in choices.values()
@@ -64,7 +64,7 @@ def settings_for(course: Course, choices: Mapping[str, str] | None = None) -> di
     return {"group_size": size, "block_size": max(size, QuantSettings().block_size)}
 
 
-def options_for(course: Course, choices: Mapping[str, str]) -> dict[str, OptionValue]:
+def options_for(course: ExecutionConfig, choices: Mapping[str, str]) -> dict[str, OptionValue]:
     """Without a group size where nothing is quantized by groups.
 
     With compressed weights, OpenVINO quantizes by groups unless the group size is 0.
@@ -76,10 +76,12 @@ def options_for(course: Course, choices: Mapping[str, str]) -> dict[str, OptionV
     return {**rest, GROUPS: 0} if only_weights else rest
 
 
-def write_entry(study: Study, course: Course, choices: Mapping[str, str], path: Path) -> Entry:
+def write_entry(
+    study: LayerMeasurements, course: ExecutionConfig, choices: Mapping[str, str], path: Path
+) -> Entry:
     """The file with these choices; the float model itself where there are none."""
     chosen = quantized(choices)
-    course = Course(course.backend, options_for(course, chosen))
+    course = ExecutionConfig(course.backend, options_for(course, chosen))
     if not chosen:
         return Entry(course, {}, study.path)
     written = study.save_written(chosen, course.backend, path, **settings_for(course, chosen))

@@ -28,7 +28,7 @@ _BF16 = frozenset({"avx512-bf16", "amx-bf16"})
 OptionValue = Value | dict[str, list[int]]
 
 
-class Course(msgspec.Struct, frozen=True):
+class ExecutionConfig(msgspec.Struct, frozen=True):
     """One way to run whatever is planned."""
 
     backend: str
@@ -44,8 +44,8 @@ class Course(msgspec.Struct, frozen=True):
         """The same as `edgeopt bench` reads it behind the @ of a side."""
         return side_of(self.backend, self.options)
 
-    def having(self, **options: OptionValue) -> "Course":
-        return Course(self.backend, {**self.options, **options})
+    def having(self, **options: OptionValue) -> "ExecutionConfig":
+        return ExecutionConfig(self.backend, {**self.options, **options})
 
 
 def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
@@ -73,9 +73,11 @@ def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
     return found
 
 
-def courses_for(backends: Sequence[str], options: Mapping[str, Value], device: Device) -> tuple[Course, ...]:
+def courses_for(
+    backends: Sequence[str], options: Mapping[str, Value], device: Device
+) -> tuple[ExecutionConfig, ...]:
     """Each backend with the options that were given, and with every value of those that change its numbers."""
-    found: list[Course] = []
+    found: list[ExecutionConfig] = []
     for name in backends:
         known = backend_named(name).options
         mine: dict[str, OptionValue] = {
@@ -85,27 +87,27 @@ def courses_for(backends: Sequence[str], options: Mapping[str, Value], device: D
             mine = dict(options)
             read_options(known, mine, name)  # complains of what it does not have
         if name != OPENVINO or _PRECISION in mine:
-            found.append(Course(name, mine))
+            found.append(ExecutionConfig(name, mine))
             continue
-        found.append(Course(name, {_PRECISION: "f32", **mine}))
+        found.append(ExecutionConfig(name, {_PRECISION: "f32", **mine}))
         if _BF16 & set(device.cpu.simd):
-            found.append(Course(name, {_PRECISION: "bf16", **mine}))
+            found.append(ExecutionConfig(name, {_PRECISION: "bf16", **mine}))
     return tuple(found)
 
 
-def is_inexact(course: Course) -> bool:
+def is_inexact(course: ExecutionConfig) -> bool:
     """Whether it rounds the float model too."""
     # What a runtime chooses by itself may be any of them.
     return course.options.get(_PRECISION, "f32") != "f32"
 
 
-def exact(course: Course) -> Course:
+def exact(course: ExecutionConfig) -> ExecutionConfig:
     """The same with floats in full precision: what a plan is measured against."""
     kept = {name: value for name, value in course.options.items() if name != GROUPS}
-    return Course(course.backend, {**kept, _PRECISION: "f32"} if is_inexact(course) else kept)
+    return ExecutionConfig(course.backend, {**kept, _PRECISION: "f32"} if is_inexact(course) else kept)
 
 
-def with_shapes(course: Course, inputs: Sequence[TensorInfo], samples: Samples) -> Course:
+def with_shapes(course: ExecutionConfig, inputs: Sequence[TensorInfo], samples: Samples) -> ExecutionConfig:
     """Fixed to the shapes of the data, where the model leaves them open and the runtime is quicker for knowing.
 
     Feeds of other shapes still run.

@@ -29,13 +29,13 @@ from edgeopt.quant.measured.timing.courses import (
     GROUP_SIZES,
     GROUPS,
     OPENVINO,
-    Course,
+    ExecutionConfig,
     Territory,
     is_inexact,
     label_of,
     territory_of,
 )
-from edgeopt.quant.measured.work import Work
+from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.solve import Border
 from edgeopt.quant.records import Gain, Layer
 from edgeopt.workspace import WORK, workspace
@@ -304,10 +304,10 @@ _LEAST_OF_ALL, _LEAST_OF_LAYER = 0.03, 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class ConfigGains:
     """One course, on the way to a plan."""
 
-    course: Course
+    course: ExecutionConfig
     timed: Timed
     forms: Mapping[str, tuple[str, ...]]
     """By layer, those that may save something there."""
@@ -325,9 +325,9 @@ class Track:
         return self.timed.float_ms - sum(saves.values())
 
 
-def tracks_of(work: Work) -> list[Track]:
+def tracks_of(work: QuantizeRun) -> list[ConfigGains]:
     """Those on which something fits and floats are exact enough, the quickest at best first."""
-    found: list[Track] = []
+    found: list[ConfigGains] = []
     for course in work.courses:
         if found and work.left_s(_TIMING_ENDS) < 0:
             work.warn(f"{course.name} was skipped within the time limit; a longer one includes it.")
@@ -342,7 +342,7 @@ def tracks_of(work: Work) -> list[Track]:
     return sorted(found, key=lambda track: track.best_ms)
 
 
-def _track(work: Work, course: Course) -> Track | None:
+def _track(work: QuantizeRun, course: ExecutionConfig) -> ConfigGains | None:
     base_db: float | None = None
     base: tuple[float, ...] = ()
     if is_inexact(course):
@@ -360,10 +360,10 @@ def _track(work: Work, course: Course) -> Track | None:
     timed = _timed(work, settled, fitting)
     for warning in timed.warnings:
         work.warn(warning)
-    return Track(settled, timed, worth(timed), base_db, base)
+    return ConfigGains(settled, timed, worth(timed), base_db, base)
 
 
-def _fitting(work: Work, course: Course, forms: tuple[Form, ...]) -> dict[str, tuple[str, ...]]:
+def _fitting(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Form, ...]) -> dict[str, tuple[str, ...]]:
     """By layer, the forms to try: weights alone only where each is read a few times, and memory is what limits.
 
     Not beside groups: OpenVINO has one option for the whole model.
@@ -378,7 +378,7 @@ def _fitting(work: Work, course: Course, forms: tuple[Form, ...]) -> dict[str, t
     }
 
 
-def _floats(work: Work, course: Course) -> tuple[Accuracy, bool]:
+def _floats(work: QuantizeRun, course: ExecutionConfig) -> tuple[Accuracy, bool]:
     """What the float model reaches there on the samples that plan, and whether that meets the goal."""
     given, study, goal = work.given, work.study, work.request.goal
     got = work.runs.outputs(study.path, course.backend, course.options, given.feeds(given.plan))
@@ -395,7 +395,7 @@ def noise_of(accuracy: Accuracy) -> tuple[float, ...]:
     )
 
 
-def _grouped(work: Work, course: Course, forms: tuple[Form, ...]) -> Course:
+def _grouped(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Form, ...]) -> ExecutionConfig:
     """With the largest groups of activations, so the quickest, with which all layers nearly meet the goal."""
     grouped = next((form for form in forms if form.name == GROUPED), None)
     if grouped is None or course.backend != OPENVINO or GROUPS in course.options:
@@ -420,7 +420,9 @@ def _grouped(work: Work, course: Course, forms: tuple[Form, ...]) -> Course:
     return tried
 
 
-def _uniform(work: Work, course: Course, form: str, fitting: Mapping[str, tuple[str, ...]]) -> Path:
+def _uniform(
+    work: QuantizeRun, course: ExecutionConfig, form: str, fitting: Mapping[str, tuple[str, ...]]
+) -> Path:
     """The model with all layers in a form that it fits, written once for all courses of a backend."""
     path = work.folder / f"all-{course.backend}-{form}-{course.options.get(GROUPS, '')}.onnx"
     if not path.exists():
@@ -429,7 +431,7 @@ def _uniform(work: Work, course: Course, form: str, fitting: Mapping[str, tuple[
     return path
 
 
-def _timed(work: Work, course: Course, fitting: Mapping[str, tuple[str, ...]]) -> Timed:
+def _timed(work: QuantizeRun, course: ExecutionConfig, fitting: Mapping[str, tuple[str, ...]]) -> Timed:
     """Each form on all layers that it fits, against float."""
     study = work.study
     written: dict[str, Path] = {}
@@ -465,7 +467,7 @@ def worth(timed: Timed) -> dict[str, tuple[str, ...]]:
     return {layer: tuple(forms) for layer, forms in found.items()}
 
 
-def unfit_reasons(work: Work, track: Track) -> dict[str, str]:
+def unfit_reasons(work: QuantizeRun, track: ConfigGains) -> dict[str, str]:
     """Why a layer has no form there, as the end of a sentence."""
     context = work.study.context(track.course.backend, **settings_for(track.course))
     forms = forms_for(track.course.backend, bool(work.study.known.ranges))

@@ -7,7 +7,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QLineEdit, QRadioButton, QVBoxLayout, QWidget
 
 from edgeopt.options import option_named
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, OWN_FUNCTION, Choices
 from edgeopt_gui.pages.optimize.in_the_app import TITLES
 from edgeopt_gui.pages.optimize.rows import Rows, narrow_combo
@@ -50,7 +50,7 @@ class AccuracyField(QWidget):
         self.rows.add(TITLES["floor"], self.value, "Value that the metric must reach")
         self.rows.add(TITLES["max_drop"], self.drop, "How much worse than the source model's the metric may be")
         self.rows.add(TITLES["labels"], self.labels, "Array of labels in the data")
-        self.labels.setToolTip(option_named(Settings, "labels").help)
+        self.labels.setToolTip(option_named(OptimizeRequest, "labels").help)
         self.problem = problem_label()
         for widget in (self.own_db, self.sentence, self.rows, self.problem):
             column.addWidget(widget)

@@ -6,7 +6,7 @@ from typing import Any
 
 from edgeopt.data.judging.goals import BUDGETS_DB
 from edgeopt.options import DAY_S, arguments, option_named
-from edgeopt.pipeline.request import Settings as Search
+from edgeopt.pipeline.request import OptimizeRequest as Search
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.settings import Settings
 

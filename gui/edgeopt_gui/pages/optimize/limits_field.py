@@ -4,7 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from edgeopt.options import option_named
-from edgeopt.pipeline.request import Settings
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt_gui.pages.optimize.choices import LIMITS, Choices
 from edgeopt_gui.pages.optimize.rows import Rows
 from edgeopt_gui.pages.optimize.texts import problem_label
@@ -24,7 +24,7 @@ class LimitsField(QWidget):
             (ends if each.ends else limits).add(each.title, self.fields[each.name], each.spoken, each.unit)
         self.limits_problem, self.speedup_problem = problem_label(), problem_label()
         for name, field in self.fields.items():
-            field.setToolTip(option_named(Settings, name).help)
+            field.setToolTip(option_named(OptimizeRequest, name).help)
             field.textChanged.connect(self.changed)
         for widget in (limits, self.limits_problem, ends, self.speedup_problem):
             column.addWidget(widget)

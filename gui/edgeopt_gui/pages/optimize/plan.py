@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from edgeopt.commands.predict.records import Ahead
+from edgeopt.commands.predict.records import PredictedOutcome
 
 
-def read_plan(data: dict[str, Any]) -> Ahead:
+def read_plan(data: dict[str, Any]) -> PredictedOutcome:
     """Raises `msgspec.ValidationError` for what is no plan."""
-    return msgspec.convert(data, Ahead)
+    return msgspec.convert(data, PredictedOutcome)
 
 
-def story(plan: Ahead) -> str:
+def story(plan: PredictedOutcome) -> str:
     """Its basis, notes, path and next steps: a line each."""
     return "\n".join([plan.basis, *plan.warnings, f"The bundle is {plan.bundle}.", *plan.finish])

@@ -13,7 +13,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 if TYPE_CHECKING:
-    from edgeopt.commands.predict.records import Ahead, Planned
+    from edgeopt.commands.predict.records import Planned, PredictedOutcome
 
 _MARKS = {"chosen": "★ chosen", "baseline": "your model", "below the floor": "▼ below the floor"}
 
@@ -67,12 +67,12 @@ class PlanView(QWidget):
         self.summary.setText(f"From {record}. Nothing is measured here.")
         self._fill(None)
 
-    def set(self, plan: "Ahead") -> None:
+    def set(self, plan: "PredictedOutcome") -> None:
         self.headline.setText(f"Planned for {plan.device}")
         self.summary.setText(plan.summary)
         self._fill(plan)
 
-    def _fill(self, plan: "Ahead | None") -> None:
+    def _fill(self, plan: "PredictedOutcome | None") -> None:
         self.story.setText(slow("edgeopt_gui.pages.optimize.plan").story(plan) if plan is not None else "")
         self.records.set_rows(plan.candidates if plan is not None else ())
         self.table.setVisible(plan is not None)

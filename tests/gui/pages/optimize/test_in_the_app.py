@@ -8,7 +8,7 @@ from edgeopt.data.judging.metrics import no_labels
 from edgeopt.errors import EdgeoptError, Named
 from edgeopt.options import options_of
 from edgeopt.pipeline.objectives import limits_from
-from edgeopt.pipeline.request import Settings, checked_target
+from edgeopt.pipeline.request import OptimizeRequest, checked_target
 from edgeopt_gui.jobs.ending import ending_of
 from edgeopt_gui.pages.optimize.in_the_app import TITLES, ending_in_the_app, in_the_app
 
@@ -63,4 +63,4 @@ def test_what_a_job_says_of_options_arrives_with_their_names():
 
 
 def test_titles_are_of_options_that_there_are():
-    assert TITLES.keys() <= {each.name for each in options_of(Settings)}
+    assert TITLES.keys() <= {each.name for each in options_of(OptimizeRequest)}

@@ -14,14 +14,14 @@ from edgeopt.quant.layers import find_layers
 from edgeopt.quant.measured.planning.entry import options_for, quantized, settings_for, share_of
 from edgeopt.quant.measured.timing.courses import (
     GROUPS,
-    Course,
+    ExecutionConfig,
     backends_for,
     courses_for,
     exact,
     is_inexact,
     territory_of,
 )
-from edgeopt.quant.measured.timing.gains import Timed, Track, noise_of, time_forms, worth
+from edgeopt.quant.measured.timing.gains import ConfigGains, Timed, noise_of, time_forms, worth
 from edgeopt.quant.records import Gain, QuantSettings, Range
 from edgeopt.quant.write import tensors_wanted, write
 from tests.families.stack import ROWS, WIDTH
@@ -121,7 +121,7 @@ def test_elsewhere_in_floats_alone(device):
 def test_a_precision_that_was_given_is_the_only_one(device):
     found = courses_for(("openvino-cpu",), {"precision": "bf16"}, with_simd(device, "avx512-bf16"))
 
-    assert found == (Course("openvino-cpu", {"precision": "bf16"}),)
+    assert found == (ExecutionConfig("openvino-cpu", {"precision": "bf16"}),)
 
 
 def test_what_the_runtime_chooses_by_itself_may_be_fewer_bits(device):
@@ -217,7 +217,7 @@ def test_a_layer_that_is_slower_is_tried_where_its_conversions_would_fall_away()
 def test_the_best_case_takes_each_layers_quickest_form():
     timed = Timed((*gains("int8", a=0.5, b=-0.2), *gains("int8-groups", a=0.6, b=0.1)), 3.0)
 
-    assert Track(Course("openvino-cpu"), timed, {}).best_ms == pytest.approx(3.0 - 0.6 - 0.1)
+    assert ConfigGains(ExecutionConfig("openvino-cpu"), timed, {}).best_ms == pytest.approx(3.0 - 0.6 - 0.1)
 
 
 def test_noise_is_over_the_signal_of_each_output():
@@ -230,7 +230,7 @@ def test_noise_is_over_the_signal_of_each_output():
 
 
 def test_the_group_size_is_an_option_only_of_what_is_quantized_by_groups():
-    course = Course("openvino-cpu", {"precision": "f32", GROUPS: 128})
+    course = ExecutionConfig("openvino-cpu", {"precision": "f32", GROUPS: 128})
 
     assert options_for(course, {"a": "int8-groups", "b": "int8"}) == course.options
     assert options_for(course, {"b": "int8"}) == {"precision": "f32"}
