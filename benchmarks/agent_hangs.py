@@ -29,7 +29,7 @@ from onnx import parser
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Run, SourceModel, Tensor
 
 AGENT = [sys.executable, "-m", "edgeopt_agent.main"]
 BEHIND = 4
@@ -229,7 +229,14 @@ def _bundle(folder: Path, core: str, stateful: bool) -> Path:
     session = backend_named("onnxruntime-cpu").load(file, {})
     answers = session.run(feeds)
     deployment = Deployment(
-        *("hang", "2026-01-01T00:00:00+00:00", "0", "quick", "hangs", Source(f"{factor}", str(factor) * 64, 1)),
+        *(
+            "hang",
+            "2026-01-01T00:00:00+00:00",
+            "0",
+            "quick",
+            "hangs",
+            SourceModel(f"{factor}", str(factor) * 64, 1),
+        ),
         run=Run("onnxruntime-cpu", "model/hang.onnx", {"threads": 1}),
         inputs=[Tensor(name, "float32", ["n", 4]) for name in feeds],
         outputs=[Tensor(name, "float32", ["n", 4]) for name in answers],

@@ -20,11 +20,11 @@ import numpy as np
 from edgeopt.bundle.runtime.session import load
 from edgeopt.commands.predict.latency import Latency
 from edgeopt.commands.predict.plan import make_all, predicted
-from edgeopt.commands.predict.variants import Made, Plan, prepared
+from edgeopt.commands.predict.variants import PredictedVariant, PredictionPlan, prepared
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.pipeline.request import OptimizeRequest
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.workspace import WORK, workspace
 
 _VARIANTS = ("source", "cleaned", "int8", "int8-groups")
@@ -62,12 +62,14 @@ def main() -> None:
     )
 
 
-def _tried(model: Path, record: Path, threads: int, seconds: float) -> Iterator[tuple[Made, Latency, float]]:
+def _tried(
+    model: Path, record: Path, threads: int, seconds: float
+) -> Iterator[tuple[PredictedVariant, Latency, float]]:
     data = model.with_suffix(".npz")
     settings = OptimizeRequest(
         model, Path("unused"), data=data if data.is_file() else None, floor=f"{_FLOOR_DB}dB"
     )
-    with workspace(WORK) as folder, Runs() as runs:
+    with workspace(WORK) as folder, ModelRuns() as runs:
         plan = prepared(settings, record, folder, runs, ignore)
         plan.profile = msgspec.structs.replace(
             plan.profile, precision=msgspec.structs.replace(plan.profile.precision, ladder=_VARIANTS)
@@ -81,7 +83,7 @@ def _tried(model: Path, record: Path, threads: int, seconds: float) -> Iterator[
                 yield one, found, _measured_ms(plan, one, seconds)
 
 
-def _measured_ms(plan: Plan, made: Made, seconds: float) -> float:
+def _measured_ms(plan: PredictionPlan, made: PredictedVariant, seconds: float) -> float:
     feeds = plan.given.feeds(plan.given.plan)[:8]
     with load(made.path, made.candidate.backend, made.candidate.options) as session:
         for each in feeds:

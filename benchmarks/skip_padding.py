@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.backends import backend_named
-from edgeopt.commands.simplify.request import Request
+from edgeopt.commands.simplify.request import SimplifyRequest
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.data.read import load_data
 from edgeopt.graph.masks import is_mask
@@ -34,7 +34,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         skipping = Path(folder) / "skipping.onnx"
-        simplify(Request(chosen.model, skipping, only=("skip-padding",), data=chosen.data))
+        simplify(SimplifyRequest(chosen.model, skipping, only=("skip-padding",), data=chosen.data))
         for name, options in WAYS:
             ratio = _ratio(name, options, chosen.model, skipping, chosen.data)
             low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])

@@ -41,7 +41,7 @@ from onnx import TensorProto, helper
 
 import edgeopt
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
 from edgeopt_agent import tokens
 
 MODEL = "worst"
@@ -378,7 +378,7 @@ def make_bundle(folder: Path) -> Path:
         edgeopt="0",
         target="quick",
         summary="identity",
-        source=Source("model.onnx", "0" * 64, 1),
+        source=SourceModel("model.onnx", "0" * 64, 1),
         run=Run("onnxruntime-cpu", "model/model.onnx"),
         inputs=[
             Tensor(name, dtype, [f"n_{name}"]) for name, dtype in (("x", "float32"), ("i", "int64"), ("s", "str"))

@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure import rounds
@@ -335,7 +335,7 @@ def conv_bundle(tmp_path_factory, conv_model, device_fingerprint):
         edgeopt="0",
         target="quick",
         summary="a test",
-        source=Source("conv.onnx", "0" * 64, 1),
+        source=SourceModel("conv.onnx", "0" * 64, 1),
         run=Run("onnxruntime-cpu", "model/conv.onnx", {"threads": 1}),
         inputs=[Tensor("x", "float32", ["batch", 3, 16, 16])],
         outputs=[Tensor("y", "float32", ["batch", 10])],

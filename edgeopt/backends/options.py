@@ -18,7 +18,7 @@ Threads = Annotated[int, msgspec.Meta(ge=0, le=MOST_THREADS)]
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
-class Option(msgspec.Struct, frozen=True):
+class BackendOption(msgspec.Struct, frozen=True):
     """One option of a backend, for people."""
 
     name: str
@@ -38,7 +38,7 @@ def about(description: str, search: tuple[Value, ...] = ()) -> msgspec.Meta:
     return msgspec.Meta(description=description, extra={"search": search})
 
 
-def described(kind: type[msgspec.Struct]) -> tuple[Option, ...]:
+def described(kind: type[msgspec.Struct]) -> tuple[BackendOption, ...]:
     """Every option of a backend: its own first, then those that it shares with others."""
     hints = get_type_hints(kind, include_extras=True)
     defaults = {field.name: _default(field.default) for field in msgspec.structs.fields(kind)}
@@ -79,10 +79,10 @@ def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct
     return msgspec.convert(dict(options), kind)
 
 
-def _option(name: str, hint: object, default: Value | None) -> Option:
+def _option(name: str, hint: object, default: Value | None) -> BackendOption:
     described_by = next((m for m in _metas(hint) if m.description is not None), None)
     extra = (described_by.extra if described_by else None) or {}
-    return Option(
+    return BackendOption(
         name=name,
         kind=_in_words(hint),
         choices=_choices(hint),

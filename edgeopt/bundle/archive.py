@@ -288,7 +288,7 @@ def _shown(name: str) -> str:
     return plain if len(plain) <= 80 else f"{plain[:77]}..."
 
 
-class Opened:
+class OpenedArchive:
     """The folder of an unpacked bundle, as long as this lives; the process's end removes it too."""
 
     __slots__ = ("__weakref__", "close", "file", "folder")
@@ -316,17 +316,17 @@ class Opened:
 
 
 _Identity = tuple[Path, int, int, int, int]
-_in_use: "weakref.WeakValueDictionary[_Identity, Opened]" = weakref.WeakValueDictionary()
+_in_use: "weakref.WeakValueDictionary[_Identity, OpenedArchive]" = weakref.WeakValueDictionary()
 
 
-def opened(file: Path) -> Opened:
+def opened(file: Path) -> OpenedArchive:
     """The bundle in a file, unpacked once for all who hold it at the same time; raises BundleError."""
     found = file.stat()
     # A file that was replaced or changed meanwhile is another one.
     identity = (file.absolute(), found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns)
     held = _in_use.get(identity)
     if held is None or not held.close.alive:
-        held = _in_use[identity] = Opened(file)
+        held = _in_use[identity] = OpenedArchive(file)
     return held
 
 

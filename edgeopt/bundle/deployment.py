@@ -46,7 +46,7 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """People write or read these, and later they are signed: an unknown key is an error."""
 
 
-class Source(_Strict, frozen=True):
+class SourceModel(_Strict, frozen=True):
     name: str
     sha256: str
     size_bytes: int
@@ -135,7 +135,7 @@ class Budget(_Strict, frozen=True):
     time_limit_s: float | None = None
 
 
-class Record(_Strict, frozen=True):
+class CalibrationRecord(_Strict, frozen=True):
     """What calibration found: enough to quantize the model in the same way without data."""
 
     sha256: str
@@ -210,14 +210,14 @@ class Deployment(_Strict, frozen=True):
     edgeopt: str
     target: str
     summary: str
-    source: Source
+    source: SourceModel
     run: Run
     inputs: list[Tensor]
     outputs: list[Tensor]
     steps: list[Step] = []
     files: dict[str, str] = {}
     """The digests of the model's files, within the bundle."""
-    quantization: Record | None = None
+    quantization: CalibrationRecord | None = None
     processing: Processing | None = None
     budget: Budget | None = None
     device: dict[str, str] = {}

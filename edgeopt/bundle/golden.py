@@ -182,13 +182,13 @@ class GoldenAnswer:
         ).strip()
 
 
-class Runs(Protocol):
+class GoldenSession(Protocol):
     """A session of a backend, or one that `edgeopt.load` gave."""
 
     def run(self, feeds: Feeds, /) -> dict[str, Array]: ...
 
 
-def answer_golden(bundle: Bundle, session: Runs) -> GoldenAnswer:
+def answer_golden(bundle: Bundle, session: GoldenSession) -> GoldenAnswer:
     """Runs the golden inputs of a bundle and compares; raises what the session raises."""
     outputs = [session.run(feeds) for feeds in bundle.golden("inputs")]
     accuracy = compare_outputs(bundle.golden("reference"), outputs)

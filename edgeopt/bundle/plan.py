@@ -19,7 +19,7 @@ from edgeopt.bundle.deployment import (
     Predicted,
     Processing,
     Run,
-    Source,
+    SourceModel,
     Step,
     four_digits,
     machine_of,
@@ -33,7 +33,7 @@ NOT_PROVED = "not proved yet"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    source: Source
+    source: SourceModel
     target: str
     """The target profile that it was made with."""
     run: Run

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle import manifest
-from edgeopt.bundle.deployment import FILE, Deployment, Part, Processing, Record, read_deployment
+from edgeopt.bundle.deployment import FILE, CalibrationRecord, Deployment, Part, Processing, read_deployment
 from edgeopt.bundle.processing.schema import FOLDER
 from edgeopt.bundle.read import Bundle, is_bundle, place_named, read_bundle
 from edgeopt.bundle.write import MODEL_FOLDER, RECORD
@@ -160,7 +160,7 @@ def model_place(deployment: Deployment) -> Path:
     return Path(*parts)
 
 
-def _checked(told: Record | None, folder: Path, path: Path) -> bytes | None:
+def _checked(told: CalibrationRecord | None, folder: Path, path: Path) -> bytes | None:
     """The record of the quantization, as its digest says that it was."""
     if told is None:
         return None

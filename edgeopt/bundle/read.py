@@ -8,7 +8,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from edgeopt.bundle import manifest
-from edgeopt.bundle.archive import Opened, holds, opened
+from edgeopt.bundle.archive import OpenedArchive, holds, opened
 from edgeopt.bundle.deployment import FILE, SUFFIX, Deployment, read_deployment
 from edgeopt.bundle.processing.schema import FOLDER
 from edgeopt.errors import BundleError
@@ -43,7 +43,7 @@ class Bundle:
 
     folder: Path
     deployment: Deployment
-    held: Opened | None = field(default=None, repr=False, compare=False)
+    held: OpenedArchive | None = field(default=None, repr=False, compare=False)
 
     @property
     def model(self) -> Path:

@@ -90,16 +90,16 @@ class ReplayRequest(msgspec.Struct, frozen=True):
     single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
 
 
-class ExportRequest(msgspec.Struct, frozen=True):
+class ProfileExportRequest(msgspec.Struct, frozen=True):
     bundle: ProfileOrBundle
     out: Annotated[Path, option("File to write.", "-o", "--out", metavar="TOML")]
 
 
-class ImportRequest(msgspec.Struct, frozen=True):
+class ProfileImportRequest(msgspec.Struct, frozen=True):
     profile: ProfileOrBundle
     model: Annotated[Path | None, argument("Source model, to check that it is the right one.")] = None
 
 
-class DiffRequest(msgspec.Struct, frozen=True):
+class ProfileDiffRequest(msgspec.Struct, frozen=True):
     first: Annotated[Path, argument("Bundle or profile.", metavar="A")]
     second: Annotated[Path, argument("Bundle or profile to compare with it.", metavar="B")]

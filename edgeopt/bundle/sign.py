@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.bundle.archive import Opened, pack_into
+from edgeopt.bundle.archive import OpenedArchive, pack_into
 from edgeopt.bundle.durable import publish_file, remove
 from edgeopt.bundle.manifest import FILE, SIGNATURE, check_manifest
 from edgeopt.errors import (
@@ -137,7 +137,7 @@ def sign_bundle(bundle: Path, private_key_file: Path, sequence: int | None = Non
     if not bundle.is_file():
         return _sign(bundle, private_key_file, sequence)
     # Unpacked for this alone: what others hold stays as it is.
-    unpacked = Opened(bundle)
+    unpacked = OpenedArchive(bundle)
     try:
         signed = _sign(unpacked.folder, private_key_file, sequence)
         pack_into(unpacked.folder, bundle.resolve())

@@ -16,7 +16,7 @@ import psutil
 from edgeopt.backends.base import Array
 from edgeopt.bundle import manifest
 from edgeopt.bundle.archive import holds, pack_into
-from edgeopt.bundle.deployment import FILE, Deployment, Record, to_toml
+from edgeopt.bundle.deployment import FILE, CalibrationRecord, Deployment, to_toml
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
 from edgeopt.data.samples import write_archive
 from edgeopt.errors import UsageError, writing_to
@@ -100,7 +100,7 @@ def fill(
     deployment = msgspec.structs.replace(deployment, files=digests)
     if record is not None:
         (folder / RECORD).write_bytes(record)
-        kept = Record(hashlib.sha256(record).hexdigest(), RECORD)
+        kept = CalibrationRecord(hashlib.sha256(record).hexdigest(), RECORD)
         deployment = msgspec.structs.replace(deployment, quantization=kept)
     (folder / FILE).write_text(to_toml(deployment), encoding="utf-8")
     for name, document in documents.items():

@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.backends import Request
-from edgeopt.views.blocks import Block, Row, Table, Words, columns, section, table_of
+from edgeopt.commands.backends import BackendsRequest
+from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns, section, table_of
 
 if TYPE_CHECKING:
     from edgeopt.commands.backends import BackendLine, BackendList, OptionList, Value
 
 
-@asks(Request)
-def backends(request: Request, json: JsonFlag = False) -> None:
+@asks(BackendsRequest)
+def backends(request: BackendsRequest, json: JsonFlag = False) -> None:
     """List backends and whether they are available, or the options of one.
 
     \b
@@ -38,7 +38,7 @@ def show_backends(result: "BackendList") -> list[Block]:
         for line in sorted(result.backends, key=lambda line: not line.available)
     )
     table = Table(columns("=Backend", "What it is", "Version", "Why not"), tuple(rows))
-    return [table, section("", Words("The options of one: edgeopt backends NAME", "faint"))]
+    return [table, section("", WordsBlock("The options of one: edgeopt backends NAME", "faint"))]
 
 
 def show_options(result: "OptionList") -> list[Block]:
@@ -52,7 +52,7 @@ def show_options(result: "OptionList") -> list[Block]:
         ("What it does", lambda option: option.description),
         ("A search tries", lambda option: ", ".join(map(_said, option.search)) or "-"),
     )
-    title = Words(f"{line.name}: {line.title}, {state}", "strong")
+    title = WordsBlock(f"{line.name}: {line.title}, {state}", "strong")
     return [title, section("", table)]
 
 

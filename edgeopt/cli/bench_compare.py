@@ -16,7 +16,7 @@ from edgeopt.cli.console import (
     refuse_two_voices,
 )
 from edgeopt.commands.bench.request import CompareRequest
-from edgeopt.views.blocks import Block, Table, Words, lines, section, table_of, warnings
+from edgeopt.views.blocks import Block, Table, WordsBlock, lines, section, table_of, warnings
 
 if TYPE_CHECKING:
     from edgeopt.commands.bench.compare import RunsCompared
@@ -68,7 +68,7 @@ def limits_on_page(judged: "Judgement | None") -> list[Block]:
         (">least allowed", lambda each: f"{each.least:.3f}x"),
         ("verdict", lambda each: "not proved" if each.state == "undecided" and not each.passed else each.state),
     )
-    return [Words(headline(judged), "strong"), table, *lines(why)]
+    return [WordsBlock(headline(judged), "strong"), table, *lines(why)]
 
 
 def _interval(ratio: "Interval | None") -> str:
@@ -130,7 +130,7 @@ def show(found: "RunsCompared") -> list[Block]:
         *warnings(found.differences),
         _table(found, "="),
         *lines(ratio_lines(found)),
-        Words(trust, "strong"),
+        WordsBlock(trust, "strong"),
         *lines([*more, *_lonely_lines(found)]),
         *limit_blocks(found.judgement),
     ]
@@ -143,7 +143,7 @@ def _markdown(found: "RunsCompared") -> str:
     trust, *more = trust_lines(found)
     shown = [
         *limits_on_page(found.judgement),
-        Words(trust, "strong"),
+        WordsBlock(trust, "strong"),
         _table(found, "side"),
         *lines([*ratio_lines(found), *more, *_lonely_lines(found), machine_line(found.machine, found.versions)]),
         *warnings(found.differences),

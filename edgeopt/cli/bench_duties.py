@@ -9,7 +9,7 @@ from edgeopt.views.blocks import (
     Block,
     Drawing,
     Item,
-    Words,
+    WordsBlock,
     filled,
     lines,
     section,
@@ -57,9 +57,9 @@ def cold(report: "ColdReport") -> list[Block]:
         *_verdicts("To the first answer", report.comparisons),
         *_verdicts("Loading alone", report.load_comparisons),
         *_failed((s.name, s.failure) for s in report.sides),
-        Words(f"{starts} starts of each, interleaved; medians. {report.cache}"),
+        WordsBlock(f"{starts} starts of each, interleaved; medians. {report.cache}"),
         *lines([report.measured_while]),
-        Words("'process' is the start of Python and of edgeopt's trial; your own program has another."),
+        WordsBlock("'process' is the start of Python and of edgeopt's trial; your own program has another."),
     ]
 
 
@@ -83,7 +83,7 @@ def paced(report: "PacedReport") -> list[Block]:
         *_verdicts("At the median", report.comparisons),
         *_verdicts("At the 99th percentile", report.tail_comparisons),
         *_failed((s.name, s.failure) for s in report.sides),
-        Words(kept),
+        WordsBlock(kept),
         *_energy_reasons(report.sides),
         *lines([report.measured_while]),
         *warnings(report.warnings),
@@ -98,21 +98,21 @@ def sustained(report: "SustainedReport") -> list[Block]:
         if side.windows:
             shown.append(section("", *_course(side)))
         elif not side.failure:
-            shown.append(Words(f"{side.name} {never}", "warning"))
+            shown.append(WordsBlock(f"{side.name} {never}", "warning"))
     said = [*_failed((s.name, s.failure) for s in report.sides)]
     if report.pauses_s:
         told = ", ".join(f"{pause:.0f} s" for pause in report.pauses_s)
         text = f"The sides ran one after another, with pauses to cool down of {told}: compare with care."
-        said.append(Words(text))
+        said.append(WordsBlock(text))
     said += _energy_reasons(report.sides)
     if report.stopped_by:
         how = "Ctrl-C" if report.stopped_by == "interrupt" else "SIGTERM"
-        said.append(Words(f"Ended early by {how}; results until then.", "warning"))
+        said.append(WordsBlock(f"Ended early by {how}; results until then.", "warning"))
     return [*shown, *([section("", *said)] if said else [])]
 
 
 def _course(side: "SustainedSide") -> "Iterator[Block]":
-    yield Words(f"{side.name} {side.verdict}.", "strong")
+    yield WordsBlock(f"{side.name} {side.verdict}.", "strong")
     yield from _table(
         side.windows[:: -(-len(side.windows) // _MOST_ROWS)],
         (">from s", lambda window: f"{window.begin_s:.0f}"),
@@ -126,7 +126,7 @@ def _course(side: "SustainedSide") -> "Iterator[Block]":
     )
     yield Drawing(lambda width, plain: _curves(side, min(width, _WIDEST), plain))
     tail = p99(side.p99_ms, side.runs)
-    yield Words(
+    yield WordsBlock(
         f"{side.runs:,} runs in {side.seconds:.0f} s of full load: p50 {number(side.p50_ms)} ms, "
         f"{f'p99 {tail} ms, ' if tail else ''}{number(side.throughput_per_s)} a second."
     )
@@ -134,7 +134,7 @@ def _course(side: "SustainedSide") -> "Iterator[Block]":
         net = side.energy.net_joules_per_run
         without = "" if net is None else f", {number(net * 1e3)} mJ without what the idle device draws"
         whole = f"{millijoules(side.energy)} mJ per run of the whole device"
-        yield Words(f"Energy: {whole}{without}, by {side.energy.source}.")
+        yield WordsBlock(f"Energy: {whole}{without}, by {side.energy.source}.")
 
 
 def _whole(value: float | None, unit: str = "") -> str:
@@ -176,7 +176,7 @@ def concurrency(report: "ConcurrencyReport") -> list[Block]:
 
 def _levels(side: "ConcurrencySide") -> "Iterator[Block]":
     ran = [level for level in side.levels if level.throughput_per_s is not None]
-    yield Words(side.name, "strong")
+    yield WordsBlock(side.name, "strong")
     yield from _table(
         ran,
         ("=at once", lambda level: "1" if level.count == 1 else f"{level.count} {level.kind}"),
@@ -191,9 +191,9 @@ def _levels(side: "ConcurrencySide") -> "Iterator[Block]":
     gains = [(level, level.gain.median) for level in ran if level.gain is not None and level.gain.low > 1]
     if gains:
         best, gain = max(gains, key=lambda each: each[1])
-        yield Words(f"Highest throughput: {best.count} {best.kind}, {gain:.2f}x of one alone.")
+        yield WordsBlock(f"Highest throughput: {best.count} {best.kind}, {gain:.2f}x of one alone.")
     elif len(ran) > 1:
-        yield Words("None has a higher throughput than one alone.")
+        yield WordsBlock("None has a higher throughput than one alone.")
 
 
 def _median(spread: "Spread | None") -> str:
@@ -209,23 +209,23 @@ def _table(items: "Sequence[Item]", *says: "tuple[str, Callable[[Item], Cell]]")
     return [filled(table_of(items, *says))] if items else []
 
 
-def _verdicts(what: str, comparisons: "tuple[Comparison, ...]") -> tuple[Words, ...]:
+def _verdicts(what: str, comparisons: "tuple[Comparison, ...]") -> tuple[WordsBlock, ...]:
     return lines((f"{what}: {said(comparison)}" for comparison in comparisons), "strong")
 
 
-def _energy_reasons(sides: "tuple[PacedSide, ...] | tuple[SustainedSide, ...]") -> tuple[Words, ...]:
+def _energy_reasons(sides: "tuple[PacedSide, ...] | tuple[SustainedSide, ...]") -> tuple[WordsBlock, ...]:
     reasons = {side.energy.reason for side in sides if side.energy and side.energy.reason}
     return lines(f"Energy: {reason.rstrip('.')}." for reason in sorted(reasons))
 
 
-def _failed(failures: "Iterable[tuple[str, str | None]]") -> tuple[Words, ...]:
+def _failed(failures: "Iterable[tuple[str, str | None]]") -> tuple[WordsBlock, ...]:
     told = (f"{name} did not finish: {failure.rstrip('.')}." for name, failure in failures if failure)
     return lines(told, "warning")
 
 
 def sweep(report: "SweepReport") -> list[Block]:
     ran = [point for point in report.points if point.p50_ms is not None]
-    shown: list[Block] = [Words(f"{report.name} of {report.subject} on {report.backend}", "strong")]
+    shown: list[Block] = [WordsBlock(f"{report.name} of {report.subject} on {report.backend}", "strong")]
     if ran:
         shown += _option_table(report, ran) if report.kind == "option" else _axis_table(report, ran)
     failures = _failed((f"{report.name}={written(point.value)}", point.failure) for point in report.points)

@@ -22,7 +22,7 @@ from edgeopt.views.blocks import (
     Block,
     Drawing,
     Table,
-    Words,
+    WordsBlock,
     columns,
     filled,
     lines,
@@ -142,7 +142,7 @@ def contest(report: "ContestReport") -> list[Block]:
     ]
 
 
-def _warnings(report: "ContestReport") -> tuple[Words, ...]:
+def _warnings(report: "ContestReport") -> tuple[WordsBlock, ...]:
     return warnings((*fallback_lines(report), *settled_lines(report), *report.warnings))
 
 

@@ -8,7 +8,7 @@ from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.pipeline.cache.request import ClearRequest
-from edgeopt.views.blocks import Block, Row, Table, Words, columns, section
+from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns, section
 
 if TYPE_CHECKING:
     from edgeopt.pipeline.cache.user import Cleared, Listing
@@ -75,13 +75,13 @@ def show_listing(found: "Listing") -> list[Block]:
     )
     said = f"{_count(len(found.entries))} of searches in {found.folder}: {units.size(found.size_bytes)}{limit}."
     table = Table(columns("!kind", "what", "made", "last used", ">size"), tuple(rows))
-    return [table, section("", Words(said))] if rows else [Words(said)]
+    return [table, section("", WordsBlock(said))] if rows else [WordsBlock(said)]
 
 
 def show_cleared(done: "Cleared") -> list[Block]:
     also = "".join(f", {other.title}" for other in done.others)
     dropped = f"Dropped {_count(len(done.entries))} of searches{also}"
-    return [Words(f"{dropped}: {units.size(done.freed_bytes)} are free again.")]
+    return [WordsBlock(f"{dropped}: {units.size(done.freed_bytes)} are free again.")]
 
 
 def _count(number: int) -> str:

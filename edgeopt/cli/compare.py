@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute
-from edgeopt.commands.compare.request import Request
+from edgeopt.commands.compare.request import ModelCompareRequest
 from edgeopt.errors import VerificationError
-from edgeopt.views.blocks import Section, Table, Words, columns, lines, rows, section
+from edgeopt.views.blocks import Section, Table, WordsBlock, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.compare.records import Comparison, Layers, Probe
+    from edgeopt.commands.compare.records import LayerComparison, ModelComparison, Probe
     from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
     from edgeopt.graph.diff import GraphDiff
     from edgeopt.views.blocks import Block
@@ -20,9 +20,9 @@ SHOWN_CHANGES = 20
 SHOWN_OPERATORS = 12
 
 
-@asks(Request)
+@asks(ModelCompareRequest)
 def compare(
-    request: Request,
+    request: ModelCompareRequest,
     all_rows: Annotated[bool, typer.Option("--all", help="List all nodes and operators that differ.")] = False,
     markdown: MarkdownFlag = False,
     json: JsonFlag = False,
@@ -49,19 +49,19 @@ def compare(
 
     from edgeopt.commands.compare.compare import compare as hold_against
 
-    def show(found: "Comparison") -> "list[Block] | str":
+    def show(found: "ModelComparison") -> "list[Block] | str":
         from edgeopt.views.markdown import page
 
         parts: list[Block] = [*sections(found, all_rows)]
         if markdown:
-            return page(f"{found.first.name} and {found.second.name}", [Words(verdict(found)), *parts])
-        return [*parts, section("", Words(verdict(found), "strong"))]
+            return page(f"{found.first.name} and {found.second.name}", [WordsBlock(verdict(found)), *parts])
+        return [*parts, section("", WordsBlock(verdict(found), "strong"))]
 
     if not execute("compare", lambda emit: hold_against(request, emit), show, json).within:
         raise typer.Exit(VerificationError.exit_code)
 
 
-def sections(found: "Comparison", everything: bool = False) -> list[Section]:
+def sections(found: "ModelComparison", everything: bool = False) -> list[Section]:
     """All that there is to say; `everything` lists what is otherwise cut to a screen."""
     parts = [_sides(found), _operators(found, everything), _outputs(found)]
     if found.layers is not None:
@@ -77,7 +77,7 @@ def _section(
     return section(title, Table(columns(*titles), rows(*cells)) if cells else None, *lines(said))
 
 
-def verdict(found: "Comparison") -> str:
+def verdict(found: "ModelComparison") -> str:
     """The one line that counts."""
     if found.not_compared:
         return f"Not compared: {found.not_compared}"
@@ -107,7 +107,7 @@ def decibels_text(snr_db: float, problem: str | None = None) -> str:
     return "not comparable" if problem else decibels(snr_db)
 
 
-def _sides(found: "Comparison") -> Section:
+def _sides(found: "ModelComparison") -> Section:
     from edgeopt.units import size
 
     sides = (found.first, found.second)
@@ -115,7 +115,7 @@ def _sides(found: "Comparison") -> Section:
     return _section("Models", ("=model", "kind", ">size", ">nodes", "run with"), cells, _ports(found))
 
 
-def _ports(found: "Comparison") -> list[str]:
+def _ports(found: "ModelComparison") -> list[str]:
     """Inputs and outputs that only one of them has."""
     said = []
     for role in ("inputs", "outputs"):
@@ -129,7 +129,7 @@ def _ports(found: "Comparison") -> list[str]:
     return said
 
 
-def _operators(found: "Comparison", everything: bool) -> Section:
+def _operators(found: "ModelComparison", everything: bool) -> Section:
     first, second = found.first.operators, found.second.operators
     names = [name for name in {**first, **second} if first.get(name, 0) != second.get(name, 0)]
     names.sort(key=lambda name: (-abs(first.get(name, 0) - second.get(name, 0)), name))
@@ -140,7 +140,7 @@ def _operators(found: "Comparison", everything: bool) -> Section:
     return _section("Operators with different counts", ("=operator", ">first", ">second"), cells, more)
 
 
-def _outputs(found: "Comparison") -> Section:
+def _outputs(found: "ModelComparison") -> Section:
     titles = ("=output", ">accuracy", ">max abs", ">max rel", ">mean abs", ">cosine", ">equal", "would pass")
     said = [*(output.problem for output in found.outputs if output.problem), *found.notes]
     for output in found.outputs:
@@ -169,9 +169,9 @@ def _output_row(output: "OutputAccuracy") -> tuple[str, ...]:
     )
 
 
-def _layers(layers: "Layers") -> Section:
+def _layers(layers: "LayerComparison") -> Section:
     if layers.not_compared:
-        return section("Layers", Words(f"Layers were not compared: {layers.not_compared}"))
+        return section("LayerComparison", WordsBlock(f"Layers were not compared: {layers.not_compared}"))
     cells = [(p.value, p.node, p.other_node, _accuracy_of(p), f"{p.max_abs:.1e}") for p in layers.probes]
     if layers.first is None:
         line = f"None of the {layers.compared} values that both have before '{layers.output}' is below the floor."

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.quantize import AskedCalibrations, request_from
+from edgeopt.commands.quantize import CalibrationOptions, request_from
 
 
-@asks(AskedCalibrations)
+@asks(CalibrationOptions)
 def compare_calibrations(
-    asked: AskedCalibrations,
+    asked: CalibrationOptions,
     all_rows: Annotated[bool, typer.Option("--all", help="List all findings.")] = False,
     json: JsonFlag = False,
 ) -> None:

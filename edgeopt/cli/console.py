@@ -30,7 +30,7 @@ from edgeopt.errors import (
     writing_to,
 )
 from edgeopt.options import Option, check_range, options_of
-from edgeopt.views.blocks import Block, Commands, Words, lines, section
+from edgeopt.views.blocks import Block, Commands, WordsBlock, lines, section
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -284,7 +284,11 @@ def next_steps(
 def as_commands(text: str) -> Block:
     """Each command of a text on a line of its own, which is never folded; a colon is before each."""
     found = re.findall(r"(?:^|, or )((?:(?!: edgeopt ).)+:) (edgeopt .+?)(?=, or [\w ]+: edgeopt |$)", text)
-    return Commands(tuple((why[0].upper() + why[1:], command) for why, command in found)) if found else Words(text)
+    return (
+        Commands(tuple((why[0].upper() + why[1:], command) for why, command in found))
+        if found
+        else WordsBlock(text)
+    )
 
 
 def _quoted(text: str) -> str:

@@ -2,15 +2,15 @@
 
 from edgeopt.cli.bench import without_info
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.cost.figures import Cost, CostReport, Span, Terms, count, number, span, times
-from edgeopt.commands.cost.request import Request
+from edgeopt.commands.cost.figures import CostReport, PriceTerms, RunCost, Span, count, number, span, times
+from edgeopt.commands.cost.request import CostRequest
 from edgeopt.views.blocks import Block, Table, columns, lines, rows, section
 
 _BASELINE = "  with the baseline"
 
 
-@asks(Request)
-def cost(request: Request, json: JsonFlag = False) -> None:
+@asks(CostRequest)
+def cost(request: CostRequest, json: JsonFlag = False) -> None:
     """Calculate the cost of a workload, the savings of a faster deployment, and its payback.
 
     Uses measurements only: the proof in a bundle, or a report saved by `edgeopt bench`. All figures
@@ -99,7 +99,7 @@ def circumstance_lines(report: CostReport) -> list[str]:
     return said + [_origin(each) for each in report.costs]
 
 
-def _planned(terms: Terms) -> str:
+def _planned(terms: PriceTerms) -> str:
     parts = [f"devices busy at most {terms.utilization_percent:g} % of the time (--utilization)"]
     parts.append(f"paid {terms.hours_per_day:g} h a day (--hours-per-day), 30.4 days a month")
     if terms.load_per_s is not None:
@@ -113,7 +113,7 @@ def _planned(terms: Terms) -> str:
     return f"Planned with {', '.join(parts)}."
 
 
-def _origin(cost: Cost) -> str:
+def _origin(cost: RunCost) -> str:
     measured = cost.measured
     if measured.evidence == "measured now":
         return f"{cost.name}: measured now on this device, {measured.source}."

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.demo import Request
-from edgeopt.views.blocks import Block, Commands, Table, Words, columns, lines, rows, section
+from edgeopt.commands.demo import DemoRequest
+from edgeopt.views.blocks import Block, Commands, Table, WordsBlock, columns, lines, rows, section
 
 if TYPE_CHECKING:
     from edgeopt.commands.demo import Demo
 
 
-@asks(Request)
-def demo(request: Request, json: JsonFlag = False) -> None:
+@asks(DemoRequest)
+def demo(request: DemoRequest, json: JsonFlag = False) -> None:
     """Run a complete search on a built-in sample, in about a minute.
 
     \b
@@ -53,10 +53,10 @@ def show(result: "Demo") -> list[Block]:
         for loss in result.losses
     )
     return [
-        Words(f"Device: {where}; target {outcome.target}"),
+        WordsBlock(f"Device: {where}; target {outcome.target}"),
         section("", *show_outcome(msgspec.structs.replace(outcome, is_cached=False))),  # it has no --pick
         section("", Table(columns("what was gained", "before", "after", "why"), gains) if gains else None),
-        section("", Words(result.accuracy), *lines(losses)),
+        section("", WordsBlock(result.accuracy), *lines(losses)),
         section("", Commands(use)),
-        section("", Words(f"Full report: {result.report}")),
+        section("", WordsBlock(f"Full report: {result.report}")),
     ]

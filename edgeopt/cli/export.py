@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.export.request import Request
+from edgeopt.commands.export.request import ExportRequest
 from edgeopt.errors import UsageError
-from edgeopt.views.blocks import Block, Commands, Listed, Words, facts, lines
+from edgeopt.views.blocks import Block, Commands, Listed, WordsBlock, facts, lines
 
 if TYPE_CHECKING:
     from edgeopt.commands.export.export import Exported, Forms
     from edgeopt.events import Emit
 
 
-@asks(Request)
-def export(request: Request, json: JsonFlag = False) -> None:
+@asks(ExportRequest)
+def export(request: ExportRequest, json: JsonFlag = False) -> None:
     """Export a bundle to a format that runs without edgeopt.
 
     \b
@@ -45,7 +45,7 @@ def export(request: Request, json: JsonFlag = False) -> None:
         execute("export", lambda emit: _export(request, emit), show, json)
 
 
-def _export(request: Request, emit: "Emit") -> "Exported":
+def _export(request: ExportRequest, emit: "Emit") -> "Exported":
     from edgeopt.commands.export.export import export, format_named
 
     if request.to:
@@ -76,4 +76,4 @@ def show(result: "Exported") -> list[Block]:
     if result.not_checked:
         said.append(f"Not checked: {result.not_checked}")
     use = Commands((("", f"cd {shlex.quote(result.out)}"), *(("", line) for line in result.use)))
-    return [*lines(said), Listed(tuple(result.notes)), Words("Use it:"), use]
+    return [*lines(said), Listed(tuple(result.notes)), WordsBlock("Use it:"), use]

@@ -11,13 +11,13 @@ from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show
 from edgeopt.fleet.request import (
     CancelRequest,
     DeployRequest,
+    FleetWatchRequest,
     LookRequest,
     PairRequest,
     RemoveRequest,
     RollbackRequest,
-    WatchRequest,
 )
-from edgeopt.views.blocks import Block, Words
+from edgeopt.views.blocks import Block, WordsBlock
 
 if TYPE_CHECKING:
     from edgeopt.fleet.pairing import Paired
@@ -64,7 +64,7 @@ def pair(request: PairRequest, json: JsonFlag = False) -> None:
 def _show_paired(result: "Paired") -> list[Block]:
     said = f"Paired with {result.url} as '{result.name}' (role {result.role})."
     kept = f"Token and fingerprint are stored in {result.stored_in}, readable only by you."
-    return [Words(said), *([Words(result.fingerprint)] if result.fingerprint else []), Words(kept)]
+    return [WordsBlock(said), *([WordsBlock(result.fingerprint)] if result.fingerprint else []), WordsBlock(kept)]
 
 
 @asks(LookRequest)
@@ -157,8 +157,8 @@ def remove(request: RemoveRequest, json: JsonFlag = False) -> None:
     execute("remove", lambda _emit: commands.remove(request), show_removed, json)
 
 
-@asks(WatchRequest)
-def watch(request: WatchRequest, json: JsonFlag = False) -> None:
+@asks(FleetWatchRequest)
+def watch(request: FleetWatchRequest, json: JsonFlag = False) -> None:
     """Show an agent's latency, throughput, memory, load and deployments live.
 
     \b

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from edgeopt.errors import printable
 from edgeopt.fleet.address import DEFAULT_URL, in_commands
-from edgeopt.views.blocks import Block, Words, lines, table_of
+from edgeopt.views.blocks import Block, WordsBlock, lines, table_of
 
 if TYPE_CHECKING:
-    from edgeopt.fleet.monitor import Watched
-    from edgeopt.fleet.records import Deployment, ModelStatus, Releases, Removed, ServerBatching, Status
+    from edgeopt.fleet.monitor import WatchedAgent
+    from edgeopt.fleet.records import FleetDeployment, ModelStatus, Releases, Removed, ServerBatching, Status
 
 _TRUST = {
     "unsigned": "It trusts no key: it accepts any bundle, but only from its own device.",
@@ -72,13 +72,13 @@ def _batching(found: "ServerBatching") -> str:
 
 
 def show_removed(result: "Removed") -> list[Block]:
-    return [Words(f"The model {result.removed} was removed with its releases.")]
+    return [WordsBlock(f"The model {result.removed} was removed with its releases.")]
 
 
 def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
     if not result.releases:
         said = "No release is on the device. Deploy one with: edgeopt-agent deploy BUNDLE"
-        return [Words(in_commands(said, url))]
+        return [WordsBlock(in_commands(said, url))]
     found = table_of(
         result.releases,
         ("=release", lambda each: each.id),
@@ -90,12 +90,12 @@ def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
     return [found]
 
 
-def show_deployment(result: "Deployment") -> list[Block]:
+def show_deployment(result: "FleetDeployment") -> list[Block]:
     told = _told(result)
-    return [Words(told[:1].upper() + told[1:])]
+    return [WordsBlock(told[:1].upper() + told[1:])]
 
 
-def show_watched(result: "Watched") -> tuple[Block, ...]:
+def show_watched(result: "WatchedAgent") -> tuple[Block, ...]:
     said = [f"Watched {result.url} for {result.seconds:.0f} s."]
     sent = result.sent
     if sent is not None:
@@ -105,7 +105,7 @@ def show_watched(result: "Watched") -> tuple[Block, ...]:
     return lines(said)
 
 
-def _told(deployment: "Deployment") -> str:
+def _told(deployment: "FleetDeployment") -> str:
     name = f" of {printable(deployment.name)}" if deployment.name else ""
     release = f" (release {deployment.release})" if deployment.release else ""
     reason = f": {printable(deployment.reason)}" if deployment.reason else ""

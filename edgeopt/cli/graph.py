@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.graph.request import GraphRequest
-from edgeopt.views.blocks import Block, Words
+from edgeopt.views.blocks import Block, WordsBlock
 
 if TYPE_CHECKING:
     from edgeopt.commands.graph.graph import GraphFile
@@ -45,9 +45,9 @@ def show(found: "GraphFile") -> list[Block]:
             (changes.count("gone"), "removed"),
             (changes.count("new"), "new"),
         )
-        blocks.append(Words(f"Nodes: {', '.join(f'{count:,} {word}' for count, word in counts if count)}."))
+        blocks.append(WordsBlock(f"Nodes: {', '.join(f'{count:,} {word}' for count, word in counts if count)}."))
     if found.graphs > 2:
-        blocks.append(Words(f"{found.graphs - 1} passes changed the graph."))
-    blocks.append(Words(f"Colours: {', '.join(found.colours)}.", "faint"))
-    blocks.append(Words(f"Graph: {found.path} ({units.size(found.size_bytes)})", "strong"))
+        blocks.append(WordsBlock(f"{found.graphs - 1} passes changed the graph."))
+    blocks.append(WordsBlock(f"Colours: {', '.join(found.colours)}.", "faint"))
+    blocks.append(WordsBlock(f"Graph: {found.path} ({units.size(found.size_bytes)})", "strong"))
     return blocks

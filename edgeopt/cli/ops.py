@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute, refuse_two_voices
-from edgeopt.commands.ops.case import STATUSES, Compatibility, CoverageRow, OperatorRow, Report
+from edgeopt.commands.ops.case import STATUSES, Compatibility, OperatorCoverage, OperatorResult, Report
 from edgeopt.commands.ops.matrix import LEGEND, MARKS, MOODS, Flaw, flaws, matrix, roofline_note, summary
-from edgeopt.commands.ops.request import Request
-from edgeopt.views.blocks import Block, Listed, Marked, Row, Table, Words, columns, lines, section
+from edgeopt.commands.ops.request import OpsRequest
+from edgeopt.views.blocks import Block, Listed, Marked, Row, Table, WordsBlock, columns, lines, section
 from edgeopt.views.markdown import page
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ _NAMED = 5
 _NOTHING_BETWEEN = 1.1
 
 
-@asks(Request)
-def ops(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
+@asks(OpsRequest)
+def ops(request: OpsRequest, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Test the operators of each backend on this device: correctness and speed.
 
     \b
@@ -58,7 +58,7 @@ def show(report: Report) -> list[Block]:
     found = _flaws_shown(report)
     count = sum(flaw.count for flaw in found)
     title = f"{count} results do not conform:" if count > 1 else "One result does not conform:"
-    told = (Words(f"{MARKS[each.status]} {_flaw(each)}", MOODS[each.status]) for each in found)
+    told = (WordsBlock(f"{MARKS[each.status]} {_flaw(each)}", MOODS[each.status]) for each in found)
     flawed = section(title, *told) if found else None
     return [*_main(report, families=True), *([flawed] if flawed else []), section("", *lines(summary(report)))]
 
@@ -103,12 +103,12 @@ def _model(report: Report, model: Compatibility) -> list[Block]:
         )
         for row in model.operators
     )
-    title = Words(f"{model.name}: {model.nodes:,} nodes, {len(model.operators)} kinds of operators", "strong")
+    title = WordsBlock(f"{model.name}: {model.nodes:,} nodes, {len(model.operators)} kinds of operators", "strong")
     titles = columns("=operator", "!", ">nodes", ">work", *(f"!{name}" for name in names))
     return [title, Table(titles, tuple(found)), section("", *lines(_told(model)))]
 
 
-def _title(row: OperatorRow) -> str:
+def _title(row: OperatorResult) -> str:
     name = f"{row.domain}.{row.operator}" if row.domain else row.operator
     return f"{name} {row.form}".rstrip()
 
@@ -135,7 +135,7 @@ def _longer(relative: float) -> str:
     return f"takes {relative:.2f} times as long"
 
 
-def _coverage(row: CoverageRow) -> str:
+def _coverage(row: OperatorCoverage) -> str:
     if row.supported is None:
         return f"cannot say what it runs of the model: {row.reason}"
     if row.supported == row.total:
@@ -145,7 +145,7 @@ def _coverage(row: CoverageRow) -> str:
     return f"runs {row.supported:,} of {row.total:,} nodes, by its own count; not: {named}{more}."
 
 
-def _result(row: OperatorRow, name: str) -> Marked:
+def _result(row: OperatorResult, name: str) -> Marked:
     status = row.status[name]
     known = next((each for each in STATUSES if each == status), None)
     mark, mood = (MARKS[known], MOODS[known]) if known else ("·", "faint")

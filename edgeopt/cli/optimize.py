@@ -9,10 +9,10 @@ from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
 from edgeopt.pipeline.request import OptimizeRequest
-from edgeopt.views.blocks import Block, Row, Table, Words, columns, lines, section
+from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns, lines, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.predict.records import Planned, PredictedOutcome
+    from edgeopt.commands.predict.records import PredictedCandidate, PredictedOutcome
     from edgeopt.events import Emit
     from edgeopt.pipeline.outcome import Outcome
 
@@ -106,11 +106,11 @@ def show_plan(plan: "PredictedOutcome") -> list[Block]:
     said = lines([plan.basis, real, f"Bundle: {plan.bundle}"])
     return [
         Table(columns("candidate", ">predicted", ">accuracy", "why"), tuple(rows)),
-        section("", Words(plan.summary, "strong"), *said, *map(as_commands, plan.finish)),
+        section("", WordsBlock(plan.summary, "strong"), *said, *map(as_commands, plan.finish)),
     ]
 
 
-def _named_plan(row: "Planned") -> str:
+def _named_plan(row: "PredictedCandidate") -> str:
     candidate = row.candidate
     if row.status == "not planned":
         return candidate.variant
@@ -118,6 +118,6 @@ def _named_plan(row: "Planned") -> str:
     return " · ".join([candidate.variant, candidate.backend, *([" ".join(options)] if options else [])])
 
 
-def _why(row: "Planned") -> str:
+def _why(row: "PredictedCandidate") -> str:
     said = {"chosen": "chosen: ", "baseline": "the baseline: ", "below the floor": "below the floor: "}
     return f"{said.get(row.status, '')}{row.reason}"

@@ -1,14 +1,14 @@
 """`edgeopt passes`: what there is to be applied."""
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.passes import STANDARD, PassLine, PassList, Request
-from edgeopt.views.blocks import Block, Row, Table, Words, columns, filled, lines, section
+from edgeopt.commands.passes import STANDARD, PassesRequest, PassLine, PassList
+from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns, filled, lines, section
 
 _FOR_ONE_RUNTIME = "Only in edgeopt optimize, if [lowerings] of the target profile names them"
 
 
-@asks(Request)
-def passes(request: Request, json: JsonFlag = False) -> None:
+@asks(PassesRequest)
+def passes(request: PassesRequest, json: JsonFlag = False) -> None:
     """List graph rewrites in the order they run, or explain one.
 
     \b
@@ -31,8 +31,8 @@ def passes(request: Request, json: JsonFlag = False) -> None:
 def show(result: PassList) -> list[Block]:
     if len(result.passes) == 1 and result.passes[0].text:
         (line,) = result.passes
-        title = Words(f"{line.name}: {line.title}", "strong")
-        return [title, Words(_facts(line)), section("", Words(line.text))]
+        title = WordsBlock(f"{line.name}: {line.title}", "strong")
+        return [title, WordsBlock(_facts(line)), section("", WordsBlock(line.text))]
     several = any(line.runtime != STANDARD for line in result.passes)
     rows = []
     for line in result.passes:

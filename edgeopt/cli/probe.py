@@ -3,11 +3,11 @@
 from functools import partial
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.probe import Request
+from edgeopt.commands.probe import ProbeRequest
 
 
-@asks(Request)
-def probe(request: Request, json: JsonFlag = False) -> None:
+@asks(ProbeRequest)
+def probe(request: ProbeRequest, json: JsonFlag = False) -> None:
     """Show what this device is, and whether its state allows reliable measurements.
 
     \b

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgeopt import units
-from edgeopt.bundle.request import DiffRequest, ExportRequest, ImportRequest
+from edgeopt.bundle.request import ProfileDiffRequest, ProfileExportRequest, ProfileImportRequest
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.views.blocks import Block, Column, Commands, Listed, Row, Table, Words, columns, lines
+from edgeopt.views.blocks import Block, Column, Commands, Listed, Row, Table, WordsBlock, columns, lines
 
 if TYPE_CHECKING:
-    from edgeopt.commands.profile import Difference, Exported, Imported
+    from edgeopt.commands.profile import Difference, ExportedProfile, Imported
 
 
 def _profile(context: typer.Context) -> None:
@@ -31,8 +31,8 @@ def _profile(context: typer.Context) -> None:
     program.help_without_command(context)
 
 
-@asks(ExportRequest)
-def export(request: ExportRequest, json: JsonFlag = False) -> None:
+@asks(ProfileExportRequest)
+def export(request: ProfileExportRequest, json: JsonFlag = False) -> None:
     """Write the deployment profile of a bundle as one file.
 
     \b
@@ -49,8 +49,8 @@ def export(request: ExportRequest, json: JsonFlag = False) -> None:
     execute("profile-export", lambda _emit: exported(request.bundle, request.out), show_exported, json)
 
 
-@asks(ImportRequest)
-def import_(request: ImportRequest, json: JsonFlag = False) -> None:
+@asks(ProfileImportRequest)
+def import_(request: ProfileImportRequest, json: JsonFlag = False) -> None:
     """Check a deployment profile and show what a replay would do on this device.
 
     \b
@@ -63,8 +63,8 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     execute("profile-import", lambda _emit: look_at(request.profile, request.model), show_imported, json)
 
 
-@asks(DiffRequest)
-def diff(request: DiffRequest, json: JsonFlag = False) -> None:
+@asks(ProfileDiffRequest)
+def diff(request: ProfileDiffRequest, json: JsonFlag = False) -> None:
     """Show the differences between two deployments: backend, options, steps, schemes, evidence.
 
     \b
@@ -77,26 +77,26 @@ def diff(request: DiffRequest, json: JsonFlag = False) -> None:
     execute("profile-diff", lambda _emit: difference(request.first, request.second), show_difference, json)
 
 
-def show_exported(result: "Exported") -> list[Block]:
+def show_exported(result: "ExportedProfile") -> list[Block]:
     return [
-        Words(f"{result.profile}: {units.size(result.size_bytes)}, from {result.bundle}"),
+        WordsBlock(f"{result.profile}: {units.size(result.size_bytes)}, from {result.bundle}"),
         Listed(tuple(result.steps), numbered=True),
-        Words(result.summary),
+        WordsBlock(result.summary),
     ]
 
 
 def show_imported(result: "Imported") -> list[Block]:
     checked = "the given model" if result.source_checked else "not checked here"
     found: list[Block] = [
-        Words(f"{result.name} on {result.backend}, for the target {result.target}"),
+        WordsBlock(f"{result.name} on {result.backend}, for the target {result.target}"),
         Listed(tuple(result.steps), numbered=True),
         Listed(tuple(result.processing)),
-        Words(f"Proved then: {result.summary}"),
-        Words(f"Source model: {result.source} ({result.source_digest[:12]}...), {checked}."),
+        WordsBlock(f"Proved then: {result.summary}"),
+        WordsBlock(f"Source model: {result.source} ({result.source_digest[:12]}...), {checked}."),
     ]
     found += lines([result.unavailable])
     if result.changes:
-        found.append(Words("This device differs from the one that it was proved on:"))
+        found.append(WordsBlock("This device differs from the one that it was proved on:"))
         found.append(Listed(tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)))
     return [*found, Commands((("Make the bundle:", result.command),))]
 
@@ -104,7 +104,7 @@ def show_imported(result: "Imported") -> list[Block]:
 def show_difference(result: "Difference") -> list[Block]:
     rows = tuple(Row((row.part, row.what, row.first, row.second)) for row in result.rows)
     titles = (*columns("!part", "what"), Column(result.first), Column(result.second))
-    return [*([Table(titles, rows)] if rows else []), Words(result.summary)]
+    return [*([Table(titles, rows)] if rows else []), WordsBlock(result.summary)]
 
 
 profile = program.application(_profile, export, import_, diff)

@@ -8,7 +8,7 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
-from edgeopt.commands.quantize import Asked, request_from
+from edgeopt.commands.quantize import QuantizeOptions, request_from
 from edgeopt.errors import ConstraintError, UsageError
 from edgeopt.events import Log
 from edgeopt.views.blocks import (
@@ -17,7 +17,7 @@ from edgeopt.views.blocks import (
     Listed,
     Row,
     Table,
-    Words,
+    WordsBlock,
     columns,
     filled,
     lines,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.goals import Goal
     from edgeopt.data.judging.metric import Judged
     from edgeopt.events import Emit, Event
-    from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
-    from edgeopt.quant.records import CalibrationTried, Point, PrecisionPlan, TargetSaid
+    from edgeopt.quant.measured.records import AccuracyProof, Quantized, SampleUse
+    from edgeopt.quant.records import CalibrationTried, FrontierPoint, PrecisionPlan, TargetSaid
     from edgeopt.views.blocks import Block
 
 SHOWN_LAYERS = 12
@@ -42,9 +42,9 @@ _CHART = 76
 _CHOSEN = "▶"
 
 
-@asks(Asked)
+@asks(QuantizeOptions)
 def quantize(
-    asked: Asked,
+    asked: QuantizeOptions,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="JSON file to write all findings to.")
     ] = None,
@@ -148,13 +148,13 @@ def _share(plan: "PrecisionPlan", share: float) -> str:
     return f"Layers: {chosen}, of {total}; {share:.0%} of the multiply-adds."
 
 
-def forms(point: "Point") -> str:
+def forms(point: "FrontierPoint") -> str:
     """`13 int8, 7 int8-groups`; empty where all stay float."""
     counts = Counter(form for form in point.choices.values() if form != "float")
     return ", ".join(f"{layers} {form}" for form, layers in counts.most_common())
 
 
-def proved(found: "Quantized", proof: "Proof") -> list[str]:
+def proved(found: "Quantized", proof: "AccuracyProof") -> list[str]:
     """What the outputs were on the samples that prove, in dB and by the goal's own metric."""
     from edgeopt.graph.accuracy import decibels
 
@@ -204,7 +204,7 @@ def _slowest(phases: "dict[str, float]") -> str:
 
 def show_quantized(found: "Quantized", every: bool = False, said: "Collection[str]" = ()) -> list[Block]:
     """`every`: all layers and findings, not what fits on a screen; `said`: warnings that were told on the way."""
-    parts: list[Block | None] = [Words(found.summary, "strong"), *lines(about(found))]
+    parts: list[Block | None] = [WordsBlock(found.summary, "strong"), *lines(about(found))]
     if found.plan is not None:
         from edgeopt.data.judging.goals import NO_FLOOR
 
@@ -212,7 +212,7 @@ def show_quantized(found: "Quantized", every: bool = False, said: "Collection[st
     parts += [_calibrations(found.calibrations), _targets(found.targets), _findings(found, every)]
     parts += warnings(each for each in found.warnings if each not in said)
     if found.files:
-        parts.append(section("", Words(f"Written: {', '.join(file.path for file in found.files)}", "strong")))
+        parts.append(section("", WordsBlock(f"Written: {', '.join(file.path for file in found.files)}", "strong")))
     return [part for part in parts if part is not None]
 
 
@@ -242,7 +242,7 @@ def _frontier(plan: "PrecisionPlan", goal: "Goal") -> Block | None:
     return section("Frontier: gain for more error", filled(Table(titles, tuple(rows), caption)), drawing)
 
 
-def _accuracy(point: "Point", goal: "Goal") -> str:
+def _accuracy(point: "FrontierPoint", goal: "Goal") -> str:
     """The checked value in the goal's metric; otherwise the sum of the layers' errors, in dB."""
     from edgeopt.graph.accuracy import decibels
 
@@ -324,5 +324,5 @@ def _findings(found: "Quantized", every: bool) -> Block | None:
         return None
     shown = told if every else told[:SHOWN_FINDINGS]
     left = len(told) - len(shown)
-    more = Words(f"and {left} more (--all)", "faint") if left else None
+    more = WordsBlock(f"and {left} more (--all)", "faint") if left else None
     return section("Findings about data and model", Listed(tuple(shown)), more)

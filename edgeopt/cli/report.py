@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.report.request import Request
-from edgeopt.views.blocks import Block, Words, lines
+from edgeopt.commands.report.request import ReportRequest
+from edgeopt.views.blocks import Block, WordsBlock, lines
 
 if TYPE_CHECKING:
     from edgeopt.commands.report.facts import Reports
 
 
-@asks(Request)
-def report(request: Request, json: JsonFlag = False) -> None:
+@asks(ReportRequest)
+def report(request: ReportRequest, json: JsonFlag = False) -> None:
     """Write a report of a bundle: verdict, evidence, and every decision with its reason.
 
     \b
@@ -35,5 +35,5 @@ def report(request: Request, json: JsonFlag = False) -> None:
 
 def show(found: "Reports") -> list[Block]:
     unknown = (f"Not known: {what}. {reason}" for what, reason in found.unknown.items())
-    last = Words(f"Report: {found.path} ({units.size(found.size_bytes)})", "strong")
-    return [Words(found.summary), *lines(unknown, "faint"), last]
+    last = WordsBlock(f"Report: {found.path} ({units.size(found.size_bytes)})", "strong")
+    return [WordsBlock(found.summary), *lines(unknown, "faint"), last]

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from edgeopt.bundle.request import RunRequest
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.views.blocks import Block, Listed, Words
+from edgeopt.views.blocks import Block, Listed, WordsBlock
 
 if TYPE_CHECKING:
-    from edgeopt.bundle.runtime.offline import Ran
+    from edgeopt.bundle.runtime.offline import OfflineRun
 
 
 @asks(RunRequest)
@@ -34,9 +34,9 @@ def run(request: RunRequest, json: JsonFlag = False) -> None:
     execute("run", lambda emit: run_offline(request, emit), show, json, left_behind)
 
 
-def show(result: "Ran") -> list[Block]:
+def show(result: "OfflineRun") -> list[Block]:
     shapes = tuple(f"{name}  {shape}" for name, shape in list(result.outputs.items())[:20])
     ran = f"Ran {result.samples - result.resumed} samples"
     if result.resumed:
         ran += f" and took {result.resumed} from the interrupted run"
-    return [Words(f"{ran}; outputs in {result.out}"), Listed(shapes)]
+    return [WordsBlock(f"{ran}; outputs in {result.out}"), Listed(shapes)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.bundle.request import SignRequest, only_a_key, what_to_sign
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.views.blocks import Block, Listed, Words
+from edgeopt.views.blocks import Block, Listed, WordsBlock
 
 if TYPE_CHECKING:
     from edgeopt.bundle.sign import NewKey, Signed
@@ -56,13 +56,13 @@ def _new_key(request: SignRequest, path: Path) -> "NewKey":
 
 
 def show(result: "Signed") -> list[Block]:
-    return [Words(f"{result.bundle} is signed by the key {result.key_id}, sequence {result.sequence}.")]
+    return [WordsBlock(f"{result.bundle} is signed by the key {result.key_id}, sequence {result.sequence}.")]
 
 
 def show_key(result: "NewKey") -> list[Block]:
     public = shlex.quote(Path(result.public_key_file).name)
     return [
-        Words(f"New key {result.key_id}"),
+        WordsBlock(f"New key {result.key_id}"),
         Listed(
             (
                 f"private: {result.private_key_file}  (keep it secret; only its file mode protects it)",

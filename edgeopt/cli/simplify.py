@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
-from edgeopt.commands.simplify.request import Request
+from edgeopt.commands.simplify.request import SimplifyRequest
 from edgeopt.views.blocks import (
     Block,
     Marked,
     Row,
     Table,
-    Words,
+    WordsBlock,
     columns,
     filled,
     lines,
@@ -33,8 +33,8 @@ LEFT_OUT = (
 )
 
 
-@asks(Request)
-def simplify(request: Request, json: JsonFlag = False) -> None:
+@asks(SimplifyRequest)
+def simplify(request: SimplifyRequest, json: JsonFlag = False) -> None:
     """Apply exact graph rewrites and prove that the results stay the same.
 
     \b
@@ -104,44 +104,44 @@ def _refusals(entry: "LedgerEntry", alone: bool) -> list[Row]:
     ]
 
 
-def _outcome(result: "Simplified") -> "Iterator[Words]":
+def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
     from edgeopt.cli.compare import tolerance_text
 
-    yield Words(
+    yield WordsBlock(
         f"{units.count(result.nodes_before, 'node')} → {result.nodes_after:,}, "
         f"{result.size_before_bytes:,} bytes → {result.size_after_bytes:,}: {result.output}"
     )
     if result.snr_db is None:
-        yield Words(f"Not verified: {result.not_verified}")
+        yield WordsBlock(f"Not verified: {result.not_verified}")
         return
     where = f"{_proved_on(result)} in {result.runtime}"
     if result.snr_db >= 200:
-        yield Words(f"The results are equal to the last bit {where}.")
+        yield WordsBlock(f"The results are equal to the last bit {where}.")
     else:
         worst = min(result.outputs, key=lambda output: output.snr_db)
-        yield Words(
+        yield WordsBlock(
             f"The results agree: {_decibels(result.snr_db)} {where}, at most {worst.max_abs:.2g} off; "
             f"would pass: {tolerance_text(worst.tolerance)}."
         )
     if result.differs_at_edges:
-        yield Words(
+        yield WordsBlock(
             f"For NaN, infinity, -0 or empty inputs they differ: {result.differs_at_edges}; see --strict.",
             "faint",
         )
     for kind, why in LEFT_OUT:
         if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:
             said = f"Not proved on inputs of the kind{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
-            yield Words(said, "faint")
+            yield WordsBlock(said, "faint")
     for output in result.outputs:
         if output.silent_reference:
             said = "is almost zero on these samples, which proves little; pass others with --data."
-            yield Words(f"'{output.name}' {said}")
+            yield WordsBlock(f"'{output.name}' {said}")
     if result.most_changing:
-        yield Words(f"The pass that changed the results most: {result.most_changing}.")
+        yield WordsBlock(f"The pass that changed the results most: {result.most_changing}.")
     if result.equal_in:
-        yield Words(f"They agree with the source in {'; '.join(result.equal_in)} too.")
+        yield WordsBlock(f"They agree with the source in {'; '.join(result.equal_in)} too.")
     for one in result.not_compared:
-        yield Words(f"Loads in {one.runtime}; not compared there: {one.why}.", "faint")
+        yield WordsBlock(f"Loads in {one.runtime}; not compared there: {one.why}.", "faint")
 
 
 def _proved_on(result: "Simplified") -> str:

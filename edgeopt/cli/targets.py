@@ -15,14 +15,14 @@ from edgeopt.views.blocks import (
     Mood,
     Row,
     Table,
-    Words,
+    WordsBlock,
     columns,
     lines,
     section,
 )
 
 if TYPE_CHECKING:
-    from edgeopt.commands.targets import Shown, TargetList, Validated, Written
+    from edgeopt.commands.targets import Shown, TargetList, Validated, WrittenProfile
 
 
 def show_list(result: "TargetList") -> list[Block]:
@@ -60,7 +60,7 @@ def show_target(shown: "Shown") -> list[Block]:
             else:
                 rows.append(Row((row.key, as_toml(row.value), origin, row.why)))
     return [
-        Words(f"{shown.name}: {shown.title}", "strong"),
+        WordsBlock(f"{shown.name}: {shown.title}", "strong"),
         *lines([extends, _fits(shown.fits, shown.reason, shown.lacking_backend)]),
         Table(columns("=", "Value", "From", "Why"), tuple(rows)),
     ]
@@ -76,7 +76,7 @@ def show_validated(checked: "Validated") -> tuple[Block, ...]:
     return lines(said)
 
 
-def show_written(written: "Written") -> tuple[Block, ...]:
+def show_written(written: "WrittenProfile") -> tuple[Block, ...]:
     path = shlex.quote(str(written.path))
     use = Commands(
         (
@@ -84,7 +84,7 @@ def show_written(written: "Written") -> tuple[Block, ...]:
             ("Use it with:", f"edgeopt optimize MODEL -o OUT --profile {path}"),
         )
     )
-    return Words(f"Wrote {written.path}, which extends {written.extends}."), use
+    return WordsBlock(f"Wrote {written.path}, which extends {written.extends}."), use
 
 
 def _fits(fits: bool, reason: str, lacking: str | None) -> str:

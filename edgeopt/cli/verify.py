@@ -20,10 +20,10 @@ from edgeopt.cli.console import (
     refuse_two_voices,
 )
 from edgeopt.errors import VerificationError
-from edgeopt.views.blocks import Block, Listed, Table, Words, columns, lines, rows
+from edgeopt.views.blocks import Block, Listed, Table, WordsBlock, columns, lines, rows
 
 if TYPE_CHECKING:
-    from edgeopt.bundle.runtime.check import Check
+    from edgeopt.bundle.runtime.check import BundleCheck
     from edgeopt.events import Emit
 
 
@@ -49,7 +49,7 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
       edgeopt verify model.edgeopt --json | jq .data.status
     """
 
-    def work(emit: "Emit") -> "Check":
+    def work(emit: "Emit") -> "BundleCheck":
         from edgeopt.bundle.runtime.check import check
         from edgeopt.bundle.sign import load_public_key
 
@@ -69,7 +69,7 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
     raise typer.Exit(error.exit_code)
 
 
-def stale(result: "Check") -> VerificationError | None:
+def stale(result: "BundleCheck") -> VerificationError | None:
     """Why nothing is proved of its speed here, as `--fail-on-stale` has it."""
     name = Path(result.bundle).name
     if result.predicted:
@@ -81,7 +81,7 @@ def stale(result: "Check") -> VerificationError | None:
     return VerificationError(why, result.refresh)
 
 
-def not_faster(result: "Check", model: Path | None) -> VerificationError | None:
+def not_faster(result: "BundleCheck", model: Path | None) -> VerificationError | None:
     """Why `--require-faster` fails."""
     if result.speed == "faster":
         return None
@@ -92,7 +92,7 @@ def not_faster(result: "Check", model: Path | None) -> VerificationError | None:
     )
 
 
-def show(result: "Check") -> list[Block]:
+def show(result: "BundleCheck") -> list[Block]:
     said = [f"{result.bundle}: all {result.files} files are as they were written.", _signature(result)]
     said += [f"Golden samples: {_golden(result)}.", result.processing, result.evidence]
     if result.predicted:
@@ -103,7 +103,7 @@ def show(result: "Check") -> list[Block]:
     return [*lines([*said, _verdict(result)]), Listed(changes), *refresh]
 
 
-def _markdown(result: "Check") -> str:
+def _markdown(result: "BundleCheck") -> str:
     """The same as a page: the verdict first."""
     from edgeopt.bundle.deployment import machine_of
     from edgeopt.hw.probe import probe
@@ -117,7 +117,7 @@ def _markdown(result: "Check") -> str:
         ("evidence", "" if result.predicted else result.evidence),
         ("speed", result.speed_words),
     ]
-    blocks: list[Block] = [Words(_verdict(result), "strong")]
+    blocks: list[Block] = [WordsBlock(_verdict(result), "strong")]
     blocks.append(Table(columns("checked", "found"), rows(*(each for each in checked if each[1]))))
     if result.changes:
         changed = ((each.part, each.then, each.now) for each in result.changes)
@@ -127,7 +127,7 @@ def _markdown(result: "Check") -> str:
     return page(f"edgeopt verify: {Path(result.bundle).name}", blocks, level=2)
 
 
-def _verdict(result: "Check") -> str:
+def _verdict(result: "BundleCheck") -> str:
     if result.predicted:
         return result.evidence
     if not result.changes:
@@ -136,14 +136,14 @@ def _verdict(result: "Check") -> str:
     return f"Stale: {parts} changed since it was made, so nothing is proved of its speed here."
 
 
-def _golden(result: "Check") -> str:
+def _golden(result: "BundleCheck") -> str:
     from edgeopt.graph.accuracy import agreement
 
     needed = f"at least {result.floor_db:.1f} dB is needed"
     return f"{agreement(result.accuracy_db, result.held_against, against=True)} ({needed})"
 
 
-def _signature(result: "Check") -> str:
+def _signature(result: "BundleCheck") -> str:
     if result.signed_by is None:
         return "Not signed."
     said = "which is trusted" if result.trusted else "not checked against trusted keys (--trust PUB does)"

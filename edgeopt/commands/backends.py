@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Value = str | int | float | bool
 
 
-class Request(msgspec.Struct, frozen=True):
+class BackendsRequest(msgspec.Struct, frozen=True):
     name: Annotated[str | None, argument("Backend to show the options of (default: list all backends).")] = None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from edgeopt import units
-from edgeopt.commands.report.request import Request as ReportRequest
+from edgeopt.commands.report.request import ReportRequest
 from edgeopt.events import Emit
 from edgeopt.options import option
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _TIME_LIMIT_S = 45.0
 
 
-class Request(msgspec.Struct, frozen=True):
+class DemoRequest(msgspec.Struct, frozen=True):
     out: Annotated[Path, option("Bundle to write.", "-o", "--out")] = Path("demo.edgeopt")
 
 
-class Gain(msgspec.Struct, frozen=True):
+class DemoGain(msgspec.Struct, frozen=True):
     """A figure before and after, better or worse."""
 
     what: str
@@ -35,8 +35,8 @@ class Demo(msgspec.Struct, frozen=True):
     model: str
     device: "Device"
     outcome: "Outcome"
-    gains: tuple[Gain, ...]
-    losses: tuple[Gain, ...]
+    gains: tuple[DemoGain, ...]
+    losses: tuple[DemoGain, ...]
     """What became worse for that."""
     accuracy: str
     """As a sentence."""
@@ -44,7 +44,7 @@ class Demo(msgspec.Struct, frozen=True):
     """The page that tells all of it."""
 
 
-def demo(request: Request, emit: Emit) -> Demo:
+def demo(request: DemoRequest, emit: Emit) -> Demo:
     """Optimizes the sample, loads the bundle, says what was gained, and writes the report of all that."""
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.report.report import report
@@ -63,7 +63,7 @@ def demo(request: Request, emit: Emit) -> Demo:
     return Demo(str(samples.MODEL), device, outcome, gains, losses, accuracy_sentence(outcome), where)
 
 
-def gains_and_losses(outcome: "Outcome", backend: str) -> tuple[tuple[Gain, ...], tuple[Gain, ...]]:
+def gains_and_losses(outcome: "Outcome", backend: str) -> tuple[tuple[DemoGain, ...], tuple[DemoGain, ...]]:
     """What is better than before, and what is worse; what stayed the same is in neither."""
     changes = list(_changes(outcome, backend))
     better = tuple(gain for gain, before, after in changes if after < before)
@@ -71,7 +71,7 @@ def gains_and_losses(outcome: "Outcome", backend: str) -> tuple[tuple[Gain, ...]
     return better, worse
 
 
-def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[Gain, float, float]]:
+def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[DemoGain, float, float]]:
     """Each figure, with its numbers before and after; less is better."""
     proof, winner = outcome.proof, outcome.winner
     variants = {v.name: v for v in outcome.variants}
@@ -80,7 +80,7 @@ def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[Gain, float, fl
     after = f"{proof.latency_ms:.3f} ms ({proof.speedup})"
     # By the ratio, as times of two moments are not comparable.
     pace = 1 / proof.speedup.median if winner != outcome.baseline else 1.0
-    yield Gain("latency", f"{proof.baseline_ms:.3f} ms", after, f"{title}, on {backend}"), 1.0, pace
+    yield DemoGain("latency", f"{proof.baseline_ms:.3f} ms", after, f"{title}, on {backend}"), 1.0, pace
     cleaned = [v for v in outcome.variants if v.name == "cleaned" and v.is_of(winner)]
     ledger = [e for v in cleaned for e in v.ledger if e.applied and not e.rolled_back]
     if ledger and winner.variant != "source":
@@ -97,10 +97,10 @@ def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[Gain, float, fl
 
 def _counted(
     what: str, before: int, after: int, written: Callable[[int], str], why: str
-) -> tuple[Gain, float, float]:
+) -> tuple[DemoGain, float, float]:
     """What is written alike is the same."""
     shown = written(before), written(after)
-    return Gain(what, *shown, why), before, before if shown[0] == shown[1] else after
+    return DemoGain(what, *shown, why), before, before if shown[0] == shown[1] else after
 
 
 def accuracy_sentence(outcome: "Outcome") -> str:

@@ -18,7 +18,7 @@ STANDARD = "any"
 _KINDS = ("cleaning", "algebra", "fusion", "layout", "lowering")
 
 
-class Request(msgspec.Struct, frozen=True):
+class PassesRequest(msgspec.Struct, frozen=True):
     name: Annotated[str | None, argument("Pass to explain (default: list all passes).", metavar="[PASS]")] = None
     rules: Annotated[
         tuple[Path, ...], option("File with your own rewrites to list too; repeatable.", metavar="FILE.py")
@@ -49,7 +49,7 @@ class PassList(msgspec.Struct, frozen=True):
     passes: tuple[PassLine, ...]
 
 
-def passes(request: Request) -> PassList:
+def passes(request: PassesRequest) -> PassList:
     from edgeopt.commands.simplify.simplify import all_passes
     from edgeopt.graph.pipeline import select
 

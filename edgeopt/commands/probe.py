@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgeopt.hw.device import Device
 
 
-class Request(msgspec.Struct, frozen=True):
+class ProbeRequest(msgspec.Struct, frozen=True):
     explain: Annotated[bool, option("Show where each fact comes from.")] = False
     record: Annotated[Path | None, option("Folder to write a recording of this machine to.", metavar="DIR")] = None
     root: Annotated[
@@ -27,7 +27,7 @@ class Request(msgspec.Struct, frozen=True):
     identify: Annotated[bool, option("Include the host name and machine id in the record.")] = False
 
 
-def check(request: Request) -> None:
+def check(request: ProbeRequest) -> None:
     """Raises UsageError for what does not go together."""
     named = {"--record": request.record, "--root": request.root, "--device": request.device}
     given = [flag for flag, path in named.items() if path is not None]
@@ -41,7 +41,7 @@ def check(request: Request) -> None:
         raise UsageError(f"{given[0]} has no identity of the machine, so --identify cannot be used.")
 
 
-def probe(request: Request, emit: Emit) -> "Device":
+def probe(request: ProbeRequest, emit: Emit) -> "Device":
     check(request)
     found = _found(request, emit)
     if request.identify:
@@ -49,7 +49,7 @@ def probe(request: Request, emit: Emit) -> "Device":
     return _measured(found, request.again, emit) if request.deep else found
 
 
-def _found(request: Request, emit: Emit) -> "Device":
+def _found(request: ProbeRequest, emit: Emit) -> "Device":
     from edgeopt.hw.probe import probe as probe_device
 
     if request.device is not None:

@@ -11,7 +11,15 @@ import msgspec
 from edgeopt import units
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
-from edgeopt.bundle.deployment import LARGEST_BYTES, Deployment, Record, Step, Tensor, read_deployment, to_toml
+from edgeopt.bundle.deployment import (
+    LARGEST_BYTES,
+    CalibrationRecord,
+    Deployment,
+    Step,
+    Tensor,
+    read_deployment,
+    to_toml,
+)
 from edgeopt.bundle.deployment import said_of as in_words
 from edgeopt.bundle.durable import publish_file
 from edgeopt.bundle.profile import Profile, embedded, model_place, packed, read_profile
@@ -26,7 +34,7 @@ from edgeopt.views.blocks import some
 SUFFIX = ".toml"
 
 
-class Exported(msgspec.Struct, frozen=True):
+class ExportedProfile(msgspec.Struct, frozen=True):
     profile: str
     bundle: str
     size_bytes: int
@@ -58,13 +66,13 @@ class Imported(msgspec.Struct, frozen=True):
     """Makes the bundle."""
 
 
-def export(bundle: Path, out: Path) -> Exported:
+def export(bundle: Path, out: Path) -> ExportedProfile:
     """Writes the profile with what calibration found inside, whole or not at all."""
     _check_out(out)
     profile = read_profile(bundle)
     deployment = profile.deployment
     if profile.record is not None and deployment.quantization is not None:
-        record = Record(deployment.quantization.sha256, embedded=packed(profile.record))
+        record = CalibrationRecord(deployment.quantization.sha256, embedded=packed(profile.record))
         deployment = msgspec.structs.replace(deployment, quantization=record)
     if deployment.processing is not None:
         inside = embedded(deployment.processing, profile.processing)
@@ -88,7 +96,7 @@ def export(bundle: Path, out: Path) -> Exported:
     finally:
         Path(name).unlink(missing_ok=True)
     steps = tuple(said_of(step) for step in deployment.steps)
-    return Exported(str(out), str(bundle), len(content), steps, deployment.summary)
+    return ExportedProfile(str(out), str(bundle), len(content), steps, deployment.summary)
 
 
 def look_at(path: Path, model: Path | None = None) -> Imported:
@@ -157,7 +165,7 @@ _NONE = "-"
 _MOST_NAMED = 3
 
 
-class Row(msgspec.Struct, frozen=True):
+class DifferenceRow(msgspec.Struct, frozen=True):
     part: str
     """`run`, `steps`, `layers`, ..."""
     what: str
@@ -170,7 +178,7 @@ class Difference(msgspec.Struct, frozen=True):
     second: str
     same_files: bool | None
     """Whether both run the same files; None where one holds no digests."""
-    rows: tuple[Row, ...]
+    rows: tuple[DifferenceRow, ...]
     summary: str
 
 
@@ -183,7 +191,7 @@ def difference(first: Path, second: Path) -> Difference:
     return Difference(str(first), str(second), same, rows, _summary(rows, same))
 
 
-def _rows(first: Profile, second: Profile) -> Iterator[Row]:
+def _rows(first: Profile, second: Profile) -> Iterator[DifferenceRow]:
     one, two = first.deployment, second.deployment
     yield from _table("source", _source(one), _source(two))
     yield from _table("target", {"profile": one.target}, {"profile": two.target})
@@ -201,11 +209,11 @@ def _rows(first: Profile, second: Profile) -> Iterator[Row]:
     yield from _table("predicted", _fields(one.predicted), _fields(two.predicted))
 
 
-def _table(part: str, first: Mapping[str, object], second: Mapping[str, object]) -> Iterator[Row]:
+def _table(part: str, first: Mapping[str, object], second: Mapping[str, object]) -> Iterator[DifferenceRow]:
     for name in dict.fromkeys((*first, *second)):
         one, two = first.get(name), second.get(name)
         if one != two:
-            yield Row(part, name, _NONE if one is None else str(one), _NONE if two is None else str(two))
+            yield DifferenceRow(part, name, _NONE if one is None else str(one), _NONE if two is None else str(two))
 
 
 def _source(deployment: Deployment) -> dict[str, str]:
@@ -232,10 +240,10 @@ def _fields(record: msgspec.Struct | None) -> dict[str, object]:
     )
 
 
-def _steps(first: list[Step], second: list[Step]) -> Iterator[Row]:
+def _steps(first: list[Step], second: list[Step]) -> Iterator[DifferenceRow]:
     names = [step.recipe for step in first], [step.recipe for step in second]
     if names[0] != names[1]:
-        yield Row("steps", "order", " > ".join(names[0]) or "none", " > ".join(names[1]) or "none")
+        yield DifferenceRow("steps", "order", " > ".join(names[0]) or "none", " > ".join(names[1]) or "none")
     theirs = {step.recipe: step.parameters for step in second}
     for step in (step for step in first if step.recipe in theirs):
         mine, other = step.parameters, theirs[step.recipe]
@@ -244,19 +252,19 @@ def _steps(first: list[Step], second: list[Step]) -> Iterator[Row]:
                 yield _parameter(f"{step.recipe}: {name}", mine.get(name), other.get(name))
 
 
-def _parameter(what: str, one: object, two: object) -> Row:
+def _parameter(what: str, one: object, two: object) -> DifferenceRow:
     """Of lists, what only one of them has."""
     if isinstance(one, list) and isinstance(two, list):
         only = [str(v) for v in one if v not in two], [str(v) for v in two if v not in one]
         if any(only):
-            return Row(
+            return DifferenceRow(
                 "steps", what, *(f"only: {some(names, _MOST_NAMED)}" if names else "no more" for names in only)
             )
-        return Row("steps", what, "in one order", "in another")
-    return Row("steps", what, *(_NONE if value is None else str(value) for value in (one, two)))
+        return DifferenceRow("steps", what, "in one order", "in another")
+    return DifferenceRow("steps", what, *(_NONE if value is None else str(value) for value in (one, two)))
 
 
-def _layers(first: list[Step], second: list[Step]) -> Iterator[Row]:
+def _layers(first: list[Step], second: list[Step]) -> Iterator[DifferenceRow]:
     """Which layers have another form, those with the same change together."""
     one, two = _forms(first), _forms(second)
     changed: dict[tuple[str, str], list[str]] = {}
@@ -265,22 +273,22 @@ def _layers(first: list[Step], second: list[Step]) -> Iterator[Row]:
         if forms[0] != forms[1]:
             changed.setdefault(forms, []).append(layer)
     for forms, layers in changed.items():
-        yield Row("layers", some(layers, _MOST_NAMED), *forms)
+        yield DifferenceRow("layers", some(layers, _MOST_NAMED), *forms)
 
 
 def _forms(steps: list[Step]) -> dict[str, str]:
     return {layer: form for step in steps for form, layers in step.forms.items() for layer in layers}
 
 
-def _record(first: Profile, second: Profile) -> Iterator[Row]:
+def _record(first: Profile, second: Profile) -> Iterator[DifferenceRow]:
     if first.record != second.record:
         said = ["none" if each.record is None else "its own" for each in (first, second)]
-        yield Row(
+        yield DifferenceRow(
             "quantization", "what calibration found", *(said if said[0] != said[1] else ("its own", "another"))
         )
 
 
-def _summary(rows: tuple[Row, ...], same: bool | None) -> str:
+def _summary(rows: tuple[DifferenceRow, ...], same: bool | None) -> str:
     files = {True: "Both run the same files", False: "They run different files", None: ""}[same]
     parts = list(dict.fromkeys(row.part for row in rows))
     if not parts:

@@ -32,7 +32,7 @@ Samples = Annotated[
 ]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class QuantizeOptions(msgspec.Struct, frozen=True):
     model: Model
     out: Annotated[
         Path | None,
@@ -112,7 +112,7 @@ class Asked(msgspec.Struct, frozen=True):
     )
 
 
-class AskedCalibrations(msgspec.Struct, frozen=True):
+class CalibrationOptions(msgspec.Struct, frozen=True):
     model: Model
     data: Annotated[
         Path, option("Samples: an .npz file or a folder; half are used for calibration.", metavar="DATA")
@@ -124,7 +124,7 @@ class AskedCalibrations(msgspec.Struct, frozen=True):
     samples: Samples = None
 
 
-class Wishes(TypedDict, total=False):
+class QuantizeKeywords(TypedDict, total=False):
     """What `edgeopt.quantize` takes; a test holds it to what is asked."""
 
     single_file: bool
@@ -147,13 +147,13 @@ class Wishes(TypedDict, total=False):
     time_limit_s: float | None
 
 
-def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
+def request_from(asked: QuantizeOptions | CalibrationOptions) -> "QuantizeRequest":
     """What the words come to; UsageError for what cannot be."""
     from edgeopt.quant.measured.records import QuantizeRequest
 
     known = QuantizeRequest.__struct_fields__
     same = {name: value for name, value in msgspec.structs.asdict(asked).items() if name in known}
-    if isinstance(asked, AskedCalibrations):
+    if isinstance(asked, CalibrationOptions):
         request = QuantizeRequest(**same, compare_calibrations=True)
     else:
         from edgeopt.commands.bench.naming import read_options
@@ -166,7 +166,7 @@ def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
     return request
 
 
-def _goal(asked: Asked) -> "Goal":
+def _goal(asked: QuantizeOptions) -> "Goal":
     from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 
     if not asked.no_floor:
@@ -233,9 +233,9 @@ def _check(request: "QuantizeRequest") -> None:
             raise UsageError(f"There is no target '{name}'.", nearest(name, known))
 
 
-@takes(Asked, Wishes)
+@takes(QuantizeOptions, QuantizeKeywords)
 def quantize(
-    model: str | Path, out: str | Path | None = None, *, emit: Emit = ignore, **wishes: Unpack[Wishes]
+    model: str | Path, out: str | Path | None = None, *, emit: Emit = ignore, **wishes: Unpack[QuantizeKeywords]
 ) -> "Quantized":
     """Quantizes a model inside the accuracy floor, and writes it where that is faster; says why where it is not.
 
@@ -250,4 +250,4 @@ def quantize(
     with workspace(WORK) as folder:
         data, options = as_file(wishes.get("data"), folder), as_texts(wishes.get("options") or {})
         given = {"sensitivity": out is None, **wishes, "data": data, "options": options}
-        return quantize_model(request_from(read(Asked, {**given, "model": model, "out": out})), emit)
+        return quantize_model(request_from(read(QuantizeOptions, {**given, "model": model, "out": out})), emit)

@@ -12,7 +12,7 @@ from edgeopt.options import argument, option
 if TYPE_CHECKING:
     from edgeopt.hw.device import Device
     from edgeopt.profiles import explain
-    from edgeopt.profiles.targets import Verdict
+    from edgeopt.profiles.targets import TargetVerdict
 
 Stored = Annotated[
     Path | None, option("Record of another device, written by `edgeopt probe --json`.", metavar="FILE.json")
@@ -65,7 +65,7 @@ class TargetList(msgspec.Struct, frozen=True):
     """The most exact target that fits the device."""
     used: str
     """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
-    targets: tuple["Verdict", ...]
+    targets: tuple["TargetVerdict", ...]
     uses: tuple[Use, ...] = ()
 
 
@@ -81,7 +81,7 @@ class Shown(msgspec.Struct, frozen=True):
     reason: str
     lacking_backend: str | None
     """The backend that it is about, where this version of edgeopt does not have it."""
-    values: tuple["explain.Row", ...]
+    values: tuple["explain.ProfileRow", ...]
 
 
 class Validated(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ class Validated(msgspec.Struct, frozen=True):
     """Backends and variants that this version of edgeopt knows by name only."""
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenProfile(msgspec.Struct, frozen=True):
     path: str
     name: str
     extends: str
@@ -153,7 +153,7 @@ def check(request: ValidateRequest) -> Validated:
     )
 
 
-def begin(request: NewRequest) -> Written:
+def begin(request: NewRequest) -> WrittenProfile:
     from edgeopt.hw.probe import probe
     from edgeopt.measure.files import writing
     from edgeopt.profiles import AUTO, shipped_profiles
@@ -173,7 +173,7 @@ def begin(request: NewRequest) -> Written:
         raise UsageError(f"'{path}' already exists.", "Choose another name, or another file with -o.")
     with writing(path) as file:
         file.write(text.encode())
-    return Written(str(path), name, extends)
+    return WrittenProfile(str(path), name, extends)
 
 
 def _device(request: Where) -> "Device":

@@ -13,7 +13,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data import regime_values as values
-from edgeopt.graph.feeds import Limits, generate_feeds, limits_by_input
+from edgeopt.graph.feeds import FeedLimits, generate_feeds, limits_by_input
 from edgeopt.graph.masks import is_mask
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ REACHES = (1.0, 0.5, 0.25)
 @dataclass(frozen=True, slots=True)
 class Filled:
     info: TensorInfo
-    limits: Limits
+    limits: FeedLimits
     array: Array
 
     @property
@@ -187,7 +187,7 @@ REGIMES: tuple[Regime, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DistributionCase:
     """The inputs of one run."""
 
     regime: str
@@ -200,7 +200,7 @@ class Case:
 
 def cases(
     inputs: Sequence[TensorInfo], model_ir: "ir.Model | None", ordinary: Mapping[str, Array], seed: int = 0
-) -> list[Case]:
+) -> list[DistributionCase]:
     """One for each regime in which these inputs are not what they are in another, made from an ordinary sample."""
     shapes = {info.name: tuple(np.shape(ordinary[info.name])) for info in inputs}
     limits = limits_by_input(inputs, model_ir, shapes)
@@ -229,16 +229,16 @@ def mixed(
 
 def _of(
     regime: Regime, filled: Sequence[Filled], ordinary: Mapping[str, Array], seed: Sequence[int]
-) -> Iterator[Case]:
+) -> Iterator[DistributionCase]:
     if regime.sizes is not None:
         for made in regime.sizes([one.info for one in filled], ordinary):
-            yield Case(regime.name, made, at_edge=regime.at_edge)
+            yield DistributionCase(regime.name, made, at_edge=regime.at_edge)
         return
     floating = any(one.is_float and not one.is_mask for one in filled)
     for reach in REACHES if regime.extreme and floating else (0.0,):
         random = np.random.default_rng(seed)
         feeds = {one.info.name: _values(regime, one, reach, random) for one in filled}
-        yield Case(regime.name, {**ordinary, **feeds}, finite_only=reach > 0, at_edge=regime.at_edge)
+        yield DistributionCase(regime.name, {**ordinary, **feeds}, finite_only=reach > 0, at_edge=regime.at_edge)
 
 
 def _values(regime: Regime, one: Filled, reach: float, random: Random) -> Array:

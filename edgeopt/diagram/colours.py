@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgeopt import units
-from edgeopt.diagram.outline import Group, Leaf, is_constant, leaves
+from edgeopt.diagram.outline import Leaf, OutlineGroup, is_constant, leaves
 from edgeopt.graph.analysis.records import NodeRow, OpTimes, name_of
 from edgeopt.graph.diff import GraphDiff
 
@@ -65,7 +65,7 @@ class Colouring:
     legend: tuple[tuple[str, str], ...] = ()
     """Colour and meaning."""
 
-    def of(self, item: Leaf | Group) -> Fill | None:
+    def of(self, item: Leaf | OutlineGroup) -> Fill | None:
         if isinstance(item, Leaf):
             return self.fills[item.position]
         if self.amounts is None:

@@ -18,7 +18,7 @@ _STRAIGHTNESS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class BoxSize:
     width: float
     height: float
 
@@ -39,7 +39,7 @@ Knots = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class NodePlacement:
     corners: tuple[tuple[float, float], ...]
     """Left and top of each box."""
     routes: tuple[Knots, ...]
@@ -63,7 +63,7 @@ class _Cell:
     """Program order, where parents say nothing."""
 
 
-def place(sizes: Sequence[Size], links: Sequence[Link], first: int = 0, last: int = 0) -> Placement:
+def place(sizes: Sequence[BoxSize], links: Sequence[Link], first: int = 0, last: int = 0) -> NodePlacement:
     """Places boxes whose links all go from a lower to a higher index.
 
     The given number of boxes at the beginning stays in the first layer, and that at the end in the last one.
@@ -90,7 +90,7 @@ def place(sizes: Sequence[Size], links: Sequence[Link], first: int = 0, last: in
     )
     width = max((cell.x + cell.width for row in rows for cell in row), default=0.0)
     height = tops[-1] + heights[-1] if tops else 0.0
-    return Placement(tuple((cell.x, tops[cell.layer]) for cell in cells), routes, width, height)
+    return NodePlacement(tuple((cell.x, tops[cell.layer]) for cell in cells), routes, width, height)
 
 
 def _layers(count: int, links: Sequence[Link], first: int, last: int) -> list[int]:
@@ -187,7 +187,7 @@ def _spread(row: list[_Cell], wishes: list[tuple[float, float]], reorder: bool =
             at += 1
 
 
-def _heights(rows: list[list[_Cell]], sizes: Sequence[Size]) -> tuple[list[float], list[float]]:
+def _heights(rows: list[list[_Cell]], sizes: Sequence[BoxSize]) -> tuple[list[float], list[float]]:
     """Top and height of each layer; a layer after wide bends lies lower."""
     tops: list[float] = []
     heights: list[float] = []
@@ -205,7 +205,7 @@ def _route(
     cells: list[_Cell],
     link: Link,
     chain: list[_Cell],
-    sizes: Sequence[Size],
+    sizes: Sequence[BoxSize],
     layers: tuple[list[float], list[float]],
 ) -> Knots:
     tops, heights = layers

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from edgeopt.graph.analysis.records import NodeRow, Tensor
+from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
 MOST_CHILDREN = 300
 """Boxes in one group; a longer run is cut into parts."""
@@ -31,9 +31,9 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class OutlineGroup:
     title: str
-    children: "tuple[Leaf | Group, ...]"
+    children: "tuple[Leaf | OutlineGroup, ...]"
     nodes_count: int
     holder: int | None = None
     """The node whose branch or body this is."""
@@ -41,21 +41,21 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    item: Leaf | Group
+    item: Leaf | OutlineGroup
     scopes: tuple[str, ...]
     signature: str
 
 
-def outline(nodes: Sequence[NodeRow]) -> Group:
+def outline(nodes: Sequence[NodeRow]) -> OutlineGroup:
     """All nodes of a model but constants, as one group of groups."""
     entries = list(_held(nodes))
     children = _fold(entries)
-    while len(children) == 1 and isinstance(children[0], Group) and children[0].holder is None:
+    while len(children) == 1 and isinstance(children[0], OutlineGroup) and children[0].holder is None:
         children = children[0].children
-    return Group("", children, sum(child.nodes_count for child in children))
+    return OutlineGroup("", children, sum(child.nodes_count for child in children))
 
 
-def leaves(item: Leaf | Group) -> Iterator[int]:
+def leaves(item: Leaf | OutlineGroup) -> Iterator[int]:
     """Positions of all nodes in an item, holders included."""
     if isinstance(item, Leaf):
         yield item.position
@@ -82,7 +82,9 @@ def _held(nodes: Sequence[NodeRow]) -> Iterator[_Entry]:
         if inner:
             parts = tuple(_bodies(inner, prefix))
             count = 1 + sum(part.nodes_count for part in parts)
-            group = Group(f"{node.operator} {node.name.rpartition('/')[2]}".strip(), parts, count, node.position)
+            group = OutlineGroup(
+                f"{node.operator} {node.name.rpartition('/')[2]}".strip(), parts, count, node.position
+            )
             yield _Entry(group, _scopes(node.name), f"{node.operator}[{count}]")
         else:
             shapes = [tensor.shape for tensor in node.outputs]
@@ -101,11 +103,11 @@ def _inside(holder: NodeRow) -> str:
     return f"{holder.inside}{'/' if holder.inside else ''}{holder.name or holder.operator}/"
 
 
-def _bodies(inner: Sequence[NodeRow], prefix: str) -> Iterator[Group]:
+def _bodies(inner: Sequence[NodeRow], prefix: str) -> Iterator[OutlineGroup]:
     """The branches of an If, or the body of a loop."""
     for branch, run in groupby(inner, key=lambda node: node.inside[len(prefix) :].partition("/")[0]):
         children = _fold(list(_held(list(run))))
-        yield Group(branch, children, sum(child.nodes_count for child in children))
+        yield OutlineGroup(branch, children, sum(child.nodes_count for child in children))
 
 
 def _scopes(name: str) -> tuple[str, ...]:
@@ -114,7 +116,7 @@ def _scopes(name: str) -> tuple[str, ...]:
     return parts[:-1]
 
 
-def _fold(entries: list[_Entry]) -> tuple[Leaf | Group, ...]:
+def _fold(entries: list[_Entry]) -> tuple[Leaf | OutlineGroup, ...]:
     folded = _by_scope(entries, 0)
     folded = _by_repetition(folded)
     return tuple(entry.item for entry in _by_cutting(folded))
@@ -149,11 +151,11 @@ def _by_scope(entries: list[_Entry], depth: int) -> list[_Entry]:
 
 def _group(title: str, entries: list[_Entry], scopes: tuple[str, ...]) -> _Entry:
     children = tuple(entry.item for entry in _by_cutting(entries))
-    if len(children) == 1 and isinstance(children[0], Group) and children[0].holder is None:
+    if len(children) == 1 and isinstance(children[0], OutlineGroup) and children[0].holder is None:
         title, children = f"{title}/{children[0].title}", children[0].children
     count = sum(child.nodes_count for child in children)
     signature = f"({' '.join(entry.signature for entry in entries)})"
-    return _Entry(Group(title, children, count), scopes, signature)
+    return _Entry(OutlineGroup(title, children, count), scopes, signature)
 
 
 def _by_repetition(entries: list[_Entry]) -> list[_Entry]:
@@ -207,7 +209,7 @@ def _by_cutting(entries: list[_Entry]) -> list[_Entry]:
         part = entries[start : start + length]
         children = tuple(entry.item for entry in part)
         title = f"part {start // length + 1}"
-        parts.append(_Entry(Group(title, children, _count(part)), (), title))
+        parts.append(_Entry(OutlineGroup(title, children, _count(part)), (), title))
     return _by_cutting(parts)
 
 
@@ -236,7 +238,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class OutlineLevel:
     """What one group shows when it is open."""
 
     edges: tuple[Edge, ...]
@@ -248,12 +250,14 @@ class Level:
 @dataclass(frozen=True, slots=True)
 class Wiring:
     values: tuple[Value, ...]
-    levels: dict[Path, Level]
+    levels: dict[Path, OutlineLevel]
     paths: dict[int, Path]
     """Where each node is."""
 
 
-def wire(nodes: Sequence[NodeRow], top: Group, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Wiring:
+def wire(
+    nodes: Sequence[NodeRow], top: OutlineGroup, inputs: Sequence[TensorFacts], outputs: Sequence[TensorFacts]
+) -> Wiring:
     """Resolves tensor names to the nodes that make and read them, and splits each connection at the borders.
 
     The children of the top group are those of `top`, preceded by the model's inputs and followed by its outputs.
@@ -267,7 +271,7 @@ def wire(nodes: Sequence[NodeRow], top: Group, inputs: Sequence[Tensor], outputs
         if maker in paths and reader in paths:
             _connect(edges, paths[maker], paths[reader], number)
     levels = {
-        path: Level(
+        path: OutlineLevel(
             tuple(found),
             tuple(sorted({edge.value for edge in found if edge.source is None})),
             tuple(sorted({edge.value for edge in found if edge.target is None})),
@@ -282,10 +286,10 @@ def output_position(number: int, inputs_count: int) -> int:
     return -1 - inputs_count - number
 
 
-def _paths(top: Group, inputs_count: int, outputs_count: int) -> dict[int, Path]:
+def _paths(top: OutlineGroup, inputs_count: int, outputs_count: int) -> dict[int, Path]:
     paths: dict[int, Path] = {-1 - number: (number,) for number in range(inputs_count)}
 
-    def visit(item: Leaf | Group, path: Path) -> None:
+    def visit(item: Leaf | OutlineGroup, path: Path) -> None:
         if isinstance(item, Leaf):
             paths[item.position] = path
             return
@@ -302,9 +306,9 @@ def _paths(top: Group, inputs_count: int, outputs_count: int) -> dict[int, Path]
     return paths
 
 
-def _groups(top: Group, inputs_count: int) -> Iterator[Path]:
-    def visit(item: Leaf | Group, path: Path) -> Iterator[Path]:
-        if isinstance(item, Group):
+def _groups(top: OutlineGroup, inputs_count: int) -> Iterator[Path]:
+    def visit(item: Leaf | OutlineGroup, path: Path) -> Iterator[Path]:
+        if isinstance(item, OutlineGroup):
             yield path
             for index, child in enumerate(item.children):
                 yield from visit(child, (*path, index))
@@ -314,7 +318,7 @@ def _groups(top: Group, inputs_count: int) -> Iterator[Path]:
 
 
 def _uses(
-    nodes: Sequence[NodeRow], inputs: Sequence[Tensor], outputs: Sequence[Tensor], values: list[Value]
+    nodes: Sequence[NodeRow], inputs: Sequence[TensorFacts], outputs: Sequence[TensorFacts], values: list[Value]
 ) -> Iterator[tuple[int, int]]:
     """Each value with each node that reads it. An inner graph sees the names of those around it."""
     scopes: list[tuple[str, dict[str, int]]] = [("", {})]
@@ -322,7 +326,7 @@ def _uses(
     def found(name: str) -> int | None:
         return next((names[name] for _, names in reversed(scopes) if name in names), None)
 
-    def define(tensor: Tensor, producer: int) -> None:
+    def define(tensor: TensorFacts, producer: int) -> None:
         scopes[-1][1][tensor.name] = len(values)
         values.append(Value(tensor.name, producer, shape_label(tensor)))
 
@@ -351,7 +355,7 @@ def _enter(scopes: list[tuple[str, dict[str, int]]], inside: str) -> None:
         scopes.append((inside, {}))
 
 
-def shape_label(tensor: Tensor) -> str:
+def shape_label(tensor: TensorFacts) -> str:
     if tensor.shape is None:
         return ""
     sizes = ["?" if size is None else str(size) for size in tensor.shape]

@@ -10,9 +10,9 @@ import msgspec
 from edgeopt import units
 from edgeopt.diagram.colours import UNKNOWN, Colouring, Fill, is_dark
 from edgeopt.diagram.layered import Knots
-from edgeopt.diagram.outline import Group, shape_label
+from edgeopt.diagram.outline import OutlineGroup, shape_label
 from edgeopt.diagram.scene import Box, Diagram, End, Scene, last_part
-from edgeopt.graph.analysis.records import NodeRow, Tensor
+from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
 # Whatever should get into the page after all may load nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -84,7 +84,7 @@ def _box(diagram: Diagram, box: Box) -> list[object]:
     item = box.item
     if isinstance(item, End):
         return [*place, "end", item.tensor.name, "", item.tensor.name]
-    if isinstance(item, Group):
+    if isinstance(item, OutlineGroup):
         return [*place, "frame", item.title, f"{item.nodes_count:,} nodes", item.title]
     node = diagram.nodes[item.position]
     tensors = " ".join(tensor.name for tensor in (*node.inputs, *node.outputs))
@@ -92,7 +92,7 @@ def _box(diagram: Diagram, box: Box) -> list[object]:
 
 
 def _colouring(scene: Scene, colouring: Colouring) -> dict[str, object]:
-    fills = [None if isinstance(box.item, End | Group) else colouring.of(box.item) for box in scene.boxes]
+    fills = [None if isinstance(box.item, End | OutlineGroup) else colouring.of(box.item) for box in scene.boxes]
     return {
         "title": colouring.title,
         "amounts": colouring.amounts is not None,
@@ -108,8 +108,8 @@ def _facts(diagram: Diagram, box: Box, drawn: PageGraph) -> Iterator[tuple[str, 
     item = box.item
     if isinstance(item, End):
         yield "Input" if item.is_input else "Output", _tensor(item.tensor)
-    elif isinstance(item, Group):
-        yield "Group", item.title
+    elif isinstance(item, OutlineGroup):
+        yield "OutlineGroup", item.title
         yield "Nodes", f"{item.nodes_count:,}"
     else:
         node = diagram.nodes[item.position]
@@ -132,7 +132,7 @@ def _of_node(node: NodeRow) -> Iterator[tuple[str, str]]:
     yield from node.attributes.items()
 
 
-def _tensor(tensor: Tensor) -> str:
+def _tensor(tensor: TensorFacts) -> str:
     return f"{tensor.name}  {tensor.dtype or '?'} {shape_label(tensor)}".rstrip()
 
 
@@ -180,7 +180,7 @@ def path_data(knots: Knots) -> str:
 
 
 def _frame(box: Box) -> str:
-    title = box.item.title if isinstance(box.item, Group) else ""
+    title = box.item.title if isinstance(box.item, OutlineGroup) else ""
     return (
         f'<rect class="frame" x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" '
         f'height="{box.height:.1f}" rx="8"/>'
@@ -221,7 +221,7 @@ def _texts(diagram: Diagram, box: Box, colouring: Colouring) -> tuple[list[str],
         return [item.tensor.name], f"{kind} {item.tensor.name}", None
     fill = colouring.of(item)
     told = f"\n{colouring.title}: {fill.text}" if fill else ""
-    if isinstance(item, Group):
+    if isinstance(item, OutlineGroup):
         return [item.title, f"{item.nodes_count:,} nodes"], f"{item.title}{told}", fill
     node = diagram.nodes[item.position]
     second = fill.text if fill and colouring.amounts is not None else last_part(node.name)

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from edgeopt.diagram.layered import Knots, Link, Placement, Size, place
-from edgeopt.diagram.outline import Group, Leaf, Level, Path, Value, Wiring, outline, wire
-from edgeopt.graph.analysis.records import NodeRow, Tensor
+from edgeopt.diagram.layered import BoxSize, Knots, Link, NodePlacement, place
+from edgeopt.diagram.outline import Leaf, OutlineGroup, OutlineLevel, Path, Value, Wiring, outline, wire
+from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
 MOST_BOXES = 300
 """Boxes that a diagram shows at first."""
@@ -23,14 +23,14 @@ _PORT = 6.0
 class End:
     """An input or an output of the model."""
 
-    tensor: Tensor
+    tensor: TensorFacts
     is_input: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
     path: Path
-    item: Leaf | Group | End
+    item: Leaf | OutlineGroup | End
     left: float
     top: float
     width: float
@@ -62,25 +62,25 @@ class Diagram:
     """A model's outline and connections: what a scene is laid out from."""
 
     nodes: tuple[NodeRow, ...]
-    top: Group
+    top: OutlineGroup
     wiring: Wiring
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
 
     @property
     def values(self) -> tuple[Value, ...]:
         return self.wiring.values
 
-    def item(self, path: Path) -> Leaf | Group | End:
+    def item(self, path: Path) -> Leaf | OutlineGroup | End:
         index = path[0]
         if index < len(self.inputs):
             return End(self.inputs[index], True)
         after = index - len(self.inputs) - len(self.top.children)
         if after >= 0:
             return End(self.outputs[after], False)
-        item: Leaf | Group = self.top.children[index - len(self.inputs)]
+        item: Leaf | OutlineGroup = self.top.children[index - len(self.inputs)]
         for step in path[1:]:
-            item = item.children[step] if isinstance(item, Group) else item
+            item = item.children[step] if isinstance(item, OutlineGroup) else item
         return item
 
     def count(self, path: Path) -> int:
@@ -88,13 +88,13 @@ class Diagram:
         if not path:
             return len(self.inputs) + len(self.top.children) + len(self.outputs)
         item = self.item(path)
-        return len(item.children) if isinstance(item, Group) else 0
+        return len(item.children) if isinstance(item, OutlineGroup) else 0
 
     def groups(self) -> Iterator[Path]:
         return (path for path in self.wiring.levels if path)
 
 
-def diagram_of(nodes: Sequence[NodeRow], inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Diagram:
+def diagram_of(nodes: Sequence[NodeRow], inputs: Sequence[TensorFacts], outputs: Sequence[TensorFacts]) -> Diagram:
     top = outline(nodes)
     return Diagram(tuple(nodes), top, wire(nodes, top, inputs, outputs), tuple(inputs), tuple(outputs))
 
@@ -120,11 +120,11 @@ def opened_at_first(diagram: Diagram, most_boxes: int = MOST_BOXES) -> frozenset
     return frozenset(opened)
 
 
-def _content(item: Leaf | Group | End) -> str:
+def _content(item: Leaf | OutlineGroup | End) -> str:
     """The operators in a group, without the titles of groups: these count blocks and layers."""
     if isinstance(item, Leaf):
         return item.operator
-    return f"({' '.join(map(_content, item.children))})" if isinstance(item, Group) else ""
+    return f"({' '.join(map(_content, item.children))})" if isinstance(item, OutlineGroup) else ""
 
 
 @dataclass(slots=True)
@@ -132,12 +132,12 @@ class Layout:
     """Lays out a diagram; equal blocks are laid out once, and what did not change is not laid out again."""
 
     diagram: Diagram
-    _placements: "dict[tuple[object, ...], Placement]" = field(default_factory=dict)
+    _placements: "dict[tuple[object, ...], NodePlacement]" = field(default_factory=dict)
 
     def scene(self, opened: Collection[Path]) -> Scene:
         return _Run(self, frozenset(opened)).scene()
 
-    def place(self, sizes: list[Size], links: list[Link], first: int, last: int) -> Placement:
+    def place(self, sizes: list[BoxSize], links: list[Link], first: int, last: int) -> NodePlacement:
         key = (tuple(sizes), tuple(links), first, last)
         if key not in self._placements:
             self._placements[key] = place(sizes, links, first, last)
@@ -148,9 +148,9 @@ class Layout:
 class _Laid:
     """An open group: where its children lie, and where values cross its border."""
 
-    placement: Placement
-    level: Level
-    size: Size
+    placement: NodePlacement
+    level: OutlineLevel
+    size: BoxSize
     entering: dict[int, float]
     leaving: dict[int, float]
 
@@ -185,7 +185,7 @@ class _Run:
         before = len(level.entering)
         ports = {value: index for index, value in enumerate(level.entering)}
         exits = {value: before + count + index for index, value in enumerate(level.leaving)}
-        port = Size(_PORT, 0.0)
+        port = BoxSize(_PORT, 0.0)
         sizes = [port] * before + [self._size(child) for child in children] + [port] * len(level.leaving)
         order = {value: index for index, value in enumerate(dict.fromkeys(edge.value for edge in level.edges))}
         reads = self._reads(path, level)
@@ -207,7 +207,7 @@ class _Run:
         return _Laid(
             placement,
             level,
-            Size(
+            BoxSize(
                 max(placement.width + 2 * frame, self._title_width(path)),
                 placement.height + 2 * frame + (_TITLE if path else 0.0),
             ),
@@ -215,7 +215,7 @@ class _Run:
             {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in exits.items()},
         )
 
-    def _reads(self, path: Path, level: Level) -> dict[tuple[int, int], float]:
+    def _reads(self, path: Path, level: OutlineLevel) -> dict[tuple[int, int], float]:
         """Where each child takes each value in: at the ports of an open one, else spread over its upper side."""
         values: dict[int, list[int]] = {}
         for edge in level.edges:
@@ -236,22 +236,22 @@ class _Run:
         middle = self._size(path).width / 2
         return inner.leaving.get(value, middle) if inner else middle
 
-    def _size(self, path: Path) -> Size:
+    def _size(self, path: Path) -> BoxSize:
         if path in self.laid:
             return self.laid[path].size
         item = self.layout.diagram.item(path)
         if isinstance(item, End):
-            return Size(_width(item.tensor.name), _END_HEIGHT)
-        if isinstance(item, Group):
-            return Size(max(_width(item.title), _width(f"{item.nodes_count:,} nodes")), _LEAF_HEIGHT)
+            return BoxSize(_width(item.tensor.name), _END_HEIGHT)
+        if isinstance(item, OutlineGroup):
+            return BoxSize(max(_width(item.title), _width(f"{item.nodes_count:,} nodes")), _LEAF_HEIGHT)
         node = self.layout.diagram.nodes[item.position]
-        return Size(max(_width(node.operator), _width(last_part(node.name))), _LEAF_HEIGHT)
+        return BoxSize(max(_width(node.operator), _width(last_part(node.name))), _LEAF_HEIGHT)
 
     def _title_width(self, path: Path) -> float:
         if not path:
             return 0.0
         item = self.layout.diagram.item(path)
-        return _width(item.title) if isinstance(item, Group) else 0.0
+        return _width(item.title) if isinstance(item, OutlineGroup) else 0.0
 
     def _collect(self, path: Path, left: float, top: float, boxes: list[Box], lines: list[Line]) -> None:
         laid = self.laid[path]

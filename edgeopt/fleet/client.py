@@ -17,7 +17,7 @@ from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError, MissingError, VerificationError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.fleet.address import DEFAULT_URL, Address, parse
-from edgeopt.fleet.records import COMMITTED, FINAL, Collected, Deployment, Journal, Releases, Removed, Status
+from edgeopt.fleet.records import COMMITTED, FINAL, Collected, FleetDeployment, Journal, Releases, Removed, Status
 from edgeopt.fleet.transport import UNREACHABLE, Answer, Reply, ask, understood
 from edgeopt.hw.device import Device
 
@@ -64,17 +64,17 @@ def sending(pieces: Iterable[bytes], size: int, emit: Emit) -> Iterator[bytes]:
 Known = TypeVar("Known")
 
 
-class Source(Protocol):
+class BundleSource(Protocol):
     """What following needs of an agent."""
 
     @property
     def url(self) -> str: ...
     def status(self) -> Status: ...
-    def deployment(self, number: int) -> Deployment: ...
+    def deployment(self, number: int) -> FleetDeployment: ...
     def events(self, after: int = 0, wait_s: float = 0.0) -> Journal: ...
 
 
-def follow(agent: Source, deployment: Deployment, emit: Emit) -> Deployment:
+def follow(agent: BundleSource, deployment: FleetDeployment, emit: Emit) -> FleetDeployment:
     """Tells every state as it comes; raises VerificationError unless the deployment ends as committed."""
     number, told, after = deployment.id, 0, 0
     while True:
@@ -90,12 +90,12 @@ def follow(agent: Source, deployment: Deployment, emit: Emit) -> Deployment:
         after = _patiently(partial(agent.events, after, _LONG_POLL_S), agent, deployment, emit).next
 
 
-def subject(deployment: Deployment) -> str:
+def subject(deployment: FleetDeployment) -> str:
     """What events about a deployment call it."""
     return f"deployment {deployment.id}"
 
 
-def _await_idle(agent: Source) -> None:
+def _await_idle(agent: BundleSource) -> None:
     """The agent tidies up after a deployment has ended, and takes no other one before that is done."""
     deadline = time.monotonic() + _TIDY_S
     while time.monotonic() < deadline:
@@ -105,12 +105,12 @@ def _await_idle(agent: Source) -> None:
         time.sleep(_LOOK_AGAIN_S)
 
 
-def _progress(deployment: Deployment, state: str, reason: str, time_s: float) -> Progress:
+def _progress(deployment: FleetDeployment, state: str, reason: str, time_s: float) -> Progress:
     message = ": ".join(part for part in (deployment.name or deployment.release or "", reason) if part)
     return Progress(state.lower(), message, subject=subject(deployment), time_s=time_s)
 
 
-def _tell_soak(deployment: Deployment, emit: Emit) -> None:
+def _tell_soak(deployment: FleetDeployment, emit: Emit) -> None:
     """A soak is long, so the remaining time is shown."""
     figures = deployment.progress or {}
     soak_s, elapsed_s = figures.get("soak_s"), figures.get("elapsed_s")
@@ -121,7 +121,7 @@ def _tell_soak(deployment: Deployment, emit: Emit) -> None:
     emit(Progress("soaking", message, subject=subject(deployment), time_left_s=max(0.0, round(left_s, 1))))
 
 
-def _ended(deployment: Deployment) -> Deployment:
+def _ended(deployment: FleetDeployment) -> FleetDeployment:
     if deployment.state == COMMITTED:
         return deployment
     what = f"Deployment {deployment.id}" + (f" of '{deployment.name}'" if deployment.name else "")
@@ -147,7 +147,7 @@ def _ended(deployment: Deployment) -> Deployment:
     raise error
 
 
-def _patiently(call: Callable[[], Known], agent: Source, deployment: Deployment, emit: Emit) -> Known:
+def _patiently(call: Callable[[], Known], agent: BundleSource, deployment: FleetDeployment, emit: Emit) -> Known:
     """An agent that restarts goes on with its deployment, so it is given a while to come back."""
     try:
         return call()
@@ -179,7 +179,7 @@ class _DeviceAnswer(msgspec.Struct, frozen=True):
 
 
 class _Accepted(msgspec.Struct, frozen=True):
-    deployment: Deployment
+    deployment: FleetDeployment
 
 
 class DeployOptions(msgspec.Struct, frozen=True):
@@ -221,7 +221,7 @@ class Agent:
     def releases(self) -> Releases:
         return self._get("/releases", Releases)
 
-    def deployment(self, number: int) -> Deployment:
+    def deployment(self, number: int) -> FleetDeployment:
         return self._get(f"/deployments/{number}", _Accepted).deployment
 
     def events(self, after: int = 0, wait_s: float = 0.0) -> Journal:
@@ -235,7 +235,7 @@ class Agent:
         emit: Emit,
         options: DeployOptions = DEFAULTS,
         wait: bool = True,
-    ) -> Deployment:
+    ) -> FleetDeployment:
         """Sends a bundle and follows it until it serves; raises VerificationError when it was taken back.
 
         Without `wait` it returns as soon as the agent has accepted it.
@@ -259,12 +259,12 @@ class Agent:
         reply = ask(self.address, "POST", path, _UPLOAD_TIMEOUT_S, sending(pieces, size, emit), headers)
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
-    def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> Deployment:
+    def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> FleetDeployment:
         """Rolls back to a release, or to the previous one; raises ConstraintError if there is none."""
         reply = self._post("/rollback", {"to": to} if to else {})
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
-    def cancel(self, emit: Emit, wait: bool = True) -> Deployment:
+    def cancel(self, emit: Emit, wait: bool = True) -> FleetDeployment:
         """Cancels the running deployment; raises ConstraintError if there is none."""
         reply = self._post("/cancel")
         begun = understood(self.address, reply, _Accepted).deployment
@@ -282,10 +282,10 @@ class Agent:
         reply = self._post("/gc", {"dry_run": str(int(dry_run))})
         return understood(self.address, reply, Collected)
 
-    def _begun(self, deployment: Deployment, emit: Emit, wait: bool) -> Deployment:
+    def _begun(self, deployment: FleetDeployment, emit: Emit, wait: bool) -> FleetDeployment:
         return follow(self._with(deployment), deployment, emit) if wait else deployment
 
-    def _with(self, deployment: Deployment) -> "Agent":
+    def _with(self, deployment: FleetDeployment) -> "Agent":
         """The same agent, asked about the model of a deployment: each model numbers its own."""
         return Agent(self.address, self._timeout_s, model=deployment.model)
 

@@ -9,19 +9,19 @@ from edgeopt.events import Emit
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.fleet.pairing import address_of
-from edgeopt.fleet.records import Collected, Deployment, Releases, Removed, Status
+from edgeopt.fleet.records import Collected, FleetDeployment, Releases, Removed, Status
 from edgeopt.fleet.request import (
     CancelRequest,
     CollectRequest,
     DeployRequest,
+    FleetWatchRequest,
     LookRequest,
     RemoveRequest,
     RollbackRequest,
-    WatchRequest,
 )
 
 if TYPE_CHECKING:
-    from edgeopt.fleet.monitor import Watched
+    from edgeopt.fleet.monitor import WatchedAgent
 
 
 def status(request: LookRequest) -> Status:
@@ -34,7 +34,7 @@ def releases(request: LookRequest) -> Releases:
         return _agent(request).releases()
 
 
-def deploy(request: DeployRequest, emit: Emit) -> Deployment:
+def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment:
     options = DeployOptions(
         request.force,
         request.rename,
@@ -47,12 +47,12 @@ def deploy(request: DeployRequest, emit: Emit) -> Deployment:
         return _agent(request).deploy(request.bundle, emit, options, wait=not request.no_wait)
 
 
-def rollback(request: RollbackRequest, emit: Emit) -> Deployment:
+def rollback(request: RollbackRequest, emit: Emit) -> FleetDeployment:
     with _told_for(request.url):
         return _agent(request).rollback(emit, wait=not request.no_wait, to=request.to)
 
 
-def cancel(request: CancelRequest, emit: Emit) -> Deployment:
+def cancel(request: CancelRequest, emit: Emit) -> FleetDeployment:
     with _told_for(request.url):
         return _agent(request).cancel(emit, wait=not request.no_wait)
 
@@ -67,7 +67,7 @@ def collect(request: CollectRequest) -> Collected:
         return _agent(request).collect(request.dry_run)
 
 
-def watch(request: WatchRequest, emit: Emit) -> "Watched":
+def watch(request: FleetWatchRequest, emit: Emit) -> "WatchedAgent":
     from edgeopt.fleet.monitor import monitor
 
     with _told_for(request.url):

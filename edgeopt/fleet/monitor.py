@@ -18,9 +18,9 @@ from edgeopt.fleet import transport
 from edgeopt.fleet.address import Address
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.pairing import address_of
-from edgeopt.fleet.request import WatchRequest
+from edgeopt.fleet.request import FleetWatchRequest
 from edgeopt.fleet.telemetry import watch
-from edgeopt.fleet.tensors import Metadata, Request, requests
+from edgeopt.fleet.tensors import TensorMetadata, TensorRequest, requests
 from edgeopt.fleet.transport import ask, said_in, understood
 
 _TIMEOUT_S = 30.0
@@ -68,7 +68,7 @@ class Traffic:
         self._latencies_ms: deque[float] = deque(maxlen=_KEPT_LATENCIES)
         self._due, self._began = 0, 0.0
         self._looked_at = 0.0
-        self._plan: tuple[str, tuple[Request, ...]] = ("", ())
+        self._plan: tuple[str, tuple[TensorRequest, ...]] = ("", ())
         self._threads = [
             threading.Thread(target=self._client, name=f"traffic-{k}", daemon=True) for k in range(clients)
         ]
@@ -106,7 +106,7 @@ class Traffic:
                 "Deploy a bundle first: edgeopt fleet deploy BUNDLE",
             )
         place = f"/v2/models/{quote(serving.plain_name, safe='')}"
-        metadata = understood(address, ask(address, "GET", place, _TIMEOUT_S), Metadata)
+        metadata = understood(address, ask(address, "GET", place, _TIMEOUT_S), TensorMetadata)
         self._plan = (f"{place}/infer", requests(metadata, self._data))
 
     def _client(self) -> None:
@@ -165,7 +165,7 @@ def _send(
     connection: http.client.HTTPConnection,
     address: Address,
     path: str,
-    request: Request,
+    request: TensorRequest,
     answered: Callable[[float], None],
 ) -> str:
     """Why the request failed; empty when it was answered."""
@@ -190,13 +190,13 @@ def _send(
     return ""
 
 
-class Watched(msgspec.Struct, frozen=True):
+class WatchedAgent(msgspec.Struct, frozen=True):
     url: str
     seconds: float
     sent: Sent | None = None
 
 
-def monitor(request: WatchRequest, emit: Emit) -> Watched:
+def monitor(request: FleetWatchRequest, emit: Emit) -> WatchedAgent:
     """Passes on an agent's events for this time; a rate sends requests as well, 0 as fast as they are answered."""
     stop = threading.Event()
     begin = time.monotonic()
@@ -218,7 +218,7 @@ def monitor(request: WatchRequest, emit: Emit) -> Watched:
         # Ctrl-C is how a watch without an end is ended.
         with suppress(KeyboardInterrupt):
             watch(address, emit if traffic is None else _with_traffic(traffic, emit), stop, model=request.model)
-    return Watched(address.url, time.monotonic() - begin, traffic.sent() if traffic else None)
+    return WatchedAgent(address.url, time.monotonic() - begin, traffic.sent() if traffic else None)
 
 
 def _with_traffic(traffic: Traffic, emit: Emit) -> Emit:

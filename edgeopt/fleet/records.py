@@ -45,7 +45,7 @@ class Moment(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class Deployment(msgspec.Struct, frozen=True):
+class FleetDeployment(msgspec.Struct, frozen=True):
     """One attempt to put a release into service, or to go back to the one before."""
 
     id: int
@@ -79,7 +79,7 @@ class ModelStatus(msgspec.Struct, frozen=True):
     name: str = ""
     serving: Serving | None = None
     previous: Previous | None = None
-    deployment: Deployment | None = None
+    deployment: FleetDeployment | None = None
     batching: ServerBatching | None = None
     """None where no batches were asked for."""
     reason: str = ""
@@ -89,7 +89,7 @@ class Status(msgspec.Struct, frozen=True):
     state: str
     serving: Serving | None = None
     previous: Previous | None = None
-    deployment: Deployment | None = None
+    deployment: FleetDeployment | None = None
     batching: ServerBatching | None = None
     """None where no batches were asked for."""
     reason: str = ""

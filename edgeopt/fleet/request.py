@@ -93,7 +93,7 @@ class CollectRequest(msgspec.Struct, frozen=True):
     fingerprint: Fingerprint = ""
 
 
-class WatchRequest(msgspec.Struct, frozen=True):
+class FleetWatchRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     seconds: Annotated[
         float | None, option("Duration, in seconds (default: until Ctrl-C).", least=0, most=WEEK_S)

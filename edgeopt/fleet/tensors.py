@@ -34,7 +34,7 @@ class _Tensor(msgspec.Struct, frozen=True):
     shape: list[int]
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class TensorMetadata(msgspec.Struct, frozen=True):
     """What an agent says of a model at `/v2/models/NAME`."""
 
     name: str
@@ -43,18 +43,18 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TensorRequest:
     body: bytes
     header_length: int
 
 
-def requests(model: Metadata, data: Path | None) -> tuple[Request, ...]:
+def requests(model: TensorMetadata, data: Path | None) -> tuple[TensorRequest, ...]:
     """One request a sample of the data; without data some that fit the model's inputs (open dimensions are 1)."""
     inputs = tuple(tensor_info(tensor, fixed=data is None) for tensor in model.inputs)
     if data is None:
         return tuple(encode(feeds) for feeds in generate_feeds(inputs, None, _MADE_UP_SAMPLES, 0))
     samples = load_data(data, inputs)
-    made: list[Request] = []
+    made: list[TensorRequest] = []
     size = 0
     for index in range(len(samples)):
         made.append(encode(samples.feeds(index)))
@@ -64,7 +64,7 @@ def requests(model: Metadata, data: Path | None) -> tuple[Request, ...]:
     return tuple(made)
 
 
-def encode(feeds: Mapping[str, Array]) -> Request:
+def encode(feeds: Mapping[str, Array]) -> TensorRequest:
     """One run's inputs as a request: the JSON header, then the tensors' bytes."""
     rows, parts = [], []
     for name, array in feeds.items():
@@ -73,7 +73,7 @@ def encode(feeds: Mapping[str, Array]) -> Request:
         size = {"binary_data_size": len(parts[-1])}
         rows.append({"name": name, "datatype": datatype, "shape": list(array.shape), "parameters": size})
     header = json.dumps({"inputs": rows, "parameters": {"binary_data_output": True}}).encode()
-    return Request(b"".join([header, *parts]), len(header))
+    return TensorRequest(b"".join([header, *parts]), len(header))
 
 
 def _bytes(array: Array) -> bytes:

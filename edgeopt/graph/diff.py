@@ -47,8 +47,8 @@ class GraphDiff(msgspec.Struct, frozen=True):
 class Matching:
     """Nodes of two models that belong together."""
 
-    first: "Side"
-    second: "Side"
+    first: "DiffSide"
+    second: "DiffSide"
     nodes: "dict[ir.Node, ir.Node]" = field(default_factory=dict)
     taken: "set[ir.Node]" = field(default_factory=set)
 
@@ -64,7 +64,7 @@ class Matching:
 
 
 @dataclass(slots=True)
-class Side:
+class DiffSide:
     """A main graph with a name for what each node computes."""
 
     nodes: "list[ir.Node]"
@@ -124,8 +124,8 @@ def corresponding(matching: Matching) -> list[tuple[str, str]]:
     return [(a.name, b.name) for a, b in partner.items() if a.name and b.name]
 
 
-def _side(model: "ir.Model") -> Side:
-    side = Side([], {}, {}, {})
+def _side(model: "ir.Model") -> DiffSide:
+    side = DiffSide([], {}, {}, {})
     for value in model.graph.inputs:
         if not value.is_initializer():
             side.values[value] = f"input {value.name}"
@@ -133,7 +133,7 @@ def _side(model: "ir.Model") -> Side:
     return side
 
 
-def _name_values(graph: "ir.Graph", side: Side, nested: bool) -> None:
+def _name_values(graph: "ir.Graph", side: DiffSide, nested: bool) -> None:
     for weight in graph.initializers.values():
         if weight not in side.values:
             side.values[weight] = _weight(weight)
@@ -152,7 +152,7 @@ def _name_values(graph: "ir.Graph", side: Side, nested: bool) -> None:
             side.attributes[node] = attributes
 
 
-def _attribute(attribute: "ir.Attr", side: Side, node: "ir.Node") -> str:
+def _attribute(attribute: "ir.Attr", side: DiffSide, node: "ir.Node") -> str:
     import onnx_ir as ir
 
     if attribute.type == ir.AttributeType.GRAPH:
@@ -162,7 +162,7 @@ def _attribute(attribute: "ir.Attr", side: Side, node: "ir.Node") -> str:
     return str(attribute.value)
 
 
-def _subgraph(graph: "ir.Graph", side: Side, node: "ir.Node") -> str:
+def _subgraph(graph: "ir.Graph", side: DiffSide, node: "ir.Node") -> str:
     for position, value in enumerate(graph.inputs):
         side.values[value] = f"{node.op_type} input {position}"
     _name_values(graph, side, nested=True)

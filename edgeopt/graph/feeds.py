@@ -60,7 +60,7 @@ def generate_feeds(
 
 def limits_by_input(
     inputs: Sequence[InputInfo], model_ir: "ir.Model | None", shapes: Mapping[str, tuple[int, ...]]
-) -> "dict[str, Limits]":
+) -> "dict[str, FeedLimits]":
     """Which values each input may have, by what the graph does with it and by what it is called."""
     values = {value.name: value for value in model_ir.graph.inputs} if model_ir is not None else {}
     longest = max((max(shape[1:], default=0) for shape in shapes.values()), default=0) or TEXT_LENGTH
@@ -108,7 +108,7 @@ def _size(dim: int | str | None, place: int, rank: int, info: InputInfo) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FeedLimits:
     """Which values an input may have."""
 
     integers: tuple[int, ...] | range = ()
@@ -118,25 +118,25 @@ class Limits:
     mask: bool = False
 
 
-def limits_of(value: "ir.Value | None", info: InputInfo, shape: tuple[int, ...], longest: int) -> Limits:
+def limits_of(value: "ir.Value | None", info: InputInfo, shape: tuple[int, ...], longest: int) -> FeedLimits:
     """What the graph and the input's name say of its values."""
     name = info.name.lower()
     if info.dtype.startswith(("int", "uint")):
         if found := _integers(value):
-            return Limits(found)
+            return FeedLimits(found)
         if "mask" in name:
-            return Limits(mask=True)
+            return FeedLimits(mask=True)
         if "len" in name and len(shape) <= 1:
-            return Limits(range(longest, longest + 1))
-        return Limits(range(256) if info.dtype == "uint8" else ())
+            return FeedLimits(range(longest, longest + 1))
+        return FeedLimits(range(256) if info.dtype == "uint8" else ())
     if info.dtype.startswith("float"):
         if "mask" in name:
-            return Limits(mask=True)
-        return Limits(numbers=_brightness(value, shape))
-    return Limits()
+            return FeedLimits(mask=True)
+        return FeedLimits(numbers=_brightness(value, shape))
+    return FeedLimits()
 
 
-def _array(info: InputInfo, shape: tuple[int, ...], limits: Limits, random: np.random.Generator) -> Array:
+def _array(info: InputInfo, shape: tuple[int, ...], limits: FeedLimits, random: np.random.Generator) -> Array:
     if info.dtype == "str":
         return np.full(shape, "text", dtype=object)
     if info.dtype == "bool":

@@ -26,7 +26,7 @@ STEP = 16
 _MOST_LOOKED_AT = 256
 
 
-class Runs(Protocol):
+class MaskRuns(Protocol):
     """Samples, as `edgeopt.data.Samples` holds them."""
 
     def __len__(self) -> int: ...
@@ -40,7 +40,7 @@ def kept_length(mask: NDArray[Any]) -> int:
     return whole if used is None else min(whole, -(-used // STEP) * STEP)
 
 
-def kept_share(samples: Runs, mask: str) -> float:
+def kept_share(samples: MaskRuns, mask: str) -> float:
     """How much of all places is computed, by the first samples; 1 where there are none."""
     masks = [samples.feeds(index)[mask] for index in range(min(len(samples), _MOST_LOOKED_AT))]
     whole = sum(each.shape[1] for each in masks)

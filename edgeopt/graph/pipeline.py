@@ -28,12 +28,12 @@ ROUNDS = 4  # one pass makes work for another; most models are done after the se
 class PipelineResult:
     model_ir: "ir.Model"
     ledger: Ledger
-    steps: "tuple[Step, ...]" = ()
+    steps: "tuple[PipelineStep, ...]" = ()
     """The model after each pass, where they are to be kept: each may hold weights of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PipelineStep:
     """One pass, run once: what it told, and the model after it."""
 
     entry: LedgerEntry
@@ -41,7 +41,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class NumericError:
     """How far the outputs are from the source model's."""
 
     snr_db: float
@@ -55,7 +55,7 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     skip: Iterable[str] = (),
     also: Iterable[str] = (),
     check: "Callable[[ir.Model], str | None] | None" = None,
-    measure: "Callable[[ir.Model], Error] | None" = None,
+    measure: "Callable[[ir.Model], NumericError] | None" = None,
     on_failure: Callable[[str], None] | None = None,
     emit: events.Emit = events.ignore,
     passes: Sequence[Pass] | None = None,
@@ -120,13 +120,13 @@ def _run(
     context: PassContext,
     emit: events.Emit,
     rounds: int,
-) -> list[Step]:
+) -> list[PipelineStep]:
     """All passes in rounds, until the model stays as it is.
 
     A pass runs again only on a model that it has not seen. What it refused counts as it was the last time that
     it looked.
     """
-    steps: list[Step] = []
+    steps: list[PipelineStep] = []
     context = replace(context, copy=Copies().of)
     current, version = source, 0
     seen: dict[str, int] = {}
@@ -152,7 +152,7 @@ def _run(
     return [_with_refusals(step, refused) for step in steps]
 
 
-def _with_refusals(step: Step, refused: "dict[str, tuple[Refusal, ...]]") -> Step:
+def _with_refusals(step: PipelineStep, refused: "dict[str, tuple[Refusal, ...]]") -> PipelineStep:
     """Gives a pass's first entry what it refused at last; its later entries repeat nothing."""
     last = refused.pop(step.entry.pass_name, ())
     return replace(step, entry=msgspec.structs.replace(step.entry, refused=last))
@@ -166,7 +166,7 @@ def _rolled_back(guilty: Pass, nodes: int, why: str, emit: events.Emit) -> Ledge
     )
 
 
-def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassContext) -> Step:
+def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassContext) -> PipelineStep:
     """One pass; where it raises or leaves something broken, the model from before it and the reason."""
     start, nodes = time.perf_counter(), node_count(current)
     entry = LedgerEntry(one.name, nodes_before=nodes, nodes_after=nodes, tolerance_db=one.tolerance_db)
@@ -181,13 +181,15 @@ def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassConte
     except Exception as error:  # noqa: BLE001 - rules come from libraries and users; one that fails must not take the model along
         said = error.message if isinstance(error, EdgeoptError) else f"{type(error).__name__}: {error}"
         reason = f"rolled back: it failed with {said}"
-        return Step(_with(entry, start, rolled_back=reason), current)
+        return PipelineStep(_with(entry, start, rolled_back=reason), current)
     if broken is not None:
-        return Step(_with(entry, start, rolled_back=f"rolled back: {broken}", refused=result.refused), current)
+        return PipelineStep(
+            _with(entry, start, rolled_back=f"rolled back: {broken}", refused=result.refused), current
+        )
     if not result.applied:
-        return Step(_with(entry, start, refused=result.refused), current)
+        return PipelineStep(_with(entry, start, refused=result.refused), current)
     after = node_count(result.model)
-    return Step(
+    return PipelineStep(
         _with(
             entry,
             start,
@@ -223,7 +225,10 @@ def _first_wrong(models: "Sequence[ir.Model]", check: "Callable[[ir.Model], str 
 
 
 def _result(
-    source: "ir.Model", steps: list[Step], undone: list[LedgerEntry], measure: "Callable[[ir.Model], Error] | None"
+    source: "ir.Model",
+    steps: list[PipelineStep],
+    undone: list[LedgerEntry],
+    measure: "Callable[[ir.Model], NumericError] | None",
 ) -> PipelineResult:
     if measure is not None:
         steps = [_measured(step, measure) if step.entry.applied else step for step in steps]
@@ -231,7 +236,7 @@ def _result(
     return PipelineResult(final, (*(step.entry for step in steps), *undone))
 
 
-def _measured(step: Step, measure: "Callable[[ir.Model], Error]") -> Step:
+def _measured(step: PipelineStep, measure: "Callable[[ir.Model], NumericError]") -> PipelineStep:
     error = measure(step.model_ir)
     entry = msgspec.structs.replace(step.entry, snr_db=error.snr_db, max_abs=error.max_abs)
     return replace(step, entry=entry)

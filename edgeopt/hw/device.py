@@ -87,7 +87,7 @@ class Clock(msgspec.Struct, frozen=True):
     turbo: bool | None = None
 
 
-class Limits(msgspec.Struct, frozen=True):
+class DeviceLimits(msgspec.Struct, frozen=True):
     """What the operating system or a container allows this process."""
 
     affinity_cores: int
@@ -100,7 +100,7 @@ class Limits(msgspec.Struct, frozen=True):
     cgroup_version: int | None = None
 
 
-class Memory(msgspec.Struct, frozen=True):
+class SystemMemory(msgspec.Struct, frozen=True):
     total_bytes: int
     available_bytes: int
     usable_bytes: int
@@ -235,8 +235,8 @@ class Peaks(msgspec.Struct, frozen=True):
 class Device(msgspec.Struct, frozen=True):
     host: HostFacts
     cpu: Cpu
-    limits: Limits
-    memory: Memory
+    limits: DeviceLimits
+    memory: SystemMemory
     accelerators: tuple[Accelerator, ...] = ()
     runtimes: tuple[Runtime, ...] = ()
     clusters: tuple[Cluster, ...] = ()
@@ -307,7 +307,7 @@ def device_for_evidence(device: Device) -> Device:
     return msgspec.structs.replace(device, sources={}, unavailable={}, identity=None)
 
 
-def _allowed(limits: Limits, cluster: Cluster) -> int:
+def _allowed(limits: DeviceLimits, cluster: Cluster) -> int:
     """How many of its cores are allowed; which of equal ones is by chance where an orchestrator pins."""
     return len(set(cpu_list(limits.affinity)) & set(cpu_list(cluster.cpus)))
 
@@ -325,8 +325,8 @@ def _own_bytes(accelerator: Accelerator) -> int | None:
 Section = (
     HostFacts
     | Cpu
-    | Limits
-    | Memory
+    | DeviceLimits
+    | SystemMemory
     | Clock
     | State
     | tuple[Accelerator, ...]

@@ -11,13 +11,13 @@ from edgeopt.hw.device import (
     Cluster,
     Cpu,
     Device,
+    DeviceLimits,
     HostFacts,
     Identity,
-    Limits,
-    Memory,
     NumaNode,
     Runtime,
     State,
+    SystemMemory,
     Unavailable,
 )
 from edgeopt.hw.host import Host, LocalHost
@@ -37,8 +37,8 @@ def probe(host: Host | None = None) -> Device:
     unavailable: dict[str, str] = {}
     host_facts = HostFacts(os="unknown", kernel="unknown", architecture="unknown", python="unknown")
     cpu = Cpu(None, None, simd_level="baseline", simd=(), physical_cores=None, logical_cores=1)
-    limits = Limits(affinity_cores=1, cgroup_cores=None, cgroup_memory_bytes=None, usable_cores=1)
-    memory = Memory(total_bytes=0, available_bytes=0, usable_bytes=0)
+    limits = DeviceLimits(affinity_cores=1, cgroup_cores=None, cgroup_memory_bytes=None, usable_cores=1)
+    memory = SystemMemory(total_bytes=0, available_bytes=0, usable_bytes=0)
     for name, run in PROBES:
         answer = run(machine)
         if isinstance(answer, Unavailable):
@@ -51,9 +51,9 @@ def probe(host: Host | None = None) -> Device:
                 pass
             case Cpu() as cpu:
                 pass
-            case Limits() as limits:
+            case DeviceLimits() as limits:
                 pass
-            case Memory() as memory:
+            case SystemMemory() as memory:
                 pass
             case Clock() as clock:
                 pass

@@ -51,7 +51,7 @@ _PARTS = ("host", "cpu", "limits", "memory", "runtimes")
 """Of the fingerprint: the peaks are those of the CPU, and a new GPU driver leaves them as they are."""
 
 
-class Measured(msgspec.Struct, frozen=True):
+class CachedFacts(msgspec.Struct, frozen=True):
     peaks: Peaks
     unavailable: dict[str, str] = {}
     """What was not measured, each with its reason: `{"peaks.openvino": "..."}`."""
@@ -64,26 +64,26 @@ def peaks_path(folder: Path, device: Device) -> Path:
     return folder / f"peaks-{METHOD}-{digest}.json"
 
 
-def load_peaks(folder: Path | None, device: Device) -> Measured | None:
+def load_peaks(folder: Path | None, device: Device) -> CachedFacts | None:
     """What was measured on this device before; a missing or damaged file holds nothing."""
     if folder is None:
         return None
     try:
-        found = msgspec.json.decode(peaks_path(folder, device).read_bytes(), type=Measured)
+        found = msgspec.json.decode(peaks_path(folder, device).read_bytes(), type=CachedFacts)
         age_s(found.peaks)
     except (OSError, ValueError, RecursionError):
         return None
     return found
 
 
-def store_peaks(folder: Path | None, device: Device, measured: Measured) -> str | None:
+def store_peaks(folder: Path | None, device: Device, measured: CachedFacts) -> str | None:
     """Replaces the file in one step; why it could not, or None."""
     if folder is None:
         return "there is no cache folder"
     return put(peaks_path(folder, device), msgspec.json.encode(measured))
 
 
-def with_peaks(device: Device, measured: Measured | None) -> Device:
+def with_peaks(device: Device, measured: CachedFacts | None) -> Device:
     """The device with its peaks, or as it was."""
     if measured is None:
         return device

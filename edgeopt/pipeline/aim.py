@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from edgeopt.pipeline.objectives import OBJECTIVES, Limits, Objective
+from edgeopt.pipeline.objectives import OBJECTIVES, Objective, ResourceLimits
 from edgeopt.pipeline.request import OptimizeRequest
 
 
 @dataclass(frozen=True, slots=True)
 class SearchGoal:
     objective: Objective
-    limits: Limits
+    limits: ResourceLimits
     target_speedup: float | None = None
     """Ends as soon as a candidate is reliably this many times faster than the baseline."""
 

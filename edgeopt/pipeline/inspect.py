@@ -11,7 +11,7 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Run, Source, tensor_of
+from edgeopt.bundle.deployment import Deployment, Run, SourceModel, tensor_of
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try_after
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
@@ -30,7 +30,7 @@ from edgeopt.measure.host import TrialHost
 from edgeopt.measure.messages import Describe, Described, Load
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import BuildWorker, inspect
-from edgeopt.pipeline.notes import Notes
+from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.space import StartOptions, starts_on
 from edgeopt.pipeline.race.baseline import PROCESSOR, Baseline, first_running, judge_for
@@ -106,7 +106,7 @@ def _wrapped(path: Path, model: Path, ground: TrialRunner, maker: BuildWorker) -
         edgeopt=__version__,
         target="what ran before",
         summary="The given baseline, unchanged.",
-        source=Source(path.name, digest, sum(file.stat().st_size for file in files.values())),
+        source=SourceModel(path.name, digest, sum(file.stat().st_size for file in files.values())),
         run=Run(_RUNTIMES[path.suffix], f"{write.MODEL_FOLDER}/{path.name}"),
         inputs=[tensor_of(each) for each in inputs],
         outputs=[tensor_of(each) for each in outputs],
@@ -288,7 +288,7 @@ def _warn_of_the_target(
         notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
 
 
-def _warn_of_the_data(given: SearchData, standard: AccuracyReference, notes: Notes) -> None:
+def _warn_of_the_data(given: SearchData, standard: AccuracyReference, notes: SearchNotes) -> None:
     samples, reference = given.samples, standard.reference
     if not given.of_user:
         notes.warn(

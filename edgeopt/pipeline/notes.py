@@ -6,7 +6,7 @@ from edgeopt.events import Emit, Log
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class SearchNotes:
     emit: Emit
     kept: list[str] = field(default_factory=list)
     """For the outcome."""

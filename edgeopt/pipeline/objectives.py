@@ -93,7 +93,7 @@ OVER: Final = "over a limit"
 """The status of a candidate that takes more than it may."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ResourceLimits(msgspec.Struct, frozen=True):
     """None: as much as it wants."""
 
     memory_bytes: int | None = None
@@ -106,7 +106,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 def limits_from(
     max_memory_mib: float | None = None, max_size_mib: float | None = None, max_latency_ms: float | None = None
-) -> Limits:
+) -> ResourceLimits:
     """UsageError for what nothing can keep to."""
     given = {
         "max_memory_mib": max_memory_mib,
@@ -117,7 +117,7 @@ def limits_from(
         if value is not None and not value > 0:
             limit = Named(name, f"{value:g}")
             raise UsageError(f"{limit} is not a possible limit.", "Give more than 0.", [limit])
-    return Limits(
+    return ResourceLimits(
         None if max_memory_mib is None else int(max_memory_mib * _MIB),
         None if max_size_mib is None else int(max_size_mib * _MIB),
         max_latency_ms,
@@ -125,7 +125,10 @@ def limits_from(
 
 
 def excess(
-    limits: Limits, memory: Memory | None = None, size_bytes: int | None = None, latency_ms: float | None = None
+    limits: ResourceLimits,
+    memory: Memory | None = None,
+    size_bytes: int | None = None,
+    latency_ms: float | None = None,
 ) -> str:
     """What is over its limit, of what is known; empty where nothing is."""
     peak = memory.peak_bytes if memory is not None else None

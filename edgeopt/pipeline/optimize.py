@@ -36,7 +36,7 @@ from edgeopt.pipeline.race.loads import BaselineRun, choose_load
 from edgeopt.pipeline.race.race import RaceTerms, open_meter
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.recall import Remembered
-from edgeopt.pipeline.request import OptimizeRequest, Wishes, check, inputs_of
+from edgeopt.pipeline.request import OptimizeKeywords, OptimizeRequest, check, inputs_of
 from edgeopt.pipeline.screen import CandidatePool, ScreeningRules
 from edgeopt.pipeline.stopping import StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace
@@ -96,14 +96,14 @@ def delivery_of(
     return DeliverySpec(aim, case, proving, golden, attached, settings.single_file)
 
 
-@takes(OptimizeRequest, Wishes)
+@takes(OptimizeRequest, OptimizeKeywords)
 def optimize(
     model: str | Path,
     out: str | Path,
     *,
     stop: threading.Event | None = None,
     emit: Emit = ignore,
-    **wishes: Unpack[Wishes],
+    **wishes: Unpack[OptimizeKeywords],
 ) -> Outcome:
     """Finds the fastest deployment of a model on this device inside the accuracy floor, and writes it as a bundle.
 

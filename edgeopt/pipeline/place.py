@@ -9,7 +9,7 @@ from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.variants import BuildWorker
-from edgeopt.pipeline.notes import Notes
+from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.race.ground import TrialRunner
 
 
@@ -19,7 +19,7 @@ class SearchContext:
     ground: TrialRunner
     maker: BuildWorker
     """It starts at once, because it imports for a second."""
-    notes: Notes
+    notes: SearchNotes
 
 
 def placed(folder: Path, stack: ExitStack, emit: Emit) -> SearchContext:
@@ -27,4 +27,4 @@ def placed(folder: Path, stack: ExitStack, emit: Emit) -> SearchContext:
     ground = TrialRunner(LocalHost(folder), folder, folder / "samples")
     maker = BuildWorker(ground.host)
     stack.callback(maker.close)
-    return SearchContext(probe(), ground, maker, Notes(emit))
+    return SearchContext(probe(), ground, maker, SearchNotes(emit))

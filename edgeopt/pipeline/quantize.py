@@ -12,17 +12,25 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import agreement
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.pipeline.prove.quantized import finish, may_be_delivered
-from edgeopt.quant.forms import Form, form_named
+from edgeopt.quant.forms import Scheme, form_named
 from edgeopt.quant.forms.base import FormContext
 from edgeopt.quant.forms.qdq import INT8
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, Entry, settings_for, write_entry
 from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest
 from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig, is_inexact
 from edgeopt.quant.measured.timing.gains import ConfigGains, tracks_of
 from edgeopt.quant.measured.work import QuantizeRun, check_request, prepare, unfit, why_none
-from edgeopt.quant.records import FLOAT, CalibrationTried, Point, PrecisionPlan, Range, TargetSaid, Verdict
+from edgeopt.quant.records import (
+    FLOAT,
+    CalibrationTried,
+    FrontierPoint,
+    LayerVerdict,
+    PrecisionPlan,
+    Range,
+    TargetSaid,
+)
 from edgeopt.workspace import WORK, workspace
 
 
@@ -33,7 +41,7 @@ def quantize_model(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     """
     begin = time.monotonic()
     check_request(request)
-    with workspace(WORK) as folder, Runs() as runs:
+    with workspace(WORK) as folder, ModelRuns() as runs:
         work = prepare(request, folder, runs, emit)
         found = planned(work) if request.method == PLAN else single(work)
         return msgspec.structs.replace(
@@ -63,7 +71,7 @@ _CLOSE_DB = 0.5
 def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     """What `edgeopt compare-calibrations` does; nothing is written."""
     begin = time.monotonic()
-    with workspace(WORK) as folder, Runs() as runs:
+    with workspace(WORK) as folder, ModelRuns() as runs:
         work = prepare(request, folder, runs, emit)
         rows = compared(work)
         return Quantized(
@@ -191,7 +199,7 @@ def single(work: QuantizeRun) -> Quantized:
     return finish(work, best)
 
 
-def proved_entries(work: QuantizeRun, form: Form) -> tuple[list[Entry], list[str]]:
+def proved_entries(work: QuantizeRun, form: Scheme) -> tuple[list[Entry], list[str]]:
     """The form on each course, written and proved; and of courses that have none of it, the reasons."""
     if form.needs_ranges:
         work.study.calibrated()
@@ -214,7 +222,7 @@ def proved_entries(work: QuantizeRun, form: Form) -> tuple[list[Entry], list[str
     return entries, reasons
 
 
-def _courses(work: QuantizeRun, form: Form) -> tuple[ExecutionConfig, ...]:
+def _courses(work: QuantizeRun, form: Scheme) -> tuple[ExecutionConfig, ...]:
     """Those on which the form gains; where that is none of them, all, with a warning."""
     able = tuple(course for course in work.courses if course.backend in form.backends)
     if not able:
@@ -231,22 +239,22 @@ def _courses(work: QuantizeRun, form: Form) -> tuple[ExecutionConfig, ...]:
     return able
 
 
-def _choices(work: QuantizeRun, form: Form, course: ExecutionConfig) -> dict[str, str]:
+def _choices(work: QuantizeRun, form: Scheme, course: ExecutionConfig) -> dict[str, str]:
     fitting = work.study.forms(course.backend, (form,), **settings_for(course))
     return dict.fromkeys(fitting, form.name)
 
 
-def _as_plan(work: QuantizeRun, form: Form, entry: Entry) -> PrecisionPlan:
+def _as_plan(work: QuantizeRun, form: Scheme, entry: Entry) -> PrecisionPlan:
     """So that a single form reads like a plan: a verdict for each layer, and one point."""
     proof = entry.proof
     context = work.study.context(entry.course.backend)
     verdicts = tuple(
-        Verdict(layer.name, form.name, f"{form.name}: requested")
+        LayerVerdict(layer.name, form.name, f"{form.name}: requested")
         if layer.name in entry.choices
-        else Verdict(layer.name, FLOAT, f"kept float: {layer.reason or form.fits(layer, context)}")
+        else LayerVerdict(layer.name, FLOAT, f"kept float: {layer.reason or form.fits(layer, context)}")
         for layer in work.study.layers
     )
-    point = Point(
+    point = FrontierPoint(
         dict(entry.choices),
         expected_ms=0.0,
         expected_db=proof.snr_db if proof else 0.0,
@@ -314,9 +322,9 @@ def _float_rival(work: QuantizeRun, entry: Entry, tracks: Sequence[ConfigGains])
     form = str(key[1])
     proof, layers = entry.proof, work.study.layers
     verdicts = tuple(
-        Verdict(layer.name, form, f"{form}: like all float nodes on {entry.course.name}") for layer in layers
+        LayerVerdict(layer.name, form, f"{form}: like all float nodes on {entry.course.name}") for layer in layers
     )
-    point = Point({}, track.timed.float_ms, proof.snr_db, proof.snr_db, proof.low_db)
+    point = FrontierPoint({}, track.timed.float_ms, proof.snr_db, proof.snr_db, proof.low_db)
     goal_db = work.request.goal.target_db or 0.0
     entry.plan = PrecisionPlan(
         entry.course.backend, dict(entry.course.options), goal_db, point, (point,), verdicts, base_db=track.base_db

@@ -20,7 +20,7 @@ from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.build.messages import Made, Make
 from edgeopt.pipeline.cache.store import (
-    Record,
+    CacheRecord,
     Store,
     code_digest,
     file_digest,
@@ -310,7 +310,7 @@ class Remembered:
         outcome = msgspec.structs.replace(outcome, is_cached=True)
         files = {f.relative_to(bundle.folder).as_posix(): f for f in bundle.folder.rglob("*") if f.is_file()}
         title = f"{outcome.model}: {outcome.verdict}, {outcome.proof.speedup.median:.2f}x, {outcome.winner.name}"
-        record = Record(BUNDLE, title, datetime.now(UTC), {}, msgspec.msgpack.encode(outcome), self.parts)
+        record = CacheRecord(BUNDLE, title, datetime.now(UTC), {}, msgspec.msgpack.encode(outcome), self.parts)
         self.store.put(BUNDLE, self.key, record, files)
         return msgspec.structs.replace(outcome, is_cached=self.store.has(BUNDLE, self.key))
 
@@ -361,7 +361,7 @@ class VariantMemory:
         relative = _with_paths(made, lambda path: path.relative_to(folder))
         where = f" for {', '.join(job.backends)}" if job.backends else ""
         title = f"{self.model}: {job.recipe}{where}"
-        record = Record(VARIANT, title, datetime.now(UTC), {}, msgspec.msgpack.encode(relative))
+        record = CacheRecord(VARIANT, title, datetime.now(UTC), {}, msgspec.msgpack.encode(relative))
         self.store.put(VARIANT, key, record, files)
 
 

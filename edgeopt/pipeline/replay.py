@@ -31,8 +31,8 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.stages import fill_timed
 from edgeopt.pipeline.build.steps import rebuild, said_of
-from edgeopt.quant.measured.given import Outputs, Runs
-from edgeopt.quant.measured.proof import RESULT, SOURCE, Runner, compared
+from edgeopt.quant.measured.given import ModelRuns, Outputs
+from edgeopt.quant.measured.proof import RESULT, SOURCE, ContestSide, compared
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
 
@@ -53,7 +53,7 @@ class ReplayRun:
     """The bundle while it is made."""
     rest: Path
     """For what nobody keeps."""
-    runs: Runs
+    runs: ModelRuns
     emit: Emit
     warnings: list[str] = field(default_factory=list)
 
@@ -200,8 +200,8 @@ def prove(work: ReplayRun) -> Evidence:
     save_samples(samples, place)
     judge = work.runs.judge
     runners = [
-        Runner(RESULT, work.model, work.run.backend, work.run.options),
-        Runner(SOURCE, work.request.model, judge, {}),
+        ContestSide(RESULT, work.model, work.run.backend, work.run.options),
+        ContestSide(SOURCE, work.request.model, judge, {}),
     ]
     found = compared(runners, place, work.rest, _LIMIT_S, work.emit)
     speed = found.speeds.get(SOURCE)
@@ -266,7 +266,7 @@ def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
     profile = read_profile(request.profile)
     emit(Progress("reading the model", request.model.name))
     source = source_of(request.model, profile.deployment)
-    with workspace(WORK) as rest, Runs() as runs, write.draft(out) as folder:
+    with workspace(WORK) as rest, ModelRuns() as runs, write.draft(out) as folder:
         work = ReplayRun(request, profile, folder, rest, runs, emit)
         ledger = rebuild(profile, source, folder, rest, emit)
         same = _is_same(work)

@@ -13,7 +13,7 @@ from edgeopt.options import DAY_S, argument, option
 if TYPE_CHECKING:
     from edgeopt.data.judging.goals import Goal
     from edgeopt.data.samples import Data
-    from edgeopt.pipeline.objectives import Limits
+    from edgeopt.pipeline.objectives import ResourceLimits
 
 
 class OptimizeRequest(msgspec.Struct, frozen=True):
@@ -126,14 +126,14 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         return goal_from(self.metric, self.floor, self.max_drop)
 
     @property
-    def limits(self) -> "Limits":
+    def limits(self) -> "ResourceLimits":
         """UsageError for what nothing can keep to."""
         from edgeopt.pipeline.objectives import limits_from
 
         return limits_from(self.max_memory_mib, self.max_size_mib, self.max_latency_ms)
 
 
-class Wishes(TypedDict, total=False):
+class OptimizeKeywords(TypedDict, total=False):
     """The same as `edgeopt.optimize` takes them; a test holds the two together."""
 
     data: "Data | None"

@@ -24,7 +24,7 @@ from edgeopt.measure.rounds import latency_ms, speedup
 from edgeopt.measure.stats import Interval
 from edgeopt.pipeline.build.messages import PLANNED
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.objectives import OVER, Limits, excess
+from edgeopt.pipeline.objectives import OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Status
 from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.gathering import ReadyVariant
@@ -44,7 +44,7 @@ from edgeopt.pipeline.shapes.sized import Shaped
 from edgeopt.pipeline.stopping import StopControl, takes_part
 
 
-class Pace(NamedTuple):
+class RacePace(NamedTuple):
     """Of a candidate, as far as it was measured."""
 
     speedup: Interval | None = None
@@ -52,7 +52,7 @@ class Pace(NamedTuple):
     throughput_per_s: float | None = None
 
 
-NOT_MEASURED = Pace()
+NOT_MEASURED = RacePace()
 
 
 class Lead(NamedTuple):
@@ -73,7 +73,7 @@ class PoolEntry:
     reason: str = ""
     accuracy_db: float | None = None
     accuracy_low_db: float | None = None
-    pace: Pace = NOT_MEASURED
+    pace: RacePace = NOT_MEASURED
     lead: Lead | None = None
     of_best: float | None = None
     """The share of the lead, where it is why it is out."""
@@ -97,7 +97,7 @@ class PoolEntry:
         """Keeps what the latest rounds say of it."""
         if self.contender is not None and self.contender.slices_ms:
             middle_ms, by_sample = float(np.median(self.contender.slices_ms)), self.contender.by_sample
-            self.pace = Pace(
+            self.pace = RacePace(
                 speedup(baseline, self.contender),
                 self.contender.run_ms if by_sample else middle_ms,
                 1e3 / middle_ms if by_sample else None,
@@ -304,7 +304,7 @@ class ScreeningRules:
 
     place: SearchContext
     standard: AccuracyReference
-    limits: Limits
+    limits: ResourceLimits
     baseline: Baseline
     starts: StartOptions
     most: int

@@ -14,7 +14,7 @@ from edgeopt.measure.rounds import slice_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class SearchClock:
     begin_s: float
     """On the monotonic clock."""
     limit_s: float
@@ -76,11 +76,11 @@ def nothing_proved_error(phase: str, *, kept: bool) -> StoppedError:
     )
 
 
-def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> Clock:
+def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> SearchClock:
     """The clock of a search: a proof and its bundle are reserved for, up to a share of the time."""
     answering_s = starting_seconds(baseline) + _ANSWERED * baseline.loaded.first_run_ms / 1e3
     proof_s = _PROOFS * proof_seconds(baseline) + answering_s + keeping_seconds(baseline)
-    return Clock(begin_s, limit_s, min(_MOST_FOR_PROOFS * limit_s, proof_s))
+    return SearchClock(begin_s, limit_s, min(_MOST_FOR_PROOFS * limit_s, proof_s))
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class StopControl:
     """Whether a search is asked to end, where it was then, and how long the rest takes."""
 
     stop: threading.Event
-    clock: Clock
+    clock: SearchClock
     baseline: Contender
     emit: Emit
     kept: bool = False

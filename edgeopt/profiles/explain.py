@@ -80,7 +80,7 @@ _COMMENT_COLUMN = 34
 _LONGEST_LINE = 115
 
 
-class Row(msgspec.Struct, frozen=True):
+class ProfileRow(msgspec.Struct, frozen=True):
     """One value of a profile."""
 
     table: str
@@ -93,7 +93,7 @@ class Row(msgspec.Struct, frozen=True):
     """For a list that is written line by line: the reason for each of its values."""
 
 
-def explained(resolved: Resolved) -> tuple[Row, ...]:
+def explained(resolved: Resolved) -> tuple[ProfileRow, ...]:
     """Every value that a profile or what it extends says, table by table."""
     said = {file: notes(file) for file in resolved.files}
     # Not what stands above all tables: that is each file's own.
@@ -104,7 +104,7 @@ def explained(resolved: Resolved) -> tuple[Row, ...]:
     )
 
 
-def draft(name: str, base: str, rows: tuple[Row, ...], title: str) -> str:
+def draft(name: str, base: str, rows: tuple[ProfileRow, ...], title: str) -> str:
     """A new profile that extends another and changes nothing yet: each value is there, commented out."""
     lines = [
         f"# What differs from {base}; uncomment a value to change it, and say why.",
@@ -154,10 +154,10 @@ def _values(tables: Tables, above: Key = ()) -> Iterator[tuple[Key, Value | list
             yield (*above, key), value
 
 
-def _row(place: Key, value: Value | list[Value], origin: Path, note: Note) -> Row:
+def _row(place: Key, value: Value | list[Value], origin: Path, note: Note) -> ProfileRow:
     items = note.items if isinstance(value, list) and len(note.items) == len(value) else ()
     kept = tuple(value) if isinstance(value, list) else value
-    return Row(".".join(place[:-1]), place[-1], kept, origin.stem, note.why, items)
+    return ProfileRow(".".join(place[:-1]), place[-1], kept, origin.stem, note.why, items)
 
 
 def _order(place: Key) -> tuple[int, Key]:
@@ -170,7 +170,7 @@ def _order(place: Key) -> tuple[int, Key]:
     return tables.index(table if table in TABLES else place[0]), place[:-1]
 
 
-def _lines(row: Row) -> Iterator[str]:
+def _lines(row: ProfileRow) -> Iterator[str]:
     if not row.items or not isinstance(row.value, tuple):
         line = _commented(f"{row.key} = {as_toml(row.value)}", row.why)
         fits = len(line) <= _LONGEST_LINE

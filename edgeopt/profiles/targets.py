@@ -120,10 +120,10 @@ def _system(name: str) -> str:
 
 
 __all__ = [
-    "Choice",
     "DoesNotFit",
     "Fits",
-    "Verdict",
+    "TargetChoice",
+    "TargetVerdict",
     "choose",
     "find",
     "fit",
@@ -136,7 +136,7 @@ __all__ = [
 ]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class TargetVerdict(msgspec.Struct, frozen=True):
     """What became of one target."""
 
     name: str
@@ -153,12 +153,12 @@ class Verdict(msgspec.Struct, frozen=True):
     """It is for another operating system or architecture."""
 
 
-class Choice(msgspec.Struct, frozen=True):
+class TargetChoice(msgspec.Struct, frozen=True):
     target: TargetProfile
     """The most exact one that fits the device."""
     profile: TargetProfile
     """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[TargetVerdict, ...]
     """Every target: the chosen one first, then the used one, then those that fit, then the others."""
 
 
@@ -168,7 +168,7 @@ def lacking_backend(profile: TargetProfile) -> str | None:
     return first if first in PLANNED_BACKENDS else None
 
 
-def choose(device: Device, profiles: Sequence[TargetProfile]) -> Choice:
+def choose(device: Device, profiles: Sequence[TargetProfile]) -> TargetChoice:
     """The target of the highest rank that fits, and the one that can be used; MissingError where none does."""
     answers = [(profile, fit(device, profile)) for profile in profiles]
     fitting = [profile for profile, answer in answers if isinstance(answer, Fits)]
@@ -180,7 +180,7 @@ def choose(device: Device, profiles: Sequence[TargetProfile]) -> Choice:
     verdicts = [_verdict(profile, answer, target, used) for profile, answer in answers]
     ranks = {profile.name: profile.match.rank for profile in profiles}
     verdicts.sort(key=lambda v: (not v.chosen, not v.used, not v.fits, -ranks[v.name], v.name))
-    return Choice(target, used, tuple(verdicts))
+    return TargetChoice(target, used, tuple(verdicts))
 
 
 def find(named: str | Path, device: Device | None = None, target: str | None = None) -> Resolved:
@@ -285,7 +285,7 @@ def _target(name: str) -> TargetProfile:
 
 def _verdict(
     profile: TargetProfile, answer: Fits | DoesNotFit, target: TargetProfile, used: TargetProfile
-) -> Verdict:
+) -> TargetVerdict:
     fits, lacking = isinstance(answer, Fits), lacking_backend(profile)
     reason = answer.reason
     if fits and lacking:
@@ -294,7 +294,7 @@ def _verdict(
         reason = f"{reason}; used instead of {target.name}"
     elif fits and profile is not target:
         reason = f"fits, but {used.name} is more specific"
-    return Verdict(
+    return TargetVerdict(
         profile.name,
         profile.title,
         fits,

@@ -16,8 +16,8 @@ from edgeopt.backends.base import Array, Options
 from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quant.findings import findings_of
-from edgeopt.quant.ranges import Histogram, Method, Seen, count, empty, method_named, range_of
-from edgeopt.quant.records import Found, QuantSettings, Range
+from edgeopt.quant.ranges import Histogram, Method, ObservedRange, count, empty, method_named, range_of
+from edgeopt.quant.records import QuantFinding, QuantSettings, Range
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -85,7 +85,7 @@ _CHANNELS_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, ObservedRange]
     """By tensor, in the order in which the model makes them."""
     extremes_s: float
     histograms_s: float
@@ -232,8 +232,8 @@ def _counts(tally: _Gathered, index: int, values: Array) -> None:
     count(tally.histogram, values)
 
 
-def _seen(name: str, tally: _Gathered) -> Seen:
-    return Seen(
+def _seen(name: str, tally: _Gathered) -> ObservedRange:
+    return ObservedRange(
         name,
         np.array(tally.lows),
         np.array(tally.highs),
@@ -293,9 +293,9 @@ def _has_features_last(node: "ir.Node") -> bool:
 class Calibrated:
     ranges: dict[str, Range]
     """By tensor, 0 inside; one that held NaN or infinity has none."""
-    findings: tuple[Found, ...]
+    findings: tuple[QuantFinding, ...]
     seconds: float
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, ObservedRange]
     """What the ranges were made of: also the extremes of each channel."""
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.quant.ranges import Seen, noise_db
-from edgeopt.quant.records import Found, Range
+from edgeopt.quant.ranges import ObservedRange, noise_db
+from edgeopt.quant.records import QuantFinding, Range
 
 # A sample that reaches this many times as far as the middle one, with a gap to the others, is not from the same
 # crowd, unless many do.
@@ -20,7 +20,7 @@ _CUT_OFF_DB = 3.0
 _NAMED = 3
 
 
-def findings_of(seen: Mapping[str, Seen], ranges: Mapping[str, Range]) -> tuple[Found, ...]:
+def findings_of(seen: Mapping[str, ObservedRange], ranges: Mapping[str, Range]) -> tuple[QuantFinding, ...]:
     """The gravest first; of a sample that is odd in many tensors, the first of them stands for all."""
     finite = [one for one in seen.values() if not one.not_finite]
     odd, outliers = _outliers(finite)
@@ -36,15 +36,15 @@ def findings_of(seen: Mapping[str, Seen], ranges: Mapping[str, Range]) -> tuple[
     )
 
 
-def _not_finite(seen: Seen) -> Found:
+def _not_finite(seen: ObservedRange) -> QuantFinding:
     where = _listed(seen.not_finite)
     sentence = f"'{seen.tensor}' holds NaN or infinity on {where}: it has no range, so its consumers stay float."
-    return Found("not finite", seen.tensor, sentence, seen.not_finite[0])
+    return QuantFinding("not finite", seen.tensor, sentence, seen.not_finite[0])
 
 
-def _outliers(tensors: Sequence[Seen]) -> tuple[set[str], list[Found]]:
+def _outliers(tensors: Sequence[ObservedRange]) -> tuple[set[str], list[QuantFinding]]:
     """The tensors with odd samples, and one finding for each of these samples, where it is odd first."""
-    first: dict[int, tuple[Seen, float, float]] = {}
+    first: dict[int, tuple[ObservedRange, float, float]] = {}
     times: dict[int, int] = {}
     odd: set[str] = set()
     for seen in tensors:
@@ -67,29 +67,29 @@ def _far(reaches: Array, middle: float) -> list[int]:
     return [int(k) for k in np.flatnonzero(beyond & (reaches > _GAP * reaches[~beyond].max()))]
 
 
-def _outlier(sample: int, seen: Seen, reach: float, middle: float, times: int) -> Found:
+def _outlier(sample: int, seen: ObservedRange, reach: float, middle: float, times: int) -> QuantFinding:
     also = f", and as odd in {times - 1} more" if times > 1 else ""
     sentence = (
         f"Sample {sample} reaches {reach:.3g} in '{seen.tensor}', where others reach "
         f"{middle:.3g}{also}: this sample makes all steps coarser. Remove it if it is an error, or "
         "try --calibration mse."
     )
-    return Found("outlier", seen.tensor, sentence, sample)
+    return QuantFinding("outlier", seen.tensor, sentence, sample)
 
 
-def _is_constant(seen: Seen) -> bool:
+def _is_constant(seen: ObservedRange) -> bool:
     return seen.elements > 1 and seen.low == seen.high
 
 
-def _constant(seen: Seen) -> Found:
+def _constant(seen: ObservedRange) -> QuantFinding:
     sentence = (
         f"'{seen.tensor}' is {seen.low:.3g} everywhere on all samples: other values would be clipped. "
         "Give samples with other values."
     )
-    return Found("constant", seen.tensor, sentence)
+    return QuantFinding("constant", seen.tensor, sentence)
 
 
-def _cut_off(seen: Seen, kept: Range | None) -> Found | None:
+def _cut_off(seen: ObservedRange, kept: Range | None) -> QuantFinding | None:
     if kept is None or seen.histogram is None:
         return None
     left_db = noise_db(seen.histogram, kept)
@@ -101,10 +101,10 @@ def _cut_off(seen: Seen, kept: Range | None) -> Found | None:
         f"{seen.low:.3g} to {seen.high:.3g} and leaves it {left_db:.0f} dB, the whole range "
         f"{whole_db:.0f} dB: try another --calibration."
     )
-    return Found("cut off", seen.tensor, sentence)
+    return QuantFinding("cut off", seen.tensor, sentence)
 
 
-def _dead_channels(seen: Seen) -> Found | None:
+def _dead_channels(seen: ObservedRange) -> QuantFinding | None:
     reaches = _channel_reaches(seen)
     if reaches is None:
         return None
@@ -115,10 +115,10 @@ def _dead_channels(seen: Seen) -> Found | None:
         f"{len(dead)} of {len(reaches)} channels of '{seen.tensor}' are 0 on all samples: either the "
         "samples do not reach them, or the model does not need them."
     )
-    return Found("dead channels", seen.tensor, sentence)
+    return QuantFinding("dead channels", seen.tensor, sentence)
 
 
-def _uneven_channels(seen: Seen) -> Found | None:
+def _uneven_channels(seen: ObservedRange) -> QuantFinding | None:
     reaches = _channel_reaches(seen)
     if reaches is None or not (reaches > 0).any():
         return None
@@ -129,10 +129,10 @@ def _uneven_channels(seen: Seen) -> Found | None:
         f"Channel {top} of '{seen.tensor}' reaches {reaches[top]:.3g}, the middle one of {len(reaches)} "
         f"{middle:.3g}: one scale leaves most of them few steps. Try --keep-float for its layers."
     )
-    return Found("uneven channels", seen.tensor, sentence)
+    return QuantFinding("uneven channels", seen.tensor, sentence)
 
 
-def _channel_reaches(seen: Seen) -> Array | None:
+def _channel_reaches(seen: ObservedRange) -> Array | None:
     if seen.channel_lows is None or seen.channel_highs is None or len(seen.channel_lows) < 2:
         return None
     return np.asarray(np.maximum(-seen.channel_lows, seen.channel_highs).astype(np.float64))

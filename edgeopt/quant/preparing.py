@@ -13,7 +13,7 @@ from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.layers import nodes_by_key
-from edgeopt.quant.ranges import Seen
+from edgeopt.quant.ranges import ObservedRange
 from edgeopt.quant.records import Layer, Range
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedModel:
     model: "ir.Model"
     """A copy; what was given stays as it is."""
     changes: tuple[Change, ...]
@@ -42,7 +42,7 @@ _STEPS_OF_ACTIVATIONS, _STEPS_OF_WEIGHTS = 255.0, 127.0
 
 
 def smoothing(
-    model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Seen]
+    model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, ObservedRange]
 ) -> tuple[dict[str, Smoothing], dict[str, Range]]:
     """Evens out the channels of activations before eight bits, at the cost of the weights behind: SmoothQuant.
 
@@ -131,7 +131,7 @@ _PASSED_ON = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool"
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 
 
-def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Seen]) -> Prepared:
+def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, ObservedRange]) -> PreparedModel:
     """Evens out the channels between two layers, at no cost when the model runs (cross-layer equalization).
 
     What lies between passes factors of channels on (a Relu, a pool): so the weights before are divided by factors
@@ -167,7 +167,7 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, See
             _multiply(each, factors)
         changed[key] = factors
     what = f"equalized the channels of {plural(len(changed), 'product')}"
-    return Prepared(copy, (Change(what, tuple(changed)),) if changed else (), (), changed)
+    return PreparedModel(copy, (Change(what, tuple(changed)),) if changed else (), (), changed)
 
 
 def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str, Array]) -> "ir.Model":

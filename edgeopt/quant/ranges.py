@@ -99,7 +99,7 @@ _SMALLEST_SPAN = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedRange:
     """A tensor's values on the samples, without the values themselves."""
 
     tensor: str
@@ -138,16 +138,16 @@ class Method:
     name: str
     title: str
     needs_histogram: bool
-    find: Callable[[Seen, QuantSettings], Range]
+    find: Callable[[ObservedRange, QuantSettings], Range]
 
 
-def counted(seen: Seen) -> Histogram:
+def counted(seen: ObservedRange) -> Histogram:
     if seen.histogram is None:
         raise ValueError(f"'{seen.tensor}' was seen without a histogram")
     return seen.histogram
 
 
-def range_of(method: Method, seen: Seen, settings: QuantSettings) -> Range:
+def range_of(method: Method, seen: ObservedRange, settings: QuantSettings) -> Range:
     """The range of a tensor by a method: 0 is inside, both ends are numbers, and it is never empty."""
     if method.needs_histogram and seen.histogram is None:
         return usable(Range(seen.low, seen.high), settings)
@@ -164,14 +164,14 @@ def usable(found: Range, settings: QuantSettings) -> Range:
     return Range(low, high)
 
 
-def minmax_range(seen: Seen, _settings: QuantSettings) -> Range:
+def minmax_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
     return Range(seen.low, seen.high)
 
 
 MINMAX = Method("minmax", "from the lowest to the highest value", needs_histogram=False, find=minmax_range)
 
 
-def moving_average_range(seen: Seen, _settings: QuantSettings) -> Range:
+def moving_average_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
     """As onnxruntime's `CalibMovingAverage` does for data read at once."""
     return Range(float(seen.lows.mean()), float(seen.highs.mean()))
 
@@ -184,7 +184,7 @@ MOVING_AVERAGE = Method(
 )
 
 
-def percentile_range(seen: Seen, settings: QuantSettings) -> Range:
+def percentile_range(seen: ObservedRange, settings: QuantSettings) -> Range:
     histogram = counted(seen)
     cut = (100 - settings.percentile) / 100
     if settings.symmetric_activations:
@@ -215,7 +215,7 @@ _SHARES = 0.96 ** np.arange(84)
 _TURNS = 2
 
 
-def mse_range(seen: Seen, settings: QuantSettings) -> Range:
+def mse_range(seen: ObservedRange, settings: QuantSettings) -> Range:
     histogram = counted(seen)
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
     if settings.symmetric_activations:
@@ -245,7 +245,7 @@ MSE = Method("mse", "least squared error of what is rounded and cut off", needs_
 _BETWEEN = (math.sqrt(2 / math.pi) + math.sqrt(0.5)) / 2
 
 
-def distribution_range(seen: Seen, settings: QuantSettings) -> Range:
+def distribution_range(seen: ObservedRange, settings: QuantSettings) -> Range:
     """The range that would lose least if the values followed the bell curve, or the Laplace curve, that fits them.
 
     After "Post training 4-bit quantization of convolutional networks for rapid-deployment" (Banner and others,
@@ -315,7 +315,7 @@ _SMOOTHED = 1e-4
 _AT_ONCE = 512
 
 
-def entropy_range(seen: Seen, _settings: QuantSettings) -> Range:
+def entropy_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
     """The range whose values, in few steps, are distributed most like all: least Kullback-Leibler divergence.
 
     The same measure as onnxruntime's (after TensorRT's), with its smoothing and its treatment of the bins that are
@@ -409,7 +409,7 @@ ENTROPY = Method(
 
 METHODS: tuple[Method, ...] = (MINMAX, MOVING_AVERAGE, PERCENTILE, ENTROPY, MSE, DISTRIBUTION)
 
-__all__ = ["METHODS", "Method", "Seen", "method_named", "range_of", "usable"]
+__all__ = ["METHODS", "Method", "ObservedRange", "method_named", "range_of", "usable"]
 
 
 def method_named(name: str) -> Method:

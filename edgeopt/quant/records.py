@@ -71,7 +71,7 @@ class Sensitivity(msgspec.Struct, frozen=True):
     """From runs of the whole model; otherwise estimated from other points."""
 
 
-class Gain(msgspec.Struct, frozen=True):
+class LayerGain(msgspec.Struct, frozen=True):
     """What one form of one layer saves on one backend."""
 
     layer: str
@@ -87,7 +87,7 @@ class Gain(msgspec.Struct, frozen=True):
         return self.float_ms - self.form_ms
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class LayerVerdict(msgspec.Struct, frozen=True):
     """What the plan does with a layer, and why."""
 
     layer: str
@@ -98,7 +98,7 @@ class Verdict(msgspec.Struct, frozen=True):
     snr_db: float | None = None
 
 
-class Point(msgspec.Struct, frozen=True):
+class FrontierPoint(msgspec.Struct, frozen=True):
     """A choice of forms on the frontier between error and time."""
 
     choices: dict[str, str]
@@ -122,12 +122,12 @@ class PrecisionPlan(msgspec.Struct, frozen=True):
     options: dict[str, str | int | float | bool | dict[str, list[int]]]
     """What the backend is run with: a plan holds only with these."""
     floor_db: float
-    chosen: Point
-    frontier: tuple[Point, ...]
+    chosen: FrontierPoint
+    frontier: tuple[FrontierPoint, ...]
     """From the float model to all layers quantized: each faster and less exact than the one before."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[LayerVerdict, ...]
     sensitivities: tuple[Sensitivity, ...] = ()
-    gains: tuple[Gain, ...] = ()
+    gains: tuple[LayerGain, ...] = ()
     base_db: float | None = None
     """What the float model itself reaches on this backend with these options (bf16 is not exact)."""
     warnings: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class TargetSaid(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
-class Found(msgspec.Struct, frozen=True):
+class QuantFinding(msgspec.Struct, frozen=True):
     """What calibration saw in the data or the model that the user should know."""
 
     kind: str

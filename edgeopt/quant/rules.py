@@ -7,7 +7,7 @@ Style = Literal["through", "inputs", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class BackendRules:
     """How quantized products are written for a backend."""
 
     backend: str
@@ -26,26 +26,26 @@ class Rules:
     """Whether it takes activations of sixteen bits, if only to compute with floats."""
 
 
-RULES: tuple[Rules, ...] = (
-    Rules("onnxruntime-cpu", "through", transposed=False),  # there is no QLinearConvTranspose
-    Rules(
+RULES: tuple[BackendRules, ...] = (
+    BackendRules("onnxruntime-cpu", "through", transposed=False),  # there is no QLinearConvTranspose
+    BackendRules(
         "onnxruntime-xnnpack", "through", transposed=False
     ),  # takes some of these nodes over from onnxruntime-cpu
-    Rules("onnxruntime-directml", "through", transposed=False),
+    BackendRules("onnxruntime-directml", "through", transposed=False),
     # onnxruntime.ai, "QNN Execution Provider": the HTP backend runs models whose operators are all in Q/DQ pairs.
-    Rules("onnxruntime-qnn", "through", everywhere=True),
+    BackendRules("onnxruntime-qnn", "through", everywhere=True),
     # docs.nvidia.com, "Working with Quantized Types": signed eight bits, symmetric; four bits for weights alone.
-    Rules("onnxruntime-tensorrt", "inputs", symmetric=True, signed=True, sixteen=False),
-    Rules("onnxruntime-openvino", "inputs"),
-    Rules("onnxruntime-cuda", "none"),
-    Rules("onnxruntime-coreml", "none"),
-    Rules("openvino-cpu", "inputs"),
-    Rules("openvino-gpu", "inputs"),
-    Rules("openvino-npu", "inputs"),
-    Rules("openvino-auto", "inputs"),
-    Rules("null", "inputs"),
+    BackendRules("onnxruntime-tensorrt", "inputs", symmetric=True, signed=True, sixteen=False),
+    BackendRules("onnxruntime-openvino", "inputs"),
+    BackendRules("onnxruntime-cuda", "none"),
+    BackendRules("onnxruntime-coreml", "none"),
+    BackendRules("openvino-cpu", "inputs"),
+    BackendRules("openvino-gpu", "inputs"),
+    BackendRules("openvino-npu", "inputs"),
+    BackendRules("openvino-auto", "inputs"),
+    BackendRules("null", "inputs"),
 )
 
 
-def rules_of(backend: str) -> Rules:
-    return next((each for each in RULES if each.backend == backend), Rules(backend, "inputs"))
+def rules_of(backend: str) -> BackendRules:
+    return next((each for each in RULES if each.backend == backend), BackendRules(backend, "inputs"))

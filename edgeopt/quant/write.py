@@ -12,7 +12,7 @@ from edgeopt.backends.base import Array
 from edgeopt.errors import BundleError, ModelError, UsageError
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
-from edgeopt.quant.forms import FORMS, Form, FormContext, form_named
+from edgeopt.quant.forms import FORMS, FormContext, Scheme, form_named
 from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.forms.flow import through
 from edgeopt.quant.layers import PRODUCTS, keyed, nodes_by_key
@@ -33,13 +33,15 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class QuantizedModel:
     model: "ir.Model"
     changes: tuple[Change, ...]
     trace: Trace
 
 
-def write(model: "ir.Model", layers: Sequence[Layer], choices: Mapping[str, str], context: FormContext) -> Written:
+def write(
+    model: "ir.Model", layers: Sequence[Layer], choices: Mapping[str, str], context: FormContext
+) -> QuantizedModel:
     """The model with the chosen forms; the one that is given stays as it is.
 
     Raises UsageError for an unknown layer or form, or a form that does not fit its layer, and ModelError where the
@@ -54,12 +56,12 @@ def write(model: "ir.Model", layers: Sequence[Layer], choices: Mapping[str, str]
     changed = _raised(named, max((form.lowest_opset for form in by_form), default=0))
     changes = [change for form, chosen in by_form.items() for change in form.write(changed, chosen, context)]
     common.RemoveUnusedNodesPass()(changed)
-    return Written(changed, tuple(changes), Trace(context))
+    return QuantizedModel(changed, tuple(changes), Trace(context))
 
 
 def _by_form(
     layers: Sequence[Layer], choices: Mapping[str, str], context: FormContext
-) -> dict[Form, tuple[Layer, ...]]:
+) -> dict[Scheme, tuple[Layer, ...]]:
     from edgeopt.errors import UsageError
 
     by_name = {layer.name: layer for layer in layers}
@@ -200,7 +202,7 @@ def decoded(content: bytes) -> Recorded:
 
 def write_again(
     model: "ir.Model", choices: Mapping[str, str], backend: str, settings: QuantSettings, recorded: Recorded
-) -> "Written":
+) -> "QuantizedModel":
     """The model with these forms, from the float model that they were made of then.
 
     Raises UsageError for layers and forms that do not fit this model.

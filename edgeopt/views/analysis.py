@@ -13,7 +13,7 @@ from edgeopt.views.blocks import (
     Section,
     Share,
     Table,
-    Words,
+    WordsBlock,
     columns,
     facts,
     filled,
@@ -26,7 +26,7 @@ from edgeopt.views.blocks import (
 from edgeopt.views.op_times import op_times
 
 if TYPE_CHECKING:
-    from edgeopt.graph.analysis import Analysis, Cost, NodeRow, Opportunity, Tensor, WeightRow, Work
+    from edgeopt.graph.analysis import Analysis, Cost, NodeRow, OperatorWork, Opportunity, TensorFacts, WeightRow
 
 UNKNOWN = "unknown"
 Count = TypeVar("Count", int, float)
@@ -65,7 +65,7 @@ def moved(cost: "Cost") -> int | None:
     return cost.read_bytes + cost.written_bytes
 
 
-def shape_text(tensor: "Tensor") -> str:
+def shape_text(tensor: "TensorFacts") -> str:
     """`[batch, 3, ?, 224]`, or `?` where not even the number of dimensions is known."""
     if tensor.shape is None:
         return "?"
@@ -126,11 +126,11 @@ def opportunities(found: "tuple[Opportunity, ...]") -> Section:
     """By the command that would use them, the command with the largest gain first."""
     title = "Opportunities"
     if not found:
-        return section(title, Words("Nothing was found."))
+        return section(title, WordsBlock("Nothing was found."))
     # The common basis of most estimates is shown once.
     tails = Counter(each.basis.rpartition("; ")[2] for each in found if each.gain_share is not None)
     tail = max(tails, key=lambda key: tails[key], default="")
-    parts: list[Block] = [Words(f"Shares of one run, estimated from {tail}.", "faint")] if tail else []
+    parts: list[Block] = [WordsBlock(f"Shares of one run, estimated from {tail}.", "faint")] if tail else []
     for command in dict.fromkeys(each.command for each in found):
         parts += [_opportunity(each, tail) for each in found if each.command == command]
         parts.append(Commands((("", command),)))
@@ -144,7 +144,7 @@ def _opportunity(each: "Opportunity", tail: str) -> Section:
     nodes = f" ({some(each.nodes, _SHOWN_NODES)})" if each.nodes else ""
     return section(
         f"{each.title}{told}",
-        Words(f"{each.reason}{nodes}{changes}"),
+        WordsBlock(f"{each.reason}{nodes}{changes}"),
         *lines([f"Estimate: {basis}."] if basis else [], "faint"),
     )
 
@@ -223,14 +223,14 @@ def work(analysis: "Analysis") -> list[tuple[str, str]]:
     return [row for row in rows if row[1]]
 
 
-def _sum(done: "Work", told: str) -> str:
+def _sum(done: "OperatorWork", told: str) -> str:
     """A sum without the nodes whose cost is not known is less than all."""
     if not done.unknown:
         return told
     return f"at least {told}" if done.operations or done.moved_bytes else UNKNOWN
 
 
-def _activations(done: "Work") -> str:
+def _activations(done: "OperatorWork") -> str:
     if done.peak_activation_bytes is None:
         return UNKNOWN
     at = f" (node {done.peak_node})" if done.peak_node else ""
@@ -238,7 +238,7 @@ def _activations(done: "Work") -> str:
     return f"{units.size(done.peak_activation_bytes)}{at}{least}"
 
 
-def _least(done: "Work", known_nodes: int) -> str:
+def _least(done: "OperatorWork", known_nodes: int) -> str:
     if done.least_ms is None:
         return f"{UNKNOWN}: {done.least_reason}" if done.least_reason else UNKNOWN
     part = f" of the {known_nodes:,} nodes whose cost is known" if done.unknown else ""

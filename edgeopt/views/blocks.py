@@ -12,7 +12,7 @@ Mood = Literal["", "good", "bad", "warning", "faint", "strong", "accent"]
 """Emphasis by colour; the text says the same to readers who cannot see it."""
 
 
-class Words(msgspec.Struct, frozen=True):
+class WordsBlock(msgspec.Struct, frozen=True):
     text: str
     mood: Mood = ""
 
@@ -126,7 +126,7 @@ class Section(msgspec.Struct, frozen=True):
     blocks: tuple["Block", ...]
 
 
-Block = Words | Listed | Table | Figures | Chart | Drawing | Commands | Folded | Section
+Block = WordsBlock | Listed | Table | Figures | Chart | Drawing | Commands | Folded | Section
 
 
 def section(title: str, *blocks: Block | None) -> Section:
@@ -134,11 +134,11 @@ def section(title: str, *blocks: Block | None) -> Section:
     return Section("", title, tuple(block for block in blocks if block is not None))
 
 
-def lines(texts: Iterable[str], mood: Mood = "") -> tuple[Words, ...]:
-    return tuple(Words(each, mood) for each in texts if each)
+def lines(texts: Iterable[str], mood: Mood = "") -> tuple[WordsBlock, ...]:
+    return tuple(WordsBlock(each, mood) for each in texts if each)
 
 
-def warnings(texts: Iterable[str]) -> tuple[Words, ...]:
+def warnings(texts: Iterable[str]) -> tuple[WordsBlock, ...]:
     return lines((f"warning: {each}" for each in texts), "warning")
 
 

@@ -19,7 +19,7 @@ _WIDE = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ChartScale:
     """From values to places in pixels; `end` may lie before `begin`, as it does upwards."""
 
     low: float
@@ -52,14 +52,14 @@ class Scale:
         return [value for value in values if self.low <= value <= self.high]
 
 
-def scale_for(values: Sequence[float], begin: float, end: float, *, room: float = 0.06) -> Scale:
+def scale_for(values: Sequence[float], begin: float, end: float, *, room: float = 0.06) -> ChartScale:
     """One that holds them all with some room; logarithmic where they lie far apart."""
     low, high = min(values), max(values)
     if low > 0 and high / low > _WIDE:
         margin = (high / low) ** room
-        return Scale(low / margin, high * margin, begin, end, logarithmic=True)
+        return ChartScale(low / margin, high * margin, begin, end, logarithmic=True)
     margin = max(high - low, abs(high) * 0.02, 1e-12) * room
-    return Scale(low - margin, high + margin, begin, end)
+    return ChartScale(low - margin, high + margin, begin, end)
 
 
 def _even(low: float, high: float, most: int) -> list[float]:
@@ -89,7 +89,7 @@ def bar(x: float, y: float, width: float, height: float, class_: str) -> Markup:
 
 
 def _bottom_axis(
-    scale: Scale, top: float, bottom: float, named: Callable[[float], str], title: str = ""
+    scale: ChartScale, top: float, bottom: float, named: Callable[[float], str], title: str = ""
 ) -> Markup:
     """Grid lines, their numbers below, and what they are."""
     room = abs(scale.end - scale.begin)
@@ -107,7 +107,7 @@ def _bottom_axis(
     return joined(*marks)
 
 
-def _left_axis(scale: Scale, left: float, right: float, named: Callable[[float], str]) -> Markup:
+def _left_axis(scale: ChartScale, left: float, right: float, named: Callable[[float], str]) -> Markup:
     marks = []
     for value in scale.ticks(5):
         y = scale.place(value)
@@ -157,7 +157,7 @@ def draw_bars(groups: Sequence[Group], width: int) -> Picture:
     bars_most = max((b.value for g in groups for b in g.bars), default=1.0)
     # An interval without an end must not shrink every bar to nothing.
     top = min(highest, 1.6 * bars_most) or 1.0
-    scale = Scale(0.0, top, names, width - said)
+    scale = ChartScale(0.0, top, names, width - said)
     y, parts = 2.0, []
     for group in groups:
         if narrow:
@@ -174,7 +174,7 @@ def draw_bars(groups: Sequence[Group], width: int) -> Picture:
     return Picture(width, y, joined(*parts))
 
 
-def _bar(each: Bar, y: float, scale: Scale) -> Markup:
+def _bar(each: Bar, y: float, scale: ChartScale) -> Markup:
     begin, end, middle = scale.begin, scale.place(each.value), y + _BAR / 2
     parts, after = [bar(begin, y, end - begin, _BAR, each.class_)], end
     if each.low is not None and each.high is not None:
@@ -216,7 +216,7 @@ def draw_hills(hills: Sequence[Hill], width: int) -> Picture:
     return Picture(width, bottom + _HILLS_FOOT, joined(*parts))
 
 
-def _hill(hill: Hill, scale: Scale, top: float, width: int) -> Markup:
+def _hill(hill: Hill, scale: ChartScale, top: float, width: int) -> Markup:
     base = top + _HEAD + _HILL
     xs, heights = _shape(hill.quantiles_ms, scale)
     points = " ".join(f"{x:.1f},{base - h * _HILL:.1f}" for x, h in zip(xs, heights, strict=True))
@@ -235,7 +235,7 @@ def _hill(hill: Hill, scale: Scale, top: float, width: int) -> Markup:
     )
 
 
-def _shape(quantiles_ms: Sequence[float], scale: Scale) -> tuple[list[float], list[float]]:
+def _shape(quantiles_ms: Sequence[float], scale: ChartScale) -> tuple[list[float], list[float]]:
     """Places and heights between 0 and 1; any two quantiles in a row have as many runs between them."""
     ends = np.array([scale.place(value) for value in quantiles_ms])
     edges = np.linspace(min(scale.begin, scale.end), max(scale.begin, scale.end), _STEPS + 1)
@@ -281,7 +281,7 @@ _TOP, _FOOT, _LEFT, _HEIGHT = 22.0, 42.0, 60.0, 280.0
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class ChartDot:
     x: float
     y: float
     class_: str
@@ -306,8 +306,8 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    across: Scale
-    up: Scale
+    across: ChartScale
+    up: ChartScale
     across_title: str
     up_title: str
     across_named: Callable[[float], str]
@@ -319,7 +319,7 @@ def plot_area(width: int) -> tuple[float, float, float, float]:
     return _LEFT, width - 12.0, _TOP + _HEIGHT, _TOP
 
 
-def draw_points(axes: Axes, dots: Sequence[Dot], paths: Sequence[Path], width: int) -> Picture:
+def draw_points(axes: Axes, dots: Sequence[ChartDot], paths: Sequence[Path], width: int) -> Picture:
     left, right, bottom, top = plot_area(width)
     parts = [
         _bottom_axis(axes.across, top, bottom, axes.across_named, axes.across_title),
@@ -344,7 +344,7 @@ def _path(axes: Axes, path: Path, right: float) -> Markup:
     return joined(drawn, label(min(x, right), y - 5, path.name, "end"))
 
 
-def _dot(axes: Axes, dot: Dot, right: float) -> Markup:
+def _dot(axes: Axes, dot: ChartDot, right: float) -> Markup:
     x, y = axes.across.place(dot.x), axes.up.place(dot.y)
     told = (tag("title", text(dot.says)),) if dot.says else ()
     drawn = tag("g", *told, _marker(dot, x, y))
@@ -355,7 +355,7 @@ def _dot(axes: Axes, dot: Dot, right: float) -> Markup:
     return joined(drawn, label(at, y - 8, dot.name, anchor, "ink strong"))
 
 
-def _marker(dot: Dot, x: float, y: float) -> Markup:
+def _marker(dot: ChartDot, x: float, y: float) -> Markup:
     r = dot.radius
     points: tuple[tuple[float, float], ...]
     if dot.shape == "square":

@@ -8,7 +8,7 @@ from edgeopt import units
 from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, ComputePeak, Device, MemoryPeak, Peaks, Runtime
 from edgeopt.hw.probe_cache import age_s
 from edgeopt.units import count, size
-from edgeopt.views.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
+from edgeopt.views.blocks import Block, Listed, Marked, Row, Table, WordsBlock, columns, filled, section
 from edgeopt.views.words import ago
 
 Peak = TypeVar("Peak", ComputePeak, MemoryPeak)
@@ -278,7 +278,7 @@ def show(device: Device, explain: bool = False) -> list[Block]:
         found.append(Row(cells, apart=bool(named)))
         group = row.group
     titles = columns("=", "=Fact", "Value", "Source") if explain else columns("=", "=", "", "")
-    blocks: list[Block] = [Words(headline(device), "strong"), filled(Table(titles, tuple(found)))]
+    blocks: list[Block] = [WordsBlock(headline(device), "strong"), filled(Table(titles, tuple(found)))]
     return blocks + _verdict(device) + _absent(device, explain)
 
 
@@ -286,8 +286,10 @@ def _verdict(device: Device) -> list[Block]:
     state = device.state
     if state is None:
         return []
-    ready = Words("This device is ready for measurements.", "good")
-    said = ready if state.worth_measuring else Words("This device is not ready for measurements now:", "warning")
+    ready = WordsBlock("This device is ready for measurements.", "good")
+    said = (
+        ready if state.worth_measuring else WordsBlock("This device is not ready for measurements now:", "warning")
+    )
     return [section("", said, Listed(tuple(state.reasons)))]
 
 

@@ -52,7 +52,7 @@ def page(shown: Page) -> str:
 
 def _header(shown: Page, numbers: Iterator[int]) -> Markup:
     lead, *others = shown.verdict.blocks
-    said = lead.text if isinstance(lead, blocks.Words) else ""
+    said = lead.text if isinstance(lead, blocks.WordsBlock) else ""
     links = (tag("li", tag("a", text(each.title), href=f"#{each.key}")) for each in shown.sections)
     return tag(
         "header",
@@ -72,7 +72,7 @@ def _section(section: blocks.Section, numbers: Iterator[int]) -> Markup:
 
 def _block(block: blocks.Block, numbers: Iterator[int]) -> Markup:
     match block:
-        case blocks.Words():
+        case blocks.WordsBlock():
             return tag("p", text(block.text), class_=block.mood or None)
         case blocks.Listed():
             return tag("ol" if block.numbered else "ul", *(tag("li", text(item)) for item in block.items))

@@ -26,7 +26,7 @@ def _visible(text: str) -> str:
 def _blocks(shown: Iterable[blocks.Block], level: int) -> Iterator[str]:
     for block in shown:
         match block:
-            case blocks.Words():
+            case blocks.WordsBlock():
                 yield _words(block)
             case blocks.Listed():
                 marks = (f"{n}." if block.numbered else "-" for n in range(1, len(block.items) + 1))
@@ -54,7 +54,7 @@ def _blocks(shown: Iterable[blocks.Block], level: int) -> Iterator[str]:
                 yield from _blocks(block.blocks, level + 1 if block.title else level)
 
 
-def _words(words: blocks.Words) -> str:
+def _words(words: blocks.WordsBlock) -> str:
     said = plain(words.text)
     return f"> {said}" if words.mood == "warning" else f"**{said}**" if words.mood == "strong" else said
 

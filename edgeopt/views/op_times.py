@@ -8,7 +8,7 @@ from edgeopt.views.blocks import (
     Section,
     Share,
     Table,
-    Words,
+    WordsBlock,
     filled,
     lines,
     section,
@@ -32,11 +32,11 @@ def op_times(times: "OpTimes") -> Section:
     title = f"Time by node: {_title(times)}"
     if not times.rows:
         reason = times.reason or "no node ran"
-        return section(title, Words(f"Nothing was measured: {reason.rstrip('.')}."))
+        return section(title, WordsBlock(f"Nothing was measured: {reason.rstrip('.')}."))
     kinds = (("by kernel", lambda row: row.operator or "unknown"), ("by category", _category))
     grouped = ((name, _grouped(times.rows, kind)) for name, kind in kinds)
     sums = (section("", _sum_table(name, groups)) for name, groups in grouped if len(groups) > 1)
-    notes = (section("", Words(note)) for note in _notes(times))
+    notes = (section("", WordsBlock(note)) for note in _notes(times))
     return section(title, *lines(_run_lines(times)), section("", _kernels(times)), *sums, *notes)
 
 

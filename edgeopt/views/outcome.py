@@ -6,7 +6,7 @@ from edgeopt.measure.stats import IDENTICAL
 from edgeopt.pipeline.objectives import OBJECTIVES
 from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, Outcome, in_order
 from edgeopt.pipeline.shapes.shape_words import shape_lines
-from edgeopt.views.blocks import Block, Marked, Row, Table, Words, columns, lines, section
+from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
 
 _ON_THE_FRONT = "*"
 _KEPT = ("keep what you have", "undecided")
@@ -20,7 +20,7 @@ def show(outcome: Outcome) -> list[Block]:
     if outcome.cut_short:
         said.append("Run the same command to complete the search from the cache.")
     said.append(f"Bundle: {outcome.bundle}")
-    verdict = section("", Words(outcome.summary, "strong"), *lines(said))
+    verdict = section("", WordsBlock(outcome.summary, "strong"), *lines(said))
     return [_candidates(outcome), *lines(front + unmade), verdict]
 
 

@@ -65,11 +65,11 @@ def _block(block: blocks.Block, console: "Console") -> None:
 
 
 def _lines(
-    block: blocks.Words | blocks.Listed | blocks.Figures | blocks.Chart,
+    block: blocks.WordsBlock | blocks.Listed | blocks.Figures | blocks.Chart,
 ) -> Iterator[tuple[str, blocks.Mood, str]]:
     """What is nothing but lines: what each says, how it is set off, and what stands before it."""
     match block:
-        case blocks.Words():
+        case blocks.WordsBlock():
             yield block.text, block.mood, ""
         case blocks.Listed():
             for number, item in enumerate(block.items, 1):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from edgeopt.graph.analysis import Analysis, NodeRow, Tensor
+from edgeopt.graph.analysis import Analysis, NodeRow, TensorFacts
 from edgeopt_gui.garbage import GarbageTimer
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
@@ -71,7 +71,7 @@ class Context(QObject):
         GarbageTimer(self)
         self.subject: Subject | None = None
         self.data: Path | None = None
-        self.inputs: tuple[Tensor, ...] | None = None
+        self.inputs: tuple[TensorFacts, ...] | None = None
         """Of the subject; None while they are not known."""
         self.bundle: Path | None = None
         self.analysis: Analysis | None = None
@@ -99,7 +99,7 @@ class Context(QObject):
         self.data_changed.emit()
         self.changed.emit()
 
-    def use_inputs(self, inputs: tuple[Tensor, ...] | None) -> None:
+    def use_inputs(self, inputs: tuple[TensorFacts, ...] | None) -> None:
         if inputs != self.inputs:
             self.inputs = inputs
             self.inputs_changed.emit()

@@ -19,7 +19,7 @@ import uvloop
 
 from edgeopt.backends import null
 from edgeopt.bundle import archive, write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
 from edgeopt.bundle.read import Bundle
 from edgeopt.fleet.address import Address
 from edgeopt.fleet.transport import connect as connection_to
@@ -91,7 +91,7 @@ def _write_null_bundle(
         edgeopt="0",
         target="quick",
         summary="a test",
-        source=Source("model.null.json", source or sha256(json.dumps(plain).encode()).hexdigest(), 1),
+        source=SourceModel("model.null.json", source or sha256(json.dumps(plain).encode()).hexdigest(), 1),
         run=Run("null", "model/model.null.json"),
         inputs=[Tensor(p["name"], p["dtype"], p["shape"]) for p in declared or inputs],
         outputs=[Tensor(p["name"], p["dtype"], p["shape"]) for p in outputs],

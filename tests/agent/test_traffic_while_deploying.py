@@ -12,7 +12,7 @@ import tritonclient.http as triton
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
 
 MODEL = Path(__file__).parents[2] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
 # While releases change, each client asks two hundred times a second; in between, nothing can go wrong that the
@@ -48,7 +48,7 @@ def digits_bundles(tmp_path_factory, samples, device_fingerprint):
             edgeopt="0",
             target="quick",
             summary="a test",
-            source=Source("digits_cnn.onnx", "0" * 64, 1),
+            source=SourceModel("digits_cnn.onnx", "0" * 64, 1),
             run=Run("onnxruntime-cpu", "model/digits_cnn.onnx", {"threads": 1}),
             inputs=inputs,
             outputs=outputs,

@@ -26,7 +26,7 @@ from edgeopt.measure.exactness.runtimes import first_answer, first_opened
 from edgeopt.pipeline.inspect import prepare as prepare_search
 from edgeopt.pipeline.place import placed
 from edgeopt.pipeline.request import OptimizeRequest
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import ModelRuns
 
 
 def test_an_installed_package_tells_its_version():
@@ -157,7 +157,7 @@ def test_a_proof_of_rewrites_stands_on_full_precision(swish_model, right):
 
 @needs_openvino
 def test_so_does_what_quantization_is_held_against(swish_model, right):
-    with Runs() as runs:
+    with ModelRuns() as runs:
         runs.inputs(swish_model)
         (answer,) = runs.source_outputs(swish_model, [X])
     assert runs.judge == "openvino-cpu"

@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from edgeopt.backends.options import Option, about, described, read_options
+from edgeopt.backends.options import BackendOption, about, described, read_options
 from edgeopt.errors import UsageError
 
 
@@ -55,11 +55,11 @@ class Device(Base, frozen=True):
 
 def test_options_are_told_with_their_own_first():
     assert described(Device) == (
-        Option("device_id", "a whole number from 0 to 7", (), None, "Which device"),
-        Option("mode", "one of these", ("", "fast"), "", "How", ("fast",)),
-        Option("exact", "true or false", (), True, "Exactly"),
-        Option("shapes", "a table", (), None, "Sizes"),
-        Option("threads", "a whole number from 0", (), 0, "Threads", (0, 1)),
+        BackendOption("device_id", "a whole number from 0 to 7", (), None, "Which device"),
+        BackendOption("mode", "one of these", ("", "fast"), "", "How", ("fast",)),
+        BackendOption("exact", "true or false", (), True, "Exactly"),
+        BackendOption("shapes", "a table", (), None, "Sizes"),
+        BackendOption("threads", "a whole number from 0", (), 0, "Threads", (0, 1)),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.openvino.options import SharedOptions
-from edgeopt.backends.options import Option, described
+from edgeopt.backends.options import BackendOption, described
 from edgeopt.errors import UsageError
 from edgeopt.hw.device import Unavailable
 
@@ -70,7 +70,7 @@ def said(value):
     return str(value) if value != "" else "''"
 
 
-def row(option: Option) -> str:
+def row(option: BackendOption) -> str:
     values = ", ".join(map(said, option.choices)) or option.kind
     default = "" if option.default is None else f"`{said(option.default)}`"
     search = ", ".join(map(said, option.search))

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import FILE, Source, read_deployment
+from edgeopt.bundle.deployment import FILE, SourceModel, read_deployment
 from edgeopt.bundle.golden import info_of, put_processing_golden
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.processing.attach import attach
@@ -100,7 +100,7 @@ def processing_bundle(conv_bundle, conv_model, tmp_path):
     """Makes a copy of the sound bundle that processes with these files."""
 
     def make(pre=None, post=None, unchecked=""):
-        source = Source(conv_model.name, file_digest(conv_model), conv_model.stat().st_size)
+        source = SourceModel(conv_model.name, file_digest(conv_model), conv_model.stat().st_size)
         folder = tmp_path / "processing.edgeopt"
         return with_processing(conv_bundle, folder, pre, post, unchecked, source=source)
 

@@ -14,7 +14,7 @@ import pytest
 
 import edgeopt
 from edgeopt.bundle import write
-from edgeopt.bundle.archive import Opened, opened, pack_into
+from edgeopt.bundle.archive import OpenedArchive, opened, pack_into
 from edgeopt.bundle.manifest import SIGNATURE
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.bundle.sign import claimed_key, key_id, load_public_key, new_key, sign_bundle
@@ -118,7 +118,7 @@ def test_a_large_one_is_never_in_memory(tmp_path):
     gc.collect()
     tracemalloc.start()
     pack_into(folder, tmp_path / "large.edgeopt")
-    held = Opened(tmp_path / "large.edgeopt")
+    held = OpenedArchive(tmp_path / "large.edgeopt")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (held.folder / "weights").stat().st_size == 96 << 20

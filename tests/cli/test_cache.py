@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgeopt.pipeline.cache.store import FILE, Record
+from edgeopt.pipeline.cache.store import FILE, CacheRecord
 from edgeopt.pipeline.cache.user import user_store
 
 OLD, NEW = "a" * 64, "b" * 64
@@ -20,7 +20,7 @@ def cache(tmp_path, monkeypatch):
     source.write_bytes(b"m" * 1_500_000)
     store = user_store()
     for key, title in ((OLD, "conv.onnx: 2.1x faster"), (NEW, "conv.onnx: cleaned")):
-        store.put("bundle", key, Record("bundle", title, datetime.now(UTC), {}), {"model.onnx": source})
+        store.put("bundle", key, CacheRecord("bundle", title, datetime.now(UTC), {}), {"model.onnx": source})
     ten_days_ago = datetime.now(UTC).timestamp() - 10 * 86_400
     os.utime(store.folder / f"bundle-{OLD}" / FILE, (ten_days_ago, ten_days_ago))
     (folder / f"peaks-1-{OLD[:32]}.json").write_text("{}")

@@ -10,8 +10,8 @@ from rich.console import Console
 from edgeopt.cli import fleet_show
 from edgeopt.cli.main import run
 from edgeopt.fleet.client import Agent
-from edgeopt.fleet.monitor import Sent, Watched
-from edgeopt.fleet.records import Deployment, ModelStatus, Previous, Release, Releases, Serving, Status
+from edgeopt.fleet.monitor import Sent, WatchedAgent
+from edgeopt.fleet.records import FleetDeployment, ModelStatus, Previous, Release, Releases, Serving, Status
 from edgeopt.views.terminal import write
 
 
@@ -26,7 +26,7 @@ def shown(show, record, width=140):
     return out.getvalue()
 
 
-FAILED = Deployment(
+FAILED = FleetDeployment(
     4, "ROLLED_BACK", release="ab12", name="Digits", reason="p99 rose to 9 ms, against 2 ms before."
 )
 
@@ -78,13 +78,13 @@ def test_releases_are_a_table_with_reasons():
 
 
 def test_the_outcome_keeps_names_as_they_are():
-    text = shown(fleet_show.show_deployment, Deployment(2, "COMMITTED", kind="rollback", name="YOLOX"))
+    text = shown(fleet_show.show_deployment, FleetDeployment(2, "COMMITTED", kind="rollback", name="YOLOX"))
     assert text == "Rollback 2 of YOLOX, committed\n"
 
 
 def test_what_was_sent_is_summed_up():
     sent = Sent(1200, 2, "503 too much waits", 1.5, 3.0)
-    text = shown(fleet_show.show_watched, Watched("http://device:8080", 61.0, sent))
+    text = shown(fleet_show.show_watched, WatchedAgent("http://device:8080", 61.0, sent))
     assert text == (
         "Watched http://device:8080 for 61 s.\n"
         "Sent 1,200 requests, 2 failed; median latency 1.50 ms.\n"

@@ -1,7 +1,7 @@
 import pytest
 
 from edgeopt.cli.passes import show
-from edgeopt.commands.passes import PassLine, PassList, Request, passes
+from edgeopt.commands.passes import PassesRequest, PassLine, PassList, passes
 from edgeopt.graph.passes import standard_passes
 from edgeopt.views.terminal import write
 
@@ -20,7 +20,7 @@ def printed():
 
 
 def test_every_pass_has_its_line(printed):
-    lines = printed(passes(Request())).splitlines()
+    lines = printed(passes(PassesRequest())).splitlines()
     for one in standard_passes():
         assert any(line.startswith(one.name) and one.title in line for line in lines)
 
@@ -33,15 +33,15 @@ def test_what_runs_on_request_alone_is_said(printed):
 
 
 def test_one_pass_tells_how_it_works(printed):
-    text = printed(passes(Request("dead-nodes")))
+    text = printed(passes(PassesRequest("dead-nodes")))
     assert "Removes what no output needs" in text
     assert "bit-identical" in text
 
 
 def test_the_inputs_for_which_results_stay_the_same_are_said(printed):
-    lines = {line.split()[0]: line for line in printed(passes(Request())).splitlines() if line.strip()}
+    lines = {line.split()[0]: line for line in printed(passes(PassesRequest())).splitlines() if line.strip()}
     assert "finite and non-empty inputs only" in lines["pad-into-pool"]
     assert "finite inputs only" in lines["operator-forms"]
     assert "non-empty inputs only" in lines["fold-shapes"]
     assert "inputs only" not in lines["transposes"]
-    assert "for finite and non-empty inputs only" in printed(passes(Request("global-pooling")))
+    assert "for finite and non-empty inputs only" in printed(passes(PassesRequest("global-pooling")))

@@ -8,7 +8,7 @@ from edgeopt.cli.main import run
 from edgeopt.hw import probe as probe_module
 from edgeopt.hw.device import Peaks, RunOverhead, Unavailable
 from edgeopt.hw.host import LocalHost, RecordedHost
-from edgeopt.hw.probe_cache import Measured
+from edgeopt.hw.probe_cache import CachedFacts
 
 FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
 
@@ -118,7 +118,9 @@ def counted(monkeypatch, tmp_path):
     def measure(device, emit):
         calls.append(device)
         measured_at = f"2026-05-04T10:00:0{len(calls)}+00:00"
-        return Measured(Peaks(measured_at, 8.5, overheads=(RunOverhead("onnxruntime", 4.0),)), {"peaks.x": "gone"})
+        return CachedFacts(
+            Peaks(measured_at, 8.5, overheads=(RunOverhead("onnxruntime", 4.0),)), {"peaks.x": "gone"}
+        )
 
     monkeypatch.setattr("edgeopt.measure.peaks.measure.measure", measure)
     return calls

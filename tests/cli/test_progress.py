@@ -12,7 +12,7 @@ import pytest
 from edgeopt import events
 from edgeopt.bundle.runtime.check import Changed, how_to_refresh
 from edgeopt.cli.progress import JsonLines, People, _line, all_as_called, as_called
-from edgeopt.views.blocks import Commands, Row, Table, Words, columns, section
+from edgeopt.views.blocks import Commands, Row, Table, WordsBlock, columns, section
 
 # Tells one event on a terminal, waits to be told to go on, and ends as a command does.
 ON_A_TERMINAL = """
@@ -222,7 +222,7 @@ def test_the_interpreter_is_named_where_it_ran_the_module(monkeypatch):
 def test_all_texts_of_blocks_change(called):
     typed = called()
     blocks = [
-        section("", Words("List them: edgeopt backends"), Commands((("Again:", "edgeopt bench m"),))),
+        section("", WordsBlock("List them: edgeopt backends"), Commands((("Again:", "edgeopt bench m"),))),
         Table(columns("how"), (Row(("edgeopt probe --deep",)),)),
     ]
     (part, table) = all_as_called(blocks)

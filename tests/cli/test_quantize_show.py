@@ -10,16 +10,23 @@ from edgeopt.cli.quantize import show_quantized
 from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.judging.metric import Judged
 from edgeopt.measure.stats import Interval
-from edgeopt.quant.measured.records import File, Proof, Quantized, SampleUse
-from edgeopt.quant.records import CalibrationTried, Found, Point, PrecisionPlan, TargetSaid, Verdict
+from edgeopt.quant.measured.records import AccuracyProof, File, Quantized, SampleUse
+from edgeopt.quant.records import (
+    CalibrationTried,
+    FrontierPoint,
+    LayerVerdict,
+    PrecisionPlan,
+    QuantFinding,
+    TargetSaid,
+)
 from edgeopt.views.terminal import write
 
 LAYERS = [f"/encoder/layer.{k}/attention/self/query/MatMul_of_a_long_name" for k in range(20)]
-FLOAT = Point({}, 12.0, 200.0, 200.0, 200.0)
-CHOSEN = Point(dict.fromkeys(LAYERS[:6], "int8"), 6.0, 32.0, 31.2, 30.4, 1.93)
-DARING = Point(dict.fromkeys(LAYERS, "int8"), 5.0, 15.5)
+FLOAT = FrontierPoint({}, 12.0, 200.0, 200.0, 200.0)
+CHOSEN = FrontierPoint(dict.fromkeys(LAYERS[:6], "int8"), 6.0, 32.0, 31.2, 30.4, 1.93)
+DARING = FrontierPoint(dict.fromkeys(LAYERS, "int8"), 5.0, 15.5)
 VERDICTS = tuple(
-    Verdict(name, "int8" if k < 6 else "float", f"reason {k}", 0.1, snr_db=60.0 - k)
+    LayerVerdict(name, "int8" if k < 6 else "float", f"reason {k}", 0.1, snr_db=60.0 - k)
     for k, name in enumerate(LAYERS)
 )
 PLAN = PrecisionPlan("openvino-cpu", {"precision": "f32"}, 30.0, CHOSEN, (FLOAT, CHOSEN, DARING), VERDICTS)
@@ -32,7 +39,7 @@ RESULT = Quantized(
     {"precision": "f32"},
     Goal(),
     PLAN,
-    Proof(16, True, 31.2, 30.4, steps_back=1),
+    AccuracyProof(16, True, 31.2, 30.4, steps_back=1),
     Interval(1.93, 1.88, 1.99, 40),
     float_ms=12.03,
     use=SampleUse(256, 100, 24, 16),
@@ -72,7 +79,7 @@ def test_what_was_proved_is_told_with_the_samples():
 
 
 def test_samples_that_prove_little_are_not_praised():
-    text = said(proof=Proof(4, False, 31.2, 30.4), use=SampleUse(4, 4, 4, 2, shared=True))
+    text = said(proof=AccuracyProof(4, False, 31.2, 30.4), use=SampleUse(4, 4, 4, 2, shared=True))
     assert "also used by the plan" in text
     assert "too few to set some aside" in text
     assert "generated ones" in said(use=SampleUse(16, 0, 8, 8, generated=True))
@@ -103,7 +110,8 @@ def test_long_names_are_cut_where_they_are_alike():
 def test_a_task_metric_is_told_beside_the_decibels():
     judged = Judged("top1-labels", 0.985, 0.97, 250, source=0.99, drop=0.005, drop_high=0.012)
     text = said(
-        goal=goal_from("top1-labels", "aggressive", "0.6%"), proof=Proof(250, True, 14.0, 13.5, judged=judged)
+        goal=goal_from("top1-labels", "aggressive", "0.6%"),
+        proof=AccuracyProof(250, True, 14.0, 13.5, judged=judged),
     )
     assert (
         "Top-1 with labels: 98.5 %, the source 99 %, on others perhaps 1.2 points worse than the source." in text
@@ -132,12 +140,12 @@ def test_keep_float_shows_the_frontier_all_the_same():
 
 def test_findings_calibrations_targets_and_warnings_are_told():
     text = said(
-        findings=tuple(Found("outlier", "x", f"Finding {k}.") for k in range(9)),
+        findings=tuple(QuantFinding("outlier", "x", f"Finding {k}.") for k in range(9)),
         calibrations=(CalibrationTried("minmax", 28.2, 27.5, 1.2, 210.0), CalibrationTried("entropy", 29.9)),
         targets=(TargetSaid("cpu-avx2", "saturates", "3 % of the pairs overflow.", "Reduce the range."),),
         warnings=("Mind the gap.",),
     )
-    assert "Finding 0." in text
+    assert "QuantFinding 0." in text
     assert "3 more (--all)" in text
     assert text.index("entropy") < text.index("minmax"), "the most exact first"
     assert "3 % of the pairs overflow. Reduce the range." in text
@@ -166,6 +174,6 @@ def test_of_a_single_form_only_layers_that_stay_float_are_listed():
 
 def test_brackets_in_names_are_no_mark_up():
     name = "[red]layer[/red]"
-    plan = msgspec.structs.replace(PLAN, verdicts=(Verdict(name, "float", "why [bold]not"),))
+    plan = msgspec.structs.replace(PLAN, verdicts=(LayerVerdict(name, "float", "why [bold]not"),))
     assert name in said(plan=plan)
     assert "why [bold]not" in said(plan=plan)

@@ -3,7 +3,7 @@ import pytest
 import edgeopt
 from edgeopt.bundle.runtime.check import check
 from edgeopt.commands import demo
-from edgeopt.commands.demo import Request
+from edgeopt.commands.demo import DemoRequest
 from edgeopt.events import ignore
 
 
@@ -11,7 +11,7 @@ from edgeopt.events import ignore
 def test_the_whole_story(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "_TIME_LIMIT_S", 5.0)
     out = tmp_path / "demo.edgeopt"
-    told = demo.demo(Request(out), ignore)
+    told = demo.demo(DemoRequest(out), ignore)
     changes = {gain.what: gain for gain in (*told.gains, *told.losses)}
     assert "accuracy" not in changes
     assert told.outcome.verdict != "faster" or changes["latency"].before.endswith("ms")

@@ -1,11 +1,11 @@
 import pytest
 
-from edgeopt.commands.passes import Request, passes
+from edgeopt.commands.passes import PassesRequest, passes
 from edgeopt.errors import UsageError
 
 
 def test_a_line_tells_whether_results_stay_exact_and_where_the_pass_stands():
-    lines = {line.name: line for line in passes(Request()).passes}
+    lines = {line.name: line for line in passes(PassesRequest()).passes}
     assert lines["dead-nodes"].tolerance_db is None
     assert lines["dead-nodes"].kind == "cleaning"
     assert lines["batchnorm-into-conv"].tolerance_db >= 80
@@ -15,7 +15,7 @@ def test_a_line_tells_whether_results_stay_exact_and_where_the_pass_stands():
 
 def test_an_unknown_name_is_answered_with_the_nearest():
     with pytest.raises(UsageError, match="did you mean 'dead-nodes'"):
-        passes(Request("dead-nodez"))
+        passes(PassesRequest("dead-nodez"))
 
 
 def test_rules_of_the_users_own_are_listed_with_their_titles(tmp_path):
@@ -25,5 +25,7 @@ def test_rules_of_the_users_own_are_listed_with_their_titles(tmp_path):
         "def pattern(op, x):\n    return op.Neg(op.Neg(x))\n"
         "def replacement(op, x):\n    return op.Identity(x)\n"
     )
-    (line,) = (each for each in passes(Request(rules=(tmp_path / "mine.py",))).passes if each.kind == "rules")
+    (line,) = (
+        each for each in passes(PassesRequest(rules=(tmp_path / "mine.py",))).passes if each.kind == "rules"
+    )
     assert (line.name, line.title) == ("mine:rule", "two become one")

@@ -2,22 +2,24 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.commands.quantize import Asked, AskedCalibrations, request_from
+from edgeopt.commands.quantize import CalibrationOptions, QuantizeOptions, request_from
 from edgeopt.errors import UsageError
 
 MODEL = Path("model.onnx")
 
 
 def test_a_request_without_wishes_is_a_plan_at_30_db():
-    request = request_from(Asked(MODEL))
+    request = request_from(QuantizeOptions(MODEL))
     assert (request.method, request.goal.floor) == ("plan", 30.0)
 
 
 def test_no_floor_leaves_no_goal():
-    request = request_from(Asked(MODEL, method="int8", no_floor=True))
+    request = request_from(QuantizeOptions(MODEL, method="int8", no_floor=True))
     assert request.goal.is_open
     assert request.shown_goal is None
-    assert request_from(Asked(MODEL, method="int8")).shown_goal == request_from(Asked(MODEL)).goal
+    assert (
+        request_from(QuantizeOptions(MODEL, method="int8")).shown_goal == request_from(QuantizeOptions(MODEL)).goal
+    )
 
 
 WRONG = (
@@ -36,12 +38,12 @@ WRONG = (
 @pytest.mark.parametrize(("wishes", "said", "hint"), WRONG)
 def test_wrong_wishes_are_said_before_any_work(wishes, said, hint):
     with pytest.raises(UsageError, match=said) as raised:
-        request_from(Asked(MODEL, **wishes))
+        request_from(QuantizeOptions(MODEL, **wishes))
     assert hint in raised.value.hint
 
 
 def test_what_was_written_is_read():
-    asked = Asked(
+    asked = QuantizeOptions(
         MODEL,
         options=("threads=2",),
         backend="null",
@@ -54,6 +56,6 @@ def test_what_was_written_is_read():
 
 
 def test_comparing_calibrations_is_a_request_of_its_own_kind():
-    request = request_from(AskedCalibrations(MODEL, Path("d.npz"), samples=20))
+    request = request_from(CalibrationOptions(MODEL, Path("d.npz"), samples=20))
     assert request.compare_calibrations
     assert (request.data, request.samples) == (Path("d.npz"), 20)

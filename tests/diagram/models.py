@@ -1,12 +1,12 @@
 """Models as rows of nodes."""
 
-from edgeopt.graph.analysis.records import Cost, NodeRow, Tensor
+from edgeopt.graph.analysis.records import Cost, NodeRow, TensorFacts
 
-Net = tuple[list[NodeRow], list[Tensor], list[Tensor]]
+Net = tuple[list[NodeRow], list[TensorFacts], list[TensorFacts]]
 
 
-def tensor(name: str) -> Tensor:
-    return Tensor(name, "float32", (1, 64, 8, 8))
+def tensor(name: str) -> TensorFacts:
+    return TensorFacts(name, "float32", (1, 64, 8, 8))
 
 
 def node(position: int, name: str, operator: str, reads: str, makes: str, inside: str = "") -> NodeRow:

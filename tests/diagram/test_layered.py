@@ -3,12 +3,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt.diagram.layered import Link, Placement, Size, place
+from edgeopt.diagram.layered import BoxSize, Link, NodePlacement, place
 
 
-def placed(count: int, edges: list[tuple[int, int]]) -> Placement:
+def placed(count: int, edges: list[tuple[int, int]]) -> NodePlacement:
     links = [Link(a, 20.0, b, 20.0, a) for a, b in edges]
-    return place([Size(40.0, 20.0)] * count, links)
+    return place([BoxSize(40.0, 20.0)] * count, links)
 
 
 graphs = st.integers(1, 25).flatmap(
@@ -69,7 +69,7 @@ def test_what_reads_nothing_lies_just_above_its_reader():
 
 def test_those_of_the_last_layer_lie_at_the_bottom():
     links = [Link(0, 20.0, 1, 20.0, 0), Link(1, 20.0, 2, 20.0, 1), Link(0, 20.0, 3, 20.0, 0)]
-    found = place([Size(40.0, 20.0)] * 4, links, last=1)
+    found = place([BoxSize(40.0, 20.0)] * 4, links, last=1)
     assert found.corners[3][1] == found.corners[2][1]
 
 
@@ -80,6 +80,6 @@ def test_those_of_the_first_layer_stay_at_the_top_and_their_edges_keep_clear():
         Link(2, 20.0, 3, 20.0, 2),
         Link(3, 20.0, 4, 9.0, 3),
     ]
-    found = place([Size(40.0, 20.0)] * 5, links, first=2)
+    found = place([BoxSize(40.0, 20.0)] * 5, links, first=2)
     assert found.corners[0][1] == found.corners[1][1] == 0.0
     assert len(found.routes[0]) == 6

@@ -1,11 +1,11 @@
-from edgeopt.diagram.outline import MOST_CHILDREN, Edge, Group, Leaf, leaves, outline, shape_label
+from edgeopt.diagram.outline import MOST_CHILDREN, Edge, Leaf, OutlineGroup, leaves, outline, shape_label
 from edgeopt.diagram.scene import diagram_of
-from edgeopt.graph.analysis.records import Tensor
+from edgeopt.graph.analysis.records import TensorFacts
 from tests.diagram.models import branching, chain, net, node
 
 
-def titles(group: Group) -> list[str]:
-    return [child.title if isinstance(child, Group) else child.operator for child in group.children]
+def titles(group: OutlineGroup) -> list[str]:
+    return [child.title if isinstance(child, OutlineGroup) else child.operator for child in group.children]
 
 
 def test_nodes_of_one_scope_are_one_group():
@@ -38,7 +38,7 @@ def test_blocks_that_repeat_are_groups_of_the_same_form():
     nodes, _, _ = chain(27, block)
     top = outline(nodes)
     assert titles(top) == ["block 1 of 3", "block 2 of 3", "block 3 of 3"]
-    assert all(titles(child) == block.split() for child in top.children if isinstance(child, Group))
+    assert all(titles(child) == block.split() for child in top.children if isinstance(child, OutlineGroup))
 
 
 def test_a_long_run_without_any_pattern_is_cut_into_parts():
@@ -52,7 +52,7 @@ def test_a_long_run_without_any_pattern_is_cut_into_parts():
 def test_the_branches_of_an_if_are_groups_within_it():
     nodes, _, _ = branching()
     holder = outline(nodes).children[1]
-    assert isinstance(holder, Group)
+    assert isinstance(holder, OutlineGroup)
     assert holder.holder == 1
     assert titles(holder) == ["then_branch", "else_branch"]
     assert holder.nodes_count == 4
@@ -65,7 +65,7 @@ def test_slashes_in_names_do_not_split_a_branch():
         node(2, "a/c/n", "Abs", "b", "d", "a/if/then_branch"),
     ]
     holder = outline(nodes).children[0]
-    assert isinstance(holder, Group)
+    assert isinstance(holder, OutlineGroup)
     assert titles(holder) == ["then_branch"]
 
 
@@ -120,4 +120,4 @@ def test_branches_read_what_is_made_outside():
 def test_the_label_of_a_value_is_its_shape():
     diagram = diagram_of(*chain(1))
     assert {value.label for value in diagram.values} == {"1x64x8x8"}
-    assert shape_label(Tensor("ids", "int64", ("batch", None, 3))) == "[batch, ?, 3]"
+    assert shape_label(TensorFacts("ids", "int64", ("batch", None, 3))) == "[batch, ?, 3]"

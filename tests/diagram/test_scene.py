@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from edgeopt.diagram.outline import Group, leaves
+from edgeopt.diagram.outline import OutlineGroup, leaves
 from edgeopt.diagram.scene import MOST_BOXES, End, Layout, Scene, diagram_of, opened_at_first
 from tests.diagram.models import branching, chain, net
 
@@ -129,4 +129,4 @@ def test_every_node_of_an_opened_model_has_a_box():
     shown = {box.path for box in scene.boxes}
     assert all(path in shown for path in diagram.wiring.paths.values())
     assert not overlaps(scene)
-    assert any(isinstance(box.item, Group) and box.is_open for box in scene.boxes)
+    assert any(isinstance(box.item, OutlineGroup) and box.is_open for box in scene.boxes)

@@ -12,7 +12,7 @@ import pytest
 import edgeopt
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Step, Tensor
 from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.request import ReplayRequest
@@ -62,7 +62,7 @@ def bundled(model, samples, folder, *, single_file=False):
             edgeopt="0",
             target="generic-cpu",
             summary="a test",
-            source=Source("source.onnx", read.digest, source.stat().st_size),
+            source=SourceModel("source.onnx", read.digest, source.stat().st_size),
             run=Run(BACKEND, "model/source.onnx", OPTIONS),
             inputs=[Tensor(one.name, one.dtype, [_dim(d) for d in one.shape]) for one in inputs],
             outputs=[Tensor(one.name, one.dtype, [_dim(d) for d in one.shape]) for one in outputs],

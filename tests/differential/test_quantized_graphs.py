@@ -17,7 +17,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from edgeopt.commands.quantize import Asked, request_from
+from edgeopt.commands.quantize import QuantizeOptions, request_from
 from edgeopt.data.levels import levels_in
 from edgeopt.data.samples import as_file
 from edgeopt.errors import EdgeoptError
@@ -25,7 +25,7 @@ from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.pipeline.quantize import proved_entries
 from edgeopt.quant.forms import form_named
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.work import prepare
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from
@@ -141,7 +141,7 @@ def judged(case, method, regimes, runs, folder, seen):
     path = folder / "source.onnx"
     onnx.save(model, path)
     data, floor = as_file(feeds[:GIVEN], folder), str(floor_db)
-    asked = Asked(path, folder / "out.onnx", data=data, method=name, backend=backend, floor=floor)
+    asked = QuantizeOptions(path, folder / "out.onnx", data=data, method=name, backend=backend, floor=floor)
     request = request_from(asked)
     (folder / "work").mkdir()
     try:
@@ -213,7 +213,7 @@ def _moved(array, share, drawn):
 
 def walk(count, seed, tmp_path: Path):
     source, seen, number = random.Random(seed), Seen(), 0  # noqa: S311 - graphs are no secrets
-    with Runs() as runs:
+    with ModelRuns() as runs:
         while number < count:
             case = case_from(source.randbytes(BYTES + BYTES // 2))
             if not fits(case):

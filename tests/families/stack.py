@@ -5,7 +5,7 @@ import pytest
 
 from edgeopt.graph.model import load
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.measured.given import Runs, read_given
+from edgeopt.quant.measured.given import ModelRuns, read_given
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.study import begin
 from edgeopt.quant.records import QuantSettings
@@ -42,7 +42,7 @@ def stack_layers(stack_model):
 
 def answers_of(model, data):
     """The samples, and what the source answers to those that plan and prove."""
-    with Runs() as runs:
+    with ModelRuns() as runs:
         inputs = runs.inputs(model)
         given = read_given(QuantizeRequest(model, data=data), inputs, None, calibrates=True)
         wanted = [*given.plan, *given.prove]

@@ -8,7 +8,7 @@ from edgeopt.errors import DataError, InputError, MissingError
 from edgeopt.events import Metric, ignore
 from edgeopt.fleet import monitor as module
 from edgeopt.fleet.monitor import Traffic, monitor
-from edgeopt.fleet.request import WatchRequest
+from edgeopt.fleet.request import FleetWatchRequest
 
 
 def names(told):
@@ -17,7 +17,7 @@ def names(told):
 
 def test_watching_with_requests_of_ones_own(serving, conv_data, told, monkeypatch):
     monkeypatch.setattr(module, "_TELL_EVERY_S", 0.2)
-    watched = monitor(WatchRequest(serving.url, 1.0, 40.0, conv_data), told)
+    watched = monitor(FleetWatchRequest(serving.url, 1.0, 40.0, conv_data), told)
     assert watched.url == serving.url
     assert 1.0 <= watched.seconds < 10
     assert watched.sent.failures == 0
@@ -28,7 +28,7 @@ def test_watching_with_requests_of_ones_own(serving, conv_data, told, monkeypatc
 
 
 def test_watching_alone(serving, told):
-    watched = monitor(WatchRequest(serving.url, 0.5), told)
+    watched = monitor(FleetWatchRequest(serving.url, 0.5), told)
     assert watched.sent is None
     assert "load_percent" in names(told)
     assert "sent_per_s" not in names(told)
@@ -36,7 +36,7 @@ def test_watching_alone(serving, told):
 
 def test_nobody_to_watch():
     with pytest.raises(MissingError):
-        monitor(WatchRequest("127.0.0.1:1", 0.1), ignore)
+        monitor(FleetWatchRequest("127.0.0.1:1", 0.1), ignore)
 
 
 WITHIN_S = 20.0

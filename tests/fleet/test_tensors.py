@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import DataError, InputError, MissingError
-from edgeopt.fleet.tensors import Metadata, _Tensor, decode, encode, requests
+from edgeopt.fleet.tensors import TensorMetadata, _Tensor, decode, encode, requests
 
 
 def parsed(request):
@@ -18,7 +18,7 @@ def parsed(request):
 
 
 def model(*rows):
-    return Metadata("m", [_Tensor(*row) for row in rows])
+    return TensorMetadata("m", [_Tensor(*row) for row in rows])
 
 
 @pytest.mark.parametrize(

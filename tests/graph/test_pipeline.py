@@ -10,7 +10,7 @@ from edgeopt.errors import UsageError, VerificationError
 from edgeopt.graph.ledger import Change, Refusal
 from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.passes.base import Pass, PassResult
-from edgeopt.graph.pipeline import Error, run_pipeline, select
+from edgeopt.graph.pipeline import NumericError, run_pipeline, select
 
 PASSES = standard_passes()
 DEFAULT = [p.name for p in PASSES if not p.on_request]
@@ -150,7 +150,7 @@ def test_a_model_that_never_agrees_with_itself_cannot_be_proved(model):
 
 
 def test_the_accuracy_is_asked_for_each_pass_that_changed_something(model):
-    result = run_pipeline(model, measure=lambda _: Error(42.0, 0.5))
+    result = run_pipeline(model, measure=lambda _: NumericError(42.0, 0.5))
     assert {(e.snr_db, e.max_abs) for e in result.ledger if e.applied} == {(42.0, 0.5)}
     assert {e.snr_db for e in result.ledger if not e.applied} <= {None}
 
@@ -204,7 +204,7 @@ def test_a_pass_that_changes_the_results_is_reported(model, check):
 
 
 def test_a_model_without_work_for_any_pass_is_walked_once(model):
-    result = run_pipeline(run_pipeline_twice(model), measure=lambda _: Error(200.0, 0.0))
+    result = run_pipeline(run_pipeline_twice(model), measure=lambda _: NumericError(200.0, 0.0))
     assert not any(e.applied for e in result.ledger)
 
 

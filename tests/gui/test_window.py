@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QTextBrowser,
 )
 
-from edgeopt.bundle.deployment import Source
+from edgeopt.bundle.deployment import SourceModel
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui import window_state
 from edgeopt_gui.actions.action import Action
@@ -312,7 +312,7 @@ def test_a_larger_font_needs_a_larger_window(open_window, monkeypatch):
 def copied(tmp_path, conv_bundle, conv_model, change_deployment):
     bundle = shutil.copytree(conv_bundle, tmp_path / "out" / "conv.edgeopt")
     content = conv_model.read_bytes()
-    source = Source(conv_model.name, hashlib.sha256(content).hexdigest(), len(content))
+    source = SourceModel(conv_model.name, hashlib.sha256(content).hexdigest(), len(content))
     change_deployment(bundle, source=source)
     return bundle
 

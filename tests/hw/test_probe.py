@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgeopt.hw.device import Accelerator, Cpu, Device, HostFacts, Limits, Memory, Runtime
+from edgeopt.hw.device import Accelerator, Cpu, Device, DeviceLimits, HostFacts, Runtime, SystemMemory
 from edgeopt.hw.host import LocalHost
 from edgeopt.hw.probe import agree, identity, probe
 
@@ -127,8 +127,8 @@ def device():
         return Device(
             HostFacts("Linux", "6.12", "x86_64", "3.12"),
             Cpu(None, None, "avx2", (), None, 1),
-            Limits(1, None, None, 1),
-            Memory(2**30, 2**30, 2**30),
+            DeviceLimits(1, None, None, 1),
+            SystemMemory(2**30, 2**30, 2**30),
             accelerators=tuple(accelerators),
             runtimes=tuple(runtimes),
             unavailable=unavailable or {},

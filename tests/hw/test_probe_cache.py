@@ -7,9 +7,9 @@ from edgeopt.hw import probe_cache
 from edgeopt.hw.device import ComputePeak, Peaks
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
-from edgeopt.hw.probe_cache import Measured, age_s, load_peaks, peaks_path, store_peaks, with_peaks
+from edgeopt.hw.probe_cache import CachedFacts, age_s, load_peaks, peaks_path, store_peaks, with_peaks
 
-MEASURED = Measured(
+MEASURED = CachedFacts(
     Peaks("2026-05-04T10:00:00+00:00", 8.5, (ComputePeak("onnxruntime", "fp32", 1, 1.2e11, "MatMul 384x384"),)),
     {"peaks.openvino": "the Python package 'openvino' is not installed"},
 )

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from edgeopt.bundle.deployment import FILE, Deployment, Run, Source, to_toml
+from edgeopt.bundle.deployment import FILE, Deployment, Run, SourceModel, to_toml
 from edgeopt.errors import TrialError
 from edgeopt.measure.contender import (
     Contender,
@@ -126,7 +126,9 @@ def test_loading_has_as_long_as_its_backend_and_size_may_take(tmp_path, backend,
 
 def test_a_bundle_has_as_long_as_the_backend_in_it(tmp_path):
     assert load_patience_s(Load("bundle", str(tmp_path), {}, "")) == 60
-    made = Deployment("n", "now", "1", "t", "s", Source("m", "0", 1), Run("onnxruntime-cuda", "m.onnx"), [], [])
+    made = Deployment(
+        "n", "now", "1", "t", "s", SourceModel("m", "0", 1), Run("onnxruntime-cuda", "m.onnx"), [], []
+    )
     (tmp_path / FILE).write_text(to_toml(made))
     assert load_patience_s(Load("bundle", str(tmp_path), {}, "")) == 900
 

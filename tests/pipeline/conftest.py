@@ -20,8 +20,8 @@ from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.notes import Notes
-from edgeopt.pipeline.objectives import Limits, objective_named
+from edgeopt.pipeline.notes import SearchNotes
+from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, VariantReport
 from edgeopt.pipeline.place import SearchContext
@@ -32,7 +32,7 @@ from edgeopt.pipeline.prove.report import SearchFacts
 from edgeopt.pipeline.race.baseline import Baseline
 from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, ScreeningRules, screen
-from edgeopt.pipeline.stopping import Clock, Stop, StopControl
+from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from tests.conftest import still, write_onnx
 
 
@@ -49,7 +49,7 @@ class Track:
         host = LocalHost(folder)
         self.ground = TrialRunner(host, folder, folder / "samples")
         self.samples, self.said = samples, []
-        self.notes = Notes(self.said.append)
+        self.notes = SearchNotes(self.said.append)
         self.path = null_model("baseline", latency_ms=baseline_ms)
         self.baseline = self.ground.enter("baseline", "null", self.path)
         stack.callback(self.baseline.close)
@@ -59,9 +59,9 @@ class Track:
 
     def ending(self, limit_s=60.0) -> StopControl:
         """Of a search that has so much time from now on."""
-        return StopControl(Stop(), Clock(time.monotonic(), limit_s), self.baseline, self.said.append)
+        return StopControl(Stop(), SearchClock(time.monotonic(), limit_s), self.baseline, self.said.append)
 
-    def entrants(self, ending, limits=Limits(), most=40) -> CandidatePool:  # noqa: B008 - it never changes
+    def entrants(self, ending, limits=ResourceLimits(), most=40) -> CandidatePool:  # noqa: B008 - it never changes
         """Nobody yet; the candidates are the baseline's model with the option `latency_ms` of null models."""
         variants = Variants()
         variants.enter(VariantReport("source", "as it came", 100), self.path)
@@ -82,7 +82,9 @@ class Track:
         )
         golden = Golden(self.standard.split, self.samples, None, None)
         case = SearchFacts(self.path, out, goal, objective, None, facts, probe(), profile, source, 9.0, 0, None)
-        return DeliverySpec(SearchGoal(objective, Limits()), case, proving, golden, None, single_file=False)
+        return DeliverySpec(
+            SearchGoal(objective, ResourceLimits()), case, proving, golden, None, single_file=False
+        )
 
     def enter(self, name, timeout_s=20.0, **faults) -> PoolEntry:
         path = self.null_model(name, **{"latency_ms": 4.0, **faults})

@@ -25,7 +25,7 @@ from edgeopt.measure.messages import Memory
 from edgeopt.measure.terms import Turns
 from edgeopt.pipeline.build.variants import BuildWorker, inspect
 from edgeopt.pipeline.inspect import running_today
-from edgeopt.pipeline.objectives import OBJECTIVES, Limits, excess, limits_from, objective_named
+from edgeopt.pipeline.objectives import OBJECTIVES, ResourceLimits, excess, limits_from, objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.padding import graph_passes, kept_by, said_of, skips_padding
 from edgeopt.pipeline.race.ground import TrialRunner
@@ -200,7 +200,7 @@ def test_what_is_over_a_limit_is_said_in_its_unit(given, takes, says):
 
 
 def test_all_that_is_over_is_said():
-    found = excess(Limits(1, 1, 1.0), Memory(peak_bytes=2), 2, 2.0)
+    found = excess(ResourceLimits(1, 1, 1.0), Memory(peak_bytes=2), 2, 2.0)
     assert found.count("the limit is") == 3
 
 

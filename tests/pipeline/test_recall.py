@@ -14,7 +14,7 @@ from edgeopt.errors import UsageError
 from edgeopt.events import Log, Standing, ignore
 from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
-from edgeopt.pipeline.build.messages import Made, Make, Planned, Planning, Plans
+from edgeopt.pipeline.build.messages import Made, Make, PlannedVariant, Planning, Plans
 from edgeopt.pipeline.build.variants import BuildWorker, make_all
 from edgeopt.pipeline.cache.user import listing
 from edgeopt.pipeline.optimize import optimize
@@ -170,7 +170,7 @@ def test_plans_come_back_with_their_files_in_the_new_place(memory, job, conv_mod
     for place in ("openvino-cpu", "work"):
         (folder / place).mkdir()
         shutil.copyfile(conv_model, folder / place / "model.onnx")
-    plan = Planned(
+    plan = PlannedVariant(
         "openvino-cpu", {"precision": "f32"}, str(folder / "openvino-cpu/model.onnx"), (), {"w8": ["a"]}
     )
     memory().learn(asked, Made((), 3.0, Plans((plan,), ("openvino-cpu",))))

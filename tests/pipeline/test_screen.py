@@ -16,13 +16,13 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Calls
 from edgeopt.pipeline.aim import SearchGoal
-from edgeopt.pipeline.build.messages import PLANNED, Planned
-from edgeopt.pipeline.objectives import OVER, Limits, objective_named
+from edgeopt.pipeline.build.messages import PLANNED, PlannedVariant
+from edgeopt.pipeline.objectives import OVER, ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, VariantReport
 from edgeopt.pipeline.plans.gathering import ReadyVariant
 from edgeopt.pipeline.plans.space import (
     Effects,
-    Point,
+    OptionPoint,
     best_point,
     candidates_of,
     choices_on,
@@ -65,7 +65,7 @@ def test_there_is_something_to_hand_out_once_somebody_but_the_baseline_takes_par
 
 
 def test_what_takes_too_much_is_out_at_once(track, ending):
-    entry = track.entrants(ending, Limits(size_bytes=99)).add(timed(2.0))
+    entry = track.entrants(ending, ResourceLimits(size_bytes=99)).add(timed(2.0))
     assert (entry.contender, entry.status) == (None, OVER)
     assert "its files have" in entry.reason
     assert track.said[-1].status == OVER
@@ -74,7 +74,7 @@ def test_what_takes_too_much_is_out_at_once(track, ending):
 def test_a_plan_takes_part_with_its_own_options_unless_the_search_was_stopped(track, ending):
     entrants = track.entrants(ending, most=1)
     path, report = track.null_model("planned"), VariantReport(PLANNED, "a plan", 7, backends=("null",))
-    ready = ReadyVariant(PLANNED, ("null",), Planned("null", {"latency_ms": 1.0}, str(path), (), {}))
+    ready = ReadyVariant(PLANNED, ("null",), PlannedVariant("null", {"latency_ms": 1.0}, str(path), (), {}))
     entrants._variants.enter(report, path, ready.planned)
     assert not entrants.full
     entrants.enter(ready)
@@ -111,7 +111,7 @@ def course(track):
         gathering = SimpleNamespace(parts=lambda: iter(parts), close=lambda: track.said.append("made"))
         if stopped:
             ending.stop.set()
-        aim = SearchGoal(objective_named(objective), Limits(), target_speedup)
+        aim = SearchGoal(objective_named(objective), ResourceLimits(), target_speedup)
         races = RaceTerms(track.baseline, ending, track.said.append)
         best = run_races(aim, races, entrants, gathering, None)
         return SimpleNamespace(best=best, entrants=entrants, ending=ending, said=track.said)
@@ -211,7 +211,9 @@ SIZES = {"a": 5, "b": 4, "c": 3}
 
 
 def point(values):
-    return Point("model", "backend", {name: value for name, value in zip(SIZES, values, strict=True) if value})
+    return OptionPoint(
+        "model", "backend", {name: value for name, value in zip(SIZES, values, strict=True) if value}
+    )
 
 
 def found_in(seed, most=12):
@@ -246,31 +248,31 @@ def test_a_dozen_points_find_what_a_grid_of_sixty_holds():
 
 def test_what_a_choice_does_is_the_same_for_all_on_one_backend():
     model = Effects()
-    model.learn(Point("one", "x", {"a": 1}), Point("one", "x", {}), -0.2, 0.01)
-    other = model.gain(Point("two", "x", {"a": 1}), Point("two", "x", {}))
-    elsewhere = model.gain(Point("one", "y", {"a": 1}), Point("one", "y", {}))
+    model.learn(OptionPoint("one", "x", {"a": 1}), OptionPoint("one", "x", {}), -0.2, 0.01)
+    other = model.gain(OptionPoint("two", "x", {"a": 1}), OptionPoint("two", "x", {}))
+    elsewhere = model.gain(OptionPoint("one", "y", {"a": 1}), OptionPoint("one", "y", {}))
     assert other.expected == pytest.approx(0.2, abs=0.02)
     assert other.spread < 0.03
     assert (elsewhere.expected, elsewhere.spread > 0.1) == (0, True)
 
 
 def test_choices_that_each_helped_are_tried_together():
-    model, start = Effects(), Point("one", "x", {})
-    model.learn(Point("one", "x", {"a": 1}), start, -0.1, 0.01)
-    model.learn(Point("one", "x", {"b": 1}), start, -0.05, 0.01)
-    both = Point("one", "x", {"a": 1, "b": 1})
-    best = Point("one", "x", {"a": 1})
+    model, start = Effects(), OptionPoint("one", "x", {})
+    model.learn(OptionPoint("one", "x", {"a": 1}), start, -0.1, 0.01)
+    model.learn(OptionPoint("one", "x", {"b": 1}), start, -0.05, 0.01)
+    both = OptionPoint("one", "x", {"a": 1, "b": 1})
+    best = OptionPoint("one", "x", {"a": 1})
     found, gain = best_point([both, start], model, best)
     assert found == both
     assert gain.expected == pytest.approx(0.05, abs=0.02)
 
 
 def test_nothing_is_hoped_of_what_was_slow_and_two_new_choices_are_not_tried_at_once():
-    model, start = Effects(), Point("one", "x", {})
-    model.learn(Point("one", "x", {"a": 1}), start, 0.1, 0.01)
-    assert model.gain(Point("one", "x", {"a": 1}), start).hoped < 0.001
-    assert best_point([Point("one", "x", {"b": 1, "c": 1})], model, start) is None
-    found, gain = best_point([Point("one", "x", {"b": 1}), Point("one", "x", {"a": 1})], model, start)
+    model, start = Effects(), OptionPoint("one", "x", {})
+    model.learn(OptionPoint("one", "x", {"a": 1}), start, 0.1, 0.01)
+    assert model.gain(OptionPoint("one", "x", {"a": 1}), start).hoped < 0.001
+    assert best_point([OptionPoint("one", "x", {"b": 1, "c": 1})], model, start) is None
+    found, gain = best_point([OptionPoint("one", "x", {"b": 1}), OptionPoint("one", "x", {"a": 1})], model, start)
     assert found.choices == {"b": 1}
     assert gain.hoped > 0.01
 

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from edgeopt.hw.device import Accelerator, Cpu, Device, HostFacts, Limits, Memory, Runtime
+from edgeopt.hw.device import Accelerator, Cpu, Device, DeviceLimits, HostFacts, Runtime, SystemMemory
 from edgeopt.profiles import shipped_profiles
 from edgeopt.profiles.targets import DoesNotFit, Fits, fit
 
@@ -23,8 +23,8 @@ def machine():
         return Device(
             host=HostFacts(system, "6.1", architecture, "3.12"),
             cpu=Cpu(None, None, "baseline", tuple(simd), 4, 8),
-            limits=Limits(8, None, None, 8),
-            memory=Memory(2**33, 2**32, 2**32),
+            limits=DeviceLimits(8, None, None, 8),
+            memory=SystemMemory(2**33, 2**32, 2**32),
             accelerators=tuple(accelerators),
             runtimes=tuple(runtimes),
             unavailable=unavailable or {},

@@ -12,7 +12,7 @@ from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.checks import check_data
 from edgeopt.quant.findings import findings_of
 from edgeopt.quant.provider_rules import check_targets
-from edgeopt.quant.ranges import Seen, count, empty
+from edgeopt.quant.ranges import ObservedRange, count, empty
 from edgeopt.quant.records import Range
 from tests.conftest import seeded, write_onnx
 from tests.quant.planted import planted, quantized, settings_of
@@ -151,7 +151,7 @@ def test_texts_are_samples_too():
 
 
 def seen(name, lows, highs, **more):
-    return Seen(name, np.array(lows, float), np.array(highs, float), elements=10, **more)
+    return ObservedRange(name, np.array(lows, float), np.array(highs, float), elements=10, **more)
 
 
 def kinds(*tensors, ranges=None):

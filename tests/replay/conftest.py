@@ -9,7 +9,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor, machine_of
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Step, Tensor, machine_of
 from edgeopt.commands.profile import export
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
@@ -18,7 +18,7 @@ from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.quant.measured.given import Given
+from edgeopt.quant.measured.given import SampleSets
 from edgeopt.quant.measured.records import SampleUse
 from edgeopt.quant.measured.study import begin
 from edgeopt.quant.records import QuantSettings
@@ -61,7 +61,9 @@ def chain(chain_model, tmp_path_factory):
     source = load(chain_model)
     cleaned = run_pipeline(source).model_ir
     samples = Samples({"x": arrays}, {"x": 4})
-    given = Given((), samples, None, range(6), range(6, 8), range(8, 12), SampleUse(12, 6, 2, 4), Levels(samples))
+    given = SampleSets(
+        (), samples, None, range(6), range(6, 8), range(8, 12), SampleUse(12, 6, 2, 4), Levels(samples)
+    )
     study = begin(raised(cleaned), given, {}, SETTINGS, folder / "study")
     study.calibrated()
     assert study.equalization, "nothing was evened out, so a replay would not show that it can do that"
@@ -85,7 +87,7 @@ def chain(chain_model, tmp_path_factory):
             edgeopt="0",
             target="quick",
             summary="2.00x faster than before.",
-            source=Source("chain.onnx", source.digest, chain_model.stat().st_size),
+            source=SourceModel("chain.onnx", source.digest, chain_model.stat().st_size),
             run=run,
             inputs=[Tensor("x", "float32", [1, 3, 8, 8])],
             outputs=[Tensor("y", "float32", [1, 8])],

@@ -5,7 +5,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.bundle.deployment import Source
+from edgeopt.bundle.deployment import SourceModel
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
@@ -165,7 +165,7 @@ def test_what_answers_too_far_from_the_source_is_not_written(chain, copied, chan
 
 def test_a_bundle_of_the_source_itself(conv_bundle, conv_model, tmp_path, change_deployment):
     bundle = shutil.copytree(conv_bundle, tmp_path / "conv.edgeopt")
-    change_deployment(bundle, source=Source("conv.onnx", load(conv_model).digest, 1), files={}, schema=1)
+    change_deployment(bundle, source=SourceModel("conv.onnx", load(conv_model).digest, 1), files={}, schema=1)
     found = replay(ReplayRequest(bundle, conv_model, tmp_path / "again.edgeopt"))
     assert found.same_files, "of the first schema too, whose manifest has the digests"
     assert (tmp_path / "again.edgeopt/model/conv.onnx").read_bytes() == conv_model.read_bytes()

@@ -13,7 +13,7 @@ MOST_BELOW = 300
 BUDGETS = {
     SHARED: 950,
     "edgeopt/hw": 6800,
-    "edgeopt/graph": 15_400,
+    "edgeopt/graph": 15_450,
     "edgeopt/backends": 5850,
     "edgeopt/profiles": 1200,
     "edgeopt/diagram": 1400,
@@ -21,14 +21,14 @@ BUDGETS = {
     "edgeopt/bundle": 7600,
     "edgeopt/fleet": 1800,
     "edgeopt/measure": 10_000,
-    "edgeopt/quant": 7900,
-    "edgeopt/pipeline": 8650,
+    "edgeopt/quant": 7950,
+    "edgeopt/pipeline": 8700,
     "edgeopt/views": 2250,
-    "edgeopt/commands": 15_000,
+    "edgeopt/commands": 15_100,
     "edgeopt/cli": 4950,
     "agent": 14_600,
     "gui": 20_000,
-    "tests": 91_050,
+    "tests": 91_100,
 }
 
 

@@ -121,7 +121,7 @@ def test_the_profiles_page_lists_every_profile():
 @pytest.mark.parametrize(
     ("page", "structs"),
     [
-        ("docs/bundles.md", (deployment.Deployment, deployment.Source, deployment.Run, deployment.Evidence)),
+        ("docs/bundles.md", (deployment.Deployment, deployment.SourceModel, deployment.Run, deployment.Evidence)),
         (
             "docs/profiles.md",
             (profiles.TargetProfile, profiles.Match, profiles.Quantization, profiles.Search),

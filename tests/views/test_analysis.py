@@ -11,9 +11,9 @@ from edgeopt.graph.analysis import (
     CoverageRow,
     NodeRow,
     OperatorRow,
+    OperatorWork,
     Opportunity,
-    Tensor,
-    Work,
+    TensorFacts,
 )
 from edgeopt.views.analysis import by_category, milliseconds, scaled, sections, shortened, top_nodes
 from edgeopt.views.markdown import page
@@ -23,7 +23,7 @@ from edgeopt.views.terminal import write
 @pytest.fixture
 def analysis():
     """Two nodes of which one has no known cost; times by measured peaks; names with mark-up in them."""
-    ports = (Tensor("x", "float32", (1, 4)),), (Tensor("y|[z]", "float32", (1, None)),)
+    ports = (TensorFacts("x", "float32", (1, 4)),), (TensorFacts("y|[z]", "float32", (1, None)),)
     rows = (
         NodeRow(0, "mat_mul", "MatMul", "", *ports, 0, 0, category="matrix product",
                 cost=Cost(2_000_000, 4_000_000, 1000, 500), least_ms=0.25, bound="compute"),
@@ -37,7 +37,7 @@ def analysis():
         warnings=("a warning",),
         categories=(CategoryRow("matrix product", 1, 4_000_000, 1500, 0, 0.25),
                     CategoryRow("unknown", 1, unknown=1)),
-        work=Work(2_000_000, 4_000_000, 1500, 1, ("nobody knows it",), 2048, "mat_mul", least_ms=0.25),
+        work=OperatorWork(2_000_000, 4_000_000, 1500, 1, ("nobody knows it",), 2048, "mat_mul", least_ms=0.25),
         opportunities=(
             Opportunity("quantization", "Quantize", "Because.", ("a", "b", "c", "d"), 0.42, "guessed; peaks",
                         "do it", exact=False),

@@ -7,7 +7,7 @@ import pytest
 
 from edgeopt.measure.stats import Interval
 from edgeopt.views import charts
-from edgeopt.views.charts import Axes, Bar, Dot, Group, Hill, Scale, scale_for, shortened
+from edgeopt.views.charts import Axes, Bar, ChartDot, ChartScale, Group, Hill, scale_for, shortened
 
 
 def numbers(picture, name):
@@ -60,7 +60,7 @@ def test_bars_of_nothing():
 def test_points_stay_in_their_frame():
     left, right, bottom, top = charts.plot_area(358)
     across, up = scale_for([1.0, 9.0], left, right), scale_for([10.0, 80.0], bottom, top)
-    dots = [Dot(1.0, 80.0, "dot", shape) for shape in ("circle", "square", "triangle", "diamond")]
+    dots = [ChartDot(1.0, 80.0, "dot", shape) for shape in ("circle", "square", "triangle", "diamond")]
     picture = charts.draw_points(Axes(across, up, "time", "accuracy", str, str), dots, (), 358)
     check(picture)
     assert numbers(picture, "cx") == [pytest.approx(across.place(1.0), abs=0.1)]
@@ -85,7 +85,7 @@ def test_a_hand_s_width_still_has_two_numbers():
 
 
 def test_places_keep_order_and_stay_inside():
-    scale = Scale(1.0, 100.0, 10.0, 110.0, logarithmic=True)
+    scale = ChartScale(1.0, 100.0, 10.0, 110.0, logarithmic=True)
     assert [scale.place(value) for value in (1.0, 10.0, 100.0, 1e6)] == [10.0, 60.0, 110.0, 110.0]
 
 

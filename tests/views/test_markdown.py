@@ -7,7 +7,7 @@ from edgeopt.views.blocks import (
     Marked,
     Row,
     Table,
-    Words,
+    WordsBlock,
     columns,
     section,
 )
@@ -23,8 +23,8 @@ def test_each_kind_of_block():
         columns("", ">ms"), (Row(("a|b", "1"), "strong"), Row(("c", Marked("2", strong=True))), Row(("d",)))
     )
     blocks = (
-        Words("It holds.", "strong"),
-        Words("Something.", "warning"),
+        WordsBlock("It holds.", "strong"),
+        WordsBlock("Something.", "warning"),
         section("Part", table, section("Deeper", Listed(("one", "two"))), Listed(("x",), numbered=True)),
         section("", Commands((("Why:", "a ``` b"),)), Drawing(lambda _width, _ascii: ["│ █"])),
     )

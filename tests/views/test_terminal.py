@@ -12,7 +12,7 @@ from edgeopt.views.blocks import (
     Row,
     Share,
     Table,
-    Words,
+    WordsBlock,
     columns,
     facts,
     filled,
@@ -50,7 +50,7 @@ def test_columns_stand_below_each_other_and_figures_right():
 
 @pytest.mark.parametrize("width", [40, 50, 60, 80, 140])
 def test_nothing_is_cut_and_no_line_is_wider_than_the_terminal(width):
-    text = shown(FIGURES, Words("A sentence that goes on for some time, " * 5), width=width)
+    text = shown(FIGURES, WordsBlock("A sentence that goes on for some time, " * 5), width=width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     for figure in ("1.23", "12.3", "1.42x"):
@@ -86,9 +86,9 @@ def test_shares_have_bars_where_there_is_room():
 
 def test_brackets_are_shown_as_they_are():
     text = shown(
-        Words("[bold]x[/y]"),
+        WordsBlock("[bold]x[/y]"),
         Table(columns("[/a]"), rows(("[red]b",))),
-        section("[c]", Words("x")),
+        section("[c]", WordsBlock("x")),
         Listed(("[d]",)),
     )
     for wanted in ("[bold]x[/y]", "[/a]", "[red]b", "[c]", "[d]"):
@@ -96,7 +96,7 @@ def test_brackets_are_shown_as_they_are():
 
 
 def test_what_goes_on_is_set_in():
-    assert shown(Words("one two three four five six seven"), width=24).splitlines() == [
+    assert shown(WordsBlock("one two three four five six seven"), width=24).splitlines() == [
         "one two three four",
         "  five six seven",
     ]
@@ -109,14 +109,17 @@ def test_what_goes_on_is_set_in():
 def test_sections_stand_apart_and_commands_are_never_folded():
     line = "edgeopt optimize " + "x" * 90
     text = shown(
-        Words("Before."), section("Title", Commands((("", line),)), Words("Below.")), section("", Words("End."))
+        WordsBlock("Before."),
+        section("Title", Commands((("", line),)), WordsBlock("Below.")),
+        section("", WordsBlock("End.")),
     )
     assert text.splitlines() == ["Before.", "", "Title", f"  {line}", "", "Below.", "", "End."]
 
 
 def test_moods_are_colours():
     text = styled(
-        Words("bad", "bad"), Table(columns("a", "b"), (Row(("x", Marked("y", "good", strong=True)), "faint"),))
+        WordsBlock("bad", "bad"),
+        Table(columns("a", "b"), (Row(("x", Marked("y", "good", strong=True)), "faint"),)),
     )
     assert "\x1b[1;31mbad" in text
     assert "\x1b[1;2;32my" in text

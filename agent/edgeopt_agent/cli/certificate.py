@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.views.blocks import Block, Words
+from edgeopt.views.blocks import Block, WordsBlock
 from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 
 if TYPE_CHECKING:
@@ -53,4 +53,4 @@ def renew_certificate(data_dir: DataDirOption = None, json: JsonFlag = False) ->
 
 
 def _show(result: "Certificate") -> list[Block]:
-    return [Words(result.fingerprint)]
+    return [WordsBlock(result.fingerprint)]

@@ -9,7 +9,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.views.blocks import Block, Row, Table, Words, columns
+from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns
 from edgeopt_agent.config import administered
 
 FileArgument = Annotated[
@@ -75,9 +75,9 @@ def _configuration(file: Path | None) -> Configuration:
 
 def _show_checked(result: Configuration) -> list[Block]:
     if result.file is None:
-        return [Words("No configuration file: all settings have their defaults.")]
+        return [WordsBlock("No configuration file: all settings have their defaults.")]
     count = sum(setting.source != "default" for setting in result.settings)
-    return [Words(f"{result.file} is correct; it sets {count} settings.")]
+    return [WordsBlock(f"{result.file} is correct; it sets {count} settings.")]
 
 
 def _show(result: Configuration) -> list[Block]:

@@ -6,7 +6,7 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.errors import InputError
-from edgeopt.views.blocks import Block, Words
+from edgeopt.views.blocks import Block, WordsBlock
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import administered
 from edgeopt_agent.doctor.findings import Diagnosis
@@ -51,7 +51,7 @@ def doctor(
 def show(result: Diagnosis) -> list[Block]:
     width = max(len(each.check) for each in result.findings)
     return [
-        Words(
+        WordsBlock(
             f"{_MARKS[each.health]} {each.check:{width}} {each.message}"
             + (f" {each.advice}" if each.advice else "")
         )

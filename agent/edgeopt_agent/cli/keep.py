@@ -9,7 +9,7 @@ from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.errors import InputError
 from edgeopt.fleet.records import Collected
 from edgeopt.fleet.request import CollectRequest
-from edgeopt.views.blocks import Block, Listed, Words
+from edgeopt.views.blocks import Block, Listed, WordsBlock
 from edgeopt_agent.cli.control import here
 from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 from edgeopt_agent.data_dir import DataDir, pointed
@@ -96,11 +96,11 @@ def _folder(data_dir: Path, model: str) -> DataDir:
 
 def _show_pins(result: Pins) -> list[Block]:
     if not result.pins:
-        return [Words("No release is pinned.")]
-    return [Words("Pinned:"), Listed(result.pins)]
+        return [WordsBlock("No release is pinned.")]
+    return [WordsBlock("Pinned:"), Listed(result.pins)]
 
 
 def _show_collected(result: Collected) -> list[Block]:
     if not result.releases:
-        return [Words("Nothing to remove.")]
-    return [Words("Would be removed:" if result.dry_run else "Removed:"), Listed(result.releases)]
+        return [WordsBlock("Nothing to remove.")]
+    return [WordsBlock("Would be removed:" if result.dry_run else "Removed:"), Listed(result.releases)]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.views.blocks import Block, Words
+from edgeopt.views.blocks import Block, WordsBlock
 from edgeopt_agent.cli.options import DataDirOption, RoleOption, in_data_folder
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def pair(
 
 def _show(result: "NewCode") -> list[Block]:
     return [
-        Words(
+        WordsBlock(
             f"Code for '{result.name}' (role {result.role}), for {result.valid_s / 60:.0f} minutes and one use:"
         ),
-        Words(result.code),
-        Words("On the other machine: edgeopt fleet pair --url https://DEVICE:8080"),
+        WordsBlock(result.code),
+        WordsBlock("On the other machine: edgeopt fleet pair --url https://DEVICE:8080"),
     ]

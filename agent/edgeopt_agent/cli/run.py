@@ -16,7 +16,7 @@ from edgeopt.cli.progress import as_called
 from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, printable
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
-from edgeopt.views.blocks import Block, Words
+from edgeopt.views.blocks import Block, WordsBlock
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import configured
 from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_dir
@@ -200,4 +200,4 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
 
 
 def show(_result: Ran) -> list[Block]:
-    return [Words("Stopped cleanly.")]
+    return [WordsBlock("Stopped cleanly.")]

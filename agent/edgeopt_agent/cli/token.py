@@ -7,7 +7,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.views.blocks import Block, Row, Table, Words, columns
+from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns
 from edgeopt_agent.cli.options import DataDirOption, RoleOption, in_data_folder
 from edgeopt_agent.tokens import NewToken, Tokens
 
@@ -84,16 +84,16 @@ def remove(name: NameArgument, data_dir: DataDirOption = None, json: JsonFlag = 
 
 def _show_new(result: NewToken) -> list[Block]:
     return [
-        Words(f"The token '{result.name}' (role {result.role}), which is not shown again:"),
-        Words(result.token),
-        Words("Set it as EDGEOPT_TOKEN for edgeopt fleet, or send it as: Authorization: Bearer TOKEN"),
+        WordsBlock(f"The token '{result.name}' (role {result.role}), which is not shown again:"),
+        WordsBlock(result.token),
+        WordsBlock("Set it as EDGEOPT_TOKEN for edgeopt fleet, or send it as: Authorization: Bearer TOKEN"),
     ]
 
 
 def _show(result: Tokens) -> list[Block]:
     if not result.tokens:
         said = "No tokens. An agent on loopback accepts requests without one."
-        return [Words(f"{said} An agent on other addresses rejects all requests.")]
+        return [WordsBlock(f"{said} An agent on other addresses rejects all requests.")]
     rows = tuple(Row((each.name, each.role, each.since[:16].replace("T", " "))) for each in result.tokens)
     return [Table(columns("=name", "=role", "since"), rows)]
 

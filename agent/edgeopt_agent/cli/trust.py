@@ -8,7 +8,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.views.blocks import Block, Listed, Words
+from edgeopt.views.blocks import Block, Listed, WordsBlock
 from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 from edgeopt_agent.trusted_keys import TrustedKeys
 
@@ -81,9 +81,9 @@ def remove(
 
 def show(result: TrustedKeys) -> list[Block]:
     if not result.keys:
-        return [Words("No trusted keys: the agent accepts unsigned bundles, from this device only.")]
+        return [WordsBlock("No trusted keys: the agent accepts unsigned bundles, from this device only.")]
     keys = tuple(f"{key.id}  since {key.since[:16].replace('T', ' ')}" for key in result.keys)
-    return [Words(f"Trusted in {result.data_dir}:"), Listed(keys)]
+    return [WordsBlock(f"Trusted in {result.data_dir}:"), Listed(keys)]
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (("add", add), ("list", list_keys), ("remove", remove))

@@ -19,17 +19,17 @@ _NO_GRAPH = "-1"
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-class Memory(NamedTuple):
+class BoundMemory(NamedTuple):
     kind: str
     """As ONNX Runtime calls it: `cpu`, `cuda`."""
     device: int = 0
 
 
-class Place:
+class MemoryPlace:
     """Inputs of one shape, where they are bound."""
 
     def __init__(
-        self, session: "InferenceSession", inputs: dict[str, Array], outputs: list[str], memory: Memory
+        self, session: "InferenceSession", inputs: dict[str, Array], outputs: list[str], memory: BoundMemory
     ) -> None:
         from onnxruntime import OrtValue
 
@@ -57,12 +57,18 @@ class Place:
 class BoundRun:
     """Takes the place of the runtime's own `run`; one thread at a time, as a place has one content."""
 
-    def __init__(self, session: "InferenceSession", memory: Memory, graph: bool, run_options: Any = None) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        session: "InferenceSession",
+        memory: BoundMemory,
+        graph: bool,
+        run_options: Any = None,  # noqa: ANN401 - onnxruntime has no types
+    ) -> None:
         self._session = session
         self._memory = memory
         self._graph = graph
         self._options = run_options
-        self._places: OrderedDict[Shapes, tuple[Place, int]] = OrderedDict()
+        self._places: OrderedDict[Shapes, tuple[MemoryPlace, int]] = OrderedDict()
         """With the number of its graph; 0 without one."""
         self._graphs = 0
         self._lock = threading.Lock()
@@ -84,12 +90,12 @@ class BoundRun:
             self._session.run_with_iobinding(place.binding, options)
             return list(place.binding.copy_outputs_to_cpu())
 
-    def _place(self, names: list[str], arrays: dict[str, Array]) -> tuple[Place, int]:
+    def _place(self, names: list[str], arrays: dict[str, Array]) -> tuple[MemoryPlace, int]:
         shapes = tuple(sorted((name, array.shape) for name, array in arrays.items()))
         if shapes in self._places:
             self._places.move_to_end(shapes)
             return self._places[shapes]
-        place = Place(self._session, arrays, names, self._memory)
+        place = MemoryPlace(self._session, arrays, names, self._memory)
         if self._graph:
             # Once without a graph, which tells the shapes of the outputs; from the next run on it is recorded.
             for name, value in place.values:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from edgeopt.backends.onnxruntime.backend import backend_of
-from edgeopt.backends.onnxruntime.bound import Memory
+from edgeopt.backends.onnxruntime.bound import BoundMemory
 from edgeopt.backends.onnxruntime.options import Count, OrtOptions
 from edgeopt.backends.onnxruntime.provider import CUDA, Provider, Settings
 from edgeopt.backends.options import about
@@ -206,10 +206,10 @@ class CudaOptions(OrtOptions, frozen=True):
     use_ep_level_unified_stream: Annotated[bool, about("All kernels of a session in one stream")] = False
 
 
-def cuda_memory(options: CudaOptions) -> Memory | None:
+def cuda_memory(options: CudaOptions) -> BoundMemory | None:
     """A graph replays on fixed addresses, so it cannot do without."""
     wanted = options.io_binding or options.enable_cuda_graph
-    return Memory("cuda", options.device_id) if wanted else None
+    return BoundMemory("cuda", options.device_id) if wanted else None
 
 
 CUDA_PROVIDER = Provider(
@@ -319,9 +319,9 @@ def _engine_of(options: TensorrtOptions) -> dict[str, str]:
     return {**chosen, "tensorrt": tensorrt_version(), "gpu": gpu_name(options.device_id)}
 
 
-def tensorrt_memory(options: TensorrtOptions) -> Memory | None:
+def tensorrt_memory(options: TensorrtOptions) -> BoundMemory | None:
     wanted = options.io_binding or options.trt_cuda_graph_enable
-    return Memory("cuda", options.device_id) if wanted else None
+    return BoundMemory("cuda", options.device_id) if wanted else None
 
 
 TENSORRT_PROVIDER = Provider(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime.bound import Memory
+from edgeopt.backends.onnxruntime.bound import BoundMemory
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.hw.device import Unavailable
 
@@ -58,7 +58,7 @@ class Provider:
     """Its options that are not settings of the runtime; `more` applies them."""
     more: Callable[[Any, Path], Settings] = _nothing_more
     """Settings that follow from several options, from the model, or from where edgeopt keeps things."""
-    memory: Callable[[Any], Memory | None] = field(default=lambda _options: None)
+    memory: Callable[[Any], BoundMemory | None] = field(default=lambda _options: None)
     """Where inputs and outputs are to stand; None: where the runtime puts them."""
     gpu: Callable[[Any], int | None] = field(default=lambda _options: None)
     """The number of the GPU whose memory it keeps in an arena of ONNX Runtime's."""

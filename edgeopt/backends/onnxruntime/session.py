@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgeopt.backends.base import Array, Feeds, Options, Placement, TensorInfo, closed, prepare, refuse_fallback
-from edgeopt.backends.onnxruntime.bound import BoundRun, Memory
+from edgeopt.backends.onnxruntime.bound import BoundMemory, BoundRun
 from edgeopt.backends.onnxruntime.opening import (
     check_dimensions,
     names_with_shape,
@@ -34,7 +34,7 @@ _INPUT, _OUTPUT, _NAME, _OPERATOR = 1, 2, 3, 4  # in NodeProto
 _TOKEN = re.compile(r"_token_\d+$")
 
 
-class Node(NamedTuple):
+class PlacedNode(NamedTuple):
     name: str
     operator: str
     inputs: tuple[str, ...]
@@ -61,7 +61,7 @@ def placement(session: "InferenceSession", path: Path, wanted: str) -> Placement
     )
 
 
-def boundaries(nodes: Iterable[Node], assigned: list[tuple[str, str, str]]) -> int:
+def boundaries(nodes: Iterable[PlacedNode], assigned: list[tuple[str, str, str]]) -> int:
     """How often a value that one provider computed goes to another; feeds and results are not counted.
 
     A node without a name stands with those of its operator, where they are all in one place. What is in neither
@@ -85,7 +85,7 @@ def boundaries(nodes: Iterable[Node], assigned: list[tuple[str, str, str]]) -> i
     return len(crossings)
 
 
-def file_nodes(path: Path) -> list[Node]:
+def file_nodes(path: Path) -> list[PlacedNode]:
     """The nodes of the main graph, in the order of the file, which ONNX asks to be that of running."""
     with opened(path) as data:
         found = []
@@ -95,7 +95,7 @@ def file_nodes(path: Path) -> list[Node]:
                 for number, begin, end in numbered_parts(data, span, (_INPUT, _OUTPUT, _NAME, _OPERATOR)):
                     fields[number].append(text(data, (begin, end)))
                 name, operator = (fields[number][0] if fields[number] else "" for number in (_NAME, _OPERATOR))
-                found.append(Node(name, operator, tuple(fields[_INPUT]), tuple(fields[_OUTPUT])))
+                found.append(PlacedNode(name, operator, tuple(fields[_INPUT]), tuple(fields[_OUTPUT])))
         return found
 
 
@@ -208,7 +208,7 @@ def _bound_run(
     provider: Provider, session: "InferenceSession", options: OrtOptions, ports: tuple[TensorInfo, ...]
 ) -> BoundRun | None:
     """None where the runtime moves the data itself; strings can be in no device's memory."""
-    memory = provider.memory(options) or (Memory("cpu") if options.io_binding else None)
+    memory = provider.memory(options) or (BoundMemory("cpu") if options.io_binding else None)
     if memory is None or any(port.dtype == "str" for port in ports):
         return None
     return BoundRun(session, memory, provider.graph(options), run_options(options, provider.gpu(options)))

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.buckets import Buckets, Fit, Masked, cut_back, fill_up, read_buckets
-from edgeopt.backends.openvino.model import Places, tensor_info, with_shapes
+from edgeopt.backends.openvino.model import PortPlaces, tensor_info, with_shapes
 from edgeopt.backends.openvino.options import Aim, SharedOptions
-from edgeopt.backends.openvino.session import _ERRORS, OpenVinoSession, Program
+from edgeopt.backends.openvino.session import _ERRORS, CompiledProgram, OpenVinoSession
 
 if TYPE_CHECKING:
     from openvino import Core, Model
@@ -21,7 +21,7 @@ Key = tuple[tuple[int, ...], ...]
 class Road(NamedTuple):
     """Where feeds of some shapes go, found once."""
 
-    program: Program
+    program: CompiledProgram
     fit: Fit | None
 
 
@@ -35,7 +35,7 @@ class BucketSession(OpenVinoSession):
         model: "Model",
         aim: Aim,
         buckets: Buckets,
-        known: Places | None = None,
+        known: PortPlaces | None = None,
     ) -> None:
         first, *others = buckets.programs
         super().__init__(runtime, read, model, aim, first, known)
@@ -81,7 +81,7 @@ class BucketSession(OpenVinoSession):
         super().close()
         self._roads = {}
 
-    def _give_up(self, program: Program) -> None:
+    def _give_up(self, program: CompiledProgram) -> None:
         super()._give_up(program)
         self._roads = {}
 
@@ -117,7 +117,7 @@ def bucketed(
     model: "Model",
     aim: Aim,
     options: SharedOptions,
-    known: Places | None,
+    known: PortPlaces | None,
 ) -> BucketSession:
     inputs = tuple(tensor_info(port) for port in model.inputs)
     found = read_buckets(

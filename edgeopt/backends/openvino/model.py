@@ -254,7 +254,7 @@ def device_kind(device: str) -> str:
 NO_WORK = ("Constant", "Parameter", "Result")
 
 
-class Places:
+class PortPlaces:
     """What is known of a model's nodes before it is compiled; `placement` asks where they run now."""
 
     def __init__(self, aim: Aim, nodes: tuple[str, ...], device_of: dict[str, str], boundaries: int) -> None:
@@ -279,10 +279,10 @@ class Places:
         return Placement(wanted, dict.fromkeys(now, len(self._nodes)), () if here else self._nodes)
 
 
-def places(runtime: "Core", model: "Model", aim: Aim) -> Places:
+def places(runtime: "Core", model: "Model", aim: Aim) -> PortPlaces:
     divided = aim.device.startswith("HETERO:")
     device_of = dict(runtime.query_model(model, aim.device)) if divided else {}
-    return Places(aim, node_labels(model), device_of, boundaries(model, device_of))
+    return PortPlaces(aim, node_labels(model), device_of, boundaries(model, device_of))
 
 
 def node_labels(model: "Model") -> tuple[str, ...]:

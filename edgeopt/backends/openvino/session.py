@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo, closed, prepare
-from edgeopt.backends.openvino.model import Places, Shapes, compile_model, tensor_info, with_shapes
+from edgeopt.backends.openvino.model import PortPlaces, Shapes, compile_model, tensor_info, with_shapes
 from edgeopt.backends.openvino.options import Aim
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 from edgeopt.hw.freed_memory import give_back
@@ -145,7 +145,7 @@ class Lane:
 _ERRORS = (RuntimeError, LookupError, AttributeError, TypeError, ValueError)
 
 
-class Program:
+class CompiledProgram:
     """A compiled model and the requests that no thread uses at the moment."""
 
     def __init__(
@@ -191,7 +191,7 @@ class OpenVinoSession:
         model: "Model",
         aim: Aim,
         shapes: Shapes,
-        known: Places | None = None,
+        known: PortPlaces | None = None,
     ) -> None:
         """`read`: reads the model again, where one with open shapes must be compiled again."""
         self.inputs = tuple(tensor_info(port) for port in model.inputs)
@@ -274,14 +274,14 @@ class OpenVinoSession:
                 self._idle = program.idle
         return results
 
-    def _give_up(self, program: Program) -> None:
+    def _give_up(self, program: CompiledProgram) -> None:
         """The next run that fits it compiles it again."""
         with self._lock:
             program.has_failed = True
             if not self._closed:
                 self._idle = []
 
-    def _program_for(self, arrays: dict[str, Array]) -> Program:
+    def _program_for(self, arrays: dict[str, Array]) -> CompiledProgram:
         """Compiled by the first thread that needs it, while the others wait."""
         with self._lock:
             if self._closed:
@@ -297,9 +297,9 @@ class OpenVinoSession:
                 self._programs[self._programs.index(program)] = program = fresh
             return program
 
-    def _compile(self, model: "Model", shapes: Shapes) -> Program:
+    def _compile(self, model: "Model", shapes: Shapes) -> CompiledProgram:
         compiled = compile_model(self._runtime, model, self._aim.device, self._aim.config)
-        return Program(compiled, self.inputs, self.outputs, shapes)
+        return CompiledProgram(compiled, self.inputs, self.outputs, shapes)
 
 
 def _has_one_thread(compiled: "CompiledModel") -> bool:

@@ -76,7 +76,7 @@ def _runtimes(deployment: Deployment, device: Device) -> Changed:
     )
 
 
-class Check(msgspec.Struct, frozen=True):
+class BundleCheck(msgspec.Struct, frozen=True):
     bundle: str
     files: int
     accuracy_db: float
@@ -107,7 +107,7 @@ class Check(msgspec.Struct, frozen=True):
     """That what stands before and after the model was checked too, as a sentence; empty where nothing does."""
 
 
-def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | None = None) -> Check:
+def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | None = None) -> BundleCheck:
     """Raises BundleError for a damaged bundle, VerificationError for one that answers otherwise than it must.
 
     With keys, a bundle that none of them signed is refused too. `model`: the source, if it is still the same.
@@ -133,7 +133,7 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
     stale = tuple(each.part for each in changes)
     if model is not None:
         changes = (*changes, *_source_changes(bundle.deployment, model))
-    return Check(
+    return BundleCheck(
         bundle=str(path),
         files=files,
         accuracy_db=found.accuracy_db,

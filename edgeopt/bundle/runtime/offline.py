@@ -148,7 +148,7 @@ def _numbered(runs: Sequence[dict[str, Array]]) -> dict[str, Array]:
     return {f"{k}/{name}": array for k, run in enumerate(runs) for name, array in run.items()}
 
 
-class Ran(msgspec.Struct, frozen=True):
+class OfflineRun(msgspec.Struct, frozen=True):
     subject: str
     samples: int
     out: str
@@ -158,7 +158,7 @@ class Ran(msgspec.Struct, frozen=True):
     """Samples whose outputs an interrupted run had left, checked and not run again."""
 
 
-def run_offline(request: RunRequest, emit: Emit) -> Ran:
+def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
     """Writes `outputs.npz` into the folder asked for: one array for each output, samples along the first axis.
 
     Until that is complete, the outputs so far lie beside it, and the same run goes on with them.
@@ -218,7 +218,7 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
                 out.rmdir()
         raise
     written = {name: list(array.shape) for name, array in arrays.items()}
-    return Ran(str(subject), count, str(out / FILE), written, resumed)
+    return OfflineRun(str(subject), count, str(out / FILE), written, resumed)
 
 
 @dataclass(frozen=True, slots=True)

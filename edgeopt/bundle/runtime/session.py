@@ -59,7 +59,7 @@ class Session:
 
     def __init__(
         self,
-        place: "Place",
+        place: "SessionPlace",
         *,
         strict: bool = False,
         custom_ops: tuple[str, ...] = (),
@@ -235,7 +235,7 @@ def _processor(deployment: Deployment | None, held: Bundle | None) -> "Processor
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SessionPlace:
     """What a path leads to: a model file, and what is to run it."""
 
     backend: Backend
@@ -336,7 +336,7 @@ def _check_fallback(session: Session, bundle: Bundle, missing: str) -> None:
 
 def locate(
     path: Path, backend: str | None = None, options: Options | None = None, *, fallback: bool = False
-) -> Place:
+) -> SessionPlace:
     """What `load` would load, checked but not loaded yet."""
     if is_bundle(path) or path.is_dir():
         if backend or options:
@@ -355,9 +355,9 @@ def locate(
         if fallback and not isinstance(chosen.available(), Available):
             other = next((b for b in _readers(bundle.model) if isinstance(b.available(), Available)), None)
             if other is not None:
-                return Place(other, bundle.model, {}, bundle, replaces=chosen.name)
+                return SessionPlace(other, bundle.model, {}, bundle, replaces=chosen.name)
         _require(chosen, f"The bundle '{path.name}'")
-        return Place(chosen, bundle.model, run.options, bundle)
+        return SessionPlace(chosen, bundle.model, run.options, bundle)
     if not path.exists():
         raise ModelError(f"There is no model or bundle at '{path}'.", "Check the path.")
     made_for = intended(path) if backend is None and not options else None
@@ -369,7 +369,7 @@ def locate(
     _require(chosen, f"Running '{path.name}'")
     if path.suffix == ".onnx":
         check_file(path)  # a runtime would only say that its parser failed
-    return Place(chosen, path, options or {})
+    return SessionPlace(chosen, path, options or {})
 
 
 def _readers(model: Path) -> list[Backend]:

@@ -16,7 +16,7 @@ from edgeopt.commands.analyze.request import AnalyzeRequest, check
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, DeploymentRow, ProvedOutput
-from edgeopt.graph.analysis.records import Given
+from edgeopt.graph.analysis.records import GivenShapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
@@ -38,7 +38,7 @@ _RUN_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class AnalyzeKeywords:
     data: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     device: Device | None = None
@@ -71,7 +71,7 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
     run, and `opportunities` looks for what could be done; `run` allows one run where shapes stay unknown.
     `profile_ops` names backends to measure node by node; True: those of the processor.
     """
-    wishes = Wishes(
+    wishes = AnalyzeKeywords(
         Path(data) if data is not None else None,
         shapes or {}, device, coverage, opportunities, run, tuple(backends), threads,
         profile_ops if isinstance(profile_ops, bool) else tuple(profile_ops),
@@ -90,7 +90,7 @@ class AnalyzedModel:
     """Held: the files of a bundle that is one file are there as long as it is."""
 
 
-def read_and_analyze(path: Path, wishes: Wishes, emit: Emit = ignore) -> AnalyzedModel:
+def read_and_analyze(path: Path, wishes: AnalyzeKeywords, emit: Emit = ignore) -> AnalyzedModel:
     """Reads a model, or that of a bundle, once."""
     if not is_bundle(path) and path.suffix != SUFFIX:
         return AnalyzedModel(*_model(path, wishes, emit))
@@ -132,7 +132,7 @@ def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
 
 
 @rare_collections()
-def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | None]":
+def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, Model | None]":
     """The model itself here, the runtimes and the passes in processes of their own at the same time."""
     emit(Progress("reading the model", path.name))
     device = wishes.device or probe()
@@ -158,7 +158,7 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | N
             and path.suffix != ".xml"
             and _asked_the_passes(path, size, passes, notes)
         )
-        given = Given(wishes.shapes, {}, device, wishes.threads)
+        given = GivenShapes(wishes.shapes, {}, device, wishes.threads)
         model, read = _reader(path)
         analysis = read(given)
         if wishes.shapes:
@@ -193,7 +193,7 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | N
     return msgspec.structs.replace(analysis, opportunities=found, warnings=(*analysis.warnings, *notes)), model
 
 
-def _reader(path: Path) -> "tuple[Model | None, Callable[[Given], Analysis]]":
+def _reader(path: Path) -> "tuple[Model | None, Callable[[GivenShapes], Analysis]]":
     """Loads the model once; it is looked at again when more is known about its shapes."""
     if path.suffix == ".xml":
         from edgeopt.graph.analysis.openvino_ir import analyze_ir
@@ -207,7 +207,7 @@ def _reader(path: Path) -> "tuple[Model | None, Callable[[Given], Analysis]]":
     return model, lambda given: analysis_of(model, given)
 
 
-def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
+def _small_enough(size: int, wishes: AnalyzeKeywords, notes: list[str]) -> bool:
     """Runtimes hold the whole model, and several at once multiply that; named backends are asked anyway."""
     if size <= _COVERAGE_MOST_BYTES or wishes.backends:
         return True
@@ -255,7 +255,9 @@ def _unknown(analysis: Analysis) -> bool:
     return work is None or work.unknown > 0 or work.peak_activation_bytes is None
 
 
-def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, notes: list[str]) -> Given:
+def _with_real_shapes(
+    path: Path, given: GivenShapes, wishes: AnalyzeKeywords, passes: Lane, notes: list[str]
+) -> GivenShapes:
     """With the shapes that the tensors had in one run; as it was, with a note, where it cannot be run."""
     data = str(wishes.data.absolute()) if wishes.data is not None else ""
     passes.ask(RealShapes(str(path.absolute()), dict(given.shapes), data))
@@ -267,7 +269,7 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
     return given
 
 
-def _profiled(path: Path, analysis: Analysis, given: Given, wishes: Wishes, emit: Emit) -> Analysis:
+def _profiled(path: Path, analysis: Analysis, given: GivenShapes, wishes: AnalyzeKeywords, emit: Emit) -> Analysis:
     from edgeopt.commands.analyze.inputs import feeds_for
     from edgeopt.measure.op_times import Timing, profile_ops, timeable
 

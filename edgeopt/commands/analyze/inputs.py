@@ -6,12 +6,14 @@ from pathlib import Path
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.read import load_data
 from edgeopt.errors import ModelError, UsageError
-from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.analysis import TensorFacts
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def feeds_for(path: Path, data: Path | None, shapes: Shapes, inputs: tuple[Tensor, ...] = ()) -> dict[str, Array]:
+def feeds_for(
+    path: Path, data: Path | None, shapes: Shapes, inputs: tuple[TensorFacts, ...] = ()
+) -> dict[str, Array]:
     """One run's inputs; ModelError where nothing can be made up. `inputs` are for a model that is no ONNX."""
     from edgeopt.graph.feeds import generate_feeds
 
@@ -30,12 +32,12 @@ def feeds_for(path: Path, data: Path | None, shapes: Shapes, inputs: tuple[Tenso
     return generate_feeds(described, graph, 1, seed=0)[0]
 
 
-def shapes_of(data: Path, inputs: tuple[Tensor, ...]) -> dict[str, tuple[int, ...]]:
+def shapes_of(data: Path, inputs: tuple[TensorFacts, ...]) -> dict[str, tuple[int, ...]]:
     """The shapes that the inputs have in the user's data; DataError where they do not fit."""
     return {name: tuple(shape) for name, shape in load_data(data, infos(inputs, {})).shapes().items()}
 
 
-def infos(inputs: tuple[Tensor, ...], shapes: Shapes) -> tuple[TensorInfo, ...]:
+def infos(inputs: tuple[TensorFacts, ...], shapes: Shapes) -> tuple[TensorInfo, ...]:
     """The inputs as backends describe them, with the shapes that the user fixed."""
     found = []
     for tensor in inputs:
@@ -50,7 +52,7 @@ def infos(inputs: tuple[Tensor, ...], shapes: Shapes) -> tuple[TensorInfo, ...]:
     return tuple(found)
 
 
-def check_shapes(shapes: Shapes, inputs: tuple[Tensor, ...]) -> None:
+def check_shapes(shapes: Shapes, inputs: tuple[TensorFacts, ...]) -> None:
     """UsageError where a shape that the user fixed cannot be one of that input."""
     by_name = {tensor.name: tensor for tensor in inputs}
     for name, wanted in shapes.items():

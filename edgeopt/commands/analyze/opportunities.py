@@ -7,7 +7,7 @@ from edgeopt import units
 from edgeopt.commands.analyze.inputs import infos
 from edgeopt.commands.analyze.opportunity_view import View
 from edgeopt.data.read import load_data
-from edgeopt.graph.analysis import NodeRow, Opportunity, Tensor
+from edgeopt.graph.analysis import NodeRow, Opportunity, TensorFacts
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.masks import is_mask, kept_share
 from edgeopt.hw.device import Device
@@ -348,7 +348,7 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
     )
 
 
-def _example(tensor: Tensor, view: View) -> str:
+def _example(tensor: TensorFacts, view: View) -> str:
     """The sizes behind the figures; a letter for an unknown one."""
     sizes = {each.name: each.size for each in view.analysis.dimensions}
     found = (

@@ -10,7 +10,7 @@ from shlex import quote
 
 from edgeopt.bundle.write import free_place
 from edgeopt.commands.analyze.messages import Node, Rewritten
-from edgeopt.graph.analysis import Analysis, NodeRow, Tensor
+from edgeopt.graph.analysis import Analysis, NodeRow, TensorFacts
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
@@ -113,7 +113,7 @@ class View:
                 found[name].append(row)
         return found
 
-    def size_bytes(self, tensor: Tensor) -> int | None:
+    def size_bytes(self, tensor: TensorFacts) -> int | None:
         """With the sizes that the figures are for; None where a dimension stays unknown."""
         maker = self.by_output.get(tensor.name)
         if maker is not None and len(maker.outputs) == 1 and maker.cost.written_bytes:
@@ -179,7 +179,7 @@ class View:
         return {each.name: each.size for each in self.analysis.dimensions if each.size is not None}
 
     @cached_property
-    def _tensors(self) -> dict[str, Tensor]:
+    def _tensors(self) -> dict[str, TensorFacts]:
         tensors = (*self.analysis.inputs, *(t for row in self.rows for t in (*row.inputs, *row.outputs)))
         return {tensor.name: tensor for tensor in tensors if tensor.name}
 

@@ -20,7 +20,7 @@ from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.intended import is_usable
 from edgeopt.backends.options import MOST_THREADS, read_options, side_of
 from edgeopt.bundle.read import read_bundle
-from edgeopt.bundle.runtime.session import Place, locate
+from edgeopt.bundle.runtime.session import SessionPlace, locate
 from edgeopt.commands.bench.naming import Named, OptionValue, side_names
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds, save_samples
@@ -213,7 +213,7 @@ class Inputs:
 
 def write_inputs(
     named: list[Named],
-    places: list[Place | None],
+    places: list[SessionPlace | None],
     tensors: tuple[TensorInfo, ...] | None,
     data: Path | None,
     folder: Path,
@@ -278,7 +278,7 @@ def _count(tensors: tuple[TensorInfo, ...]) -> int:
 
 def _generate(
     named: list[Named],
-    places: list[Place | None],
+    places: list[SessionPlace | None],
     tensors: tuple[TensorInfo, ...],
     samples: Path,
     folder: Path,
@@ -328,7 +328,7 @@ class Prepared:
 
     sides: list[Side]
     inputs: Inputs
-    places: list[Place | None]
+    places: list[SessionPlace | None]
     """What the sides lie in: bundles that are single files stay unpacked as long as this is held."""
 
 
@@ -400,7 +400,7 @@ def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
             emit(Log("warning", f"'{each.path.name}' keeps the threads it was proved with."))
 
 
-def _tell_what_files_were_made_for(named: list[Named], places: list[Place | None], emit: Emit) -> None:
+def _tell_what_files_were_made_for(named: list[Named], places: list[SessionPlace | None], emit: Emit) -> None:
     """Warns of each file that runs otherwise than it was made for."""
     for each, place in zip(named, places, strict=True):
         made = each.made_for
@@ -411,7 +411,7 @@ def _tell_what_files_were_made_for(named: list[Named], places: list[Place | None
         emit(Log("warning", f"'{each.path.name}' was made for {how}; this side runs on {here}{missing}."))
 
 
-def _load(named: Named, place: Place | None, settings: Settings, libraries: tuple[str, ...]) -> Load:
+def _load(named: Named, place: SessionPlace | None, settings: Settings, libraries: tuple[str, ...]) -> Load:
     if place is None:
         load = Load(named.kind, named.what, {}, "")
         # A little less than its answer is waited for, so that the program is blamed and not its trial.

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.backends.options import Option, described, read_options
+from edgeopt.backends.options import BackendOption, described, read_options
 from edgeopt.commands.bench import naming
 from edgeopt.commands.bench.sides import chosen_cores
 from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_samples
@@ -322,12 +322,12 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
     return found if {t.name for t in found} == {t.name for t in wanted.inputs} else wanted.inputs
 
 
-def _options(side: Side) -> tuple[Option, ...]:
+def _options(side: Side) -> tuple[BackendOption, ...]:
     """What can be set for this side; a bundle brings its own, a program or an address has none."""
     return described(backend_named(side.load.backend).options) if side.kind in {"model", "bundle"} else ()
 
 
-def _option(side: Side, name: str) -> Option | None:
+def _option(side: Side, name: str) -> BackendOption | None:
     return next((o for o in _options(side) if o.name == name), None)
 
 
@@ -356,7 +356,7 @@ def _option_values(
     return values
 
 
-def _documented(option: Option) -> list[Value]:
+def _documented(option: BackendOption) -> list[Value]:
     """All values of a short list of choices; otherwise those that a search tries."""
     if option.choices and all(option.choices):
         return [*option.choices]

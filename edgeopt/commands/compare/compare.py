@@ -15,9 +15,9 @@ from edgeopt.backends.base import Backend, Options, TensorInfo
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.bench.saved import check_place
-from edgeopt.commands.compare.layers import Runner, first_difference
-from edgeopt.commands.compare.records import Comparison, Layers, Side
-from edgeopt.commands.compare.request import Request
+from edgeopt.commands.compare.layers import LayerRunner, first_difference
+from edgeopt.commands.compare.records import ComparedModel, LayerComparison, ModelComparison
+from edgeopt.commands.compare.request import ModelCompareRequest
 from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, UsageError
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
@@ -33,7 +33,7 @@ TRIED = ("onnxruntime-cpu", "openvino-cpu")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedFile:
     """A model file, and how a bundle runs it."""
 
     given: Path
@@ -47,7 +47,7 @@ class Named:
     """Held, because what was one file lies unpacked as long as it is."""
 
 
-def named(path: Path, backend: str | None) -> Named:
+def named(path: Path, backend: str | None) -> NamedFile:
     """Reads what was named; a bundle runs as it says, unless a backend is named."""
     wanted = backend_named(backend) if backend else None
     if is_bundle(path) or path.suffix == SUFFIX:
@@ -55,12 +55,12 @@ def named(path: Path, backend: str | None) -> Named:
         run = bundle.deployment.run
         own = wanted or backend_named(run.backend)
         options = run.options if own.name == run.backend else {}
-        return Named(path, bundle.model, "bundle", own, options, _graph(bundle.model), bundle)
+        return NamedFile(path, bundle.model, "bundle", own, options, _graph(bundle.model), bundle)
     if path.suffix == ".xml":
         if not path.exists():
             raise InputError(f"There is no file '{path}'.", "Check the path.")
-        return Named(path, path, "OpenVINO IR model", wanted)
-    return Named(path, path, "ONNX model", wanted, None, _graph(path))
+        return NamedFile(path, path, "OpenVINO IR model", wanted)
+    return NamedFile(path, path, "ONNX model", wanted, None, _graph(path))
 
 
 def _graph(path: Path) -> "Model | None":
@@ -74,7 +74,7 @@ def _graph(path: Path) -> "Model | None":
     return model
 
 
-def backends_for(first: Named, second: Named, apart: Apart) -> tuple[Backend, Backend]:
+def backends_for(first: NamedFile, second: NamedFile, apart: Apart) -> tuple[Backend, Backend]:
     """What runs each side; raises where nothing installed does.
 
     A model beside a bundle runs in plain ONNX Runtime: in the bundle's own runtime, it would have the same errors.
@@ -97,11 +97,11 @@ def backends_for(first: Named, second: Named, apart: Apart) -> tuple[Backend, Ba
     return apart.of(left), apart.of(right)
 
 
-def _preferred(other: Named) -> Backend | None:
+def _preferred(other: NamedFile) -> Backend | None:
     return None if other.bundle is not None else other.backend
 
 
-def _common(sides: tuple[Named, ...], apart: Apart, prefer: Backend | None = None) -> Backend:
+def _common(sides: tuple[NamedFile, ...], apart: Apart, prefer: Backend | None = None) -> Backend:
     """The first installed backend that loads all sides."""
     suffixes = {side.path.suffix for side in sides}
     reasons = []
@@ -127,10 +127,12 @@ def _common(sides: tuple[Named, ...], apart: Apart, prefer: Backend | None = Non
     )
 
 
-def described(side: Named, backend: Backend | None, ports: tuple[tuple[TensorInfo, ...], ...] = ((), ())) -> Side:
+def described(
+    side: NamedFile, backend: Backend | None, ports: tuple[tuple[TensorInfo, ...], ...] = ((), ())
+) -> ComparedModel:
     operators = _operators(side)
     inputs, outputs = ports
-    return Side(
+    return ComparedModel(
         side.given.name,
         str(side.given),
         side.kind,
@@ -143,13 +145,13 @@ def described(side: Named, backend: Backend | None, ports: tuple[tuple[TensorInf
     )
 
 
-def _files(side: Named) -> list[Path]:
+def _files(side: NamedFile) -> list[Path]:
     if side.path.suffix == ".xml":
         return [file for file in (side.path, side.path.with_suffix(".bin")) if file.exists()]
     return [side.path, *(side.model.external if side.model else ())]
 
 
-def _operators(side: Named) -> dict[str, int]:
+def _operators(side: NamedFile) -> dict[str, int]:
     if side.model is not None:
         from edgeopt.graph.nodes import nodes_of
 
@@ -174,7 +176,7 @@ class Answers:
     notes: tuple[str, ...]
 
 
-def compare(request: Request, emit: events.Emit = events.ignore) -> Comparison:
+def compare(request: ModelCompareRequest, emit: events.Emit = events.ignore) -> ModelComparison:
     """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
     if request.html is not None:
         check_place(request.html, "The graphs")
@@ -188,7 +190,7 @@ def compare(request: Request, emit: events.Emit = events.ignore) -> Comparison:
     return found
 
 
-def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
+def _compared(request: ModelCompareRequest, apart: Apart, emit: events.Emit) -> ModelComparison:
     emit(events.Progress("load", f"{request.first.name} and {request.second.name}"))
     first = named(request.first, request.backend_a or request.backend)
     second = named(request.second, request.backend_b or request.backend)
@@ -205,7 +207,7 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
     ports = _ports(first, backends[0]), _ports(second, backends[1])
     sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
     data = str(request.data) if request.data else "made up"
-    plain = Comparison(*sides, False, floor_db, None, 0, data, notes=notes)
+    plain = ModelComparison(*sides, False, floor_db, None, 0, data, notes=notes)
     matching = None
     if first.model is None or second.model is None:
         plain = msgspec.structs.replace(plain, no_graph="Graphs are compared only between ONNX models.")
@@ -244,7 +246,7 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
     )
 
 
-def _floor(request: Request, first: Named, second: Named) -> tuple[float, tuple[str, ...]]:
+def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) -> tuple[float, tuple[str, ...]]:
     """What was asked for; or what the bundle was made to hold, where a bundle is compared with a model."""
     bundles = [side.bundle.deployment for side in (first, second) if side.bundle is not None]
     if request.floor_db is not None or len(bundles) != 1:
@@ -255,15 +257,15 @@ def _floor(request: Request, first: Named, second: Named) -> tuple[float, tuple[
     return FLOOR_DB, (f"The bundle has no floor in dB, so {FLOOR_DB:g} dB count here; --floor sets another one.",)
 
 
-def _without_answers(floor_db: float, sides: tuple[Named, Named], reason: str) -> Comparison:
+def _without_answers(floor_db: float, sides: tuple[NamedFile, NamedFile], reason: str) -> ModelComparison:
     first, second = sides
-    plain = Comparison(described(first, None), described(second, None), False, floor_db, None, 0, "")
+    plain = ModelComparison(described(first, None), described(second, None), False, floor_db, None, 0, "")
     if first.model is not None and second.model is not None:
         plain = msgspec.structs.replace(plain, graph=diff(match(first.model.ir, second.model.ir)))
     return msgspec.structs.replace(plain, not_compared=reason)
 
 
-def _ports(side: Named, backend: Backend) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+def _ports(side: NamedFile, backend: Backend) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
     session = backend.load(side.path, side.options or {})
     try:
         weights = set(side.model.ir.graph.initializers) if side.model else set()
@@ -303,7 +305,7 @@ def _listed(inputs: Sequence[TensorInfo]) -> str:
 
 
 def _answers(
-    sides: tuple[Named, Named],
+    sides: tuple[NamedFile, NamedFile],
     backends: tuple[Backend, Backend],
     feeds: tuple[Feeds, Feeds],
     outputs: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
@@ -327,8 +329,8 @@ def _answers(
 
 
 def _feeds(
-    request: Request,
-    sides: tuple[Named, Named],
+    request: ModelCompareRequest,
+    sides: tuple[NamedFile, NamedFile],
     ports: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     names: Mapping[str, str],
 ) -> tuple[Feeds, Feeds]:
@@ -359,12 +361,12 @@ def _narrower(
 
 def _layers(
     floor_db: float,
-    sides: tuple[Named, Named],
+    sides: tuple[NamedFile, NamedFile],
     backends: tuple[Backend, Backend],
     matching: Matching | None,
     answers: Answers,
     emit: events.Emit,
-) -> Layers | None:
+) -> LayerComparison | None:
     first, second = sides
     if matching is None or first.model is None or second.model is None or not answers.accuracy.outputs:
         return None
@@ -373,10 +375,10 @@ def _layers(
     shares = [noise / max(signal, SILENT_POWER) for noise, signal in ratios]
     sample = shares.index(max(shares)) if shares else 0
     runners = (
-        Runner(first.model.ir, backends[0], first.options or {}, answers.feeds[0][sample]),
-        Runner(second.model.ir, backends[1], second.options or {}, answers.feeds[1][sample]),
+        LayerRunner(first.model.ir, backends[0], first.options or {}, answers.feeds[0][sample]),
+        LayerRunner(second.model.ir, backends[1], second.options or {}, answers.feeds[1][sample]),
     )
     try:
         return first_difference(matching, runners, worst.name, worst.snr_db, floor_db, emit)
     except EdgeoptError as error:
-        return Layers(worst.name, 0, None, not_compared=error.message)
+        return LayerComparison(worst.name, 0, None, not_compared=error.message)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt import events
-from edgeopt.commands.compare.records import Layers, Probe
+from edgeopt.commands.compare.records import LayerComparison, Probe
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.copies import values_by_name
 
@@ -47,7 +47,7 @@ _TAKEN_BACK_DB = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class LayerRunner:
     """One model, what runs it, and the sample that it is given."""
 
     model: "ir.Model"
@@ -70,9 +70,9 @@ class Runner:
 
 
 @dataclass(slots=True)
-class Search:
+class LayerSearch:
     matching: "Matching"
-    runners: tuple[Runner, Runner]
+    runners: tuple[LayerRunner, LayerRunner]
     floor_db: float
     emit: events.Emit
     order: list[tuple[str, str]]
@@ -98,30 +98,30 @@ class Search:
 
 def first_difference(
     matching: "Matching",
-    runners: tuple[Runner, Runner],
+    runners: tuple[LayerRunner, LayerRunner],
     output: str,
     output_db: float,
     floor_db: float,
     emit: events.Emit,
-) -> Layers:
+) -> LayerComparison:
     """Bisects the values before an output of the first model, whose own ratio is `output_db`."""
     model, order = runners[0].model, _tensors(matching, output)
-    search = Search(matching, runners, floor_db, emit, order)
+    search = LayerSearch(matching, runners, floor_db, emit, order)
     road = _before(output, order, model)
     if not road:
-        return Layers(output, 0, None, not_compared="The models have no intermediate value in common.")
+        return LayerComparison(output, 0, None, not_compared="The models have no intermediate value in common.")
     try:
         found = _bisected(road, search) or output
         while suspects := search.bad(_sources(found, order, model)):
             found = _bisected(_before(suspects[0], order, model), search) or suspects[0]
         found = _rescaled_before(found, output_db, order, model, search)
     except EdgeoptError as error:
-        return Layers(output, len(road), None, search.seen(), error.message)
-    return Layers(output, len(road), search.probes.get(found), search.seen())
+        return LayerComparison(output, len(road), None, search.seen(), error.message)
+    return LayerComparison(output, len(road), search.probes.get(found), search.seen())
 
 
 def _rescaled_before(
-    found: str, output_db: float, order: Sequence[tuple[str, str]], model: "ir.Model", search: Search
+    found: str, output_db: float, order: Sequence[tuple[str, str]], model: "ir.Model", search: LayerSearch
 ) -> str:
     """Where a factor came in that was not taken back before this value; the value itself where none did."""
     while True:
@@ -136,7 +136,7 @@ def _rescaled_before(
         found = one.value
 
 
-def _keeps_factors(name: str, order: Sequence[tuple[str, str]], search: Search) -> bool:
+def _keeps_factors(name: str, order: Sequence[tuple[str, str]], search: LayerSearch) -> bool:
     """Whether nothing between a value and those before it takes a factor back, in either model."""
     for place, runner in enumerate(search.runners):
         known = {pair[place] for pair in order}
@@ -149,7 +149,7 @@ def _keeps_factors(name: str, order: Sequence[tuple[str, str]], search: Search) 
     return True
 
 
-def _bisected(values: list[str], search: Search) -> str | None:
+def _bisected(values: list[str], search: LayerSearch) -> str | None:
     """A wrong value behind a right one, or None where none is found wrong."""
     right, wrong = -1, len(values)
     while wrong - right > 1:
@@ -164,7 +164,10 @@ def _bisected(values: list[str], search: Search) -> str | None:
 
 
 def _compared(
-    values: "Sequence[tuple[str, str]]", matching: "Matching", runners: tuple[Runner, Runner], floor_db: float
+    values: "Sequence[tuple[str, str]]",
+    matching: "Matching",
+    runners: tuple[LayerRunner, LayerRunner],
+    floor_db: float,
 ) -> list[Probe]:
     from edgeopt.graph.accuracy import compare_outputs
 

@@ -7,7 +7,7 @@ from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.diff import GraphDiff
 
 
-class Side(msgspec.Struct, frozen=True):
+class ComparedModel(msgspec.Struct, frozen=True):
     name: str
     path: str
     kind: str
@@ -38,7 +38,7 @@ class Probe(msgspec.Struct, frozen=True):
     """The same but for a factor, of the whole or of each channel: later layers may take it back."""
 
 
-class Layers(msgspec.Struct, frozen=True):
+class LayerComparison(msgspec.Struct, frozen=True):
     """Where results part ways on the road to the output that differs most."""
 
     output: str
@@ -51,9 +51,9 @@ class Layers(msgspec.Struct, frozen=True):
     not_compared: str = ""
 
 
-class Comparison(msgspec.Struct, frozen=True):
-    first: Side
-    second: Side
+class ModelComparison(msgspec.Struct, frozen=True):
+    first: ComparedModel
+    second: ComparedModel
     within: bool
     """All outputs are at or above the floor."""
     floor_db: float
@@ -65,7 +65,7 @@ class Comparison(msgspec.Struct, frozen=True):
     not_compared: str = ""
     """Why the outputs were not compared, where they were not."""
     notes: tuple[str, ...] = ()
-    layers: Layers | None = None
+    layers: LayerComparison | None = None
     graph: GraphDiff | None = None
     no_graph: str = ""
     """Why there is no diff of the graphs."""

@@ -8,7 +8,7 @@ import msgspec
 from edgeopt.options import argument, option
 
 
-class Request(msgspec.Struct, frozen=True):
+class ModelCompareRequest(msgspec.Struct, frozen=True):
     first: Annotated[Path, argument("Model or bundle that is the reference.", metavar="A")]
     second: Annotated[Path, argument("Model or bundle to compare with it.", metavar="B")]
     data: Annotated[Path | None, option("Samples to run (default: generated).", metavar="DATA")] = None

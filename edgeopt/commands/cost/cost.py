@@ -14,17 +14,17 @@ from edgeopt.commands.bench.bench import Report, bench
 from edgeopt.commands.bench.request import Request as BenchRequest
 from edgeopt.commands.bench.saved import read_result
 from edgeopt.commands.cost.figures import (
-    Cost,
     CostReport,
     Evidence,
-    Measured,
+    MeasuredRun,
+    PriceTerms,
+    RunCost,
     Span,
-    Terms,
     baselines_disagree,
     cost_of,
     number,
 )
-from edgeopt.commands.cost.request import Request, check
+from edgeopt.commands.cost.request import CostRequest, check
 from edgeopt.errors import BundleError, InputError, UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, SustainedReport, SustainedSide
@@ -41,7 +41,7 @@ _KINDS: dict[str, type[ContestReport] | type[ConcurrencyReport] | type[Sustained
 }
 
 
-def of_bundle(path: Path) -> Measured:
+def of_bundle(path: Path) -> MeasuredRun:
     """What was proved of a bundle; BundleError where nothing was."""
     deployment = read_bundle(path).deployment
     proof = deployment.evidence
@@ -62,7 +62,7 @@ def of_bundle(path: Path) -> Measured:
             "Measure it now with --measure, or make it again with edgeopt optimize.",
         )
     load = proof.load
-    return Measured(
+    return MeasuredRun(
         source=str(path),
         evidence="bundle",
         side=f"{path.name} on {deployment.run.backend}",
@@ -78,7 +78,7 @@ def of_bundle(path: Path) -> Measured:
     )
 
 
-def of_saved_run(path: Path, against: str | None) -> Measured:
+def of_saved_run(path: Path, against: str | None) -> MeasuredRun:
     """What `edgeopt bench --save` or `--json` wrote; InputError where that tells no throughput."""
     found = read_result(path)
     kind = _KINDS.get(str(found.get("duty", "")))
@@ -94,7 +94,7 @@ def of_saved_run(path: Path, against: str | None) -> Measured:
     return _of_report(report, str(path), "saved run", against)
 
 
-def _of_report(report: Report, source: str, evidence: Evidence, against: str | None) -> Measured:
+def _of_report(report: Report, source: str, evidence: Evidence, against: str | None) -> MeasuredRun:
     """The first side of a report against its baseline: the side that is named, else the first that it ran with."""
     if not isinstance(report, ContestReport | ConcurrencyReport | SustainedReport):
         raise InputError(f"'{source}' has no throughput.", _AGAIN)
@@ -113,7 +113,7 @@ def _of_report(report: Report, source: str, evidence: Evidence, against: str | N
         speedup, verdict, notes = None, "", (said,) if baseline else ()
     if isinstance(report, ConcurrencyReport) and other is not None and other.per_s is not None:
         notes = (f"The baseline has the highest throughput with {other.how}.", *notes)
-    return Measured(
+    return MeasuredRun(
         source=source,
         evidence=evidence,
         side=subject,
@@ -199,7 +199,7 @@ _LOAD = re.compile(r"([0-9.]+(?:e[0-9]+)?)\s*([kMG]?)(?:\s*/\s*(s|min|h|day))?")
 _LOAD_HINT = "Give --load 5000/s; also /min, /h or /day, and k, M or G before it: 20M/day."
 
 
-def cost(request: Request, emit: Emit) -> CostReport:
+def cost(request: CostRequest, emit: Emit) -> CostReport:
     """What the work costs on each device, and whether changing to it is worth that; raises what is wrong first."""
     check(request)
     terms = check_terms(_terms(request))
@@ -213,8 +213,8 @@ def cost(request: Request, emit: Emit) -> CostReport:
     return CostReport(tuple(costs), terms, _cheapest(costs, terms), _notes(costs))
 
 
-def _terms(request: Request) -> Terms:
-    return Terms(
+def _terms(request: CostRequest) -> PriceTerms:
+    return PriceTerms(
         currency=request.currency,
         utilization_percent=request.utilization,
         hours_per_day=request.hours_per_day,
@@ -245,7 +245,7 @@ def _named(subjects: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _measured(subject: str, request: Request, emit: Emit) -> Measured:
+def _measured(subject: str, request: CostRequest, emit: Emit) -> MeasuredRun:
     path = Path(subject)
     bundle = is_bundle(path) or path.suffix == SUFFIX
     if request.measure:
@@ -265,7 +265,7 @@ def _measured(subject: str, request: Request, emit: Emit) -> Measured:
     return of_saved_run(path, request.against)
 
 
-def _measured_now(subject: str, request: Request, emit: Emit) -> Measured:
+def _measured_now(subject: str, request: CostRequest, emit: Emit) -> MeasuredRun:
     if Path(subject).suffix == ".json" and not subject.endswith(".null.json"):
         raise UsageError(
             f"'{subject}' is a saved measurement, and --measure measures now.",
@@ -283,7 +283,7 @@ def _measured_now(subject: str, request: Request, emit: Emit) -> Measured:
     return _of_report(bench(asked, emit), subject, "measured now", None)
 
 
-def _cheapest(costs: Sequence[Cost], terms: Terms) -> str:
+def _cheapest(costs: Sequence[RunCost], terms: PriceTerms) -> str:
     """Which device does the work for least, in a sentence; empty for one alone."""
     if len(costs) < 2:
         return ""
@@ -303,7 +303,7 @@ def _cheapest(costs: Sequence[Cost], terms: Terms) -> str:
     )
 
 
-def _notes(costs: Sequence[Cost]) -> tuple[str, ...]:
+def _notes(costs: Sequence[RunCost]) -> tuple[str, ...]:
     """What to know of the figures, once for all devices."""
     notes = [f"{each.name}: {note}" for each in costs for note in each.measured.notes]
     guessed = [each.name for each in costs if not each.measured.counted]
@@ -370,7 +370,7 @@ def _positive(value: float, option: str, zero: bool = False) -> float:
     return value
 
 
-def check_terms(terms: Terms) -> Terms:
+def check_terms(terms: PriceTerms) -> PriceTerms:
     """The same, where it makes sense; raises UsageError."""
     currency = terms.currency.upper()
     if currency not in CURRENCIES:

@@ -29,7 +29,7 @@ class Span(msgspec.Struct, frozen=True):
     high: float
 
 
-class Terms(msgspec.Struct, frozen=True):
+class PriceTerms(msgspec.Struct, frozen=True):
     """What the user says of money and of the load; checked."""
 
     currency: str = "USD"
@@ -53,7 +53,7 @@ class Terms(msgspec.Struct, frozen=True):
         return self.engineering_hours * self.hourly_rate
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredRun(msgspec.Struct, frozen=True):
     source: str
     """The bundle or the saved run."""
     evidence: Evidence
@@ -76,10 +76,10 @@ class Measured(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Cost(msgspec.Struct, frozen=True):
+class RunCost(msgspec.Struct, frozen=True):
     name: str
     price_per_hour: float
-    measured: Measured
+    measured: MeasuredRun
     inferences_per_s: float
     """As measured: always busy."""
     million_inferences: float
@@ -102,15 +102,15 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class CostReport(msgspec.Struct, frozen=True):
-    costs: tuple[Cost, ...]
-    terms: Terms
+    costs: tuple[RunCost, ...]
+    terms: PriceTerms
     cheapest: str = ""
     """A sentence, where there are several devices."""
     notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 
 
-def cost_of(name: str, measured: Measured, price_per_hour: float, terms: Terms) -> Cost:
+def cost_of(name: str, measured: MeasuredRun, price_per_hour: float, terms: PriceTerms) -> RunCost:
     """What the work costs on this device, now and with the baseline."""
     does = measured.runs_per_s * terms.batch
     busy = does * terms.utilization_percent / 100
@@ -119,7 +119,7 @@ def cost_of(name: str, measured: Measured, price_per_hour: float, terms: Terms) 
     monthly_each = price_per_hour * terms.hours_per_day * DAYS_PER_MONTH
     ratio = measured.speedup
     devices = _devices(ratio, busy, terms)
-    plain = Cost(
+    plain = RunCost(
         name=name,
         price_per_hour=price_per_hour,
         measured=measured,
@@ -155,13 +155,13 @@ def cost_of(name: str, measured: Measured, price_per_hour: float, terms: Terms) 
     return _with_advice(_replace(found, monthly_saving=saving, break_even_months=months), terms)
 
 
-def claims(measured: Measured) -> bool:
+def claims(measured: MeasuredRun) -> bool:
     """Whether there is a saving to speak of: the whole interval of the speed-up must lie above 1x."""
     ratio = measured.speedup
     return ratio is not None and measured.verdict == "faster" and 1 < ratio.low <= ratio.high and ratio.value > 1
 
 
-def _devices(ratio: Span | None, busy: float, terms: Terms) -> Span | None:
+def _devices(ratio: Span | None, busy: float, terms: PriceTerms) -> Span | None:
     """How many the load needs; None where nobody said how much there is."""
     if terms.load_per_s is not None:
         count = _whole(terms.load_per_s / busy)
@@ -171,20 +171,20 @@ def _devices(ratio: Span | None, busy: float, terms: Terms) -> Span | None:
     return _over(ratio, lambda s: _after(s, busy, terms))
 
 
-def _baseline_devices(ratio: Span, busy: float, terms: Terms) -> Span | None:
+def _baseline_devices(ratio: Span, busy: float, terms: PriceTerms) -> Span | None:
     if terms.load_per_s is None and terms.devices is None:
         return None
     return _over(ratio, lambda s: _before(s, busy, terms))
 
 
-def _before(speedup: float, busy: float, terms: Terms) -> float:
+def _before(speedup: float, busy: float, terms: PriceTerms) -> float:
     """How many devices the load needs with the baseline."""
     if terms.load_per_s is None:
         return float(terms.devices or 0)
     return _whole(terms.load_per_s * speedup / busy)
 
 
-def _after(speedup: float, busy: float, terms: Terms) -> float:
+def _after(speedup: float, busy: float, terms: PriceTerms) -> float:
     if terms.load_per_s is None:
         return _whole(_divided(float(terms.devices or 0), speedup))
     return _whole(terms.load_per_s / busy)
@@ -209,16 +209,16 @@ def _each(found: Span, figure: Callable[[float], float]) -> Span:
     return Span(figure(found.value), figure(found.low), figure(found.high))
 
 
-def _replace(cost: Cost, **changes: Span | None) -> Cost:
+def _replace(cost: RunCost, **changes: Span | None) -> RunCost:
     return msgspec.structs.replace(cost, **changes)
 
 
-def _with_advice(cost: Cost, terms: Terms) -> Cost:
+def _with_advice(cost: RunCost, terms: PriceTerms) -> RunCost:
     advice, reason = advise(cost, terms, claims(cost.measured))
     return msgspec.structs.replace(cost, advice=advice, reason=reason)
 
 
-def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
+def advise(cost: RunCost, terms: PriceTerms, claimed: bool) -> tuple[Advice, str]:
     """The recommendation against the baseline, and its reason in sentences."""
     measured = cost.measured
     if measured.speedup is None:
@@ -252,7 +252,7 @@ def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
     return _paid_back(cost, terms, spent, money)
 
 
-def baselines_disagree(measured: Measured) -> str:
+def baselines_disagree(measured: MeasuredRun) -> str:
     """Whether the separate times of both sides give another speed-up than the interleaved rounds."""
     if measured.speedup is None or not measured.baseline_runs_per_s:
         return ""
@@ -265,7 +265,7 @@ def baselines_disagree(measured: Measured) -> str:
     )
 
 
-def _paid_back(cost: Cost, terms: Terms, spent: float, money: str) -> tuple[Advice, str]:
+def _paid_back(cost: RunCost, terms: PriceTerms, spent: float, money: str) -> tuple[Advice, str]:
     months = cost.break_even_months
     assert months is not None  # noqa: S101 - there is a saving and something spent
     limit = f"{terms.pay_back_months:g} months (--pay-back-months)"
@@ -278,7 +278,7 @@ def _paid_back(cost: Cost, terms: Terms, spent: float, money: str) -> tuple[Advi
     return "not worth it", f"{said}: later than {limit}."
 
 
-def _unproved(cost: Cost) -> str:
+def _unproved(cost: RunCost) -> str:
     measured = cost.measured
     assert measured.speedup is not None  # noqa: S101 - asked only where there is one
     against = f" than {measured.baseline}" if measured.baseline else ""
@@ -291,7 +291,7 @@ def _unproved(cost: Cost) -> str:
     return f"It was not proved to be faster{against}: {why}. No saving is claimed."
 
 
-def _without_load(cost: Cost, spent: float | None, terms: Terms) -> str:
+def _without_load(cost: RunCost, spent: float | None, terms: PriceTerms) -> str:
     assert cost.saving_percent is not None  # noqa: S101 - it is proved to be faster
     said = f"The same work costs {span(cost.saving_percent)} % less."
     if spent is not None and cost.break_even_inferences is not None:

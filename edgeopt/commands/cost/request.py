@@ -9,7 +9,7 @@ from edgeopt.errors import UsageError, flag_of
 from edgeopt.options import DAY_S, argument, option
 
 
-class Request(msgspec.Struct, frozen=True):
+class CostRequest(msgspec.Struct, frozen=True):
     subjects: Annotated[
         tuple[str, ...],
         argument("Measurements, one per device.", metavar="[NAME=]BUNDLE|BENCH.json..."),
@@ -54,7 +54,7 @@ class Request(msgspec.Struct, frozen=True):
     )
 
 
-def check(request: Request) -> None:
+def check(request: CostRequest) -> None:
     """Raises UsageError for what would change nothing."""
     for name in ("data", "concurrency", "processes", "time_limit_s"):
         if getattr(request, name) is not None and not request.measure:

@@ -34,7 +34,7 @@ class Order:
 
 
 @dataclass(slots=True)
-class Made:
+class ExportedFiles:
     """What became of a bundle in a format; the files lie in the folder that was given."""
 
     use: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Format:
     name: str
     title: str
     """One line, for lists."""
-    write: Callable[[Order, Path], Made]
+    write: Callable[[Order, Path], ExportedFiles]
     """Writes into an empty folder; raises ConstraintError where the form cannot hold this bundle."""
     batches: bool = False
     """Whether `Order.max_batch_size` means something to it."""
@@ -73,7 +73,7 @@ def missing_here(backend: str) -> str:
     return f"Not run: the backend {backend} is not available ({found.reason})."
 
 
-def check_model(order: Order, made: Made, model: Path, backend: str, options: Options) -> None:
+def check_model(order: Order, made: ExportedFiles, model: Path, backend: str, options: Options) -> None:
     """Runs an exported model with these options; raises VerificationError for one that answers otherwise."""
     made.not_checked = missing_here(backend)
     if made.not_checked:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.bundle.golden import golden_floor_db
-from edgeopt.commands.export.base import GOLDEN, Format, Made, Order, copy_model, literal, ports, refuse
+from edgeopt.commands.export.base import GOLDEN, ExportedFiles, Format, Order, copy_model, literal, ports, refuse
 from edgeopt.commands.export.settings import (
     ONNXRUNTIME,
     OpenVinoSettings,
@@ -133,13 +133,13 @@ NAME = "cpp"
 FILES = Path(__file__).with_name("files") / "cpp"
 
 
-def write(order: Order, folder: Path) -> Made:
+def write(order: Order, folder: Path) -> ExportedFiles:
     runtime = runtime_of(order, NAME)
     inputs, outputs = ports(order, order.bundle.model, order.backend)
     odd = next((port for port in (*inputs, *outputs) if port.dtype in {"str", "bfloat16"}), None)
     if odd is not None:
         raise refuse(order, NAME, f"'{odd.name}' is a tensor of {odd.dtype}", "Use --to runner or --to onnx.")
-    made = Made(
+    made = ExportedFiles(
         not_checked="The source was not compiled here; `run` compares the golden samples on the device.",
         use=[
             "cmake -S . -B build" + (" -DONNXRUNTIME_ROOT=/where/it/lies" if runtime == ONNXRUNTIME else ""),

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from edgeopt.commands.export.base import Format, Made, Order, refuse
+from edgeopt.commands.export.base import ExportedFiles, Format, Order, refuse
 from edgeopt.commands.export.runner import write_runner
 
 NAME = "docker"
@@ -35,7 +35,7 @@ _FILES = "/data/inputs.npz -o /data/outputs.npz"
 _IGNORED = "*\n!requirements.txt\n!settings.json\n!runner.py\n!golden\n!model\n"
 
 
-def write(order: Order, folder: Path) -> Made:
+def write(order: Order, folder: Path) -> ExportedFiles:
     if order.backend not in {"onnxruntime-cpu", "openvino-cpu"}:
         raise refuse(
             order,
@@ -45,7 +45,7 @@ def write(order: Order, folder: Path) -> Made:
         )
     base = _BASES.get((sys.version_info[0], sys.version_info[1]), _BASES[3, 11])
     tag = order.file_name.lower()
-    made = Made(
+    made = ExportedFiles(
         use=[
             f"docker build -t {tag} .",
             f"docker run --rm --network none --read-only {tag}",

@@ -10,7 +10,7 @@ from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import FileEntry, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.write import draft
-from edgeopt.commands.export.base import Format, Made, Order
+from edgeopt.commands.export.base import ExportedFiles, Format, Order
 from edgeopt.commands.export.cpp import FORMAT as CPP
 from edgeopt.commands.export.docker import FORMAT as DOCKER
 from edgeopt.commands.export.onnx import FORMAT as ONNX
@@ -27,7 +27,7 @@ from edgeopt.version import __version__
 FORMATS: tuple[Format, ...] = (ONNX, OPENVINO_IR, RUNNER, DOCKER, TRITON, CPP)
 
 
-def readme(order: Order, form: Format, made: Made) -> str:
+def readme(order: Order, form: Format, made: ExportedFiles) -> str:
     profile = order.bundle.deployment
     source = f"{profile.source.name} (sha256 {profile.source.sha256[:16]}…)"
     parts = [
@@ -59,7 +59,7 @@ def _proved(order: Order) -> str:
     )
 
 
-def _checked(made: Made) -> str:
+def _checked(made: ExportedFiles) -> str:
     if made.answer is None:
         return made.not_checked
     return (
@@ -119,17 +119,17 @@ class Exported(msgspec.Struct, frozen=True):
     use: tuple[str, ...]
 
 
-class Form(msgspec.Struct, frozen=True):
+class ExportFormat(msgspec.Struct, frozen=True):
     name: str
     title: str
 
 
 class Forms(msgspec.Struct, frozen=True):
-    formats: tuple[Form, ...]
+    formats: tuple[ExportFormat, ...]
 
 
 def forms() -> Forms:
-    return Forms(tuple(Form(each.name, each.title) for each in FORMATS))
+    return Forms(tuple(ExportFormat(each.name, each.title) for each in FORMATS))
 
 
 def format_named(name: str) -> Format:
@@ -187,7 +187,7 @@ def _files(folder: Path) -> dict[str, FileEntry]:
     }
 
 
-def _mark(order: Order, form: Format, made: Made, files: dict[str, FileEntry]) -> bytes:
+def _mark(order: Order, form: Format, made: ExportedFiles, files: dict[str, FileEntry]) -> bytes:
     profile = order.bundle.deployment
     mark = Export(form.name, order.name, profile.source.sha256, order.backend, __version__, made.notes, files)
     return msgspec.json.format(msgspec.json.encode(mark), indent=1)

@@ -5,7 +5,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
-from edgeopt.commands.export.base import Format, Made, Order, check_model, copy_model, refuse
+from edgeopt.commands.export.base import ExportedFiles, Format, Order, check_model, copy_model, refuse
 from edgeopt.commands.export.settings import (
     DEVICES,
     PROVIDERS,
@@ -20,7 +20,7 @@ NAME = "onnx"
 _NODE, _DOMAIN = 1, 7  # in GraphProto, in NodeProto
 
 
-def write(order: Order, folder: Path) -> Made:
+def write(order: Order, folder: Path) -> ExportedFiles:
     if order.bundle.model.suffix != ".onnx":
         raise refuse(
             order,
@@ -29,7 +29,7 @@ def write(order: Order, folder: Path) -> Made:
             "Use --to openvino-ir, or export the original bundle.",
         )
     model = copy_model(order, folder, f"{order.file_name}.onnx")
-    made = Made(use=_code(order, model, f"{order.file_name}.onnx"))
+    made = ExportedFiles(use=_code(order, model, f"{order.file_name}.onnx"))
     made.notes.append(
         f"A model file holds no options. This one was proved with {order.backend} and "
         f"{options_text(order)}; others may be slower or less accurate. Measure it with: "

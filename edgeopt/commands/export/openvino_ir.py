@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends.openvino.model import read_model, write_model
-from edgeopt.commands.export.base import Format, Made, Order, check_model, refuse
+from edgeopt.commands.export.base import ExportedFiles, Format, Order, check_model, refuse
 from edgeopt.commands.export.settings import DEVICES, openvino_lines, openvino_settings, options_text
 from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError, no_room
 
@@ -22,16 +22,18 @@ _IN_THE_MODEL = {
 }
 
 
-def write(order: Order, folder: Path) -> Made:
+def write(order: Order, folder: Path) -> ExportedFiles:
     model = converted(order, NAME)
     place = save(order, model, folder / f"{order.file_name}.xml")
     name = place.name
     if order.backend not in DEVICES:
-        made = Made(use=["import openvino", "core = openvino.Core()", f"model = core.read_model({name!r})"])
+        made = ExportedFiles(
+            use=["import openvino", "core = openvino.Core()", f"model = core.read_model({name!r})"]
+        )
         _check_elsewhere(order, made, place)
         return made
     settings = openvino_settings(order)
-    made = Made(use=openvino_lines(settings, name))
+    made = ExportedFiles(use=openvino_lines(settings, name))
     if settings.shapes:
         made.notes.append(
             "Its shapes are open, as in the bundle; the speed that was proved needs the inputs fixed to these "
@@ -79,7 +81,7 @@ def save(order: Order, model: "Model", place: Path) -> Path:
     return place
 
 
-def _check_elsewhere(order: Order, made: Made, place: Path) -> None:
+def _check_elsewhere(order: Order, made: ExportedFiles, place: Path) -> None:
     """A bundle of another runtime: OpenVINO's own choice of precision may be too coarse for it."""
     made.notes.append(
         f"The bundle was proved with {order.backend}; its speed in OpenVINO is unknown; measure it "

@@ -8,7 +8,7 @@ import msgspec
 from edgeopt.options import argument, option
 
 
-class Request(msgspec.Struct, frozen=True):
+class ExportRequest(msgspec.Struct, frozen=True):
     bundle: Annotated[Path | None, argument("Bundle written by `edgeopt optimize`.")] = None
     to: Annotated[str, option("Format to write; see --list.", metavar="FORMAT")] = ""
     out: Annotated[Path | None, option("Folder to write.", "-o", "--out", metavar="DIR")] = None

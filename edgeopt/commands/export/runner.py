@@ -13,8 +13,8 @@ import msgspec
 from edgeopt.bundle.golden import GoldenAnswer, golden_floor_db
 from edgeopt.commands.export.base import (
     HINT,
+    ExportedFiles,
     Format,
-    Made,
     Order,
     copy_golden,
     copy_model,
@@ -37,13 +37,15 @@ FILES = Path(__file__).with_name("files")
 _LIMIT_S = 600
 
 
-def write(order: Order, folder: Path) -> Made:
-    made = Made(use=["pip install -r requirements.txt", "python runner.py --check", "python runner.py inputs.npz"])
+def write(order: Order, folder: Path) -> ExportedFiles:
+    made = ExportedFiles(
+        use=["pip install -r requirements.txt", "python runner.py --check", "python runner.py inputs.npz"]
+    )
     write_runner(order, folder, made)
     return made
 
 
-def write_runner(order: Order, folder: Path, made: Made, form: str = NAME) -> None:
+def write_runner(order: Order, folder: Path, made: ExportedFiles, form: str = NAME) -> None:
     """The script, what it needs and what it runs; also the inside of a container."""
     runtime = runtime_of(order, form)
     model = copy_model(order, folder / "model")
@@ -82,7 +84,7 @@ def write_runner(order: Order, folder: Path, made: Made, form: str = NAME) -> No
         _run(order, folder, made)
 
 
-def _requirements(order: Order, runtime: str, made: Made) -> str:
+def _requirements(order: Order, runtime: str, made: ExportedFiles) -> str:
     """The versions that it was proved with, where they are known."""
     distribution = runtime
     if runtime == ONNXRUNTIME:
@@ -108,7 +110,7 @@ def _installed(distribution: str) -> str:
         return ""
 
 
-def _run(order: Order, folder: Path, made: Made) -> None:
+def _run(order: Order, folder: Path, made: ExportedFiles) -> None:
     """The script's own answers, as its user gets them."""
     if getattr(sys, "frozen", False):
         made.not_checked = "No Python is available here, so the script was not run."

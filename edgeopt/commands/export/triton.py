@@ -13,7 +13,16 @@ from edgeopt.backends.base import Array, Options, TensorInfo
 from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, run_entries
 from edgeopt.bundle.golden import golden_floor_db
-from edgeopt.commands.export.base import Format, Made, Order, check_model, copy_model, literal, ports, refuse
+from edgeopt.commands.export.base import (
+    ExportedFiles,
+    Format,
+    Order,
+    check_model,
+    copy_model,
+    literal,
+    ports,
+    refuse,
+)
 from edgeopt.commands.export.settings import (
     ONNXRUNTIME,
     openvino_settings,
@@ -185,7 +194,9 @@ _ORT_BATCH = 8
 """What ONNX Runtime gets at most in one run, where nobody says; it runs fewer as they come."""
 
 
-def _ort_batch(order: Order, made: Made, model: Path, options: dict[str, Any], both: list[TensorInfo]) -> int:
+def _ort_batch(
+    order: Order, made: ExportedFiles, model: Path, options: dict[str, Any], both: list[TensorInfo]
+) -> int:
     """The most samples in one run: by the model's own batch axis, tried with two samples in one."""
     wanted = _ORT_BATCH if order.max_batch_size is None else order.max_batch_size
     if wanted == 0:
@@ -246,13 +257,13 @@ def _require_batch(
 _BACKENDS = ("onnxruntime-cpu", "onnxruntime-cuda", *(f"openvino-{on}" for on in ("cpu", "gpu", "npu", "auto")))
 
 
-def write(order: Order, folder: Path) -> Made:
+def write(order: Order, folder: Path) -> ExportedFiles:
     runtime = runtime_of(order, NAME)
     if order.backend not in _BACKENDS:
         raise refuse(order, NAME, f"Triton has no backend for {order.backend}", "Use --to runner or --to onnx.")
     name = order.file_name
     place = folder / name / "1"
-    made = Made(
+    made = ExportedFiles(
         use=[
             "tritonserver --model-repository=.",
             f"edgeopt bench BUNDLE --against http://127.0.0.1:8000/v2/models/{name}",
@@ -270,7 +281,7 @@ _FIX_SHAPES = "Optimize a model with fixed shapes: edgeopt simplify MODEL -o FIX
 _HEAD = "# Written by `edgeopt export --to triton`; README.md says what it does not carry.\n"
 
 
-def _onnxruntime(order: Order, place: Path, made: Made) -> dict[str, object]:
+def _onnxruntime(order: Order, place: Path, made: ExportedFiles) -> dict[str, object]:
     model = copy_model(order, place, "model.onnx")
     inputs, outputs = _sayable(order, *ports(order, order.bundle.model, order.backend))
     words = _onnxruntime_words(order)
@@ -285,7 +296,7 @@ def _onnxruntime(order: Order, place: Path, made: Made) -> dict[str, object]:
     return _config(order, place, "onnxruntime", words, batch, (inputs, outputs), instance)
 
 
-def _openvino(order: Order, place: Path, made: Made) -> dict[str, object]:
+def _openvino(order: Order, place: Path, made: ExportedFiles) -> dict[str, object]:
     from edgeopt.commands.export.openvino_ir import converted, save
 
     settings = openvino_settings(order)
@@ -327,7 +338,7 @@ def _openvino(order: Order, place: Path, made: Made) -> dict[str, object]:
     return _config(order, place, "openvino", words, batch, (inputs, outputs), kind)
 
 
-def _fixed(made: Made, model: "Model", shapes: dict[str, list[int]], batch: int) -> bool:
+def _fixed(made: ExportedFiles, model: "Model", shapes: dict[str, list[int]], batch: int) -> bool:
     """Fixes the inputs to the shapes of the bundle, which Triton cannot; the first axis stays for batches."""
     from edgeopt.backends.openvino.model import port_name
 
@@ -352,7 +363,7 @@ def _fixed(made: Made, model: "Model", shapes: dict[str, list[int]], batch: int)
     return True
 
 
-def _say_left_out(order: Order, words: Words, made: Made) -> None:
+def _say_left_out(order: Order, words: Words, made: ExportedFiles) -> None:
     options = order.bundle.deployment.run.options
     for name in words.left_out(options):
         if name == "precision":

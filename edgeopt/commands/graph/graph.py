@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.commands.analyze.analyze import AnalyzedModel, Wishes, read_and_analyze
+from edgeopt.commands.analyze.analyze import AnalyzedModel, AnalyzeKeywords, read_and_analyze
 from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.graph.request import GraphRequest, format_of
 from edgeopt.commands.graph.revisions import Revision, Revisions, changes_between, of_passes, of_two
@@ -13,7 +13,7 @@ from edgeopt.diagram.colours import Colouring, change_colouring, colourings
 from edgeopt.diagram.page import PageGraph, page, svg
 from edgeopt.diagram.scene import Layout, diagram_of, opened_at_first
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.graph.analysis import Given, OpTimes
+from edgeopt.graph.analysis import GivenShapes, OpTimes
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.hw.probe import probe
 from edgeopt.measure.files import writing
@@ -44,7 +44,7 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
         revisions = of_two(source, other.analysis, changes_between(read, other))
         times.append(other.analysis.op_times)
     elif request.passes:
-        given = Given(read_shapes(request.shape), device=probe())
+        given = GivenShapes(read_shapes(request.shape), device=probe())
         revisions = of_passes(read, given, emit)
     else:
         revisions = (Revision(source.name, "", source.nodes, source.inputs, source.outputs, is_first=True),)
@@ -73,7 +73,7 @@ def write_changes(first: Path, second: Path, changes: GraphDiff, out: Path) -> N
 
 
 def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> AnalyzedModel:
-    wishes = Wishes(
+    wishes = AnalyzeKeywords(
         data=request.data,
         shapes=read_shapes(request.shape),
         coverage=False,

@@ -6,7 +6,7 @@ import msgspec
 
 from edgeopt.errors import InputError
 from edgeopt.events import Emit, Progress
-from edgeopt.graph.analysis import Analysis, Given, NodeRow, Tensor
+from edgeopt.graph.analysis import Analysis, GivenShapes, NodeRow, TensorFacts
 from edgeopt.graph.diff import GraphDiff, diff, match
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ class Revision(msgspec.Struct, frozen=True):
     what: str
     """What the pass did."""
     nodes: tuple[NodeRow, ...]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
     changes: GraphDiff | None = None
     """From the revision before; of the first one, to the one after."""
     is_first: bool = False
@@ -42,7 +42,7 @@ def of_two(first: Analysis, second: Analysis, changes: GraphDiff) -> tuple[Revis
     )
 
 
-def of_passes(source: "AnalyzedModel", given: Given, emit: Emit) -> tuple[Revision, ...]:
+def of_passes(source: "AnalyzedModel", given: GivenShapes, emit: Emit) -> tuple[Revision, ...]:
     """The source, and the model after each exact rewrite that changed something."""
     from edgeopt.graph.analysis.onnx import analysis_of
     from edgeopt.graph.model import Model

@@ -42,7 +42,7 @@ class Port(msgspec.Struct, frozen=True):
     """Given instead of drawn: axes, shapes, limits."""
 
 
-class Case(msgspec.Struct, frozen=True):
+class OperatorCase(msgspec.Struct, frozen=True):
     operator: str
     variant: str
     """What tells it from other cases of its operator: `depth-wise`; empty where there is no other."""
@@ -103,12 +103,12 @@ def spread(  # noqa: PLR0913, PLR0917 - a row of a table
     outputs: int = 1,
     opset: int = OPSET,
     keeps_scale: bool = False,
-) -> Iterator[Case]:
+) -> Iterator[OperatorCase]:
     """The cases of one row: the ports for small, medium and large, at each precision."""
     for position, (size, given) in enumerate(zip(SIZES, ports, strict=True)):
         own = (attributes or {}) if not isinstance(attributes, Sequence) else attributes[position]
         for precision in precisions:
-            yield Case(operator, variant, size, precision, tuple(given), own, outputs, opset, keeps_scale)
+            yield OperatorCase(operator, variant, size, precision, tuple(given), own, outputs, opset, keeps_scale)
 
 
 SCHEMA = 1
@@ -117,7 +117,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 """From good to bad."""
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredOperator(msgspec.Struct, frozen=True):
     """One case on one backend."""
 
     status: Status
@@ -143,8 +143,8 @@ class Measured(msgspec.Struct, frozen=True):
         return self.status != "failed"
 
 
-class Figures(msgspec.Struct, frozen=True):
-    measured: Measured
+class OperatorFigures(msgspec.Struct, frozen=True):
+    measured: MeasuredOperator
     roofline_share: float | None = None
     """How near to the best that this device could do: 1 is there."""
     roofline_reason: str = ""
@@ -161,7 +161,7 @@ class CaseRow(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...]
     """`float32 [1, 64, 56, 56]`; empty for one that is left out."""
     attributes: dict[str, Attribute]
-    results: dict[str, Figures]
+    results: dict[str, OperatorFigures]
     """By backend."""
 
     @property
@@ -182,7 +182,7 @@ class BackendRow(msgspec.Struct, frozen=True):
     extra: str | None = None
 
 
-class OperatorRow(msgspec.Struct, frozen=True):
+class OperatorResult(msgspec.Struct, frozen=True):
     """One operator of a model, in one precision."""
 
     operator: str
@@ -203,7 +203,7 @@ class OperatorRow(msgspec.Struct, frozen=True):
     """By backend: what is wrong."""
 
 
-class CoverageRow(msgspec.Struct, frozen=True):
+class OperatorCoverage(msgspec.Struct, frozen=True):
     """What a backend itself says of a model."""
 
     supported: int | None
@@ -230,8 +230,8 @@ class Compatibility(msgspec.Struct, frozen=True):
     name: str
     digest: str
     nodes: int
-    operators: tuple[OperatorRow, ...]
-    coverage: dict[str, CoverageRow]
+    operators: tuple[OperatorResult, ...]
+    coverage: dict[str, OperatorCoverage]
     quickest: Quickest | None = None
     quickest_reason: str = ""
 

@@ -9,7 +9,7 @@ from edgeopt.commands.ops.case import (
     IMAGES,
     TOKENS,
     Attributes,
-    Case,
+    OperatorCase,
     Port,
     Precision,
     between,
@@ -24,7 +24,7 @@ _PRODUCTS = ((16, 128, 128), (128, 384, 384), (384, 768, 1024))
 _BATCHED = ((4, 16, 32, 16), (12, 128, 64, 128), (24, 256, 64, 256))
 
 
-def _matrix() -> Iterator[Case]:
+def _matrix() -> Iterator[OperatorCase]:
     plain = [[fed(m, k), weights(k, n, fan_in=k)] for m, k, n in _PRODUCTS]
     yield from spread("MatMul", plain, "weights", ALL)
     tokens = [[fed(2, m // 2, k), weights(k, n, fan_in=k)] for m, k, n in _PRODUCTS]
@@ -39,7 +39,7 @@ def _matrix() -> Iterator[Case]:
     yield from spread("Gemm", scaled, "input across, scaled", attributes={"transA": 1, "alpha": 0.5, "beta": 2.0})
 
 
-MATRIX: tuple[Case, ...] = tuple(_matrix())
+MATRIX: tuple[OperatorCase, ...] = tuple(_matrix())
 
 
 # Input channels, output channels, height and width.
@@ -62,7 +62,7 @@ _CONVOLUTIONS: tuple[_Convolution, ...] = (
 )
 
 
-def _plain_convolutions() -> Iterator[Case]:
+def _plain_convolutions() -> Iterator[OperatorCase]:
     for variant, kernel, grouping, more, precisions in _CONVOLUTIONS:
         ports, attributes = [], []
         for come, go, side in _DEEP if grouping == "each" else _CONVOLVED:
@@ -77,7 +77,7 @@ def _plain_convolutions() -> Iterator[Case]:
     yield from spread("Conv", ports, "1-d 3", FLOATS, {"kernel_shape": (3,), "pads": (1, 1)})
 
 
-def _transposed() -> Iterator[Case]:
+def _transposed() -> Iterator[OperatorCase]:
     sizes = ((8, 8, 14), (64, 32, 28), (64, 64, 56))
     for variant, kernel, more in (
         ("2x2 strided", 2, {"strides": (2, 2)}),
@@ -92,7 +92,7 @@ def _transposed() -> Iterator[Case]:
         yield from spread("ConvTranspose", ports, variant, FLOATS, attributes)
 
 
-CONVOLUTION: tuple[Case, ...] = (*_plain_convolutions(), *_transposed())
+CONVOLUTION: tuple[OperatorCase, ...] = (*_plain_convolutions(), *_transposed())
 
 
 _Pool = tuple[str, str, Attributes, tuple[Precision, ...]]
@@ -119,20 +119,20 @@ _POOLS: tuple[_Pool, ...] = (
 )
 
 
-def _pooling() -> Iterator[Case]:
+def _pooling() -> Iterator[OperatorCase]:
     for operator, variant, attributes, precisions in _POOLS:
         ports = [[fed(*shape)] for shape in (_DILATED if "dilations" in attributes else IMAGES)]
         keeps = operator == "MaxPool"
         yield from spread(operator, ports, variant, precisions, attributes, keeps_scale=keeps)
 
 
-POOLING: tuple[Case, ...] = tuple(_pooling())
+POOLING: tuple[OperatorCase, ...] = tuple(_pooling())
 
 
 _SCORES = ((1, 4, 16, 16), (1, 12, 128, 128), (2, 12, 256, 256))
 
 
-def _normalization() -> Iterator[Case]:
+def _normalization() -> Iterator[OperatorCase]:
     channels = [
         [fed(*s), between(0.5, 1.5, s[1]), weights(s[1]), weights(s[1]), between(0.5, 2.0, s[1])] for s in IMAGES
     ]
@@ -153,14 +153,14 @@ def _normalization() -> Iterator[Case]:
     yield from spread("LogSoftmax", scores, attributes={"axis": -1})
 
 
-NORMALIZATION: tuple[Case, ...] = tuple(_normalization())
+NORMALIZATION: tuple[OperatorCase, ...] = tuple(_normalization())
 
 
 # Steps, batch, input size, hidden size.
 _SEQUENCES = ((8, 1, 16, 16), (32, 1, 64, 128), (64, 4, 128, 256))
 
 
-def _recurrent() -> Iterator[Case]:
+def _recurrent() -> Iterator[OperatorCase]:
     for operator, gates, outputs, more in (("LSTM", 4, 3, {}), ("GRU", 3, 2, {"linear_before_reset": 1})):
         for variant, directions in (("forward", 1), ("bidirectional", 2)):
             ports = [
@@ -196,7 +196,7 @@ def _recurrent() -> Iterator[Case]:
     yield from spread("GRU", resets, "reset first", attributes=sizes, outputs=2)
 
 
-RECURRENT: tuple[Case, ...] = tuple(_recurrent())
+RECURRENT: tuple[OperatorCase, ...] = tuple(_recurrent())
 
 
 # Batch, heads, tokens, size of a head.
@@ -204,7 +204,7 @@ _HEADS = ((1, 4, 16, 32), (1, 12, 128, 64), (2, 12, 256, 64))
 _ATTENTION_OPSET = 23
 
 
-def _attention() -> Iterator[Case]:
+def _attention() -> Iterator[OperatorCase]:
     plain = [[fed(b, h, t, d) for _ in range(3)] for b, h, t, d in _HEADS]
     yield from spread("Attention", plain, "plain", opset=_ATTENTION_OPSET)
     yield from spread("Attention", plain, "causal", attributes={"is_causal": 1}, opset=_ATTENTION_OPSET)
@@ -217,7 +217,7 @@ def _attention() -> Iterator[Case]:
     yield from spread("Attention", grouped, "grouped heads", attributes=heads, opset=_ATTENTION_OPSET)
 
 
-ATTENTION: tuple[Case, ...] = tuple(_attention())
+ATTENTION: tuple[OperatorCase, ...] = tuple(_attention())
 
 
 # Operators on eight-bit numbers themselves; the int8 cases of other families are operators between DQ and Q.
@@ -234,7 +234,7 @@ def _scale(value: float) -> Port:
     return number(value, "float32")
 
 
-def _quantized() -> Iterator[Case]:
+def _quantized() -> Iterator[OperatorCase]:
     zero, signed_zero = number(128, "uint8"), number(0, "int8")
     floats = [fed(*s, dtype="float32") for s in IMAGES]
     to_bytes = [[x, _scale(0.03), zero] for x in floats]
@@ -266,10 +266,10 @@ def _quantized() -> Iterator[Case]:
     yield from spread("QLinearConv", whole, "", _INT8, _3X3)
 
 
-QUANTIZED: tuple[Case, ...] = tuple(_quantized())
+QUANTIZED: tuple[OperatorCase, ...] = tuple(_quantized())
 
 
-FAMILIES: tuple[tuple[str, tuple[Case, ...]], ...] = (
+FAMILIES: tuple[tuple[str, tuple[OperatorCase, ...]], ...] = (
     ("element-wise", elementwise.ELEMENTWISE),
     ("matrix", MATRIX),
     ("convolution", CONVOLUTION),
@@ -281,7 +281,7 @@ FAMILIES: tuple[tuple[str, tuple[Case, ...]], ...] = (
     ("attention", ATTENTION),
     ("quantized", QUANTIZED),
 )
-CASES: tuple[Case, ...] = tuple(case for _, cases in FAMILIES for case in cases)
+CASES: tuple[OperatorCase, ...] = tuple(case for _, cases in FAMILIES for case in cases)
 
 
 def operators() -> tuple[str, ...]:

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.commands.ops.case import Case
-from edgeopt.commands.ops.prepare import CHOICES, MOVES, NORMS, STEPWISE, Prepared, output_dtype
+from edgeopt.commands.ops.case import OperatorCase
+from edgeopt.commands.ops.prepare import CHOICES, MOVES, NORMS, STEPWISE, PreparedCase, output_dtype
 
 _EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10}
 _BASE = 16.0
@@ -36,7 +36,7 @@ _SHARE_OFF = 0.02
 _TINY = 1e-300
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class OperatorVerdict(msgspec.Struct, frozen=True):
     conforms: bool
     error_share: float | None = None
     """The largest error, in shares of what is allowed: conforms up to 1; None where nothing can be compared."""
@@ -45,25 +45,29 @@ class Verdict(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-def compare(prepared: Prepared, outputs: Mapping[str, Array]) -> Verdict:
+def compare(prepared: PreparedCase, outputs: Mapping[str, Array]) -> OperatorVerdict:
     """The verdict on all outputs: that of the worst."""
     verdicts = [_output(prepared, name, outputs.get(name)) for name in prepared.expected]
     return max(verdicts, key=lambda verdict: (not verdict.conforms, verdict.error_share or 0.0))
 
 
-def _output(prepared: Prepared, name: str, got: Array | None) -> Verdict:
+def _output(prepared: PreparedCase, name: str, got: Array | None) -> OperatorVerdict:
     right = prepared.expected[name]
     wanted = f"{output_dtype(prepared.case, right)} {list(right.shape)}"
     if got is None:
-        return Verdict(False, message=f"The output {name} is missing.")
+        return OperatorVerdict(False, message=f"The output {name} is missing.")
     if f"{got.dtype.name} {list(got.shape)}" != wanted:
-        return Verdict(False, message=f"The output {name} is {got.dtype.name} {list(got.shape)}, not {wanted}.")
+        return OperatorVerdict(
+            False, message=f"The output {name} is {got.dtype.name} {list(got.shape)}, not {wanted}."
+        )
     exact = right.astype(np.float64)
     error = got.astype(np.float64) - exact
     noise = float(np.vdot(error, error))
     if not np.isfinite(noise):
         count = int(np.count_nonzero(~np.isfinite(error)))
-        return Verdict(False, message=f"{count:,} of {error.size:,} numbers of the output {name} are not finite.")
+        return OperatorVerdict(
+            False, message=f"{count:,} of {error.size:,} numbers of the output {name} are not finite."
+        )
     signal = float(np.vdot(exact, exact))
     accuracy = float(10 * np.log10(max(signal, _TINY) / noise)) if noise else None
     off = np.abs(error)
@@ -74,17 +78,19 @@ def _output(prepared: Prepared, name: str, got: Array | None) -> Verdict:
     share = float(shares.flat[worst])
     if share <= 1:
         whole, said = _together(prepared.case, off, limit, got.dtype.name, noise, signal)
-        return Verdict(whole <= 1, max(share, whole), accuracy, f"{said}; {accuracy:.0f} dB." if whole > 1 else "")
+        return OperatorVerdict(
+            whole <= 1, max(share, whole), accuracy, f"{said}; {accuracy:.0f} dB." if whole > 1 else ""
+        )
     place = ", ".join(str(int(index)) for index in np.unravel_index(worst, off.shape))
     within = "" if limit is None else f" (±{float(np.broadcast_to(limit, off.shape).flat[worst]):.2g} is allowed)"
     count = int(np.count_nonzero(shares > 1))
     at_worst = f"{got.flat[worst]:.6g} instead of {exact.flat[worst]:.6g}{within}"
     message = f"{count:,} of {off.size:,} numbers are off: at [{place}] {at_worst}; {accuracy:.0f} dB."
-    return Verdict(False, share, accuracy, message)
+    return OperatorVerdict(False, share, accuracy, message)
 
 
 def _together(
-    case: Case, off: Array, limit: Array | None, dtype: str, noise: float, signal: float
+    case: OperatorCase, off: Array, limit: Array | None, dtype: str, noise: float, signal: float
 ) -> tuple[float, str]:
     """How far all numbers together are off, in shares of what is allowed, and the begin of a sentence on it."""
     if limit is None:
@@ -100,7 +106,7 @@ def _together(
     return 0.0, ""
 
 
-def _allowed(prepared: Prepared, exact: Array, dtype: str, signal: float) -> Array | None:
+def _allowed(prepared: PreparedCase, exact: Array, dtype: str, signal: float) -> Array | None:
     """By how much each number may be off; None: not at all."""
     case = prepared.case
     if _is_exact(case):
@@ -122,14 +128,14 @@ def _allowed(prepared: Prepared, exact: Array, dtype: str, signal: float) -> Arr
     return np.array(1.0) if is_quantized and dtype in {"uint8", "int8"} else None
 
 
-def _half_roots(prepared: Prepared) -> float:
+def _half_roots(prepared: PreparedCase) -> float:
     operator = prepared.case.operator
     if operator in STEPWISE:
         return _HALF_STEPWISE
     return _HALF_SUM if prepared.fan_in > 1 or operator in NORMS else _HALF_ROOT
 
 
-def _is_exact(case: Case) -> bool:
+def _is_exact(case: OperatorCase) -> bool:
     """Nothing is computed, so nothing is rounded; in int8 that holds where the output keeps the scale."""
     if case.precision == "int8":
         return case.keeps_scale
@@ -138,7 +144,7 @@ def _is_exact(case: Case) -> bool:
     return case.operator in MOVES or case.operator in CHOICES
 
 
-def _coordinates(case: Case) -> float:
+def _coordinates(case: OperatorCase) -> float:
     first = case.ports[0]
     if case.operator != "Resize" or first is None:
         return 0.0

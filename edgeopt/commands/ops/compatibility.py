@@ -14,8 +14,8 @@ from edgeopt.commands.ops.case import (
     Attribute,
     CaseRow,
     Compatibility,
-    CoverageRow,
-    OperatorRow,
+    OperatorCoverage,
+    OperatorResult,
     Precision,
     Quickest,
     Report,
@@ -191,7 +191,7 @@ def precision_of(node: NodeRow, dequantized: set[str]) -> str:
     return known or ("int8" if any(dtype in _BYTES for dtype in dtypes) else _OTHER)
 
 
-def _row(key: Key, count: int, share: float, report: Report, names: list[str]) -> OperatorRow:
+def _row(key: Key, count: int, share: float, report: Report, names: list[str]) -> OperatorResult:
     cases = [] if key[1] else _cases_of(report.cases, key)
     none = NO_SUCH_CASE if not key[1] and _of_operator(report.cases, key) else NO_CASE
     status: dict[str, str] = dict.fromkeys(names, "conforms" if cases else none)
@@ -202,7 +202,7 @@ def _row(key: Key, count: int, share: float, report: Report, names: list[str]) -
         if bad:
             worst = max(bad, key=lambda measured: STATUSES.index(measured.status))
             status[name], message[name], flawed[name] = worst.status, worst.message, len(bad)
-    return OperatorRow(*key, count, share, status, len(cases), flawed, message)
+    return OperatorResult(*key, count, share, status, len(cases), flawed, message)
 
 
 def _cases_of(cases: Sequence[CaseRow], key: Key) -> list[CaseRow]:
@@ -230,19 +230,19 @@ def _told(text: str) -> tuple[str | None, tuple[int, ...] | None]:
     return (dtype, tuple(msgspec.json.decode(shape, type=list[int]))) if found else (None, None)
 
 
-def _coverage(backend: str, path: Path) -> CoverageRow:
+def _coverage(backend: str, path: Path) -> OperatorCoverage:
     try:
         found = backend_named(backend).supports(path)
     except EdgeoptError as error:
-        return CoverageRow(None, reason=error.message)
-    return CoverageRow(found.supported, found.total, found.unsupported[:_NAMED_UNSUPPORTED])
+        return OperatorCoverage(None, reason=error.message)
+    return OperatorCoverage(found.supported, found.total, found.unsupported[:_NAMED_UNSUPPORTED])
 
 
-def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorRow], names: list[str]) -> Quickest | str:
+def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorResult], names: list[str]) -> Quickest | str:
     """The operators that make most of the operations, each weighted with its share."""
     if len(names) < 2:
         return "there is only one backend to compare"
-    dominating: list[OperatorRow] = []
+    dominating: list[OperatorResult] = []
     for row in rows:
         if row.share > 0 and len(dominating) < _MOST_NAMED and sum(r.share for r in dominating) < _DOMINATE:
             dominating.append(row)
@@ -269,7 +269,7 @@ def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorRow], names: list
     )
 
 
-def _name(row: OperatorRow) -> str:
+def _name(row: OperatorResult) -> str:
     return f"{row.operator} {row.form}".rstrip()
 
 

@@ -9,8 +9,8 @@ from edgeopt.commands.ops.case import (
     OPSET,
     TOKENS,
     Attributes,
-    Case,
     Number,
+    OperatorCase,
     Port,
     Precision,
     fed,
@@ -50,14 +50,14 @@ _UNARY: tuple[_Unary, ...] = (
 )
 
 
-def _unary() -> Iterator[Case]:
+def _unary() -> Iterator[OperatorCase]:
     for operator, variant, span, attributes, precisions, opset in _UNARY:
         low, high = span or (None, None)
         ports = [[fed(*shape, low=low, high=high)] for shape in IMAGES]
         yield from spread(operator, ports, variant, precisions, attributes, opset=opset)
 
 
-def _binary() -> Iterator[Case]:
+def _binary() -> Iterator[OperatorCase]:
     for operator in ("Add", "Sub", "Mul", "Div"):
         precisions = FLOATS if operator == "Div" else ALL
 
@@ -74,7 +74,7 @@ def _binary() -> Iterator[Case]:
         yield from spread(operator, [[fed(*s), fed(*s)] for s in IMAGES])
 
 
-def _other_elementwise() -> Iterator[Case]:
+def _other_elementwise() -> Iterator[OperatorCase]:
     limits = (number(-0.5), number(0.75))
     yield from spread("Clip", [[fed(*s), *limits] for s in IMAGES], "both limits", ALL)
     yield from spread("Clip", [[fed(*s), limits[0]] for s in IMAGES], "lower limit")
@@ -90,10 +90,10 @@ def _other_elementwise() -> Iterator[Case]:
     yield from spread("Where", masked, "mask")
 
 
-ELEMENTWISE: tuple[Case, ...] = (*_unary(), *_binary(), *_other_elementwise())
+ELEMENTWISE: tuple[OperatorCase, ...] = (*_unary(), *_binary(), *_other_elementwise())
 
 
-def _reduction() -> Iterator[Case]:
+def _reduction() -> Iterator[OperatorCase]:
     for operator in ("ReduceMean", "ReduceSum", "ReduceMax"):
         last = [[fed(*s), numbers(-1)] for s in TOKENS]
         yield from spread(operator, last, "last axis")
@@ -106,7 +106,7 @@ def _reduction() -> Iterator[Case]:
     yield from spread("ArgMax", [[fed(*s)] for s in TOKENS], attributes={"axis": -1, "keepdims": 0})
 
 
-REDUCTION: tuple[Case, ...] = tuple(_reduction())
+REDUCTION: tuple[OperatorCase, ...] = tuple(_reduction())
 
 
 _TABLES = ((100, 64, 8), (8192, 256, 128), (16384, 384, 512))
@@ -147,7 +147,7 @@ _RESIZES: tuple[tuple[str, str, str, str, float], ...] = (
 _RESIZED = ((1, 8, 14, 14), (1, 32, 28, 28), (1, 64, 56, 56))
 
 
-def _moves() -> Iterator[Case]:
+def _moves() -> Iterator[OperatorCase]:
     flat = [[fed(*s), numbers(s[0], -1)] for s in IMAGES]
     yield from spread("Reshape", flat, "", ALL, keeps_scale=True)
     yield from spread("Flatten", [[fed(*s)] for s in IMAGES], attributes={"axis": 1})
@@ -189,7 +189,7 @@ def _moves() -> Iterator[Case]:
         yield from spread("Cast", ports, f"{come} to {to}", ("fp32",), {"to": _ONNX_TYPES[to]})
 
 
-def _resizes() -> Iterator[Case]:
+def _resizes() -> Iterator[OperatorCase]:
     for variant, mode, coordinates, rounding, scale in _RESIZES:
         attributes: Attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
         if rounding:
@@ -201,4 +201,4 @@ def _resizes() -> Iterator[Case]:
     yield from spread("Resize", sizes, "linear to a size", attributes={"mode": "linear"})
 
 
-SHAPE: tuple[Case, ...] = (*_moves(), *_resizes())
+SHAPE: tuple[OperatorCase, ...] = (*_moves(), *_resizes())

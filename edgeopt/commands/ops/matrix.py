@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from edgeopt import units
-from edgeopt.commands.ops.case import PRECISIONS, STATUSES, CaseRow, Figures, Precision, Report, Status
+from edgeopt.commands.ops.case import PRECISIONS, STATUSES, CaseRow, OperatorFigures, Precision, Report, Status
 from edgeopt.views.blocks import Column, Marked, Mood, Row, Table
 
 MARKS: dict[Status, str] = {"conforms": "✓", "deviates": "≠", "not supported": "○", "failed": "✗"}
@@ -127,7 +127,7 @@ def _cells(cases: Sequence[CaseRow], columns: Sequence[Tried]) -> Iterator[Marke
         yield _cell(_figures(cases, column), is_quickest)
 
 
-def _cell(found: Sequence[Figures], is_quickest: bool) -> Marked:
+def _cell(found: Sequence[OperatorFigures], is_quickest: bool) -> Marked:
     """The worst of all shapes; empty where there is no case."""
     if not found:
         return Marked("")
@@ -156,7 +156,7 @@ def _time_us(cases: Sequence[CaseRow], column: Tried) -> float | None:
     return found[-1].measured.time_us if found else None
 
 
-def _figures(cases: Sequence[CaseRow], column: Tried) -> list[Figures]:
+def _figures(cases: Sequence[CaseRow], column: Tried) -> list[OperatorFigures]:
     own = (case.results.get(column.backend) for case in cases if case.precision == column.precision)
     return [figures for figures in own if figures is not None]
 

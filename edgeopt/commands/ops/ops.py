@@ -10,10 +10,20 @@ import msgspec
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend
-from edgeopt.commands.ops.case import STATUSES, BackendRow, Case, CaseRow, Figures, Measured, Port, Report, Status
+from edgeopt.commands.ops.case import (
+    STATUSES,
+    BackendRow,
+    CaseRow,
+    MeasuredOperator,
+    OperatorCase,
+    OperatorFigures,
+    Port,
+    Report,
+    Status,
+)
 from edgeopt.commands.ops.cases import FAMILIES, operators
 from edgeopt.commands.ops.compatibility import compatibility, kinds_of
-from edgeopt.commands.ops.request import Request
+from edgeopt.commands.ops.request import OpsRequest
 from edgeopt.commands.ops.request import operators as requested_operators
 from edgeopt.commands.ops.run import Wanted, measure
 from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
@@ -30,7 +40,7 @@ METHOD = 2
 _CPU_PARTS = ("host", "cpu", "limits", "memory")
 _OTHER_PARTS = (*_CPU_PARTS, "accelerators", "drivers")
 
-Cached = dict[str, Measured]
+Cached = dict[str, MeasuredOperator]
 """By the digest of the case."""
 _STORE_EVERY_S = 5.0
 _ONNX = ".onnx"
@@ -40,7 +50,7 @@ _ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
 """The peaks of the device are its processor's."""
 
 
-class Choice(msgspec.Struct, frozen=True):
+class OperatorChoice(msgspec.Struct, frozen=True):
     backends: tuple[str, ...] = ()
     """Empty: all that are available here."""
     only: tuple[str, ...] = ()
@@ -93,7 +103,7 @@ class _Kept:
         self._worth_measuring = device.state.worth_measuring if device.state else None
         self._stored = time.monotonic()
 
-    def add(self, backend: str, case: Case, measured: Measured) -> None:
+    def add(self, backend: str, case: OperatorCase, measured: MeasuredOperator) -> None:
         told = msgspec.structs.replace(measured, worth_measuring=self._worth_measuring)
         self.known[backend][case.digest] = told
         self._new.add((backend, case.digest))
@@ -110,7 +120,7 @@ class _Kept:
                 self._files = {}
         self._stored = time.monotonic()
 
-    def is_doubtful(self, backend: str, case: Case) -> bool:
+    def is_doubtful(self, backend: str, case: OperatorCase) -> bool:
         """It is from an earlier time, when the device was in no state worth measuring."""
         is_old = (backend, case.digest) not in self._new
         return is_old and self.known[backend][case.digest].worth_measuring is False
@@ -119,8 +129,10 @@ class _Kept:
         return {digest: measured for digest, measured in self.known[backend].items() if measured.lasts}
 
 
-def ops(request: Request, emit: Emit) -> Report:
-    choice = Choice(request.backend, requested_operators(request), quick=request.quick, again=request.again)
+def ops(request: OpsRequest, emit: Emit) -> Report:
+    choice = OperatorChoice(
+        request.backend, requested_operators(request), quick=request.quick, again=request.again
+    )
     if request.model is None:
         return assess(probe(), choice, emit)
     from edgeopt.graph.analysis.onnx import analyze_onnx
@@ -136,7 +148,7 @@ def ops(request: Request, emit: Emit) -> Report:
     return msgspec.structs.replace(report, model=compatibility(analysis, report))
 
 
-def assess(device: Device, choice: Choice, emit: Emit) -> Report:
+def assess(device: Device, choice: OperatorChoice, emit: Emit) -> Report:
     """Tries each case on each backend, unless that is known already."""
     begin = time.monotonic()
     rows = _backend_rows(choice.backends)
@@ -196,7 +208,7 @@ def _backend_row(backend: Backend) -> BackendRow:
     return BackendRow(backend.name, backend.title, found.version)
 
 
-def _chosen(choice: Choice) -> list[tuple[str, Case]]:
+def _chosen(choice: OperatorChoice) -> list[tuple[str, OperatorCase]]:
     known = {name.lower(): name for name in operators()}
     for name in choice.only:
         if name.lower() not in known:
@@ -212,7 +224,7 @@ def _chosen(choice: Choice) -> list[tuple[str, Case]]:
     ]
 
 
-def _row(device: Device, family: str, case: Case, present: list[BackendRow], kept: _Kept) -> CaseRow:
+def _row(device: Device, family: str, case: OperatorCase, present: list[BackendRow], kept: _Kept) -> CaseRow:
     return CaseRow(
         family=family,
         operator=case.operator,
@@ -226,25 +238,25 @@ def _row(device: Device, family: str, case: Case, present: list[BackendRow], kep
     )
 
 
-def _input(case: Case, port: Port | None) -> str:
+def _input(case: OperatorCase, port: Port | None) -> str:
     if port is None:
         return ""
     dtype = {"fp32": "float32", "fp16": "float16", "int8": "int8"}[case.precision]
     return f"{dtype if port.dtype == 'float' else port.dtype} {list(port.shape)}"
 
 
-def _figures(device: Device, backend: str, case: Case, measured: Measured) -> Figures:
+def _figures(device: Device, backend: str, case: OperatorCase, measured: MeasuredOperator) -> OperatorFigures:
     if not measured.time_us:
-        return Figures(measured, roofline_reason="it was not timed")
+        return OperatorFigures(measured, roofline_reason="it was not timed")
     if backend not in _ON_PROCESSOR:
-        return Figures(
+        return OperatorFigures(
             measured, roofline_reason=f"the peaks are the processor's, and {backend} runs on another device"
         )
     threads = device.limits.usable_cores
     found = least(device, case.precision, threads, measured.operations, measured.moved_bytes)
     if isinstance(found, str):
-        return Figures(measured, roofline_reason=found)
-    return Figures(measured, found.time_s * 1e6 / measured.time_us)
+        return OperatorFigures(measured, roofline_reason=found)
+    return OperatorFigures(measured, found.time_s * 1e6 / measured.time_us)
 
 
 def _counts(cases: Sequence[CaseRow], backend: str) -> dict[Status, int]:

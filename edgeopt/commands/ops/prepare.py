@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from edgeopt.backends.base import Array
-from edgeopt.commands.ops.case import Attributes, Case, Port
+from edgeopt.commands.ops.case import Attributes, OperatorCase, Port
 from edgeopt.errors import MissingExtraError
 from edgeopt.graph.analysis.cost import Call, Operand, Unknown, arithmetic
 from edgeopt.measure.peaks import onnx
@@ -94,7 +94,7 @@ Inputs = Sequence[Array | None]
 Reference = Callable[[Inputs, Attributes], Array]
 
 
-def compute(case: Case, inputs: Inputs) -> list[Array]:
+def compute(case: OperatorCase, inputs: Inputs) -> list[Array]:
     """All outputs of a case; inputs that are left out are None, floats are float64.
 
     An output in float64 stands for a float of the case's precision; any other type is meant.
@@ -104,7 +104,7 @@ def compute(case: Case, inputs: Inputs) -> list[Array]:
     return evaluate(case, inputs)
 
 
-def evaluate(case: Case, inputs: Inputs) -> list[Array]:
+def evaluate(case: OperatorCase, inputs: Inputs) -> list[Array]:
     """The outputs by ONNX's reference evaluator, which computes in the type of the inputs."""
     try:
         from onnx.reference import ReferenceEvaluator
@@ -220,8 +220,8 @@ _WITH_BIAS = ("Conv", "Gemm")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    case: Case
+class PreparedCase:
+    case: OperatorCase
     model: bytes
     feeds: dict[str, Array]
     expected: dict[str, Array]
@@ -252,7 +252,7 @@ class _Draft:
             (self.constants if constant else self.feeds)[name.removesuffix("_float")] = stored
 
 
-def prepare(case: Case) -> Prepared:
+def prepare(case: OperatorCase) -> PreparedCase:
     """Draws the inputs, computes the reference, writes the model."""
     draw = np.random.default_rng(zlib.crc32(f"{case.title} {case.size}".encode()))
     draft = _Draft()
@@ -277,19 +277,19 @@ def prepare(case: Case) -> Prepared:
     return _prepared(case, draft, expected, [array.shape for array in results])
 
 
-def output_dtype(case: Case, expected: Array) -> str:
+def output_dtype(case: OperatorCase, expected: Array) -> str:
     return _DTYPES[case.precision] if expected.dtype == np.float64 else str(expected.dtype.name)
 
 
 def _prepared(
-    case: Case, draft: _Draft, expected: dict[str, Array], out_shapes: list[tuple[int, ...]]
-) -> Prepared:
+    case: OperatorCase, draft: _Draft, expected: dict[str, Array], out_shapes: list[tuple[int, ...]]
+) -> PreparedCase:
     dtypes = {name: output_dtype(case, array) for name, array in expected.items()}
     given = [onnx.port(name, array.dtype.name, array.shape) for name, array in draft.feeds.items()]
     ends = [onnx.port(name, dtypes[name], array.shape) for name, array in expected.items()]
     shapes = [() if array is None else array.shape for array in draft.exact]
     out_bytes = sum(array.size * np.dtype(dtypes[name]).itemsize for name, array in expected.items())
-    return Prepared(
+    return PreparedCase(
         case,
         onnx.model(draft.nodes, draft.constants, given, ends, case.opset),
         draft.feeds,
@@ -332,7 +332,9 @@ def _add_quantized(draft: _Draft, name: str, port: Port, values: Array, bias: bo
     draft.add(f"{name}_float", exact, stored, port.constant)
 
 
-def _quantized_results(draft: _Draft, case: Case, outputs: list[str], results: list[Array]) -> dict[str, Array]:
+def _quantized_results(
+    draft: _Draft, case: OperatorCase, outputs: list[str], results: list[Array]
+) -> dict[str, Array]:
     floats = [f"{name}_float" for name in outputs]
     draft.nodes.append(onnx.node(case.operator, draft.names, floats, **case.attributes))
     expected = {}

@@ -9,7 +9,7 @@ from edgeopt.errors import UsageError
 from edgeopt.options import argument, option
 
 
-class Request(msgspec.Struct, frozen=True):
+class OpsRequest(msgspec.Struct, frozen=True):
     model: Annotated[
         Path | None, argument("Model whose operators to test (default: all operators).", metavar="[MODEL]")
     ] = None
@@ -21,7 +21,7 @@ class Request(msgspec.Struct, frozen=True):
     again: Annotated[bool, option("Repeat earlier measurements.")] = False
 
 
-def operators(request: Request) -> tuple[str, ...]:
+def operators(request: OpsRequest) -> tuple[str, ...]:
     """Those that it names; raises UsageError where the model names them already."""
     if request.model is not None and request.only:
         raise UsageError("MODEL and --only exclude each other.", "Give one of them.")

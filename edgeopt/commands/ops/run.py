@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.commands.ops.case import SIZES, Case, Measured, Precision, Status
+from edgeopt.commands.ops.case import SIZES, MeasuredOperator, OperatorCase, Precision, Status
 from edgeopt.commands.ops.child import (
     Answer,
     Open,
@@ -24,7 +24,7 @@ from edgeopt.commands.ops.child import (
     write_arrays,
 )
 from edgeopt.commands.ops.compare import compare
-from edgeopt.commands.ops.prepare import Prepared, prepare
+from edgeopt.commands.ops.prepare import PreparedCase, prepare
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
 from edgeopt.measure.host import Asked, LocalHost, TrialHost
@@ -40,9 +40,9 @@ SLICE_MS = 4.0
 _WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}
 """The relative time of a case by its size, which the estimate of the remaining time uses."""
 
-Wanted = tuple[Case, tuple[str, ...]]
+Wanted = tuple[OperatorCase, tuple[str, ...]]
 """A case, and the backends that it is tried on."""
-Keep = Callable[[str, Case, Measured], None]
+Keep = Callable[[str, OperatorCase, MeasuredOperator], None]
 
 
 class Lane:
@@ -80,7 +80,7 @@ class Lane:
 @dataclass(slots=True)
 class _Try:
     lane: Lane
-    found: Measured
+    found: MeasuredOperator
     failure: str | None = None
     """Why it is not timed any more."""
     runs_us: list[float] = field(default_factory=list)
@@ -146,7 +146,7 @@ def options_for(backend: str, device: Device, precision: Precision) -> dict[str,
     return options
 
 
-def _results(prepared: Prepared, lanes: list[Lane]) -> dict[str, Measured]:
+def _results(prepared: PreparedCase, lanes: list[Lane]) -> dict[str, MeasuredOperator]:
     """What is wrong somewhere is not timed there."""
     tries = [_Try(lane, _opened(prepared, lane)) for lane in lanes]
 
@@ -165,14 +165,14 @@ def _results(prepared: Prepared, lanes: list[Lane]) -> dict[str, Measured]:
     return {each.lane.backend: _timed(each.found, each.runs_us) for each in tries}
 
 
-def _opened(prepared: Prepared, lane: Lane) -> Measured:
+def _opened(prepared: PreparedCase, lane: Lane) -> MeasuredOperator:
     answer = lane.answer()
     if isinstance(answer, Refused):
         return _result(prepared, "not supported", answer.message)
     if not isinstance(answer, Opened):
         return _result(prepared, "failed", _sentence(answer))
     verdict = compare(prepared, read_arrays(lane.outputs_path))
-    return Measured(
+    return MeasuredOperator(
         "conforms" if verdict.conforms else "deviates",
         prepared.operations,
         prepared.moved_bytes,
@@ -183,8 +183,8 @@ def _opened(prepared: Prepared, lane: Lane) -> Measured:
     )
 
 
-def _result(prepared: Prepared, status: Status, message: str) -> Measured:
-    return Measured(status, prepared.operations, prepared.moved_bytes, message)
+def _result(prepared: PreparedCase, status: Status, message: str) -> MeasuredOperator:
+    return MeasuredOperator(status, prepared.operations, prepared.moved_bytes, message)
 
 
 def _sentence(answer: Answer | Failed) -> str:
@@ -192,7 +192,7 @@ def _sentence(answer: Answer | Failed) -> str:
     return said[0].upper() + said[1:].rstrip(".") + "."
 
 
-def _timed(measured: Measured, runs: list[float]) -> Measured:
+def _timed(measured: MeasuredOperator, runs: list[float]) -> MeasuredOperator:
     if not runs:
         return measured
     return msgspec.structs.replace(

@@ -39,7 +39,7 @@ _FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelCost:
     operator: str
     kind: str
     """`Conv 3x3`, `Conv depth-wise`, `MatMul`, or the operator's category."""
@@ -58,7 +58,7 @@ class Kernel:
 
 def kernels_of(
     analysis: Analysis, backend: str, grouped: bool = False
-) -> tuple[tuple[Kernel, ...], tuple[str, ...]]:
+) -> tuple[tuple[KernelCost, ...], tuple[str, ...]]:
     """The kernels of one run, and the operators whose cost is not known.
 
     `grouped`: the runtime rounds activations by groups where weights are stored in bytes.
@@ -70,7 +70,7 @@ def kernels_of(
     dequantized = {o.name for row in analysis.nodes if row.operator == "DequantizeLinear" for o in row.outputs}
     stored = _stored_in_bytes(analysis.nodes, computed) if grouped else frozenset()
     unknown: dict[str, None] = {}
-    found: list[Kernel] = []
+    found: list[KernelCost] = []
     for row in rows:
         if row.category in _FREE or row.operator in _RENAMES or row.position in within:
             continue
@@ -82,7 +82,7 @@ def kernels_of(
     return tuple(found), tuple(unknown)
 
 
-def _kernel(row: NodeRow, bits: str, computed: set[str]) -> Kernel:
+def _kernel(row: NodeRow, bits: str, computed: set[str]) -> KernelCost:
     moved = (row.cost.read_bytes or 0) + (row.cost.written_bytes or 0)
     kind = _kind(row)
     weights = 0
@@ -92,7 +92,7 @@ def _kernel(row: NodeRow, bits: str, computed: set[str]) -> Kernel:
     # What is no product gains little by bytes: it looks numbers up, or takes them to floats and back.
     if rounded and kind.startswith(("Conv", "MatMul")):
         moved, weights = moved // _FLOAT_BYTES, weights // _FLOAT_BYTES
-    return Kernel(row.operator, kind, bits, row.cost.operations or 0, moved, weights, row.runs, rounded)
+    return KernelCost(row.operator, kind, bits, row.cost.operations or 0, moved, weights, row.runs, rounded)
 
 
 def _kind(row: NodeRow) -> str:
@@ -268,7 +268,7 @@ class Predictor:
             _basis(self.table is not None and shares.used, unknown),
         )
 
-    def _least_s(self, kernel: Kernel, backend: str, threads: int, from_memory: bool) -> float | str:
+    def _least_s(self, kernel: KernelCost, backend: str, threads: int, from_memory: bool) -> float | str:
         found = least(self.device, kernel.precision, threads, kernel.operations, kernel.moved_bytes)
         if isinstance(found, str):
             # Whole numbers and double precision have no peak of their own; they are moved at least.
@@ -280,7 +280,7 @@ class Predictor:
         waiting = kernel.weights_bytes / self._memory_bytes_per_s(threads) if from_memory else 0.0
         return max(computing or (found.time_s if isinstance(found, Least) else 0.0), found.time_s, waiting)
 
-    def _rate(self, kernel: Kernel, backend: str, threads: int) -> float | None:
+    def _rate(self, kernel: KernelCost, backend: str, threads: int) -> float | None:
         """Operations a second of this runtime's kernels of the kind, if they were measured."""
         peaks = () if self.device.peaks is None else self.device.peaks.compute
         mine = [
@@ -314,7 +314,7 @@ class _Shares:
         self._cases: dict[tuple[str, str], list[tuple[CaseRow, float]]] = {}
         self.used = False
 
-    def of(self, kernel: Kernel, threads: int) -> float:
+    def of(self, kernel: KernelCost, threads: int) -> float:
         """1 where it would be as fast as the device allows."""
         table = self._predictor.table
         cases = self._of_operator(kernel, table) if table is not None and table.threads == threads else []
@@ -326,7 +326,7 @@ class _Shares:
         # One case is one measurement of a similar kernel, so the kind's usual share has half the weight.
         return sqrt(near * usual)
 
-    def _of_operator(self, kernel: Kernel, table: Report) -> list[tuple[CaseRow, float]]:
+    def _of_operator(self, kernel: KernelCost, table: Report) -> list[tuple[CaseRow, float]]:
         deep = kernel.kind == "Conv depth-wise"
         # Of floats between roundings, a case holds the roundings too; that of the integers themselves does not.
         operator = _OF_INTEGERS.get(kernel.operator, "") if kernel.rounded else kernel.operator
@@ -353,7 +353,7 @@ class _Shares:
         return min(_HIGHEST, max(_LOWEST, found.time_s * 1e6 / own_us))
 
 
-def _distance(row: CaseRow, backend: str, kernel: Kernel) -> float:
+def _distance(row: CaseRow, backend: str, kernel: KernelCost) -> float:
     """How unlike the work of a case is: in bytes, and in operations for each of them."""
     case = row.results[backend].measured
     size = abs(log((case.moved_bytes + 1) / (kernel.moved_bytes + 1)))

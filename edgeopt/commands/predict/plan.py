@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Budget, Predicted, Run, Source, Step, four_digits
+from edgeopt.bundle.deployment import Budget, Predicted, Run, SourceModel, Step, four_digits
 from edgeopt.bundle.plan import Plan as DeployPlan
 from edgeopt.bundle.plan import quantized_step
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
-from edgeopt.commands.predict.records import VERDICT, Planned, PredictedOutcome, Status
-from edgeopt.commands.predict.variants import Made, Plan, in_form, judge, prepared
+from edgeopt.commands.predict.records import VERDICT, PredictedCandidate, PredictedOutcome, Status
+from edgeopt.commands.predict.variants import PredictedVariant, PredictionPlan, in_form, judge, prepared
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import accuracy_text
-from edgeopt.graph.analysis.records import Given as Shapes
+from edgeopt.graph.analysis.records import GivenShapes as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
 from edgeopt.pipeline.outcome import Candidate
@@ -28,7 +28,7 @@ from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.race.baseline import baseline_order, plain
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.quant.forms import FORMS
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
 from edgeopt.quant.measured.timing.courses import GROUPS
 from edgeopt.quant.rules import rules_of
@@ -36,10 +36,10 @@ from edgeopt.workspace import WORK, workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankedVariant:
     """One candidate in the order; `latency` is a sentence's end where it cannot be told."""
 
-    made: Made
+    made: PredictedVariant
     latency: Latency | str
 
     @property
@@ -49,24 +49,27 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    places: tuple[Place, ...]
+    places: tuple[RankedVariant, ...]
     """The best first; those that are out come last."""
     by_time: bool
     """By predicted times; otherwise by the ladder, because not all of them could be predicted."""
 
-    def in_line(self) -> list[Place]:
+    def in_line(self) -> list[RankedVariant]:
         return [place for place in self.places if place.made.is_alive]
 
 
 def ranked(
-    made: Sequence[Made], backends: Sequence[str], ladder: Sequence[str], latencies: Mapping[int, Latency | str]
+    made: Sequence[PredictedVariant],
+    backends: Sequence[str],
+    ladder: Sequence[str],
+    latencies: Mapping[int, Latency | str],
 ) -> Ranked:
-    places = [Place(one, latencies[place]) for place, one in enumerate(made)]
+    places = [RankedVariant(one, latencies[place]) for place, one in enumerate(made)]
     alive = [place for place in places if place.made.is_alive]
     out = [place for place in places if not place.made.is_alive]
     by_time = bool(alive) and all(place.predicted_ms is not None for place in alive)
 
-    def preference(place: Place) -> tuple[float, ...]:
+    def preference(place: RankedVariant) -> tuple[float, ...]:
         candidate = place.made.candidate
         time_ms = place.predicted_ms if by_time else None
         on_ladder = _on_ladder(candidate.variant, bool(place.made.doubt), ladder)
@@ -90,7 +93,12 @@ LEFT = {
 
 
 def _ahead_of(
-    plan: Plan, found: Ranked, best: Place, baseline: Candidate, accuracy_db: float, seconds: float
+    plan: PredictionPlan,
+    found: Ranked,
+    best: RankedVariant,
+    baseline: Candidate,
+    accuracy_db: float,
+    seconds: float,
 ) -> PredictedOutcome:
     start = next((place for place in found.places if _is_baseline(place, baseline)), None)
     speedup = None
@@ -126,13 +134,15 @@ def _ahead_of(
     )
 
 
-def _rows(plan: Plan, found: Ranked, best: Place, baseline: Candidate) -> Iterator[Planned]:
+def _rows(
+    plan: PredictionPlan, found: Ranked, best: RankedVariant, baseline: Candidate
+) -> Iterator[PredictedCandidate]:
     for place in found.places:
         made = place.made
         status, reason = _verdict(place, best)
         if status == "behind" and _is_baseline(place, baseline):
             status = "baseline"
-        yield Planned(
+        yield PredictedCandidate(
             made.candidate,
             status,
             "; ".join(filter(None, [reason, "" if made.failure or found.by_time else made.doubt, *made.notes])),
@@ -145,10 +155,10 @@ def _rows(plan: Plan, found: Ranked, best: Place, baseline: Candidate) -> Iterat
     first = plan.backends.order[0]
     for name in plan.profile.precision.ladder:
         if name in LEFT:
-            yield Planned(Candidate(name, first), "not planned", LEFT[name])
+            yield PredictedCandidate(Candidate(name, first), "not planned", LEFT[name])
 
 
-def _verdict(place: Place, best: Place) -> tuple[Status, str]:
+def _verdict(place: RankedVariant, best: RankedVariant) -> tuple[Status, str]:
     made = place.made
     if made.failure:
         return ("below the floor" if made.below else "failed"), made.failure
@@ -164,7 +174,13 @@ def _verdict(place: Place, best: Place) -> tuple[Status, str]:
     return "behind", "behind the chosen one in the order of the profile"
 
 
-def _summary(plan: Plan, best: Place, start: Place | None, speedup: float | None, accuracy_db: float) -> str:
+def _summary(
+    plan: PredictionPlan,
+    best: RankedVariant,
+    start: RankedVariant | None,
+    speedup: float | None,
+    accuracy_db: float,
+) -> str:
     device, name = plan.record.title, best.made.candidate.name
     if best.made.candidate.variant == "source" and (start is None or start.made is best.made):
         return f"Predicted, not measured: on {device} nothing is expected to be faster than the source model."
@@ -177,7 +193,7 @@ def _summary(plan: Plan, best: Place, start: Place | None, speedup: float | None
     return f"{said}, {accuracy_text(accuracy_db)}."
 
 
-def _basis(best: Place) -> str:
+def _basis(best: RankedVariant) -> str:
     if isinstance(best.latency, Latency):
         latency = best.latency
         low, high = latency.low_ms / latency.predicted_ms, latency.high_ms / latency.predicted_ms
@@ -188,7 +204,7 @@ def _basis(best: Place) -> str:
     return f"No latency can be predicted: {best.latency} (on the device). The order is that of the profile."
 
 
-def _finish(plan: Plan) -> tuple[str, ...]:
+def _finish(plan: PredictionPlan) -> tuple[str, ...]:
     data = f" --data {shlex.quote(plan.wishes.data.name)}" if plan.wishes.data is not None else ""
     model, bundle = shlex.quote(plan.wishes.model.name), shlex.quote(plan.wishes.out.name)
     floor = f" --floor {plan.bench.floor_db:g}dB" if data else ""
@@ -199,13 +215,13 @@ def _finish(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _is_baseline(place: Place, baseline: Candidate) -> bool:
+def _is_baseline(place: RankedVariant, baseline: Candidate) -> bool:
     """By variant and backend; the options of candidates are those that a search begins with."""
     mine = place.made.candidate
     return (mine.variant, mine.backend) == (baseline.variant, baseline.backend)
 
 
-def write_bundle(plan: Plan, made: Made, outcome: PredictedOutcome) -> None:
+def write_bundle(plan: PredictionPlan, made: PredictedVariant, outcome: PredictedOutcome) -> None:
     wishes, given = plan.wishes, plan.given
     with write.draft(wishes.out) as folder:
         some = [given.prove[k] for k in write.golden_places(len(given.prove))]
@@ -224,11 +240,11 @@ def write_bundle(plan: Plan, made: Made, outcome: PredictedOutcome) -> None:
         write.publish(folder, wishes.out, single_file=wishes.single_file)
 
 
-def _deploy_plan(plan: Plan, made: Made, model: str) -> DeployPlan:
+def _deploy_plan(plan: PredictionPlan, made: PredictedVariant, model: str) -> DeployPlan:
     source = plan.source
     size = source.path.stat().st_size + sum(file.stat().st_size for file in source.external)
     return DeployPlan(
-        source=Source(source.path.name, source.digest, size),
+        source=SourceModel(source.path.name, source.digest, size),
         target=plan.profile.name,
         run=Run(made.candidate.backend, f"{write.MODEL_FOLDER}/{model}", made.candidate.options),
         inputs=plan.bench.runs.ports[0],
@@ -262,7 +278,7 @@ def _digits(value: float | None) -> float | None:
     return None if value is None else four_digits(value)
 
 
-def _steps(plan: Plan, made: Made) -> list[Step]:
+def _steps(plan: PredictionPlan, made: PredictedVariant) -> list[Step]:
     if made.candidate.variant == "source":
         return []
     names = list(dict.fromkeys(entry.pass_name for entry in plan.cleaning if not entry.rolled_back))
@@ -274,7 +290,7 @@ def _steps(plan: Plan, made: Made) -> list[Step]:
     return [*cleaning, quantized_step(made.candidate.variant, len(plan.given.calibrate), known, made.forms)]
 
 
-def _record(plan: Plan, made: Made) -> bytes | None:
+def _record(plan: PredictionPlan, made: PredictedVariant) -> bytes | None:
     """What calibration found, so that a replay needs no data."""
     from edgeopt.quant.write import encoded
 
@@ -300,7 +316,7 @@ def optimize_for(settings: OptimizeRequest, device: Path, emit: Emit = ignore) -
     begun = time.monotonic()
     check_target(wishes.out, [wishes.model, *([wishes.data] if wishes.data else [])])
     check_file(wishes.model)
-    with workspace(WORK) as folder, Runs() as runs:
+    with workspace(WORK) as folder, ModelRuns() as runs:
         plan = prepared(wishes, device, folder, runs, emit)
         made = make_all(plan, folder)
         latencies = predicted(plan, made)
@@ -308,7 +324,7 @@ def optimize_for(settings: OptimizeRequest, device: Path, emit: Emit = ignore) -
         return _delivered(plan, found, begun)
 
 
-def make_all(plan: Plan, folder: Path) -> list[Made]:
+def make_all(plan: PredictionPlan, folder: Path) -> list[PredictedVariant]:
     """Every variant of the ladder on every backend that the device has."""
     plan.emit(Progress("making variants", plan.profile.name))
     made = [
@@ -334,9 +350,9 @@ def make_all(plan: Plan, folder: Path) -> list[Made]:
     return made
 
 
-def _exact(plan: Plan, name: str, backend: str) -> Made:
+def _exact(plan: PredictionPlan, name: str, backend: str) -> PredictedVariant:
     path = plan.bench.study.path if name == CLEANED else plan.wishes.model
-    made = Made(_candidate(plan, name, backend), path, plan.cleaning if name == CLEANED else ())
+    made = PredictedVariant(_candidate(plan, name, backend), path, plan.cleaning if name == CLEANED else ())
     try:
         judge(plan.bench, made)
     except EdgeoptError as error:
@@ -344,14 +360,14 @@ def _exact(plan: Plan, name: str, backend: str) -> Made:
     return made
 
 
-def _candidate(plan: Plan, name: str, backend: str) -> Candidate:
+def _candidate(plan: PredictionPlan, name: str, backend: str) -> Candidate:
     """With the options that a search on the device would begin with; floats in full precision."""
     starts = starts_on(plan.record.device, plan.profile, plan.given.inputs, plan.given.samples)
     found = first_candidates(name, (backend,), starts) or [Candidate(name, backend)]
     return next((one for one in found if one.options.get("precision", "") in _FULL), found[0])
 
 
-def predicted(plan: Plan, made: Sequence[Made]) -> dict[int, Latency | str]:
+def predicted(plan: PredictionPlan, made: Sequence[PredictedVariant]) -> dict[int, Latency | str]:
     """By the place of what was made: its latency, or why it cannot be told."""
     from edgeopt.graph.analysis.onnx import analysis_of
 
@@ -375,7 +391,7 @@ def predicted(plan: Plan, made: Sequence[Made]) -> dict[int, Latency | str]:
     return found
 
 
-def _delivered(plan: Plan, found: Ranked, begun: float) -> PredictedOutcome:
+def _delivered(plan: PredictionPlan, found: Ranked, begun: float) -> PredictedOutcome:
     """Holds the best against the floor once more, on the samples that nothing has seen, and writes it."""
     first = baseline_order(plan.backends.order)[0]
     for best in found.in_line():

@@ -20,7 +20,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DeviceRecord:
     device: Device
     table: Report | None = None
     """What `edgeopt ops --json` printed there, where the file holds that too."""
@@ -31,12 +31,12 @@ class Record:
         return host.board or f"{cpu.model or host.architecture}, {cpu.physical_cores or cpu.logical_cores} cores"
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> DeviceRecord:
     """A file that `edgeopt probe --json` wrote (`edgeopt ops --json` may follow in it), or a recorded machine."""
     if path.is_dir():
-        return Record(probe(open_recording(path)))
+        return DeviceRecord(probe(open_recording(path)))
     device = read_device(path)
-    return Record(device, _table(path))
+    return DeviceRecord(device, _table(path))
 
 
 def _table(path: Path) -> Report | None:

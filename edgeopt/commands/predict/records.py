@@ -14,7 +14,7 @@ VERDICT = "predicted"
 Status = Literal["chosen", "baseline", "behind", "below the floor", "failed", "not planned"]
 
 
-class Planned(msgspec.Struct, frozen=True):
+class PredictedCandidate(msgspec.Struct, frozen=True):
     """One candidate, or a variant that was left to the device."""
 
     candidate: Candidate
@@ -60,7 +60,7 @@ class PredictedOutcome(msgspec.Struct, frozen=True):
     """What to do on the device, one sentence each."""
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    candidates: tuple[Planned, ...]
+    candidates: tuple[PredictedCandidate, ...]
     ledger: tuple[LedgerEntry, ...] = ()
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0

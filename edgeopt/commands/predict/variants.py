@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.backends.base import Array, full_precision
-from edgeopt.commands.predict.record import PROCESSOR, OnDevice, Record, on_device, read_record, stand_in
+from edgeopt.commands.predict.record import PROCESSOR, DeviceRecord, OnDevice, on_device, read_record, stand_in
 from edgeopt.data.judging.goals import Goal, floor_from
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError, VerificationError
@@ -21,9 +21,9 @@ from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for, without_planned
-from edgeopt.quant.forms import Form
+from edgeopt.quant.forms import Scheme
 from edgeopt.quant.inventory import inventory_of
-from edgeopt.quant.measured.given import Given, Runs, read_given
+from edgeopt.quant.measured.given import ModelRuns, SampleSets, read_given
 from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.study import LayerMeasurements, begin
@@ -49,25 +49,25 @@ _WORTH_IT = 0.25
 @dataclass(frozen=True, slots=True)
 class PredictionContext:
     study: LayerMeasurements
-    runs: Runs
+    runs: ModelRuns
     floor_db: float
     device: Device
     profile: TargetProfile
 
-    def outputs(self, made: "Made", which: Sequence[int]) -> list[dict[str, Array]]:
+    def outputs(self, made: "PredictedVariant", which: Sequence[int]) -> list[dict[str, Array]]:
         feeds = self.study.given.feeds(which)
         own = made.judged_with == made.candidate.backend
         options = made.candidate.options if own else full_precision(made.judged_with)
         return self.runs.outputs(made.path, made.judged_with, options, feeds)
 
-    def judged(self, made: "Made", which: range) -> Judged:
+    def judged(self, made: "PredictedVariant", which: range) -> Judged:
         """How near its answers are to the source's, on the level of input where they are farthest."""
         goal, levels = Goal(floor=self.floor_db, budget=""), self.study.given.levels.of(which)
         return goal.judge(self.outputs(made, which), self.study.reference_of(which), levels=levels)
 
 
 @dataclass(slots=True)
-class Made:
+class PredictedVariant:
     """A candidate with its file, and what was seen of it here."""
 
     candidate: Candidate
@@ -95,12 +95,14 @@ class Made:
         return not self.failure
 
 
-def in_form(bench: PredictionContext, form: Form, candidate: Candidate, folder: Path, cleaning: Ledger) -> Made:
+def in_form(
+    bench: PredictionContext, form: Scheme, candidate: Candidate, folder: Path, cleaning: Ledger
+) -> PredictedVariant:
     """Every layer that takes the form has it; below the floor, those that cost most are given back."""
     course = ExecutionConfig(candidate.backend, candidate.options)
     if form.name == GROUPED and course.backend == OPENVINO and GROUPS not in course.options:
         course = course.having(**{GROUPS: bench.study.known.settings.group_size})
-    made = Made(msgspec.structs.replace(candidate, options=course.options), folder / "model.onnx")
+    made = PredictedVariant(msgspec.structs.replace(candidate, options=course.options), folder / "model.onnx")
     choices = dict.fromkeys(bench.study.forms(candidate.backend, (form,), **settings_for(course)), form.name)
     if form.name == DYNAMIC:
         # onnxruntime's own guide: dynamic for matrices, static for convolutions. ConvInteger has slow kernels.
@@ -132,7 +134,7 @@ def in_form(bench: PredictionContext, form: Form, candidate: Candidate, folder: 
     return made
 
 
-def judge(bench: PredictionContext, made: Made) -> None:
+def judge(bench: PredictionContext, made: PredictedVariant) -> None:
     """Holds its answers on samples that calibration never saw against the source's."""
     found = bench.judged(made, bench.study.given.plan)
     if found.problem:
@@ -146,7 +148,7 @@ def judge(bench: PredictionContext, made: Made) -> None:
 
 
 def _fewer(
-    bench: PredictionContext, form: Form, course: ExecutionConfig, choices: dict[str, str]
+    bench: PredictionContext, form: Scheme, course: ExecutionConfig, choices: dict[str, str]
 ) -> Iterator[frozenset[str]]:
     """None given back, then those that cost more than their share of what the floor allows, then more of them."""
     yield frozenset()
@@ -168,14 +170,14 @@ def _fewer(
             yield frozenset(back)
 
 
-def _doubt(bench: PredictionContext, form: Form, backend: str, share: float) -> str:
+def _doubt(bench: PredictionContext, form: Scheme, backend: str, share: float) -> str:
     if share < _WORTH_IT:
         return f"it reaches {share:.1%} of the products only"
     slow = backend in PROCESSOR and form.name.startswith("int8") and not _FAST & set(bench.device.cpu.simd)
     return "this processor has no instruction for products of bytes" if slow else ""
 
 
-def _as_the_device_computes(bench: PredictionContext, made: Made) -> None:
+def _as_the_device_computes(bench: PredictionContext, made: PredictedVariant) -> None:
     """What only the device and its provider would do to the file."""
     from edgeopt.graph.model import load
 
@@ -198,7 +200,7 @@ def _as_the_device_computes(bench: PredictionContext, made: Made) -> None:
         made.notes.append(said.rstrip("."))
 
 
-def _why_none(study: LayerMeasurements, form: Form, course: ExecutionConfig) -> str:
+def _why_none(study: LayerMeasurements, form: Scheme, course: ExecutionConfig) -> str:
     context = study.context(course.backend, **settings_for(course))
     said: Sequence[str] = [layer.reason or form.fits(layer, context) for layer in study.layers]
     return "; ".join(dict.fromkeys(each for each in said if each)) or "it has no product with weights"
@@ -208,13 +210,13 @@ _MOST_TO_COMPARE = 4
 
 
 @dataclass(slots=True)
-class Plan:
+class PredictionPlan:
     wishes: OptimizeRequest
-    record: Record
+    record: DeviceRecord
     profile: TargetProfile
     backends: OnDevice
     source: Model
-    given: Given
+    given: SampleSets
     bench: PredictionContext
     emit: Emit
     warnings: list[str]
@@ -225,7 +227,7 @@ class Plan:
         self.emit(Log("warning", message))
 
 
-def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: Runs, emit: Emit) -> Plan:
+def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRuns, emit: Emit) -> PredictionPlan:
     record = read_record(device)
     profile = without_planned(profile_for(record.device, wishes.target, wishes.profile))
     emit(Progress("reading the model", wishes.model.name))
@@ -243,7 +245,7 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: Runs, em
     study = begin(cleaned, given, reference, settings, folder / "study")
     bench = PredictionContext(study, runs, floor_db, record.device, profile)
     backends = on_device(profile, record.device)
-    plan = Plan(wishes, record, profile, backends, source, given, bench, emit, [], ledger)
+    plan = PredictionPlan(wishes, record, profile, backends, source, given, bench, emit, [], ledger)
     _check_cleaned(plan)
     _warn(plan)
     return plan
@@ -260,7 +262,7 @@ def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]"
     return model, applied
 
 
-def _check_cleaned(plan: Plan) -> None:
+def _check_cleaned(plan: PredictionPlan) -> None:
     given, study = plan.given, plan.bench.study
     few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
     judge = plan.bench.runs.judge
@@ -273,7 +275,7 @@ def _check_cleaned(plan: Plan) -> None:
         )
 
 
-def _warn(plan: Plan) -> None:
+def _warn(plan: PredictionPlan) -> None:
     for name, reason in plan.backends.absent.items():
         if plan.backends.assumed and name in PROCESSOR:
             continue

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle.deployment import Deployment
-from edgeopt.commands.predict.records import Planned, PredictedOutcome, Status
-from edgeopt.commands.report.facts import Facts, LayerChoice, NotMade, Point, Stage
+from edgeopt.commands.predict.records import PredictedCandidate, PredictedOutcome, Status
+from edgeopt.commands.report.facts import FrontPoint, LayerChoice, NotMade, ReportFacts, Stage
 from edgeopt.graph.ledger import Ledger
 from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.objectives import THROUGHPUT
@@ -16,7 +16,7 @@ from edgeopt.pipeline.prove.report import IN_THE_RACE, FrontFigures, front
 from edgeopt.quant.measured.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import FLOAT, PrecisionPlan
-from edgeopt.quant.records import Point as PlanPoint
+from edgeopt.quant.records import FrontierPoint as PlanPoint
 from edgeopt.views.words import several
 
 FILE = "evidence.json"
@@ -80,7 +80,7 @@ def _plain(file: Path) -> object:
     return found
 
 
-def with_candidates(facts: Facts, found: Found | str) -> Facts:
+def with_candidates(facts: ReportFacts, found: Found | str) -> ReportFacts:
     """With the candidates, stages and layers that the evidence tells of."""
     if isinstance(found, Outcome):
         return msgspec.structs.replace(
@@ -106,7 +106,7 @@ def with_candidates(facts: Facts, found: Found | str) -> Facts:
     return facts
 
 
-def _with_front(points: Sequence[Point]) -> tuple[Point, ...]:
+def _with_front(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
     known = [FrontFigures(p.status, p.time_ms, p.snr_db, p.peak_bytes, p.size_bytes) for p in points]
     on_it = set(front(known))
     return tuple(msgspec.structs.replace(each, on_front=place in on_it) for place, each in enumerate(points))
@@ -217,9 +217,9 @@ def _proved(stage: Stage, found: Outcome) -> Stage:
     )
 
 
-def _search_point(found: Outcome, report: CandidateReport) -> Point:
+def _search_point(found: Outcome, report: CandidateReport) -> FrontPoint:
     ratio, candidate = report.speedup, report.candidate
-    return Point(
+    return FrontPoint(
         name=candidate.name,
         variant=candidate.variant,
         backend=candidate.backend,
@@ -274,11 +274,11 @@ def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> 
     return (*stages, result)
 
 
-def _plan_point(each: PlanPoint, plan: PrecisionPlan) -> Point:
+def _plan_point(each: PlanPoint, plan: PrecisionPlan) -> FrontPoint:
     chosen = each.choices == plan.chosen.choices
     forms = sorted({form for form in each.choices.values() if form != FLOAT})
     layers = several(sum(form != FLOAT for form in each.choices.values()), "layer")
-    return Point(
+    return FrontPoint(
         name=f"{layers} in {' and '.join(forms)}" if forms else "all layers in float",
         variant=", ".join(forms) or FLOAT,
         backend=plan.backend,
@@ -293,8 +293,8 @@ def _plan_point(each: PlanPoint, plan: PrecisionPlan) -> Point:
 _PREDICTED_STATUS: dict[Status, str] = {"chosen": "winner", "behind": "lost", "baseline": "lost"}
 
 
-def _predicted_point(each: Planned) -> Point:
-    return Point(
+def _predicted_point(each: PredictedCandidate) -> FrontPoint:
+    return FrontPoint(
         name=each.candidate.name,
         variant=each.candidate.variant,
         backend=each.candidate.backend,

@@ -19,7 +19,7 @@ SCHEMA = 1
 Made = Literal["a search", "a plan of precision", "a plan for another device", "unknown"]
 
 
-class Side(msgspec.Struct, frozen=True):
+class SpeedSide(msgspec.Struct, frozen=True):
     """One of the two that were measured against each other."""
 
     name: str
@@ -28,9 +28,9 @@ class Side(msgspec.Struct, frozen=True):
     memory: Memory | None = None
 
 
-class Speed(msgspec.Struct, frozen=True):
-    baseline: Side
-    result: Side
+class SpeedFacts(msgspec.Struct, frozen=True):
+    baseline: SpeedSide
+    result: SpeedSide
     ratio: Interval
     verdict: str
     measured_while: str = ""
@@ -42,7 +42,7 @@ class Speed(msgspec.Struct, frozen=True):
     """What a program for each of them takes, as a sentence."""
 
 
-class Accuracy(msgspec.Struct, frozen=True):
+class AccuracyFacts(msgspec.Struct, frozen=True):
     snr_db: float | None
     floor_db: float | None
     goal: str = ""
@@ -77,7 +77,7 @@ class Stage(msgspec.Struct, frozen=True):
     """Measured from a written bundle, not in the race."""
 
 
-class Point(msgspec.Struct, frozen=True):
+class FrontPoint(msgspec.Struct, frozen=True):
     """A candidate as it stands among the others."""
 
     name: str
@@ -118,7 +118,7 @@ class OperatorCount(msgspec.Struct, frozen=True):
     after: int | None
 
 
-class Work(msgspec.Struct, frozen=True):
+class SearchWork(msgspec.Struct, frozen=True):
     """What a model is made of and what one run costs."""
 
     nodes: int
@@ -145,7 +145,7 @@ class Reports(msgspec.Struct, frozen=True):
     unknown: dict[str, str] = {}
 
 
-class Facts(msgspec.Struct, frozen=True):
+class ReportFacts(msgspec.Struct, frozen=True):
     bundle: str
     deployment: Deployment
     made_by: Made
@@ -157,19 +157,19 @@ class Facts(msgspec.Struct, frozen=True):
     model_bytes: int
     """The model's files in the bundle."""
     bundle_bytes: int
-    speed: Speed | None = None
+    speed: SpeedFacts | None = None
     float_ratio: Interval | None = None
     """Of a plan of precision: how many times as fast as floats."""
     float_on: str = ""
     """Where that float model ran; empty: in the result's own runtime."""
-    accuracy: Accuracy | None = None
+    accuracy: AccuracyFacts | None = None
     stages: tuple[Stage, ...] = ()
-    points: tuple[Point, ...] = ()
+    points: tuple[FrontPoint, ...] = ()
     not_made: tuple[NotMade, ...] = ()
     layers: tuple[LayerChoice, ...] = ()
     operators: tuple[OperatorCount, ...] = ()
-    work_before: Work | None = None
-    work_after: Work | None = None
+    work_before: SearchWork | None = None
+    work_after: SearchWork | None = None
     nodes: OpTimes | None = None
     bounds: tuple[Bound, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()

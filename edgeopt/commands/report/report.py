@@ -12,8 +12,18 @@ from edgeopt.commands.analyze.analyze import analyze
 from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.predict.records import PredictedOutcome
 from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in, with_candidates
-from edgeopt.commands.report.facts import Accuracy, Bound, Facts, Made, OperatorCount, Reports, Side, Speed, Work
-from edgeopt.commands.report.request import Format, Request, format_of
+from edgeopt.commands.report.facts import (
+    AccuracyFacts,
+    Bound,
+    Made,
+    OperatorCount,
+    ReportFacts,
+    Reports,
+    SearchWork,
+    SpeedFacts,
+    SpeedSide,
+)
+from edgeopt.commands.report.request import Format, ReportRequest, format_of
 from edgeopt.commands.report.sections import sections_of
 from edgeopt.commands.report.sections.verdict import good_enough
 from edgeopt.data.judging.goals import NO_FLOOR
@@ -33,13 +43,13 @@ from edgeopt.quant.measured.proof import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.version import __version__
 from edgeopt.views import html, markdown
-from edgeopt.views.blocks import Mood, Words
+from edgeopt.views.blocks import Mood, WordsBlock
 from edgeopt.views.words import moment
 
 _MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
 
 
-def report(request: Request, emit: Emit = ignore) -> Reports:
+def report(request: ReportRequest, emit: Emit = ignore) -> Reports:
     """The bundle is only read."""
     chosen, out = format_of(request), request.out
     check_place(out, "The report")
@@ -51,7 +61,7 @@ def report(request: Request, emit: Emit = ignore) -> Reports:
     return Reports(str(out), chosen, len(content), facts.verdict, facts.summary, facts.unknown)
 
 
-def written(facts: Facts, to: Format) -> str:
+def written(facts: ReportFacts, to: Format) -> str:
     if to == "json":
         return msgspec.json.format(msgspec.json.encode(facts), indent=1).decode() + "\n"
     name, run = facts.deployment.name, facts.deployment.run
@@ -59,13 +69,15 @@ def written(facts: Facts, to: Format) -> str:
     title = f"{name}: {verdict.title}"
     last = f"Made by edgeopt {facts.reported_by} on {moment(facts.reported_at)}."
     if to == "markdown":
-        return markdown.page(title, [*verdict.blocks, *rest, Words(last)])
+        return markdown.page(title, [*verdict.blocks, *rest, WordsBlock(last)])
     mood: Mood = _MOODS.get(facts.verdict, "") if good_enough(facts.accuracy) else "bad"
     heading = f"{name} on {run.backend}, for {facts.deployment.target}"
     return html.page(html.Page(title, heading, verdict, mood, tuple(rest), last))
 
 
-def gather(path: Path, *, source: Path | None = None, nodes: bool | None = None, emit: Emit = ignore) -> Facts:
+def gather(
+    path: Path, *, source: Path | None = None, nodes: bool | None = None, emit: Emit = ignore
+) -> ReportFacts:
     """Raises BundleError for a bundle that is not sound, and ModelError for a source that is not its own.
 
     `nodes`: measure the time of each node here; None: only where this is a device like the one it was proved on.
@@ -81,7 +93,7 @@ def gather(path: Path, *, source: Path | None = None, nodes: bool | None = None,
         unknown["ledger"] = ledger
     same = fingerprint(here)
     changed = tuple(part for part, digest in deployment.device.items() if same.get(part) != digest)
-    facts = Facts(
+    facts = ReportFacts(
         bundle=str(path),
         deployment=deployment,
         made_by=_made_by(found),
@@ -143,13 +155,13 @@ def _processes(proof: Proof) -> str:
     return f", {how}, both sides interleaved"
 
 
-def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
+def _speed(bundle: Bundle, found: Found | str) -> SpeedFacts | None:
     deployment = bundle.deployment
     if isinstance(found, Outcome):
         proof = found.proof
-        return Speed(
-            Side(rival(found).name, proof.baseline_ms, proof.baseline_taken, proof.baseline_memory),
-            Side(found.winner.name, proof.latency_ms, proof.taken, proof.memory),
+        return SpeedFacts(
+            SpeedSide(rival(found).name, proof.baseline_ms, proof.baseline_taken, proof.baseline_memory),
+            SpeedSide(found.winner.name, proof.latency_ms, proof.taken, proof.memory),
             proof.speedup,
             proof.verdict,
             proof.measured_while,
@@ -162,13 +174,13 @@ def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
         return None
     ratio = Interval(evidence.speedup, evidence.speedup_low, evidence.speedup_high, evidence.rounds)
     baseline, result = (
-        Side(evidence.baseline, evidence.baseline_ms),
-        Side(deployment.run.backend, evidence.latency_ms),
+        SpeedSide(evidence.baseline, evidence.baseline_ms),
+        SpeedSide(deployment.run.backend, evidence.latency_ms),
     )
     if isinstance(found, Quantized):
         ratio = found.source_speedup or ratio
         baseline, result = _as_taken(baseline, found, SOURCE), _as_taken(result, found, RESULT)
-    return Speed(
+    return SpeedFacts(
         baseline,
         result,
         ratio,
@@ -192,28 +204,28 @@ def _load_of(bundle: Bundle) -> str:
     )
 
 
-def _as_taken(side: Side, found: Quantized, name: str) -> Side:
+def _as_taken(side: SpeedSide, found: Quantized, name: str) -> SpeedSide:
     return msgspec.structs.replace(side, taken=found.taken.get(name), memory=found.memory.get(name))
 
 
-def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Accuracy | None:
+def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> AccuracyFacts | None:
     evidence = bundle.deployment.evidence
-    known = Accuracy(None, None)
+    known = AccuracyFacts(None, None)
     if evidence is not None:
-        known = Accuracy(evidence.accuracy_db, evidence.floor_db or None, "", evidence.samples)
+        known = AccuracyFacts(evidence.accuracy_db, evidence.floor_db or None, "", evidence.samples)
     if isinstance(found, Outcome):
         proof = found.proof
-        known = Accuracy(
+        known = AccuracyFacts(
             proof.accuracy_db, found.floor_db, "", proof.samples, proof.set_aside,
             lowest_db=None if proof.tail is None else proof.tail.lowest_db,
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
         )  # fmt: skip
     if isinstance(found, PredictedOutcome):
         # It is real: by runs elsewhere, which round alike.
-        known = Accuracy(found.accuracy_db, found.floor_db, "", found.samples, found.set_aside)
+        known = AccuracyFacts(found.accuracy_db, found.floor_db, "", found.samples, found.set_aside)
     if isinstance(found, Quantized) and found.proof is not None:
         proved, goal = found.proof, found.goal or NO_FLOOR
-        known = Accuracy(
+        known = AccuracyFacts(
             proved.snr_db, goal.target_db, "" if goal.is_open else str(goal), proved.samples, proved.set_aside,
             proved.low_db, None if proved.tail is None else proved.tail.lowest_db,
             proved.outputs, "the samples of the proof", proved.weakest,
@@ -223,7 +235,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
     return known if known.snr_db is not None or known.outputs else None
 
 
-def _with_golden(known: Accuracy, bundle: Bundle, unknown: dict[str, str]) -> Accuracy:
+def _with_golden(known: AccuracyFacts, bundle: Bundle, unknown: dict[str, str]) -> AccuracyFacts:
     """The evidence does not tell of each output: the golden samples do, though they are few."""
     try:
         reference, outputs = bundle.golden("reference"), bundle.golden("outputs")
@@ -242,7 +254,7 @@ def _with_golden(known: Accuracy, bundle: Bundle, unknown: dict[str, str]) -> Ac
     )
 
 
-def _with_device(facts: Facts, found: Found | str, here: Device) -> Facts:
+def _with_device(facts: ReportFacts, found: Found | str, here: Device) -> ReportFacts:
     if isinstance(found, Outcome | Quantized) and found.device is not None:
         return msgspec.structs.replace(facts, device=found.device, device_is="As it was when the bundle was made.")
     if facts.deployment.device and not facts.changed_here:
@@ -259,14 +271,14 @@ def _with_device(facts: Facts, found: Found | str, here: Device) -> Facts:
 
 
 def _with_models(
-    facts: Facts,
+    facts: ReportFacts,
     bundle: Bundle,
     found: Found | str,
     source: Path | None,
     nodes: bool | None,
     here: Device,
     emit: Emit,
-) -> Facts:
+) -> ReportFacts:
     emit(Progress("reading the model", bundle.model.name))
     unknown = dict(facts.unknown)
     try:
@@ -328,9 +340,9 @@ def _source_analysis(path: Path, digest: str, feeds: Mapping[str, Array] | None,
     return found
 
 
-def _work_of(found: Analysis) -> Work:
+def _work_of(found: Analysis) -> SearchWork:
     work = found.work
-    return Work(
+    return SearchWork(
         found.nodes_count,
         found.parameters,
         found.size_bytes,
@@ -362,7 +374,7 @@ def _operators_in(found: Analysis) -> dict[str, int]:
 
 
 def _node_times(
-    facts: Facts,
+    facts: ReportFacts,
     bundle: Bundle,
     found: Analysis,
     feeds: dict[str, Array] | None,

@@ -15,7 +15,7 @@ _ENDINGS: dict[str, Format] = {
 }  # fmt: skip
 
 
-class Request(msgspec.Struct, frozen=True):
+class ReportRequest(msgspec.Struct, frozen=True):
     bundle: Annotated[Path, argument("Bundle to report on: a folder or a single file.")]
     out: Annotated[Path, option("File to write: .html, .md or .json.", "-o", "--out", "--html", metavar="FILE")]
     to: Annotated[
@@ -34,7 +34,7 @@ class Request(msgspec.Struct, frozen=True):
     ] = None
 
 
-def format_of(request: Request) -> Format:
+def format_of(request: ReportRequest) -> Format:
     """By the ending, where it is not given; UsageError where that says nothing."""
     found = next((each for each in FORMATS if each == request.to), None)
     if request.to and found is None:

@@ -15,7 +15,7 @@ OPSET = 17
 """What older models are raised to: newer ones bring little that runtimes run faster, and some do not load them."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class SimplifyRequest(msgspec.Struct, frozen=True):
     model: Annotated[Path, argument("ONNX model to simplify; never changed.", metavar="MODEL")]
     out: Annotated[Path, option("Model to write.", "-o", "--out", "--output", metavar="OUT")]
     only: Annotated[tuple[str, ...], option("Pass to run alone; repeatable.", metavar="PASS")] = ()
@@ -57,7 +57,7 @@ class Request(msgspec.Struct, frozen=True):
         return read_shapes(self.shape)
 
 
-def context_of(request: Request) -> "PassContext":
+def context_of(request: SimplifyRequest) -> "PassContext":
     import onnx
 
     from edgeopt.graph.passes.base import PassContext
@@ -76,7 +76,7 @@ def context_of(request: Request) -> "PassContext":
     )
 
 
-def requested(request: Request) -> tuple[str, ...]:
+def requested(request: SimplifyRequest) -> tuple[str, ...]:
     """The passes on request that the options ask for."""
     implied = (
         ("fix-shapes", bool(request.shape)),

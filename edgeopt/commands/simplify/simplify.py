@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgeopt import events
-from edgeopt.commands.simplify.request import Request, context_of, requested
+from edgeopt.commands.simplify.request import SimplifyRequest, context_of, requested
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Ledger
@@ -64,7 +64,7 @@ class Simplified(msgspec.Struct, frozen=True):
     """With `bisect`: the pass that moved the results most; empty where none did."""
 
 
-def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
+def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Simplified:
     from edgeopt.graph.model import load, save
     from edgeopt.graph.pipeline import run_pipeline, select
     from edgeopt.measure.files import writing
@@ -135,7 +135,7 @@ def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
 
 
 def _source_check(
-    model: "Model", request: Request, chosen: "Sequence[Pass]", emit: events.Emit
+    model: "Model", request: SimplifyRequest, chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
     """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
     from edgeopt.graph.passes.cleaning import skip_padding
@@ -204,7 +204,7 @@ def _check_place(path: Path) -> None:
         raise UsageError(f"The folder of '{path}' cannot be written to.", "Give another place.")
 
 
-def _check_shapes(model: "Model", request: Request) -> None:
+def _check_shapes(model: "Model", request: SimplifyRequest) -> None:
     """UsageError where an input cannot have the shape that the user gave it."""
     from edgeopt.commands.analyze.inputs import check_shapes
     from edgeopt.graph.analysis.tensors import tensor_row
@@ -213,7 +213,7 @@ def _check_shapes(model: "Model", request: Request) -> None:
     check_shapes(request.shapes, tuple(tensor_row(v) for v in model.ir.graph.inputs if v.name not in weights))
 
 
-def _check_not_the_source(request: Request, sources: Sequence[Path]) -> None:
+def _check_not_the_source(request: SimplifyRequest, sources: Sequence[Path]) -> None:
     for target in (request.out, *([request.ledger] if request.ledger else [])):
         if target.exists() and any(target.samefile(source) for source in sources):
             raise UsageError(f"The output '{target}' would overwrite the source.", "Give another name.")
@@ -236,7 +236,7 @@ def _size_bytes(path: Path) -> int:
 
 Config = Mapping[str, Any]
 _NOT_SET = frozenset({"model", "out", "ledger", "shape", "no_verify"})
-SETTABLE = (*(name for name in Request.__struct_fields__ if name not in _NOT_SET), "shapes", "verify")
+SETTABLE = (*(name for name in SimplifyRequest.__struct_fields__ if name not in _NOT_SET), "shapes", "verify")
 """Options of `edgeopt simplify`; `shapes` are sizes by input, `verify` is the contrary of `--no-verify`."""
 
 
@@ -271,7 +271,7 @@ class OperatorOptimizer:
         given = {"only": self._passes, **self.config, "model": self.model, "out": path}
         shapes, verify = given.pop("shapes", None) or {}, given.pop("verify", True)
         given["shape"] = [f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes.items()]
-        self._result = simplify(read(Request, {**given, "no_verify": not verify}))
+        self._result = simplify(read(SimplifyRequest, {**given, "no_verify": not verify}))
         return self._result
 
     def save_optimization_metadata(self, path: str | Path) -> None:

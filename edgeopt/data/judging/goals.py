@@ -10,7 +10,7 @@ from edgeopt.errors import Named, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgeopt.data.judging.metric import Judged, Labels, Metric, Outputs
+    from edgeopt.data.judging.metric import AccuracyMetric, Judged, Labels, Outputs
     from edgeopt.graph.levels import Level, Tail, Usual
 
 # Exact rewrites; no visible difference; one that most tasks accept; one that only a task's metric can judge.
@@ -81,7 +81,7 @@ class Goal(msgspec.Struct, frozen=True):
         return self.floor if self.is_ratio else self.floor_db
 
     @property
-    def kind(self) -> "Metric":
+    def kind(self) -> "AccuracyMetric":
         from edgeopt.data.judging.metrics import metric_named
 
         return metric_named(self.metric)
@@ -241,7 +241,7 @@ def _ratio_goal(floor: str | None, max_drop: str | None) -> Goal:
     return Goal(floor=floor_from(text), budget=_budget(text))
 
 
-def _with_drop(goal: Goal, kind: "Metric", text: str) -> Goal:
+def _with_drop(goal: Goal, kind: "AccuracyMetric", text: str) -> Goal:
     drop = _number(text, "drop", kind)
     if drop < 0:
         raise UsageError(f"{_DROP} is how much worse the result may be.", "Give 0 or more, as in 0.5%.", [_DROP])
@@ -269,7 +269,7 @@ def _budget(text: str) -> str:
     return text.strip().lower() if text.strip().lower() in BUDGETS_DB else ""
 
 
-def _number(text: str, what: str, kind: "Metric") -> float:
+def _number(text: str, what: str, kind: "AccuracyMetric") -> float:
     share = text.strip().endswith("%")
     try:
         value = float(text.strip().removesuffix("%"))
@@ -282,7 +282,7 @@ def _number(text: str, what: str, kind: "Metric") -> float:
     return value / 100 if share else value
 
 
-def _within(kind: "Metric", value: float, text: str) -> float:
+def _within(kind: "AccuracyMetric", value: float, text: str) -> float:
     low, high = kind.range
     if not low <= value <= high:
         hint = f"It lies between {low:g} and {high:g}"

@@ -79,7 +79,7 @@ Labels = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class AccuracyMetric:
     """One way to say how good a result is; `judge` takes its outputs, the source's, and the labels."""
 
     name: str
@@ -104,7 +104,7 @@ Function = Callable[..., Any]
 
 
 @lru_cache
-def user_metric(name: str) -> Metric:
+def user_metric(name: str) -> AccuracyMetric:
     """The function behind `module:function` or `file.py:function`; raises UsageError if there is none."""
     place, _, called = name.rpartition(":")
     module = _file(place, name) if place.endswith(".py") else _module(place, name)
@@ -124,7 +124,7 @@ def user_metric(name: str) -> Metric:
     def judge(got: Outputs, reference: Outputs, labels: Labels | None) -> Judged:
         return _judged(name, function, smaller, got, reference, labels)
 
-    return Metric(
+    return AccuracyMetric(
         name,
         called,
         judge,

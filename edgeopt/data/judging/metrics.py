@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.data.judging.metric import Judged, Labels, Metric, Outputs, OutputValue, user_metric
+from edgeopt.data.judging.metric import AccuracyMetric, Judged, Labels, Outputs, OutputValue, user_metric
 from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, Named, UsageError, said_by
 from edgeopt.graph.accuracy import (
@@ -214,19 +214,21 @@ def no_labels(message: str) -> DataError:
 
 # fmt: off
 METRICS = (
-    Metric("snr", "ratio of signal to noise", _ratio, unit="dB", range=(0.0, 150.0)),
-    Metric("cosine", "cosine", _cosine, range=(-1.0, 1.0)),
-    Metric("max-error", "largest error", _max_error, smaller_is_better=True, decided_by_low=False,
+    AccuracyMetric("snr", "ratio of signal to noise", _ratio, unit="dB", range=(0.0, 150.0)),
+    AccuracyMetric("cosine", "cosine", _cosine, range=(-1.0, 1.0)),
+    AccuracyMetric("max-error", "largest error", _max_error, smaller_is_better=True, decided_by_low=False,
            range=(0.0, float("inf"))),
-    Metric("top1", "top-1 agreement with the source", _top1, decided_by_low=False, unit="%", most_samples=400),
-    Metric("top5", "top-5 agreement with the source", _top5, decided_by_low=False, unit="%", most_samples=400),
-    Metric("top1-labels", "top-1 with labels", _top1_labels, needs_labels=True, has_source=True,
+    AccuracyMetric("top1", "top-1 agreement with the source", _top1, decided_by_low=False, unit="%",
+           most_samples=400),
+    AccuracyMetric("top5", "top-5 agreement with the source", _top5, decided_by_low=False, unit="%",
+           most_samples=400),
+    AccuracyMetric("top1-labels", "top-1 with labels", _top1_labels, needs_labels=True, has_source=True,
            decided_by_low=False, unit="%", most_samples=1000),
 )
 # fmt: on
 
 
-def metric_named(name: str) -> Metric:
+def metric_named(name: str) -> AccuracyMetric:
     """One of METRICS, or the user's own function; raises UsageError if there is none."""
     found = next((metric for metric in METRICS if metric.name == name), None)
     if found is not None:
@@ -241,7 +243,7 @@ def metric_named(name: str) -> Metric:
 
 
 def judged_with_ratio(
-    metric: Metric,
+    metric: AccuracyMetric,
     got: Outputs,
     reference: Outputs,
     labels: Labels | None,
@@ -269,7 +271,7 @@ def judged_with_ratio(
 
 
 def labels_for(
-    metric: Metric, data: Path | Mapping[str, Array] | None, samples: Samples, name: str = ""
+    metric: AccuracyMetric, data: Path | Mapping[str, Array] | None, samples: Samples, name: str = ""
 ) -> Labels | None:
     """Class numbers, or for a metric of the user's own whatever the data has; None where the metric takes none."""
     if data is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.analysis.records import Dimension, Given
+from edgeopt.graph.analysis.records import GivenShapes, OpenDimension
 from edgeopt.graph.analysis.tensors import dtype_of
 from edgeopt.graph.feeds import input_shape
 from edgeopt.graph.nodes import label, subgraphs
@@ -18,7 +18,7 @@ GIVEN, SEEN, ASSUMED = "given", "as in the run", "assumed"
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenSizes:
     """A dimension of an input that the model leaves open, and the size that it gets here."""
 
     name: str
@@ -43,7 +43,7 @@ class _Info:
     shape: tuple[int | str | None, ...]
 
 
-def open_dimensions(model: "ir.Model", given: Given) -> tuple[Open, ...]:
+def open_dimensions(model: "ir.Model", given: GivenShapes) -> tuple[OpenSizes, ...]:
     """What the inputs leave open; one name has one size: what the user gave, else what was seen, else assumed."""
     found: dict[str, _Found] = {}
     for value in model.graph.inputs:
@@ -60,10 +60,10 @@ def open_dimensions(model: "ir.Model", given: Given) -> tuple[Open, ...]:
             known.at.append((name, axis))
             if known.origin == ASSUMED and origin != ASSUMED:
                 known.size, known.origin = size, origin
-    return tuple(Open(name, each.size, each.origin, tuple(each.at)) for name, each in found.items())
+    return tuple(OpenSizes(name, each.size, each.origin, tuple(each.at)) for name, each in found.items())
 
 
-def _size(info: _Info, axis: int, given: Given) -> tuple[int, str]:
+def _size(info: _Info, axis: int, given: GivenShapes) -> tuple[int, str]:
     for shapes, origin in ((given.shapes, GIVEN), (given.real, SEEN)):
         shape = shapes.get(info.name)
         if shape is not None and len(shape) == len(info.shape):
@@ -71,7 +71,7 @@ def _size(info: _Info, axis: int, given: Given) -> tuple[int, str]:
     return input_shape(info)[axis], ASSUMED
 
 
-def concrete(model: "ir.Model", given: Given, opened: Iterable[Open]) -> "ir.Model":
+def concrete(model: "ir.Model", given: GivenShapes, opened: Iterable[OpenSizes]) -> "ir.Model":
     """A clone in which the open dimensions have their sizes and everything behind them follows."""
     clone = model.clone()
     sizes = {place: each.size for each in opened for place in each.at}
@@ -135,10 +135,10 @@ _MOST = 100
 
 def dimensions(
     model: "ir.Model",
-    opened: Iterable[Open],
+    opened: Iterable[OpenSizes],
     sizes: "Mapping[ir.Value, tuple[int, ...]]",
     real: Mapping[str, tuple[int, ...]],
-) -> tuple[Dimension, ...]:
+) -> tuple[OpenDimension, ...]:
     """Those of the inputs first, then those that data makes while the model runs.
 
     What follows from the inputs' sizes by arithmetic is none of its own, though inference gives it a name.
@@ -163,7 +163,7 @@ def dimensions(
                     # Under the name that inference made up, until it is shown.
                     made.setdefault(name or f"{value.name}[{axis}]", (label(node), size, f"{value.name}[{axis}]"))
     rows = [
-        Dimension(
+        OpenDimension(
             each.name,
             each.size,
             tuple(f"input '{name}', axis {axis}" for name, axis in each.at),
@@ -172,7 +172,7 @@ def dimensions(
         for each in opened
     ]
     rows += [
-        Dimension(called_by_model.get(name) or _shown(name, place), size, (by,), max(1, counts[name]))
+        OpenDimension(called_by_model.get(name) or _shown(name, place), size, (by,), max(1, counts[name]))
         for name, (by, size, place) in made.items()
     ]
     return tuple(rows[:_MOST])

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.cost.call import ALIASES, ONLY_SHAPES
-from edgeopt.graph.analysis.dimensions import Open, claims, concrete, dimensions, open_dimensions
+from edgeopt.graph.analysis.dimensions import OpenSizes, claims, concrete, dimensions, open_dimensions
 from edgeopt.graph.analysis.propagate import propagate
-from edgeopt.graph.analysis.records import Analysis, FileRow, Given, NodeRow, WeightRow, largest, unknown_shapes
+from edgeopt.graph.analysis.records import (
+    Analysis,
+    FileRow,
+    GivenShapes,
+    NodeRow,
+    WeightRow,
+    largest,
+    unknown_shapes,
+)
 from edgeopt.graph.analysis.roofline import timed
 from edgeopt.graph.analysis.sums import category_rows, operator_rows, work
 from edgeopt.graph.analysis.tensors import (
@@ -31,7 +39,7 @@ from edgeopt.graph.shapes import infer_shapes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-AS_IN_THE_FILE = Given()
+AS_IN_THE_FILE = GivenShapes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,7 @@ class _Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class TensorSizes:
     """Of the values of a model, with its open dimensions bound."""
 
     shapes: "dict[ir.Value, tuple[int, ...]]"
@@ -53,12 +61,12 @@ class Sizes:
     """What the nodes cost, in the order of `walk`."""
 
 
-def analyze_onnx(path: Path, given: Given = AS_IN_THE_FILE) -> Analysis:
+def analyze_onnx(path: Path, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
     """Reads a model and says what is in it; raises ModelError for what is none."""
     return analysis_of(load(path), given)
 
 
-def analysis_of(model: Model, given: Given = AS_IN_THE_FILE) -> Analysis:
+def analysis_of(model: Model, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
     """The same for a loaded model, whose shapes are inferred where they are not known yet."""
     infer_shapes(model.ir)
     opened = open_dimensions(model.ir, given)
@@ -108,7 +116,7 @@ def analysis_of(model: Model, given: Given = AS_IN_THE_FILE) -> Analysis:
     )
 
 
-def sizes_of(model: "ir.Model", given: Given, opened: tuple[Open, ...]) -> Sizes:
+def sizes_of(model: "ir.Model", given: GivenShapes, opened: tuple[OpenSizes, ...]) -> TensorSizes:
     """Shapes and bytes of all values and the cost of all nodes; the model stays as it is."""
     bound = concrete(model, given, opened)
     operands = Operands(given.real, propagate(bound, given.real, claims(model)))
@@ -123,7 +131,7 @@ def sizes_of(model: "ir.Model", given: Given, opened: tuple[Open, ...]) -> Sizes
             if operand.bits is not None:
                 sized[mine] = operand.size_bytes()
     weights = [costs[node] for node, _ in walk(bound.graph)]
-    return Sizes(shapes, sized, tuple(weights))
+    return TensorSizes(shapes, sized, tuple(weights))
 
 
 def _paired(graph: "ir.Graph", bound: "ir.Graph") -> "Iterator[tuple[ir.Value, ir.Value]]":
@@ -135,7 +143,7 @@ def _paired(graph: "ir.Graph", bound: "ir.Graph") -> "Iterator[tuple[ir.Value, i
             yield from _paired(inner, other)
 
 
-def _peak(graph: "ir.Graph", sizes: Sizes) -> tuple[int | None, str, int]:
+def _peak(graph: "ir.Graph", sizes: TensorSizes) -> tuple[int | None, str, int]:
     made = [value for node in graph if node.op_type != "Constant" for value in node.outputs if value.name]
     unsized = sum(value not in sizes.bytes for value in made)
     if made and unsized == len(made):
@@ -179,7 +187,7 @@ def _with(row: WeightRow, content: Content | None) -> WeightRow:
     )
 
 
-def _rows(model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: Sizes) -> Iterator[NodeRow]:
+def _rows(model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: TensorSizes) -> Iterator[NodeRow]:
     counted = _counted_at(model, weights, sizes)
     for position, ((node, inside), weight) in enumerate(zip(walk(model.graph), sizes.weights, strict=True)):
         read = _read(node, weights)
@@ -208,7 +216,9 @@ def _read(node: "ir.Node", weights: "Mapping[ir.Value, WeightRow]") -> "dict[ir.
     return {value: weights[value] for value in values if value is not None and value in weights}
 
 
-def _counted_at(model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: Sizes) -> "dict[ir.Value, int]":
+def _counted_at(
+    model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: TensorSizes
+) -> "dict[ir.Value, int]":
     """The node at which each weight counts: the first that computes with it, otherwise the first that reads it."""
     readers: dict[ir.Value, tuple[int, int]] = {}
     for position, ((node, _), weight) in enumerate(zip(walk(model.graph), sizes.weights, strict=True)):

@@ -13,9 +13,9 @@ from edgeopt.graph.analysis.records import (
     Analysis,
     Cost,
     FileRow,
-    Given,
+    GivenShapes,
     NodeRow,
-    Tensor,
+    TensorFacts,
     WeightRow,
     largest,
     unknown_shapes,
@@ -102,7 +102,7 @@ def _attributes(data: Mapping[str, str]) -> dict[str, Attribute]:
 
 # xml.etree's elements; their class lives in a module that is imported late.
 Element = Any
-AS_IN_THE_FILE = Given()
+AS_IN_THE_FILE = GivenShapes()
 _DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3",
     "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "i4": "int4",
@@ -117,7 +117,7 @@ _BITS = {
 _NOT_NODES = frozenset({"Parameter", "Const", "Result"})
 
 
-def analyze_ir(path: Path, given: Given = AS_IN_THE_FILE) -> Analysis:
+def analyze_ir(path: Path, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
     """Reads `NAME.xml` and says what is in it; raises ModelError for what is no IR."""
     net = _parse(path)
     weights_file = path.with_suffix(".bin")
@@ -192,7 +192,7 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | N
             sources = [producers.get((layer.get("id"), port.get("id"))) for port in layer.iterfind("input/port")]
             read = {s: row for s in sources if s is not None and (row := constants.get(s[0])) is not None}
             inputs = tuple(
-                Tensor(_source_name(source, layers), t.dtype, t.shape)
+                TensorFacts(_source_name(source, layers), t.dtype, t.shape)
                 for source, t in zip(sources, _ports(layer, "input"), strict=True)
             )
             outputs = _ports(layer, "output")
@@ -216,7 +216,7 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | N
             position += 1
 
 
-def _batch(inputs: list[Tensor], given: Given) -> tuple[int | None, tuple[str, ...]]:
+def _batch(inputs: list[TensorFacts], given: GivenShapes) -> tuple[int | None, tuple[str, ...]]:
     """The first dimension's size where that is all that the inputs leave open; an IR has no names for more."""
     opened = [tensor for tensor in inputs if tensor.shape is None or None in tensor.shape]
     if not opened or any(tensor.shape is None or None in tensor.shape[1:] for tensor in opened):
@@ -227,9 +227,9 @@ def _batch(inputs: list[Tensor], given: Given) -> tuple[int | None, tuple[str, .
     return size, (f"{places} = {size} ({'assumed' if wished is None else 'given'})",)
 
 
-def _with_batch(tensors: tuple[Tensor, ...], batch: int | None) -> tuple[Tensor, ...]:
+def _with_batch(tensors: tuple[TensorFacts, ...], batch: int | None) -> tuple[TensorFacts, ...]:
     return tuple(
-        Tensor(tensor.name, tensor.dtype, (batch, *tensor.shape[1:]))
+        TensorFacts(tensor.name, tensor.dtype, (batch, *tensor.shape[1:]))
         if batch is not None and tensor.shape and tensor.shape[0] is None
         else tensor
         for tensor in tensors
@@ -237,7 +237,7 @@ def _with_batch(tensors: tuple[Tensor, ...], batch: int | None) -> tuple[Tensor,
 
 
 def _cost(
-    layer: Element, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], held: list[WeightRow | None]
+    layer: Element, inputs: tuple[TensorFacts, ...], outputs: tuple[TensorFacts, ...], held: list[WeightRow | None]
 ) -> Cost:
     kind = layer.get("type", "")
     if kind in HOLDERS:
@@ -248,7 +248,7 @@ def _cost(
     return cost_of(layer_call(kind, given, [_operand(tensor, None) for tensor in outputs], attributes))
 
 
-def _operand(tensor: Tensor, weight: WeightRow | None) -> Operand:
+def _operand(tensor: TensorFacts, weight: WeightRow | None) -> Operand:
     """A weight is read as it is stored, which may be in fewer bits than it is computed with."""
     shape = None if tensor.shape is None else tuple(d for d in tensor.shape if isinstance(d, int))
     if shape is not None and tensor.shape is not None and len(shape) != len(tensor.shape):
@@ -292,13 +292,13 @@ def _weight(layer: Element, stored: dict[tuple[str, str], WeightRow]) -> WeightR
     return stored.setdefault(key, row)
 
 
-def _ports(layer: Element, side: str) -> tuple[Tensor, ...]:
+def _ports(layer: Element, side: str) -> tuple[TensorFacts, ...]:
     rows = []
     for place, port in enumerate(layer.iterfind(f"{side}/port")):
         names = port.get("names") or layer.get("name", "") + (f":{place}" if place else "")
         sizes = [_whole(dimension.text) for dimension in port.iterfind("dim")]
         shape = tuple(size if size is not None and size >= 0 else None for size in sizes)
-        rows.append(Tensor(names.split(",")[0], _dtype(port.get("precision")), shape))
+        rows.append(TensorFacts(names.split(",")[0], _dtype(port.get("precision")), shape))
     return tuple(rows)
 
 
@@ -314,11 +314,11 @@ def _result(
     layer: Element,
     layers: dict[str | None, Element],
     producers: dict[tuple[str | None, str | None], tuple[str | None, str | None]],
-) -> Tensor:
-    (port,) = _ports(layer, "input")[:1] or (Tensor(layer.get("name", "")),)
+) -> TensorFacts:
+    (port,) = _ports(layer, "input")[:1] or (TensorFacts(layer.get("name", "")),)
     first = layer.find("input/port")
     source = producers.get((layer.get("id"), first.get("id") if first is not None else None))
-    return Tensor(_source_name(source, layers) or port.name, port.dtype, port.shape)
+    return TensorFacts(_source_name(source, layers) or port.name, port.dtype, port.shape)
 
 
 def _dtype(text: str | None) -> str | None:

@@ -13,7 +13,7 @@ SCHEMA = 1
 LARGEST = 2000
 
 
-class Tensor(msgspec.Struct, frozen=True):
+class TensorFacts(msgspec.Struct, frozen=True):
     """An input or output of the model or of a node; a dimension is a size, a name, or None where it is open."""
 
     name: str
@@ -44,8 +44,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     operator: str
     domain: str
     """Empty for ONNX's own operators."""
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
     weights_bytes: int
     """Of the weights that it reads; one that several nodes read counts at each of them."""
     parameters: int
@@ -91,7 +91,7 @@ class CategoryRow(msgspec.Struct, frozen=True):
     least_ms: float | None = None
 
 
-class Work(msgspec.Struct, frozen=True):
+class OperatorWork(msgspec.Struct, frozen=True):
     """One run of the whole model."""
 
     macs: int
@@ -114,7 +114,7 @@ class Work(msgspec.Struct, frozen=True):
     """What the figures are for, where the model leaves dimensions open: `batch = 1 (assumed)`."""
 
 
-class Dimension(msgspec.Struct, frozen=True):
+class OpenDimension(msgspec.Struct, frozen=True):
     """A dimension that the model leaves open."""
 
     name: str
@@ -281,8 +281,8 @@ class Analysis(msgspec.Struct, frozen=True):
     weights_bytes: int
     parameters: int
     nodes_count: int
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
     operators: tuple[OperatorRow, ...]
     nodes: tuple[NodeRow, ...]
     weights_count: int
@@ -297,8 +297,8 @@ class Analysis(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     deployment: DeploymentRow | None = None
     categories: tuple[CategoryRow, ...] = ()
-    work: Work | None = None
-    dimensions: tuple[Dimension, ...] = ()
+    work: OperatorWork | None = None
+    dimensions: tuple[OpenDimension, ...] = ()
     weights_summary: WeightsSummary = WeightsSummary()
     opportunities: tuple[Opportunity, ...] = ()
     """The largest estimated gain first."""
@@ -327,7 +327,7 @@ def unknown_shapes(nodes: Iterable[NodeRow]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenShapes:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The shapes of inputs that the user fixes."""
     real: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

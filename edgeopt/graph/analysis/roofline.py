@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.graph.analysis.records import Given, NodeRow
+from edgeopt.graph.analysis.records import GivenShapes, NodeRow
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
@@ -69,7 +69,7 @@ _FLOATS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": 
 _BYTES = ("uint8", "int8")
 
 
-def timed(rows: Iterable[NodeRow], given: Given) -> tuple[tuple[NodeRow, ...], str]:
+def timed(rows: Iterable[NodeRow], given: GivenShapes) -> tuple[tuple[NodeRow, ...], str]:
     """The rows with their least time, and why some have none."""
     rows = tuple(rows)
     device = given.device

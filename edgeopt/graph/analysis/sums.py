@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from edgeopt.graph.analysis.categories import OperatorType
-from edgeopt.graph.analysis.records import CategoryRow, Cost, NodeRow, OperatorRow, Work
+from edgeopt.graph.analysis.records import CategoryRow, Cost, NodeRow, OperatorRow, OperatorWork
 
 Key = TypeVar("Key", bound=Hashable)
 HOLDERS = ("If", "Loop", "Scan", "SequenceMap", "TensorIterator")
@@ -97,10 +97,10 @@ def category_rows(nodes: Iterable[NodeRow]) -> tuple[CategoryRow, ...]:
 
 def work(
     nodes: Sequence[NodeRow], peak: tuple[int | None, str, int], least_reason: str, shapes: tuple[str, ...]
-) -> Work:
+) -> OperatorWork:
     """One run of the whole model; `peak` is the most bytes, the node, and how many tensors have no size."""
     every = _sums(nodes, lambda _: None).get(None, Total())
-    return Work(
+    return OperatorWork(
         macs=every.macs,
         operations=every.operations,
         moved_bytes=every.moved_bytes,

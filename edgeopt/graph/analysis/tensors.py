@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.analysis.cost import Attribute, Call, Operand
-from edgeopt.graph.analysis.records import Tensor
+from edgeopt.graph.analysis.records import TensorFacts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 OWN_DOMAINS = ("", "ai.onnx")
 
 
-def tensor_row(value: "ir.Value | None") -> Tensor:
+def tensor_row(value: "ir.Value | None") -> TensorFacts:
     """A value as a record; an input that a node leaves out has no name."""
     if value is None:
-        return Tensor("")
+        return TensorFacts("")
     shape = value.shape if value.shape is not None else getattr(value.const_value, "shape", None)
     if shape is None:
-        return Tensor(value.name or "", dtype_of(value))
-    return Tensor(value.name or "", dtype_of(value), tuple(d if isinstance(d, int) else d.value for d in shape))
+        return TensorFacts(value.name or "", dtype_of(value))
+    return TensorFacts(
+        value.name or "", dtype_of(value), tuple(d if isinstance(d, int) else d.value for d in shape)
+    )
 
 
 def dtype_of(value: "ir.Value") -> str | None:

@@ -3,7 +3,7 @@
 import math
 
 from edgeopt.hw import cgroup, kernel_text, topology, windows_facts
-from edgeopt.hw.device import Facts, Limits
+from edgeopt.hw.device import DeviceLimits, Facts
 from edgeopt.hw.host import Host
 
 _STATUS = "/proc/self/status"
@@ -25,7 +25,7 @@ def probe(host: Host) -> Facts:
     if version:
         sources["limits.cgroup_version"] = version[1]
     return Facts(
-        Limits(
+        DeviceLimits(
             affinity_cores=count,
             cgroup_cores=quota[0] if quota else None,
             cgroup_memory_bytes=memory.limit_bytes if memory else None,

@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from edgeopt.hw import cgroup, kernel_text
-from edgeopt.hw.device import Facts, Memory
+from edgeopt.hw.device import Facts, SystemMemory
 from edgeopt.hw.host import Host
 
 MEMINFO = "/proc/meminfo"
@@ -33,7 +33,7 @@ def probe(host: Host) -> Facts:
     main, swap = _main(host, told), _swap(host, told)
     if main is None:
         reason = "neither /proc/meminfo nor psutil reports it"
-        return Facts(Memory(total_bytes=0, available_bytes=0, usable_bytes=0), {}, {"memory": reason})
+        return Facts(SystemMemory(total_bytes=0, available_bytes=0, usable_bytes=0), {}, {"memory": reason})
     limit = cgroup.memory_limit(host)
     pages = {name: told[key] for name, key in _PAGES if key in told}
     mode = re.search(r"\[(always|madvise|never)\]", host.read(THP) or "")
@@ -42,7 +42,7 @@ def probe(host: Host) -> Facts:
     sources |= dict.fromkeys(("swap_total_bytes", "swap_free_bytes"), swap.source) if swap else {}
     sources |= dict.fromkeys(pages, MEMINFO) | ({"transparent_huge_pages": THP} if mode else {})
     return Facts(
-        Memory(
+        SystemMemory(
             total_bytes=main.total,
             available_bytes=main.free,
             usable_bytes=min(main.free, limit.remaining_bytes) if limit else main.free,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from edgeopt.data.regimes import Case
+from edgeopt.data.regimes import DistributionCase
 from edgeopt.errors import DiskFullError, EdgeoptError
 from edgeopt.graph.accuracy import flat
 from edgeopt.measure.exactness.rounding import difference, excess, moved_feeds
@@ -35,7 +35,7 @@ Answer = Mapping[str, Any]
 class Answered:
     """A case, and what the source answers in it."""
 
-    case: Case
+    case: DistributionCase
     answer: Answer
     others: list[Answer] = field(default_factory=list)
     """What rounding makes of the answer; asked for where it matters."""
@@ -91,7 +91,7 @@ def _answers(opened: OpenedModel, feeds: Sequence[Feeds], limit_s: float) -> "li
 
 
 def answered(
-    opened: OpenedModel, cases: Sequence[Case], limit_s: float = TIME_LIMIT_S
+    opened: OpenedModel, cases: Sequence[DistributionCase], limit_s: float = TIME_LIMIT_S
 ) -> tuple[list[Answered], list[LeftOut]]:
     """The cases that the source answers, and why it does not answer in the regimes that are left out."""
     answers = _answers(opened, [case.feeds for case in cases], limit_s)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import in_full_precision
-from edgeopt.data.regimes import Case, cases
+from edgeopt.data.regimes import DistributionCase, cases
 from edgeopt.errors import DiskFullError, EdgeoptError, ModelError, VerificationError
 from edgeopt.graph.copies import with_float_outputs
 from edgeopt.measure.exactness.cases import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Backend, TensorInfo
     from edgeopt.graph.accuracy import Accuracy
     from edgeopt.graph.model import Model
-    from edgeopt.graph.pipeline import Error
+    from edgeopt.graph.pipeline import NumericError
     from edgeopt.measure.isolated_backend import Apart
 
 FLOOR_DB = 80.0
@@ -211,7 +211,7 @@ class SourceCheck:
             opened.backend,
             samples,
             reference,
-            ordinary=tuple(Answered(Case("", feeds), answer) for feeds, answer in pairs),
+            ordinary=tuple(Answered(DistributionCase("", feeds), answer) for feeds, answer in pairs),
             regimes=tuple(one for one in known if not one.case.at_edge),
             edges=tuple(one for one in known if one.case.at_edge),
             left_out=tuple(left),
@@ -295,11 +295,11 @@ class SourceCheck:
     def _samples(self) -> "list[Mapping[str, Any]]":
         return [*self.feeds, *(one.case.feeds for one in (*self.regimes, *self.edges))]
 
-    def error(self, model_ir: "ir.Model") -> "Error":
-        from edgeopt.graph.pipeline import Error
+    def error(self, model_ir: "ir.Model") -> "NumericError":
+        from edgeopt.graph.pipeline import NumericError
 
         accuracy = self.accuracy(model_ir)
-        return Error(accuracy.snr_db, max((output.max_abs for output in accuracy.outputs), default=0.0))
+        return NumericError(accuracy.snr_db, max((output.max_abs for output in accuracy.outputs), default=0.0))
 
     def why_wrong(self, model_ir: "ir.Model") -> str | None:
         """Why a model is not the source any more, or None."""

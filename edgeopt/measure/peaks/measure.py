@@ -14,7 +14,7 @@ import numpy as np
 from edgeopt.backends import backend_named
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import ComputePeak, Device, MemoryPeak, Peaks, RunOverhead, Unavailable
-from edgeopt.hw.probe_cache import Measured
+from edgeopt.hw.probe_cache import CachedFacts
 from edgeopt.measure.host import Asked, LocalHost, TrialHost
 from edgeopt.measure.peaks.tasks import (
     PRECISIONS,
@@ -134,7 +134,7 @@ def run_overheads(slices: Slices) -> Iterator[RunOverhead]:
             yield RunOverhead(RUNTIMES[task.backend], 1e6 / rate)
 
 
-def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> Measured:
+def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> CachedFacts:
     """Measures for that long; what could not be measured is left out, with the reason."""
     begin = time.monotonic()
     unavailable = {
@@ -168,7 +168,7 @@ def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> Measured:
         overheads=tuple(run_overheads(slices)),
         disturbed_by=() if state is None or state.worth_measuring else state.reasons,
     )
-    return Measured(peaks, absent | unavailable)
+    return CachedFacts(peaks, absent | unavailable)
 
 
 def _lane_of(task: Task) -> str:

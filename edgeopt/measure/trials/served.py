@@ -18,7 +18,7 @@ from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, U
 from edgeopt.fleet import transport
 from edgeopt.fleet.address import Address
 from edgeopt.fleet.pairing import address_of
-from edgeopt.fleet.tensors import Metadata, decode, encode, tensor_info
+from edgeopt.fleet.tensors import TensorMetadata, decode, encode, tensor_info
 from edgeopt.fleet.transport import said_in
 
 _TIMEOUT_S = 30.0
@@ -59,7 +59,7 @@ class Served:
         self._place = place
         self._idle: deque[http.client.HTTPConnection] = deque()
         path = place.path or self._only_model()
-        metadata = self._document("GET", path, Metadata)
+        metadata = self._document("GET", path, TensorMetadata)
         self.inputs: tuple[TensorInfo, ...] = tuple(tensor_info(t, fixed=False) for t in metadata.inputs)
         self.outputs: tuple[TensorInfo, ...] = tuple(tensor_info(t, fixed=False) for t in metadata.outputs)
         self._infer = f"{path}/infer"

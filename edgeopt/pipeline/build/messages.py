@@ -32,7 +32,7 @@ class Planning(msgspec.Struct, frozen=True):
     """Of all samples that calibrate or check, as an .npy file holds them."""
 
 
-class Planned(msgspec.Struct, frozen=True):
+class PlannedVariant(msgspec.Struct, frozen=True):
     """One variant: a model for one backend, which holds with these options."""
 
     backend: str
@@ -48,7 +48,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class Plans(msgspec.Struct, frozen=True):
-    variants: tuple[Planned, ...]
+    variants: tuple[PlannedVariant, ...]
     covered: tuple[str, ...]
     """The backends on which every layer was timed in every form: one form for all layers has no chance there."""
     reason: str = ""

@@ -22,9 +22,9 @@ from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.build.inspect import describe
-from edgeopt.pipeline.build.messages import PLANNED, Planned, Plans, Task
-from edgeopt.quant.forms import Form, form_named
-from edgeopt.quant.measured.given import Given, Runs
+from edgeopt.pipeline.build.messages import PLANNED, PlannedVariant, Plans, Task
+from edgeopt.quant.forms import Scheme, form_named
+from edgeopt.quant.measured.given import ModelRuns, SampleSets
 from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
 from edgeopt.quant.measured.proof import Judge
@@ -54,7 +54,7 @@ def studied(task: Task, reference: Mapping[int, Mapping[str, Array]]) -> LayerMe
     return begin(model, given_by(task), reference, task.settings, folder)
 
 
-def given_by(task: Task) -> Given:
+def given_by(task: Task) -> SampleSets:
     """Of the samples that check, the first two thirds plan, and the rest tries the plan."""
     from edgeopt.graph.model import load
 
@@ -66,7 +66,7 @@ def given_by(task: Task) -> Given:
     calibrate = range(len(task.calibration) if task.calibration is not None else 0)
     use = SampleUse(count, len(calibrate), len(plan_on), len(prove), shared=not held)
     inputs = describe(load(task.source)).inputs
-    return Given(inputs, samples, _labels(task), calibrate, plan_on, prove, use, Levels(samples))
+    return SampleSets(inputs, samples, _labels(task), calibrate, plan_on, prove, use, Levels(samples))
 
 
 def packed(labels: Labels | None) -> bytes:
@@ -115,7 +115,7 @@ _CHOOSING_ENDS = 1.0
 def plan(task: Task) -> Plans:
     """Writes a model for each backend where a plan saves time; says why where it does not."""
     begun = time.monotonic()
-    with Runs() as runs:
+    with ModelRuns() as runs:
         work = _work(task, runs, begun)
         layers = work.study.layers
         if all(layer.reason for layer in layers):
@@ -160,7 +160,7 @@ def _of_track(work: QuantizeRun, track: ConfigGains, able: Sequence[ConfigGains]
 
 
 def _plans(task: Task, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
-    found: list[Planned] = []
+    found: list[PlannedVariant] = []
     for backend in _backends([entry.course for entry in entries if not entry.is_float]):
         mine = [entry for entry in entries if entry.course.backend == backend and not entry.is_float]
         best = fastest(work, mine) if work.left_s() > 0 else mine[0]
@@ -174,7 +174,7 @@ def _plans(task: Task, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[
     return Plans((), seen, _with_warnings(said, work), ledger)
 
 
-def _written(task: Task, work: QuantizeRun, entry: Entry) -> Planned:
+def _written(task: Task, work: QuantizeRun, entry: Entry) -> PlannedVariant:
     from edgeopt.graph.model import load
 
     model = load(entry.path).ir
@@ -184,7 +184,9 @@ def _written(task: Task, work: QuantizeRun, entry: Entry) -> Planned:
     assert entry.trace is not None  # noqa: S101 - one that is not float was written
     recorded = work.study.recorded(entry.choices, entry.trace)
     settings = entry.trace.context.settings
-    return Planned(entry.course.backend, entry.course.options, str(out), (ledger,), forms, settings, recorded)
+    return PlannedVariant(
+        entry.course.backend, entry.course.options, str(out), (ledger,), forms, settings, recorded
+    )
 
 
 def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
@@ -209,7 +211,7 @@ def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
     )
 
 
-def _work(task: Task, runs: Runs, begun: float) -> QuantizeRun:
+def _work(task: Task, runs: ModelRuns, begun: float) -> QuantizeRun:
     """What the methods of quantization work with, from what the search has prepared."""
     from edgeopt.data.samples import save_samples
 
@@ -257,7 +259,7 @@ def form_all(task: Task, name: str) -> Plans:
     study = studied(task, {})
     if form.needs_ranges:
         study.calibrated()
-    found: list[Planned] = []
+    found: list[PlannedVariant] = []
     reasons: dict[str, None] = {}
     for backend in task.backends:
         fitting = study.forms(backend, (form,), **_changes(form))
@@ -274,8 +276,8 @@ def form_all(task: Task, name: str) -> Plans:
 
 
 def _written_in_form(
-    task: Task, study: LayerMeasurements, form: Form, backend: str, layers: tuple[str, ...], begun: float
-) -> Planned:
+    task: Task, study: LayerMeasurements, form: Scheme, backend: str, layers: tuple[str, ...], begun: float
+) -> PlannedVariant:
     choices = dict.fromkeys(layers, form.name)
     written = study.written(choices, backend, **_changes(form))
     out = put(task, written.model, backend)
@@ -292,7 +294,7 @@ def _written_in_form(
         nodes_after=len(list(written.model.graph)),
         seconds=time.monotonic() - begun,
     )
-    return Planned(
+    return PlannedVariant(
         backend,
         _options(form, backend),
         str(out),
@@ -303,11 +305,11 @@ def _written_in_form(
     )
 
 
-def _changes(form: Form) -> dict[str, int]:
+def _changes(form: Scheme) -> dict[str, int]:
     """Blocks into which the groups of every size fit, so that one file serves all of them."""
     return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if form.name == GROUPED else {}
 
 
-def _options(form: Form, backend: str) -> dict[str, OptionValue]:
+def _options(form: Scheme, backend: str) -> dict[str, OptionValue]:
     """For compressed weights, OpenVINO also quantizes activations unless an option forbids it."""
     return {GROUPS: 0} if form.name in WEIGHTS_ALONE and backend == OPENVINO else {}

@@ -11,7 +11,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
 from edgeopt.measure.host import Asked, TrialHost
 from edgeopt.measure.serve import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
-from edgeopt.pipeline.build.messages import Inspect, Inspected, Made, Make, Planned, decode_answer
+from edgeopt.pipeline.build.messages import Inspect, Inspected, Made, Make, PlannedVariant, decode_answer
 from edgeopt.pipeline.outcome import Candidate, VariantReport
 
 MAKER_MODULE = "edgeopt.pipeline.build.maker"
@@ -159,12 +159,12 @@ class Variants:
         self.reports: list[VariantReport] = []
         self._paths: dict[tuple[str, str], Path] = {}
         """By variant, and by backend where it is made for that alone."""
-        self._planned: dict[tuple[str, str], Planned] = {}
+        self._planned: dict[tuple[str, str], PlannedVariant] = {}
 
     def leave_out(self, report: VariantReport) -> None:
         self.reports.append(report)
 
-    def enter(self, report: VariantReport, path: Path, planned: Planned | None = None) -> None:
+    def enter(self, report: VariantReport, path: Path, planned: PlannedVariant | None = None) -> None:
         """`planned`: what gave layers forms, of a variant that is made so."""
         self.reports.append(report)
         for backend in report.backends or ("",):
@@ -186,5 +186,5 @@ class Variants:
             (one.size_bytes for one in mine if not one.backends or candidate.backend in one.backends), None
         )
 
-    def planned(self, candidate: Candidate) -> Planned | None:
+    def planned(self, candidate: Candidate) -> PlannedVariant | None:
         return self._planned.get((candidate.variant, candidate.backend))

@@ -82,7 +82,7 @@ class Piece(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-class Record(msgspec.Struct, frozen=True):
+class CacheRecord(msgspec.Struct, frozen=True):
     kind: str
     title: str
     """What it is, in a few words for people."""
@@ -104,13 +104,13 @@ class _Sealed(msgspec.Struct, frozen=True):
     record: msgspec.Raw
 
 
-def write_record(folder: Path, record: Record) -> None:
+def write_record(folder: Path, record: CacheRecord) -> None:
     inner = msgspec.json.encode(record)
     sealed = _Sealed(hashlib.sha256(inner).hexdigest(), msgspec.Raw(inner))
     (folder / FILE).write_bytes(msgspec.json.encode(sealed))
 
 
-def read_record(folder: Path) -> Record:
+def read_record(folder: Path) -> CacheRecord:
     """Raises DamagedError, or FileNotFoundError if there is no record."""
     content = (folder / FILE).read_bytes()
     try:
@@ -118,7 +118,7 @@ def read_record(folder: Path) -> Record:
         inner = bytes(sealed.record)
         if hashlib.sha256(inner).hexdigest() != sealed.sha256:
             raise DamagedError(f"{FILE} is not what was written")
-        record = msgspec.json.decode(inner, type=Record)
+        record = msgspec.json.decode(inner, type=CacheRecord)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"{FILE} cannot be read: {error}") from None
     if record.schema != SCHEMA or not all(_is_plain(name) for name in record.files):
@@ -206,7 +206,7 @@ class Store:
         """Whether there is one, sound or not."""
         return self.on and (self.folder / f"{kind}-{key}" / FILE).exists()
 
-    def get(self, kind: str, key: str, into: Path) -> Record | None:
+    def get(self, kind: str, key: str, into: Path) -> CacheRecord | None:
         """Copies the files of an entry into a folder and checks them; None if there is no intact entry.
 
         Raises OSError if there is no room for them.
@@ -223,11 +223,11 @@ class Store:
         self._drop_damaged(place, "a file is missing")
         return None
 
-    def _taken(self, place: Path, into: Path) -> Record | None:
+    def _taken(self, place: Path, into: Path) -> CacheRecord | None:
         """FileNotFoundError where something is not there: it is damaged, or was replaced while it was read."""
         copied: list[Path] = []
         complete = False
-        found: Record | None = None
+        found: CacheRecord | None = None
         try:
             found = read_record(place)
             for name, piece in found.files.items():
@@ -256,7 +256,7 @@ class Store:
                 target.unlink(missing_ok=True)
         return None
 
-    def put(self, kind: str, key: str, kept: Record, files: Mapping[str, Path]) -> None:
+    def put(self, kind: str, key: str, kept: CacheRecord, files: Mapping[str, Path]) -> None:
         """Keeps copies of files in the place of what the key had; once that fails, nothing more is kept."""
         if not self.on:
             return
@@ -296,7 +296,7 @@ class Store:
                 found.append(Stored(told.kind, told.title, told.size_bytes, told.made_at, at, place.name))
         return sorted(found, key=lambda entry: entry.used_at, reverse=True)
 
-    def records(self, kind: str) -> list[Record]:
+    def records(self, kind: str) -> list[CacheRecord]:
         """Those of one kind that can be read, the latest first."""
         found = []
         for place in self._places():
@@ -359,7 +359,7 @@ def _drop(place: Path) -> None:
         shutil.rmtree(gone, ignore_errors=True)
 
 
-def _is_another(place: Path, than: Record | None) -> bool:
+def _is_another(place: Path, than: CacheRecord | None) -> bool:
     """Whether it was replaced while it was read."""
     try:
         return than is not None and read_record(place) != than

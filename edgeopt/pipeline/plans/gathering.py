@@ -12,7 +12,7 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
 from edgeopt.measure.serve import Failed
 from edgeopt.pipeline.build.cleaning import NOTHING, runs_in, wrong_elsewhere
-from edgeopt.pipeline.build.messages import PLANNED, Made, Make, Planned, Planning, Plans
+from edgeopt.pipeline.build.messages import PLANNED, Made, Make, PlannedVariant, Planning, Plans
 from edgeopt.pipeline.build.planning import packed
 from edgeopt.pipeline.build.variants import LATE, BuildWorker, KnownVariants, Variants, make_all
 from edgeopt.pipeline.outcome import VariantReport
@@ -49,7 +49,7 @@ class ReadyVariant(NamedTuple):
 
     variant: str
     backends: tuple[str, ...]
-    planned: Planned | None = None
+    planned: PlannedVariant | None = None
 
 
 @dataclass(frozen=True, slots=True)

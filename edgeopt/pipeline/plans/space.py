@@ -31,7 +31,7 @@ _ONE_CHOICE = 0.15
 _MISFIT = 0.01
 
 
-class Point(NamedTuple):
+class OptionPoint(NamedTuple):
     """What is run (a variant with all that is not tuned), on which backend, and the choices that differ from where
     options start."""
 
@@ -44,7 +44,7 @@ class Point(NamedTuple):
         return [(self.subject, self.backend), *chosen]
 
 
-class Gain(NamedTuple):
+class OptionGain(NamedTuple):
     """Of a point against another, in logarithms of the time: what is expected, and how sure."""
 
     expected: float
@@ -74,16 +74,16 @@ class Effects:
         self._mean: NDArray[np.float64] = np.zeros(0)
         self._covariance: NDArray[np.float64] = np.zeros((0, 0))
 
-    def learn(self, one: Point, other: Point, longer: float, spread: float) -> None:
+    def learn(self, one: OptionPoint, other: OptionPoint, longer: float, spread: float) -> None:
         """`longer`: the logarithm of the one's time over the other's; `spread`: how far that may be off."""
         self._rows.append((one.parts(), other.parts(), longer, spread))
         self._fit()
 
-    def unknown(self, point: Point) -> int:
+    def unknown(self, point: OptionPoint) -> int:
         """How many of its choices were never part of a contest."""
         return sum(part not in self._columns for part in point.parts()[1:])
 
-    def gain(self, point: Point, over: Point) -> Gain:
+    def gain(self, point: OptionPoint, over: OptionPoint) -> OptionGain:
         """Of the one over the other, more than 0 where it takes less time."""
         difference = np.zeros(len(self._columns))
         fresh: dict[tuple[str, ...], float] = {}
@@ -95,7 +95,7 @@ class Effects:
                     fresh[part] = fresh.get(part, 0.0) + sign
         variance = float(difference @ self._covariance @ difference) + _MISFIT**2
         variance += sum((sign * _before(part)) ** 2 for part, sign in fresh.items())
-        return Gain(float(difference @ self._mean), math.sqrt(variance))
+        return OptionGain(float(difference @ self._mean), math.sqrt(variance))
 
     def _fit(self) -> None:
         for one, other, _, _ in self._rows[-1:]:
@@ -115,7 +115,9 @@ class Effects:
         self._mean = self._covariance @ (weighted.T @ longer)
 
 
-def best_point(points: Sequence[Point], effects: Effects, over: Point) -> tuple[Point, Gain] | None:
+def best_point(
+    points: Sequence[OptionPoint], effects: Effects, over: OptionPoint
+) -> tuple[OptionPoint, OptionGain] | None:
     """The most promising point, among those with at most one untried choice.
 
     If a point with two new choices is slow, neither of them is known to be the cause.
@@ -255,7 +257,7 @@ def subject_of(candidate: Candidate, choices: Choices) -> Candidate:
     return msgspec.structs.replace(candidate, options=kept)
 
 
-def point_of(candidate: Candidate, choices: Choices) -> Point:
+def point_of(candidate: Candidate, choices: Choices) -> OptionPoint:
     subject = subject_of(candidate, choices)
     # The threads that a container allows are where it starts, as all usable ones are elsewhere.
     fixed = {k: v for k, v in subject.options.items() if k not in choices}
@@ -265,7 +267,7 @@ def point_of(candidate: Candidate, choices: Choices) -> Point:
         for option, values in choices.items()
         if option in candidate.options and candidate.options[option] != values[0]
     }
-    return Point(name, candidate.backend, {k: v for k, v in chosen.items() if not isinstance(v, dict)})
+    return OptionPoint(name, candidate.backend, {k: v for k, v in chosen.items() if not isinstance(v, dict)})
 
 
 def candidates_of(subject: Candidate, choices: Choices) -> Iterator[Candidate]:

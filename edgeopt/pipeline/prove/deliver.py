@@ -24,8 +24,8 @@ from edgeopt.measure.terms import PROOF
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import is_wrapped
-from edgeopt.pipeline.notes import Notes
-from edgeopt.pipeline.objectives import ENERGY, OVER, Limits, excess
+from edgeopt.pipeline.notes import SearchNotes
+from edgeopt.pipeline.objectives import ENERGY, OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
 from edgeopt.pipeline.prove.proving import BundleDraft, Golden, ProofInputs, ProofResources, measured, unchanged
 from edgeopt.pipeline.prove.report import (
@@ -125,7 +125,7 @@ def rejection_reason(aim: SearchGoal, today: Bundle | None, proof: Proof, candid
     return f"{aim.objective.title} {shown(proof.figure)} instead of {shown(proof.baseline_figure)}, {speed}"
 
 
-def check_limits(limits: Limits, size_bytes: int, entries: Sequence[PoolEntry], proof: Proof) -> None:
+def check_limits(limits: ResourceLimits, size_bytes: int, entries: Sequence[PoolEntry], proof: Proof) -> None:
     """Raises ConstraintError where not even what the user has, a model of this size, keeps to them."""
     too_much = excess(limits, proof.memory, size_bytes, proof.latency_ms)
     if not too_much:
@@ -267,7 +267,9 @@ def deliver(delivery: DeliverySpec, raced: RaceResult, best: list[PoolEntry]) ->
     return outcome
 
 
-def proof_order(ending: StopControl, notes: Notes, line: Sequence[PoolEntry]) -> Iterator[tuple[PoolEntry, int]]:
+def proof_order(
+    ending: StopControl, notes: SearchNotes, line: Sequence[PoolEntry]
+) -> Iterator[tuple[PoolEntry, int]]:
     """Who may prove itself, and in how many legs; after the time limit nobody but the first."""
     for place, (entry, usual) in enumerate(zip(line, PROOF.legs, strict=False)):
         legs = ending.legs(place, usual)

@@ -33,7 +33,7 @@ from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_rati
 from edgeopt.measure.tally import taken_by
 from edgeopt.measure.terms import ALONE, METERED_PROOF, PROOF
 from edgeopt.measure.trial import rotated
-from edgeopt.pipeline.notes import Notes
+from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate, Proof
 from edgeopt.pipeline.race.baseline import judge_for
@@ -64,7 +64,7 @@ class Golden:
     """What they were made of by the preprocessing."""
     attached: Attached | None
 
-    def put(self, folder: Path, outputs: Answers, reference: Answers, notes: Notes) -> None:
+    def put(self, folder: Path, outputs: Answers, reference: Answers, notes: SearchNotes) -> None:
         """What the bundle answered to the samples that prove, one at a time, and what the source did."""
         first, places = self.split.prove_first, write.golden_places(self.split.prove_count)
         answered = [outputs[k] for k in places]
@@ -108,7 +108,7 @@ class ProofResources:
 
     ground: TrialRunner
     ending: StopControl
-    notes: Notes
+    notes: SearchNotes
     meter: EnergyMeter | None = None
 
 

@@ -9,7 +9,7 @@ import msgspec
 from edgeopt.backends.base import full_precision
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import SUFFIX, Budget, Evidence, Run, Source, Step
+from edgeopt.bundle.deployment import SUFFIX, Budget, Evidence, Run, SourceModel, Step
 from edgeopt.bundle.plan import Plan as DeployPlan
 from edgeopt.bundle.plan import by_scheme, evidence_of, quantized_step
 from edgeopt.graph.accuracy import agreement, decibels
@@ -22,13 +22,13 @@ from edgeopt.quant.measured.proof import (
     PHASE,
     RESULT,
     SOURCE,
-    Measured,
-    Runner,
+    ContestResult,
+    ContestSide,
     Speed,
     compared,
     with_one_float,
 )
-from edgeopt.quant.measured.records import PLAN, File, Outcome, Proof, Quantized
+from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Outcome, Quantized
 from edgeopt.quant.measured.timing.courses import ExecutionConfig, exact
 from edgeopt.quant.measured.work import QuantizeRun, passes_of
 from edgeopt.quant.records import PrecisionPlan
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from edgeopt.quant.write import Trace
 
 
-def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Measured) -> tuple[File, ...]:
+def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: ContestResult) -> tuple[File, ...]:
     """Puts it in its place, whole or not at all."""
     from edgeopt.graph.model import load, save
 
@@ -76,7 +76,7 @@ def _write_golden(work: QuantizeRun, entry: Entry, folder: Path) -> None:
 def _plan(work: QuantizeRun, entry: Entry, model: Path) -> DeployPlan:
     source, goal = work.request.model, work.request.shown_goal
     return DeployPlan(
-        source=Source(source.name, work.source_digest, work.source_bytes),
+        source=SourceModel(source.name, work.source_digest, work.source_bytes),
         target=work.profile.name,
         run=Run(entry.course.backend, str(model), dict(entry.course.options)),
         inputs=work.runs.ports[0],
@@ -115,17 +115,17 @@ def _trace(work: QuantizeRun, entry: Entry) -> "Trace":
     return entry.trace or Trace(FormContext(entry.course.backend, work.study.known.settings))
 
 
-def has_evidence(measured: Measured) -> bool:
+def has_evidence(measured: ContestResult) -> bool:
     """Whether enough was timed for a bundle, which is not written without its evidence."""
     return _timed_against(measured) is not None
 
 
-def _timed_against(measured: Measured) -> tuple[str, Speed] | None:
+def _timed_against(measured: ContestResult) -> tuple[str, Speed] | None:
     """The source in plain ONNX Runtime, or the float model where that could not be timed."""
     return next(((name, measured.speeds[name]) for name in (SOURCE, FLOAT) if name in measured.speeds), None)
 
 
-def _evidence(work: QuantizeRun, found: Quantized, measured: Measured) -> Evidence:
+def _evidence(work: QuantizeRun, found: Quantized, measured: ContestResult) -> Evidence:
     """The interleaved times, and the proof on samples."""
     against, proof = _timed_against(measured), found.proof
     assert against is not None  # noqa: S101 - nothing is delivered otherwise
@@ -155,7 +155,7 @@ _LEAST_S, _MOST_S = 12.0, 25.0
 class _Timed:
     """What the contest of the result with float models found."""
 
-    measured: Measured = field(default_factory=Measured)
+    measured: ContestResult = field(default_factory=ContestResult)
     float_on: str = ""
     """Where the float model runs that is hardest to beat."""
     float_side: str = ""
@@ -239,7 +239,7 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     return ""
 
 
-def _below(work: QuantizeRun, proof: Proof | None) -> str:
+def _below(work: QuantizeRun, proof: AccuracyProof | None) -> str:
     """What was reached, and what should have been; NO_FLOOR leaves only outputs that are no numbers."""
     goal = work.request.shown_goal
     if proof is None:
@@ -260,7 +260,7 @@ def _next_step(work: QuantizeRun) -> str:
     )
 
 
-def _reached(work: QuantizeRun, proof: Proof) -> str:
+def _reached(work: QuantizeRun, proof: AccuracyProof) -> str:
     """The accuracy on the samples that proved, and what it may be on others where that is what decided."""
     goal, met = work.request.goal, work.judge.met(proof)
     low = "" if met or proof.judged is not None else f" ({decibels(proof.low_db)} perhaps on others)"
@@ -290,9 +290,9 @@ def _timed(work: QuantizeRun, entry: Entry) -> _Timed:
     course, judge = entry.course, work.runs.judge
     floats = {} if entry.is_source else {f"{FLOAT} on {each.name}": each for each in float_courses(work, entry)}
     runners = [
-        Runner(RESULT, entry.path, course.backend, course.options),
-        *(Runner(name, work.study.path, each.backend, each.options) for name, each in floats.items()),
-        Runner(SOURCE, work.request.model, judge, {}),
+        ContestSide(RESULT, entry.path, course.backend, course.options),
+        *(ContestSide(name, work.study.path, each.backend, each.options) for name, each in floats.items()),
+        ContestSide(SOURCE, work.request.model, judge, {}),
     ]
     limit_s = max(_LEAST_S, min(_MOST_S, work.left_s()))
     with work.study.phase(PHASE, "against float models, interleaved"):
@@ -330,7 +330,7 @@ def float_courses(work: QuantizeRun, entry: Entry) -> tuple[ExecutionConfig, ...
     return tuple({course.name: course for course in able}.values())
 
 
-def _written(work: QuantizeRun, entry: Entry, answer: Quantized, measured: Measured) -> tuple[File, ...]:
+def _written(work: QuantizeRun, entry: Entry, answer: Quantized, measured: ContestResult) -> tuple[File, ...]:
     """Puts the file or the bundle where the user wants it, whole or not at all."""
     from edgeopt.graph.model import load, save
 

@@ -13,7 +13,7 @@ from edgeopt.bundle.deployment import (
     Evidence,
     Processing,
     Run,
-    Source,
+    SourceModel,
     Step,
     UnderLoad,
     four_digits,
@@ -286,7 +286,7 @@ def plan_of(case: SearchFacts, variants: Variants, candidate: Candidate) -> Plan
     """What the candidate runs, and how that is made of the source model."""
     file = recipe_named(candidate.variant).file or case.model.name
     return Plan(
-        source=Source(case.model.name, case.facts.digest, case.facts.size_bytes),
+        source=SourceModel(case.model.name, case.facts.digest, case.facts.size_bytes),
         target=case.profile.name,
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
         inputs=case.facts.inputs,

@@ -18,7 +18,7 @@ from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import ONE, Calls
 from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.measure.terms import FINAL, LOADS, OPENING, TUNING, Turns
-from edgeopt.pipeline.objectives import OVER, Limits, excess
+from edgeopt.pipeline.objectives import OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.race import race
@@ -36,7 +36,7 @@ from edgeopt.pipeline.screen import (
     room_for,
     to_try_on,
 )
-from edgeopt.pipeline.stopping import Clock
+from edgeopt.pipeline.stopping import SearchClock
 
 ALIKE_DB = 100.0
 """Rows of a batch that agree with single runs this well are independent: the rest is rounding."""
@@ -56,7 +56,12 @@ class BaselineRun:
 
 
 def choose_load(
-    plain: BaselineRun, baseline: Baseline, place: SearchContext, limits: Limits, clock: Clock, stack: ExitStack
+    plain: BaselineRun,
+    baseline: Baseline,
+    place: SearchContext,
+    limits: ResourceLimits,
+    clock: SearchClock,
+    stack: ExitStack,
 ) -> tuple[Baseline, LoadLimits]:
     """The baseline in the load in which it gives most, and what may be turned."""
     device, emit = place.device, place.notes.emit
@@ -139,7 +144,7 @@ def no_batches(plain: BaselineRun, contender: Contender, ground: TrialRunner) ->
     return ""
 
 
-def most(limits: Limits, races: RaceTerms, entrants: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
+def most(limits: ResourceLimits, races: RaceTerms, entrants: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
     """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
     alive = _raced(limits, races, entrants.entries, OPENING, "racing", race.OPENING_ENDS)
     late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
@@ -176,7 +181,7 @@ def most(limits: Limits, races: RaceTerms, entrants: CandidatePool, room: LoadLi
 
 
 def _raced(
-    limits: Limits, races: RaceTerms, entries: list[PoolEntry], turns: Turns, phase: str, ends: float
+    limits: ResourceLimits, races: RaceTerms, entries: list[PoolEntry], turns: Turns, phase: str, ends: float
 ) -> list[PoolEntry]:
     """As all races, and then without those that take too long for an answer."""
     baseline, until_s = races.baseline, races.ending.clock.until(ends)

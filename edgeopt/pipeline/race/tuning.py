@@ -20,8 +20,8 @@ from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.plans.space import (
     Choices,
     Effects,
-    Gain,
-    Point,
+    OptionGain,
+    OptionPoint,
     best_point,
     candidates_of,
     choices_on,
@@ -31,7 +31,7 @@ from edgeopt.pipeline.plans.space import (
 from edgeopt.pipeline.race import race
 from edgeopt.pipeline.race.loads import most
 from edgeopt.pipeline.race.race import BUCKETED, RaceTerms, fast_enough, least
-from edgeopt.pipeline.screen import CandidatePool, Pace, PoolEntry, final, racing
+from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace, final, racing
 
 # Subjects (a variant on a backend) whose options are tuned; the others are too far behind to catch up.
 _SUBJECTS = 2
@@ -53,7 +53,7 @@ class _Tuning:
     alive: list[PoolEntry]
     until: float
     effects: Effects = dataclasses.field(default_factory=Effects)
-    tried: list[Point] = dataclasses.field(default_factory=list)
+    tried: list[OptionPoint] = dataclasses.field(default_factory=list)
     """None of them is tried again, also where it did not even load."""
     spaces: dict[str, Choices] = dataclasses.field(default_factory=dict)
     cost_s: float = 0.0
@@ -64,7 +64,7 @@ class _Tuning:
             self.spaces[backend] = choices_on(backend, self.entrants.starts.space, self.device)
         return self.spaces[backend]
 
-    def point(self, candidate: Candidate) -> Point:
+    def point(self, candidate: Candidate) -> OptionPoint:
         return point_of(candidate, self.choices(candidate.backend))
 
     def is_over(self) -> bool:
@@ -117,7 +117,7 @@ def tune(
     return [entry for entry in tuning.alive if entry.contender is not None]
 
 
-def _points(tuning: _Tuning, run_races: Sequence[PoolEntry]) -> list[tuple[Point, Candidate]]:
+def _points(tuning: _Tuning, run_races: Sequence[PoolEntry]) -> list[tuple[OptionPoint, Candidate]]:
     """What may be tried, with few changes first."""
     subjects: list[Candidate] = []
     for entry in run_races:
@@ -180,7 +180,7 @@ def _placed(tuning: _Tuning, best: PoolEntry, entry: PoolEntry, ratio: float) ->
     if entry.contender is None:
         return best
     if ratio * race.margin(entry) < 1:
-        entry.pace = Pace(latency_ms=float(np.median(entry.contender.slices_ms)))
+        entry.pace = RacePace(latency_ms=float(np.median(entry.contender.slices_ms)))
         entry.fall_behind(best.candidate, ratio)
         tuning.races.emit(final(entry))
         return best
@@ -189,7 +189,7 @@ def _placed(tuning: _Tuning, best: PoolEntry, entry: PoolEntry, ratio: float) ->
     return entry if ratio > 1 else best
 
 
-def _tell(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: Gain, is_new: bool) -> None:
+def _tell(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: OptionGain, is_new: bool) -> None:
     expected = math.exp(gain.expected) - 1
     said = (
         f"{abs(expected):.0%} {'faster' if expected >= 0 else 'slower'} expected, give or take {gain.spread:.0%}"

@@ -29,13 +29,13 @@ from edgeopt.measure.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
 from edgeopt.measure.terms import GAPS
 from edgeopt.measure.trial import ROTATION
 from edgeopt.pipeline.build.messages import Inspected
-from edgeopt.pipeline.notes import Notes
+from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.pipeline.shapes.sized import (
-    Dimension,
     Shaped,
+    SizedDimension,
     by_turn,
     read_dimensions,
     resized,
@@ -54,7 +54,7 @@ Cuts = dict[str, tuple[int, ...]]
 class Pair(NamedTuple):
     """A sample at its true size, and filled up."""
 
-    dimension: Dimension
+    dimension: SizedDimension
     size: int
     bucket: int
     plain: Feeds
@@ -63,7 +63,7 @@ class Pair(NamedTuple):
     """Filled up with what is no zeros, which this mask leaves out."""
 
 
-class Run(NamedTuple):
+class SizedRun(NamedTuple):
     """What the model answered to both."""
 
     pair: Pair
@@ -88,7 +88,11 @@ class Filling(NamedTuple):
 
 
 def prove_filling(
-    ground: TrialRunner, model: Path, source: Candidate, dimensions: Sequence[Dimension], kinds: Sequence[Samples]
+    ground: TrialRunner,
+    model: Path,
+    source: Candidate,
+    dimensions: Sequence[SizedDimension],
+    kinds: Sequence[Samples],
 ) -> list[Filling]:
     """By the source model in its own runtime; `kinds` are the user's samples and made-up ones."""
     pairs = [pair for dimension in dimensions for pair in _pairs(dimension, dimensions, kinds)]
@@ -106,20 +110,23 @@ def prove_filling(
     except TrialError as error:
         return [Filling(d.name, None, f"the model {error.message.rstrip('.')}") for d in dimensions]
     runs = [
-        Run(pair, plain, filled) for pair, plain, filled in zip(pairs, outputs[::2], outputs[1::2], strict=True)
+        SizedRun(pair, plain, filled)
+        for pair, plain, filled in zip(pairs, outputs[::2], outputs[1::2], strict=True)
     ]
     by_dimension = ((d.name, [run for run in runs if run.pair.dimension is d]) for d in dimensions)
     return [_judged(name, mine) for name, mine in by_dimension if mine]
 
 
-def mask_of(dimension: Dimension, samples: Samples) -> str:
+def mask_of(dimension: SizedDimension, samples: Samples) -> str:
     """The one input that may say which places count; empty where none or several do."""
     first = samples.feeds(0)
     found = [name for name, axes in dimension.axes.items() if axes == (1,) and is_mask(name, first[name].ndim)]
     return found[0] if len(found) == 1 else ""
 
 
-def _pairs(dimension: Dimension, all_of_them: Sequence[Dimension], kinds: Sequence[Samples]) -> list[Pair]:
+def _pairs(
+    dimension: SizedDimension, all_of_them: Sequence[SizedDimension], kinds: Sequence[Samples]
+) -> list[Pair]:
     """Just above the bucket before, where most is filled up, and half way; below the least size too."""
     sizes = list(dimension.between)
     sizes += [low + 1 for low, high in pairwise(dimension.sizes) if high > low + 2]
@@ -147,7 +154,7 @@ def _filled(array: Array, axes: Sequence[int], size: int) -> Array:
     return fill_up(array, shape, tuple(slice(old) for old in array.shape)) if axes else array
 
 
-def _judged(name: str, runs: Sequence[Run]) -> Filling:
+def _judged(name: str, runs: Sequence[SizedRun]) -> Filling:
     cuts: dict[str, set[int]] = {output: set() for output in runs[0][1]}
     worst_db = float("inf")
     for pair, plain, filled in runs:
@@ -180,7 +187,7 @@ def _grown(plain: tuple[int, ...], filled: tuple[int, ...], pair: Pair) -> set[i
     return grown if all((plain[axis], filled[axis]) == (pair.size, pair.bucket) for axis in grown) else None
 
 
-def _varies(output: str, runs: Sequence[Run]) -> bool:
+def _varies(output: str, runs: Sequence[SizedRun]) -> bool:
     first = runs[0][1][output]
     others = (plain[output] for _, plain, _ in runs[1:])
     return any(first.shape != other.shape or bool((first != other).any()) for other in others)
@@ -238,7 +245,7 @@ def _guess(gap: Gap) -> float:
     return 1.0 if gap.bucket <= _LITTLE * gap.size else float("inf")
 
 
-def gaps_of(dimensions: list[Dimension]) -> list[Gap]:
+def gaps_of(dimensions: list[SizedDimension]) -> list[Gap]:
     """The worst of each gap first, where most is filled up; then half way."""
     found: list[Gap] = []
     for dimension in dimensions:
@@ -248,7 +255,7 @@ def gaps_of(dimensions: list[Dimension]) -> list[Gap]:
     return found
 
 
-def least_filled(dimension: Dimension, pays: set[Gap]) -> tuple[int, ...]:
+def least_filled(dimension: SizedDimension, pays: set[Gap]) -> tuple[int, ...]:
     """For each size the least that is filled up to it; the size itself where none is."""
     least = []
     for low, high in pairwise((0, *dimension.sizes)):
@@ -259,14 +266,14 @@ def least_filled(dimension: Dimension, pays: set[Gap]) -> tuple[int, ...]:
     return tuple(least)
 
 
-def said_of(dimension: Dimension, least: tuple[int, ...]) -> str:
+def said_of(dimension: SizedDimension, least: tuple[int, ...]) -> str:
     filled = [f"{low} to {high}" for low, high in zip(least, dimension.sizes, strict=True) if low < high]
     others = "others run with open shapes, which is faster"
     told = f"inputs are padded from {', '.join(filled)}" if filled else "no inputs are padded"
     return f"{dimension.name}: with buckets, {told}; {others}."
 
 
-def _all(dimension: Dimension) -> tuple[int, ...]:
+def _all(dimension: SizedDimension) -> tuple[int, ...]:
     return tuple(low + 1 for low, _ in pairwise((0, *dimension.sizes)))
 
 
@@ -361,7 +368,12 @@ def explained(shaped: Shaped | None) -> Iterator[None]:
 
 
 def settle_buckets(
-    shaped: Shaped, ground: TrialRunner, model: Path, source: Candidate, made_up: Samples | None, notes: Notes
+    shaped: Shaped,
+    ground: TrialRunner,
+    model: Path,
+    source: Candidate,
+    made_up: Samples | None,
+    notes: SearchNotes,
 ) -> Shaped:
     """Proves along which dimensions inputs may be filled up, and tells all that a user must know of the sizes.
 

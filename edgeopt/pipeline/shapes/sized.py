@@ -30,7 +30,7 @@ _NEAR = 1.3
 _LARGEST = 1 << 20
 
 
-class Dimension(msgspec.Struct, frozen=True):
+class SizedDimension(msgspec.Struct, frozen=True):
     name: str
     sizes: tuple[int, ...]
     """From small to large."""
@@ -47,10 +47,12 @@ class Dimension(msgspec.Struct, frozen=True):
         return f"{self.name}={','.join(map(str, self.sizes))}"
 
 
-def read_dimensions(texts: Sequence[str], inputs: tuple[TensorInfo, ...]) -> tuple[tuple[Dimension, ...], str]:
+def read_dimensions(
+    texts: Sequence[str], inputs: tuple[TensorInfo, ...]
+) -> tuple[tuple[SizedDimension, ...], str]:
     """What was asked for, and what was left out of it, as a sentence; raises UsageError."""
     known = open_dimensions(inputs)
-    found: dict[str, Dimension] = {}
+    found: dict[str, SizedDimension] = {}
     ranges: dict[str, tuple[int, int, int]] = {}
     for text in texts:
         name, _, wanted = text.rpartition("=")
@@ -64,7 +66,7 @@ def read_dimensions(texts: Sequence[str], inputs: tuple[TensorInfo, ...]) -> tup
         if not sizes:
             ranges[name] = _range(text, wanted)
             sizes, usual = _doublings(*ranges[name], 2), ranges[name][1]
-        found[name] = Dimension(name, sizes, usual, known[name])
+        found[name] = SizedDimension(name, sizes, usual, known[name])
     asked = list(found.values())
     return _few(asked, ranges)
 
@@ -80,7 +82,9 @@ def open_dimensions(inputs: tuple[TensorInfo, ...]) -> dict[str, dict[str, tuple
     return found
 
 
-def _few(asked: list[Dimension], ranges: Mapping[str, tuple[int, int, int]]) -> tuple[tuple[Dimension, ...], str]:
+def _few(
+    asked: list[SizedDimension], ranges: Mapping[str, tuple[int, int, int]]
+) -> tuple[tuple[SizedDimension, ...], str]:
     """With fewer sizes between, where all together would be too many programs."""
     made, steps = list(asked), dict.fromkeys(ranges, 2)
     while _too_many(made):
@@ -104,7 +108,7 @@ def _few(asked: list[Dimension], ranges: Mapping[str, tuple[int, int, int]]) -> 
     return tuple(made), said if told else ""
 
 
-def _too_many(made: Sequence[Dimension]) -> bool:
+def _too_many(made: Sequence[SizedDimension]) -> bool:
     return prod(len(d.sizes) for d in made) > MOST_PROGRAMS or any(len(d.sizes) > MOST_SIZES for d in made)
 
 
@@ -157,7 +161,7 @@ Sizes = Mapping[str, int]
 class Shaped:
     """What a search with `--shape` works with."""
 
-    dimensions: tuple[Dimension, ...]
+    dimensions: tuple[SizedDimension, ...]
     samples: Samples
     """Of all sizes."""
     given: Samples
@@ -193,7 +197,7 @@ class Shaped:
 
 
 def shape_samples(
-    samples: Samples, dimensions: tuple[Dimension, ...], split: Split, folder: Path, note: str = ""
+    samples: Samples, dimensions: tuple[SizedDimension, ...], split: Split, folder: Path, note: str = ""
 ) -> Shaped:
     """Makes both sets, and writes those of the usual size; raises UsageError where they would be too large."""
     usual: Sizes = {d.name: d.usual for d in dimensions}
@@ -217,7 +221,7 @@ def shape_samples(
     return shaped
 
 
-def in_turn(dimensions: Sequence[Dimension], count: int) -> list[Sizes]:
+def in_turn(dimensions: Sequence[SizedDimension], count: int) -> list[Sizes]:
     """Sizes for this number of samples: every other one is the usual size; the others alternate."""
     others = [_others(dimension) for dimension in dimensions]
     found: list[Sizes] = []
@@ -232,7 +236,7 @@ def in_turn(dimensions: Sequence[Dimension], count: int) -> list[Sizes]:
 
 
 def resized(
-    samples: Samples, index: int, part: range, dimensions: Sequence[Dimension], sizes: Sizes
+    samples: Samples, index: int, part: range, dimensions: Sequence[SizedDimension], sizes: Sizes
 ) -> dict[str, Array]:
     """One sample in these sizes. Where it has only one row of a dimension, the others come of samples near it.
 
@@ -277,18 +281,18 @@ def part_of(split: Split, index: int, count: int) -> range:
     return range(min(split.check_first, split.prove_first) or count)
 
 
-def _others(dimension: Dimension) -> list[int]:
+def _others(dimension: SizedDimension) -> list[int]:
     return [size for size in (*dimension.sizes, *dimension.between) if size != dimension.usual] or [
         dimension.usual
     ]
 
 
-def _is_single(samples: Samples, dimension: Dimension) -> bool:
+def _is_single(samples: Samples, dimension: SizedDimension) -> bool:
     first = samples.feeds(0)
     return all(first[name].shape[axis] == 1 for name, axes in dimension.axes.items() for axis in axes)
 
 
-def _stretched(feeds: Mapping[str, Array], dimensions: Sequence[Dimension], sizes: Sizes) -> dict[str, Array]:
+def _stretched(feeds: Mapping[str, Array], dimensions: Sequence[SizedDimension], sizes: Sizes) -> dict[str, Array]:
     found = dict(feeds)
     for dimension in dimensions:
         for name, axes in dimension.axes.items():
@@ -303,7 +307,7 @@ def _along(array: Array, axes: Sequence[int], size: int) -> Array:
     return array
 
 
-def _bytes(samples: Samples, dimensions: Sequence[Dimension], sizes: Sizes) -> int:
+def _bytes(samples: Samples, dimensions: Sequence[SizedDimension], sizes: Sizes) -> int:
     total = 0
     for name, array in samples.feeds(0).items():
         shape = list(array.shape)

@@ -36,7 +36,7 @@ class FormContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Scheme:
     """One way to compute layers; `write` and `simulate` change the graph that they are given."""
 
     name: str

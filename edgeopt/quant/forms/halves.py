@@ -10,7 +10,7 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural, quiet
 from edgeopt.graph.shapes import infer_shapes
-from edgeopt.quant.forms.base import Form, FormContext
+from edgeopt.quant.forms.base import FormContext, Scheme
 from edgeopt.quant.forms.writer import Writer, uses
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
 from edgeopt.quant.records import Layer
@@ -194,8 +194,8 @@ def _give_back(
     value.type = ir.TensorType(to)
 
 
-def _form(kind: str, title: str, backends: tuple[str, ...], lowest_opset: int) -> Form:
-    return Form(
+def _form(kind: str, title: str, backends: tuple[str, ...], lowest_opset: int) -> Scheme:
+    return Scheme(
         name=kind,
         title=title,
         operators=PRODUCTS,

@@ -8,7 +8,7 @@ from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.forms import qdq
-from edgeopt.quant.forms.base import Form, FormContext
+from edgeopt.quant.forms.base import FormContext, Scheme
 from edgeopt.quant.forms.blocks import weights_of
 from edgeopt.quant.forms.writer import Writer, rounded_weight
 from edgeopt.quant.layers import nodes_by_key
@@ -149,7 +149,7 @@ def fake_weights(weight: Array, layer: Layer, context: FormContext) -> Array:
     return qdq.fake_weights(weight, layer, context)
 
 
-FORM = Form(
+FORM = Scheme(
     name="int8-dynamic",
     title="eight bits for weights and activations, with ranges found in each run",
     operators=_OPERATORS,

@@ -6,7 +6,7 @@ from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.forms import blocks
-from edgeopt.quant.forms.base import Form, FormContext
+from edgeopt.quant.forms.base import FormContext, Scheme
 from edgeopt.quant.forms.blocks import grouped, inputs_count
 from edgeopt.quant.forms.writer import Writer
 from edgeopt.quant.layers import nodes_by_key
@@ -48,7 +48,7 @@ def write(model: "ir.Model", layers: tuple[Layer, ...], context: FormContext) ->
     return (Change(f"stored the weights of {plural(len(keys), 'product')} in eight bits, by blocks", keys),)
 
 
-FORM = Form(
+FORM = Scheme(
     name="int8-groups",
     title="eight bits for weights, and for activations by groups, rounded while the model runs",
     operators=blocks.MATRIX_PRODUCTS,

@@ -15,7 +15,7 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.forms import flow as flows
-from edgeopt.quant.forms.base import Form, FormContext, Smoothing
+from edgeopt.quant.forms.base import FormContext, Scheme, Smoothing
 from edgeopt.quant.forms.writer import (
     Steps,
     Writer,
@@ -364,7 +364,7 @@ def _write_bias(writer: Writer, node: "ir.Node", bias: Array, scales: Array, ste
     node.replace_input_with(2, up.outputs[0])
 
 
-INT8 = Form(
+INT8 = Scheme(
     name="int8",
     title="eight bits for weights and activations, with calibrated ranges",
     operators=PRODUCTS,
@@ -384,7 +384,7 @@ INT8 = Form(
 )
 
 
-A16W8 = Form(
+A16W8 = Scheme(
     name="a16w8",
     title="eight bits for weights, sixteen for activations, with calibrated ranges",
     operators=PRODUCTS,

@@ -9,7 +9,7 @@ from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.forms import blocks
-from edgeopt.quant.forms.base import Form, FormContext
+from edgeopt.quant.forms.base import FormContext, Scheme
 from edgeopt.quant.forms.blocks import grouped, inputs_count
 from edgeopt.quant.forms.writer import Writer, along, rounded_weight, weight_scales
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
@@ -108,8 +108,8 @@ def _write_rows(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: F
         writer.take_over(old, whole.outputs[0])
 
 
-def _form(bits: int, title: str, operators: tuple[str, ...], backends: tuple[str, ...]) -> Form:
-    return Form(
+def _form(bits: int, title: str, operators: tuple[str, ...], backends: tuple[str, ...]) -> Scheme:
+    return Scheme(
         name=f"w{bits}",
         title=title,
         operators=operators,

@@ -28,7 +28,7 @@ _GENERATED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SampleSets:
     """The samples in their order: those that calibrate, those that plan, and at the end those that prove."""
 
     inputs: tuple[TensorInfo, ...]
@@ -54,7 +54,7 @@ class Given:
 
 def read_given(
     request: QuantizeRequest, inputs: tuple[TensorInfo, ...], preparation: Data | None, calibrates: bool
-) -> Given:
+) -> SampleSets:
     """Raises DataError, with one sentence, before any long work; without data, inputs are made up."""
     data, goal = request.data, request.goal
     if data is None:
@@ -67,7 +67,7 @@ def read_given(
     found = labels_for(goal.kind, data, samples, request.labels)
     calibrate, plan, prove, shared = _shares(len(samples), goal.kind.most_samples, request.samples)
     use = SampleUse(len(samples), len(calibrate), len(plan), len(prove), shared=shared)
-    return Given(inputs, samples, found, calibrate, plan, prove, use, Levels(samples), warnings)
+    return SampleSets(inputs, samples, found, calibrate, plan, prove, use, Levels(samples), warnings)
 
 
 def _shares(count: int, most: int, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
@@ -84,7 +84,7 @@ def _shares(count: int, most: int, most_to_calibrate: int | None) -> tuple[range
     return range(calibrate), range(first, first + plan), range(count - prove, count), False
 
 
-def _made_up(request: QuantizeRequest, inputs: tuple[TensorInfo, ...]) -> Given:
+def _made_up(request: QuantizeRequest, inputs: tuple[TensorInfo, ...]) -> SampleSets:
     from edgeopt.data.regimes import mixed
     from edgeopt.graph.model import load
 
@@ -97,7 +97,7 @@ def _made_up(request: QuantizeRequest, inputs: tuple[TensorInfo, ...]) -> Given:
     samples = check_samples(from_feeds([*plan, *prove]), inputs, "what was made up")
     half, count = len(plan), len(plan) + len(prove)
     use = SampleUse(count, 0, half, count - half, generated=True)
-    return Given(inputs, samples, None, range(0), range(half), range(half, count), use, Levels(samples))
+    return SampleSets(inputs, samples, None, range(0), range(half), range(half, count), use, Levels(samples))
 
 
 def narrowed(inputs: tuple[TensorInfo, ...], shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorInfo, ...]:
@@ -116,7 +116,7 @@ _ALIKE_DB = 80.0
 Outputs = list[dict[str, Array]]
 
 
-class Runs:
+class ModelRuns:
     """What models answer; use it in a `with`, so that its processes end."""
 
     def __init__(self) -> None:

@@ -26,8 +26,8 @@ from edgeopt.measure.rounds import run_rounds, slice_ms
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.tally import Taken, taken_by
 from edgeopt.measure.terms import PLANS, QUANTIZED
-from edgeopt.quant.measured.given import Runs
-from edgeopt.quant.measured.records import Proof
+from edgeopt.quant.measured.given import ModelRuns
+from edgeopt.quant.measured.records import AccuracyProof
 from edgeopt.quant.measured.study import LayerMeasurements
 from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
 
@@ -37,7 +37,7 @@ class Judge:
     """Runs files on samples of the study and holds what they answer against the source."""
 
     study: LayerMeasurements
-    runs: Runs
+    runs: ModelRuns
     goal: Goal
 
     def judged(self, path: Path, course: ExecutionConfig, which: range) -> Judged:
@@ -47,7 +47,7 @@ class Judge:
         reference = self.study.reference_of(which)
         return self.goal.judge(got, reference, given.labels_of(which), given.levels.of(which))
 
-    def proof(self, path: Path, course: ExecutionConfig, steps_back: int = 0) -> Proof:
+    def proof(self, path: Path, course: ExecutionConfig, steps_back: int = 0) -> AccuracyProof:
         """On the samples that prove."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(given.prove))
@@ -57,7 +57,7 @@ class Judge:
         usual = usual_power(compare_outputs(planned, planned))
         labels, levels = given.labels_of(given.prove), given.levels.of(given.prove)
         judged = self.goal.judge(got, reference, labels, levels, usual)
-        return Proof(
+        return AccuracyProof(
             len(given.prove),
             set_aside=not (given.use.shared or given.use.generated),
             snr_db=accuracy.snr_db if judged.snr_db is None else judged.snr_db,
@@ -70,7 +70,7 @@ class Judge:
             weakest=judged.weakest,
         )
 
-    def met(self, proof: Proof | None) -> bool:
+    def met(self, proof: AccuracyProof | None) -> bool:
         """By the bound that resampling gives, or by the metric's own rule; never without a proof."""
         if proof is None:
             return False
@@ -78,7 +78,7 @@ class Judge:
             return self.goal.met(proof.judged)
         return proof.snr_db > -math.inf and self.score(proof) >= self.goal.needed
 
-    def score(self, proof: Proof | None) -> float:
+    def score(self, proof: AccuracyProof | None) -> float:
         """What decides, on a scale where more is better."""
         if proof is None:
             return -math.inf
@@ -98,7 +98,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class ContestSide:
     """The sides of a contest."""
 
     name: str
@@ -123,7 +123,7 @@ class Speed(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ContestResult:
     """What a contest of files found, by their names."""
 
     speeds: Mapping[str, Speed] = field(default_factory=dict)
@@ -137,12 +137,12 @@ class Measured:
 
 
 def compared(
-    runners: Sequence[Runner], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
-) -> Measured:
+    runners: Sequence[ContestSide], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
+) -> ContestResult:
     """The first against each other one, interleaved; continues until it is clear whether it beats them all."""
     begin_s = time.monotonic()
     if len(runners) < _A_PAIR:
-        return Measured()
+        return ContestResult()
     host = LocalHost(folder)
     emit(Progress(PHASE, f"{len(runners)} interleaved", time_left_s=limit_s))
     with ExitStack() as stack:
@@ -163,7 +163,7 @@ def compared(
             rest = [each for each in runners if each.name != fallen.name and fallen.name != runners[0].name]
             known = compared(rest, samples, folder, limit_s - (time.monotonic() - begin_s), emit)
             return replace(known, failures={**known.failures, fallen.name: fallen.message})
-    return Measured(
+    return ContestResult(
         {
             each.name: Speed(decision.speedup, decision.verdict, decision.first_ms, decision.second_ms)
             for each, decision in zip(pack.others, found.decisions, strict=True)
@@ -177,7 +177,7 @@ def compared(
     )
 
 
-def with_one_float(found: Measured, names: Sequence[str]) -> tuple[Measured, str]:
+def with_one_float(found: ContestResult, names: Sequence[str]) -> tuple[ContestResult, str]:
     """Of several float models the one that is hardest to beat, as FLOAT, with the name that it had."""
     best = min((name for name in names if name in found.speeds), key=lambda k: found.speeds[k].order, default="")
     out = set(names) - {best}
@@ -194,12 +194,12 @@ def _renamed(known: Mapping[str, T], out: set[str], best: str) -> dict[str, T]:
     return {FLOAT if name == best else name: each for name, each in known.items() if name not in out}
 
 
-def _side(host: LocalHost, runner: Runner, samples: Path) -> Side:
+def _side(host: LocalHost, runner: ContestSide, samples: Path) -> Side:
     load = Load(runner.backend, host.put(runner.path), dict(runner.options), host.put(samples))
     return Side(runner.name, load)
 
 
-def ranked(runners: Sequence[Runner], samples: Path, folder: Path) -> dict[int, float]:
+def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[int, float]:
     """By place, the undisturbed time of each that runs, from some rounds in which all take a turn."""
     with _loaded(runners, samples, folder) as (loaded, _):
         if not loaded:
@@ -214,7 +214,7 @@ def ranked(runners: Sequence[Runner], samples: Path, folder: Path) -> dict[int, 
 
 @contextmanager
 def _loaded(
-    runners: Sequence[Runner], samples: Path, folder: Path
+    runners: Sequence[ContestSide], samples: Path, folder: Path
 ) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
     """A process for each, and why some have none."""
     host = LocalHost(folder)

@@ -15,7 +15,7 @@ from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.tally import Taken
-from edgeopt.quant.records import CalibrationTried, Found, PrecisionPlan, TargetSaid
+from edgeopt.quant.records import CalibrationTried, PrecisionPlan, QuantFinding, TargetSaid
 
 PLAN = "plan"
 METHODS = (PLAN, "int8", "int8-dynamic", "int8-groups", "a16w8", "w8", "w4", "fp16", "bf16")
@@ -79,7 +79,7 @@ class SampleUse(msgspec.Struct, frozen=True):
     """There were too few to keep some aside."""
 
 
-class Proof(msgspec.Struct, frozen=True):
+class AccuracyProof(msgspec.Struct, frozen=True):
     """The written file on its backend against the source model, on samples set aside."""
 
     samples: int
@@ -121,7 +121,7 @@ class Quantized(msgspec.Struct, frozen=True):
     """What the result had to reach; None where no floor was wanted."""
     plan: PrecisionPlan | None = None
     """For a single form too: what was chosen, and a verdict for each layer."""
-    proof: Proof | None = None
+    proof: AccuracyProof | None = None
     """Of the chosen point, or of the last that was tried where it stays float."""
     speedup: Interval | None = None
     """Over the quickest float model in full precision; None where it was not measured."""
@@ -140,7 +140,7 @@ class Quantized(msgspec.Struct, frozen=True):
     files: tuple[File, ...] = ()
     changes: tuple[Change, ...] = ()
     """By preparation and by the forms."""
-    findings: tuple[Found, ...] = ()
+    findings: tuple[QuantFinding, ...] = ()
     calibrations: tuple[CalibrationTried, ...] = ()
     targets: tuple[TargetSaid, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -18,18 +18,18 @@ from edgeopt.backends.base import Array
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change
-from edgeopt.quant.forms import FORMS, Form, FormContext
+from edgeopt.quant.forms import FORMS, FormContext, Scheme
 from edgeopt.quant.forms.base import Smoothing
-from edgeopt.quant.measured.given import Given, Outputs
-from edgeopt.quant.ranges import Seen
-from edgeopt.quant.records import Found, Layer, QuantSettings, Range, Sensitivity
+from edgeopt.quant.measured.given import Outputs, SampleSets
+from edgeopt.quant.ranges import ObservedRange
+from edgeopt.quant.records import Layer, QuantFinding, QuantSettings, Range, Sensitivity
 from edgeopt.quant.rules import rules_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from edgeopt.quant.sensitivity.switchboard import GatedModel
-    from edgeopt.quant.write import Recorded, Trace, Written
+    from edgeopt.quant.write import QuantizedModel, Recorded, Trace
 
 MODEL = "float.onnx"
 KEPT = "requested with --keep-float"
@@ -45,7 +45,7 @@ class Known(msgspec.Struct, frozen=True):
     ranges: dict[str, Range] = {}
     sensitivities: dict[str, tuple[Sensitivity, ...]] = {}
     """By what they depend on: see `_key`."""
-    findings: tuple[Found, ...] = ()
+    findings: tuple[QuantFinding, ...] = ()
     changes: tuple[Change, ...] = ()
     """By preparation."""
 
@@ -56,7 +56,7 @@ class LayerMeasurements:
 
     folder: Path
     model: "ir.Model"
-    given: Given
+    given: SampleSets
     reference: Mapping[int, Mapping[str, Array]]
     """The source model's outputs, by sample: those that plan and those that prove."""
     known: Known
@@ -93,7 +93,7 @@ class LayerMeasurements:
         settings = msgspec.structs.replace(self.known.settings, **changes)
         return FormContext(backend, settings, self.known.ranges, smoothing=self.smoothing)
 
-    def forms(self, backend: str, wanted: Sequence[Form], **changes: int) -> dict[str, tuple[str, ...]]:
+    def forms(self, backend: str, wanted: Sequence[Scheme], **changes: int) -> dict[str, tuple[str, ...]]:
         """By layer, which of these forms fit it."""
         context = self.context(backend, **changes)
         fitting = {
@@ -121,7 +121,7 @@ class LayerMeasurements:
         self.smoothing, more = smoothing(self.model, self.layers, found.seen)
         self._learn(ranges={**found.ranges, **more}, findings=found.findings)
 
-    def _equalized(self, seen: Mapping[str, Seen]) -> bool:
+    def _equalized(self, seen: Mapping[str, ObservedRange]) -> bool:
         """Evens out channels between layers, where that gains; the float model answers as before."""
         from edgeopt.graph.model import save
         from edgeopt.quant.preparing import equalized
@@ -170,7 +170,7 @@ class LayerMeasurements:
 
         return GatedModel(self.model, self.layers, forms, self.context(backend, **changes))
 
-    def written(self, choices: Mapping[str, str], backend: str, **changes: int) -> "Written":
+    def written(self, choices: Mapping[str, str], backend: str, **changes: int) -> "QuantizedModel":
         """The model with these forms, as the backend wants them."""
         from edgeopt.quant.write import write
 
@@ -182,7 +182,9 @@ class LayerMeasurements:
 
         return record_of(choices, trace, self.equalization)
 
-    def save_written(self, choices: Mapping[str, str], backend: str, path: Path, **changes: int) -> "Written":
+    def save_written(
+        self, choices: Mapping[str, str], backend: str, path: Path, **changes: int
+    ) -> "QuantizedModel":
         from edgeopt.graph.model import save
 
         found = self.written(choices, backend, **changes)
@@ -195,7 +197,7 @@ class LayerMeasurements:
 
 def begin(
     model: "ir.Model",
-    given: Given,
+    given: SampleSets,
     reference: Mapping[int, Mapping[str, Array]],
     settings: QuantSettings,
     folder: Path,
@@ -212,7 +214,7 @@ def begin(
     return LayerMeasurements(folder, model, given, reference, Known(layers, settings), emit)
 
 
-def forms_for(backend: str, calibrated: bool) -> tuple[Form, ...]:
+def forms_for(backend: str, calibrated: bool) -> tuple[Scheme, ...]:
     """The forms with which a backend may be faster; those with ranges only where these can be found."""
     return tuple(form for form in FORMS if backend in form.backends and (calibrated or not form.needs_ranges))
 

@@ -21,8 +21,8 @@ from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.forms import Form, form_named
-from edgeopt.quant.measured.given import Given, Runs, read_given
+from edgeopt.quant.forms import Scheme, form_named
+from edgeopt.quant.measured.given import ModelRuns, SampleSets, read_given
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
 from edgeopt.quant.measured.study import LayerMeasurements, begin
@@ -49,7 +49,7 @@ class QuantizeRun:
 
     request: QuantizeRequest
     folder: Path
-    runs: Runs
+    runs: ModelRuns
     device: Device
     profile: TargetProfile
     courses: tuple[ExecutionConfig, ...]
@@ -64,7 +64,7 @@ class QuantizeRun:
     warnings: list[str] = field(default_factory=list)
 
     @property
-    def given(self) -> Given:
+    def given(self) -> SampleSets:
         return self.study.given
 
     @property
@@ -113,7 +113,7 @@ def _check_out(out: Path, sources: list[Path]) -> None:
         raise UsageError(f"'{out}' is an input and would be replaced.", "Choose another name for -o.")
 
 
-def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> QuantizeRun:
+def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit) -> QuantizeRun:
     """Reads and checks everything, and prepares the float model; the first thing that is wrong is raised."""
     from edgeopt.graph.model import load
 
@@ -221,7 +221,7 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
             )
 
 
-def why_none(study: LayerMeasurements, form: Form, backend: str, **changes: int) -> str:
+def why_none(study: LayerMeasurements, form: Scheme, backend: str, **changes: int) -> str:
     """Why no layer takes a form there, as the end of a sentence; `changes` are of the settings."""
     context = study.context(backend, **changes)
     said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in study.layers)

@@ -10,15 +10,15 @@ from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.quant.plan.solve import (
     Border,
     Choices,
-    Option,
     Problem,
+    SchemeOption,
     decibels,
     noise_at,
     nominal_gains,
     problem_from,
     solve,
 )
-from edgeopt.quant.records import FLOAT, Gain, Layer, Point, Sensitivity, Verdict
+from edgeopt.quant.records import FLOAT, FrontierPoint, Layer, LayerGain, LayerVerdict, Sensitivity
 
 Check = Callable[[Mapping[str, str]], tuple[float, float]]
 """Runs the whole model with these choices: the value of the metric, and what it may be on other samples (the bound
@@ -39,7 +39,7 @@ _MOST_ROUNDS = 60
 
 
 @dataclass(slots=True)
-class Search:
+class PlanSearch:
     problem: Problem
     floor: float
     check: Check
@@ -177,7 +177,7 @@ _STEPS_DB = (30, 24, 18, 14, 11, 8, 6, 4.5, 3, 2, 1, 0, -1.5, -3, -5, -8, -12, -
 _SAME_MS = 1e-9
 
 
-def frontier(search: Search, best: Choices, float_ms: float) -> tuple[Point, ...]:
+def frontier(search: PlanSearch, best: Choices, float_ms: float) -> tuple[FrontierPoint, ...]:
     """From the float model to all that saves time, each faster and less exact than the one before.
 
     Some of the points next to the chosen one are run, as long as runs are left.
@@ -191,10 +191,10 @@ def frontier(search: Search, best: Choices, float_ms: float) -> tuple[Point, ...
     return _pareto([point.choices for point in points], search, best, float_ms)
 
 
-def point_of(search: Search, choices: Choices, float_ms: float) -> Point:
+def point_of(search: PlanSearch, choices: Choices, float_ms: float) -> FrontierPoint:
     """`snr_db` and `low_db` of those that were run and judged in decibels."""
     known = search.result(choices) if search.in_decibels else None
-    return Point(
+    return FrontierPoint(
         dict(choices),
         float_ms - search.problem.saved_ms(choices),
         decibels(search.problem.worst(choices)),
@@ -203,7 +203,7 @@ def point_of(search: Search, choices: Choices, float_ms: float) -> Point:
     )
 
 
-def _candidates(search: Search, best: Choices) -> list[Choices]:
+def _candidates(search: PlanSearch, best: Choices) -> list[Choices]:
     middle = search.floor if search.in_decibels else decibels(search.problem.worst(best))
     budgets = [noise_at(middle + step) / search.scale for step in _STEPS_DB]
     return [
@@ -215,7 +215,9 @@ def _candidates(search: Search, best: Choices) -> list[Choices]:
     ]
 
 
-def _pareto(candidates: Sequence[Choices], search: Search, best: Choices, float_ms: float) -> tuple[Point, ...]:
+def _pareto(
+    candidates: Sequence[Choices], search: PlanSearch, best: Choices, float_ms: float
+) -> tuple[FrontierPoint, ...]:
     """Those that nothing else beats in both; the chosen one stays, whatever others are believed to be."""
     at = {
         frozenset(c.items()): (float_ms - search.problem.saved_ms(c), -_exactness(search, c)) for c in candidates
@@ -236,7 +238,7 @@ def _pareto(candidates: Sequence[Choices], search: Search, best: Choices, float_
     return tuple(point_of(search, choices, float_ms) for choices in reversed(kept))
 
 
-def _exactness(search: Search, choices: Choices) -> float:
+def _exactness(search: PlanSearch, choices: Choices) -> float:
     """In dB, by the run where there was one, else from the sum as far as the runs have borne it out."""
     if not choices:
         return math.inf
@@ -251,13 +253,13 @@ _SHORT_MS = 0.01
 
 def verdicts(
     layers: Sequence[Layer],
-    search: Search,
+    search: PlanSearch,
     best: Choices,
     sensitivities: Sequence[Sensitivity],
     reasons: Mapping[str, str],
     *,
     timed: bool,
-) -> tuple[Verdict, ...]:
+) -> tuple[LayerVerdict, ...]:
     """One for every layer, in their order; `timed`: whether what they save was found on a backend."""
     costs = {(each.layer, each.form): each for each in sensitivities}
     places = {name: place for place, name in enumerate(search.problem.layers)}
@@ -267,10 +269,10 @@ def verdicts(
         known = [each for each in sensitivities if each.layer == layer.name]
         if layer.reason or not (options or known):
             why = layer.reason or reasons.get(layer.name) or "no scheme fits it on this backend"
-            found.append(Verdict(layer.name, FLOAT, f"kept float: {why}"))
+            found.append(LayerVerdict(layer.name, FLOAT, f"kept float: {why}"))
         elif not options:
             forms = _listed([each.form for each in known])
-            found.append(Verdict(layer.name, FLOAT, f"kept float: its time in {forms} is unknown"))
+            found.append(LayerVerdict(layer.name, FLOAT, f"kept float: its time in {forms} is unknown"))
         elif layer.name in best:
             option = next(each for each in options if each.form == best[layer.name])
             found.append(_changed(layer.name, option, costs[layer.name, option.form], timed=timed))
@@ -279,7 +281,7 @@ def verdicts(
     return tuple(found)
 
 
-def _changed(layer: str, option: Option, cost: Sensitivity, *, timed: bool) -> Verdict:
+def _changed(layer: str, option: SchemeOption, cost: Sensitivity, *, timed: bool) -> LayerVerdict:
     alone = _alone(cost.snr_db)
     if not timed:
         text = f"{option.form}: {alone}"
@@ -288,26 +290,26 @@ def _changed(layer: str, option: Option, cost: Sensitivity, *, timed: bool) -> V
     else:
         slower = f"{_ms(-option.saves_ms)} slower itself, but it saves conversions next to it"
         text = f"{option.form}: {slower}, {alone}"
-    return Verdict(layer, option.form, text, option.saves_ms if timed else None, cost.snr_db)
+    return LayerVerdict(layer, option.form, text, option.saves_ms if timed else None, cost.snr_db)
 
 
 def _kept(
     layer: str,
-    options: Sequence[Option],
-    search: Search,
+    options: Sequence[SchemeOption],
+    search: PlanSearch,
     best: Choices,
     costs: Mapping[tuple[str, str], Sensitivity],
     *,
     timed: bool,
-) -> Verdict:
+) -> LayerVerdict:
     """About the form that would save the most."""
     option = max(options, key=lambda each: (each.saves_ms, -float(each.noise.max(initial=0.0))))
     cost = costs[layer, option.form]
     why = _why(layer, option, search, best, timed=timed)
-    return Verdict(layer, FLOAT, f"kept float: {why}", option.saves_ms if timed else None, cost.snr_db)
+    return LayerVerdict(layer, FLOAT, f"kept float: {why}", option.saves_ms if timed else None, cost.snr_db)
 
 
-def _why(layer: str, option: Option, search: Search, best: Choices, *, timed: bool) -> str:
+def _why(layer: str, option: SchemeOption, search: PlanSearch, best: Choices, *, timed: bool) -> str:
     form, problem = option.form, search.problem
     if timed and option.saves_ms <= 0:
         return (
@@ -358,11 +360,11 @@ MOST_CHECKS = 20
 
 
 class Chosen(NamedTuple):
-    frontier: tuple[Point, ...]
+    frontier: tuple[FrontierPoint, ...]
     """From the float model on: each faster and less exact than the one before."""
-    point: Point
+    point: FrontierPoint
     """The fastest whose lower bound reached the floor; without any form where none did."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[LayerVerdict, ...]
     """For every layer, in their order."""
     checks: int = 0
     """How often the whole model was run."""
@@ -371,7 +373,7 @@ class Chosen(NamedTuple):
 def choose(  # noqa: PLR0913 - optional parameters are keywords
     layers: Sequence[Layer],
     sensitivities: Sequence[Sensitivity],
-    gains: Sequence[Gain],
+    gains: Sequence[LayerGain],
     floor: float,
     check: Check,
     *,
@@ -398,7 +400,7 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
     """
     timed = gains or nominal_gains(layers, sensitivities)
     problem = problem_from(layers, sensitivities, timed, borders, base)
-    search = Search(problem, floor, check, in_decibels, most_checks, emit)
+    search = PlanSearch(problem, floor, check, in_decibels, most_checks, emit)
     best = search.best()
     total_ms = _products_ms(timed) if float_ms is None else float_ms
     points = frontier(search, best, total_ms)
@@ -406,6 +408,6 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
     return Chosen(points, point_of(search, best, total_ms), told, len(search.results))
 
 
-def _products_ms(gains: Sequence[Gain]) -> float:
+def _products_ms(gains: Sequence[LayerGain]) -> float:
     """The time of the layers alone."""
     return sum({gain.layer: gain.float_ms for gain in gains}.values())

@@ -13,7 +13,7 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.errors import MissingExtraError
 from edgeopt.graph.accuracy import EQUAL_DB
-from edgeopt.quant.records import FLOAT, Gain, Layer, Sensitivity
+from edgeopt.quant.records import FLOAT, Layer, LayerGain, Sensitivity
 
 Choices = Mapping[str, str]
 """Layer, form; layers that are not in it stay float."""
@@ -34,7 +34,7 @@ class Border(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SchemeOption:
     """One form that a layer may take."""
 
     layer: int
@@ -47,7 +47,7 @@ class Option:
 @dataclass(frozen=True, slots=True)
 class Problem:
     layers: tuple[str, ...]
-    options: tuple[tuple[Option, ...], ...]
+    options: tuple[tuple[SchemeOption, ...], ...]
     """For each layer."""
     borders: tuple[tuple[int, int, float], ...]
     base: Array
@@ -68,7 +68,7 @@ class Problem:
     def worst(self, choices: Choices) -> float:
         return float(self.noise(choices).max(initial=0.0))
 
-    def chosen(self, choices: Choices) -> dict[int, Option]:
+    def chosen(self, choices: Choices) -> dict[int, SchemeOption]:
         return {
             place: option
             for place, name in enumerate(self.layers)
@@ -81,7 +81,7 @@ class Problem:
 def problem_from(
     layers: Sequence[Layer],
     sensitivities: Sequence[Sensitivity],
-    gains: Sequence[Gain],
+    gains: Sequence[LayerGain],
     borders: Sequence[Border] = (),
     base: Sequence[float] = (),
 ) -> Problem:
@@ -91,12 +91,12 @@ def problem_from(
     at_rest = np.zeros(outputs) + (np.asarray(base, np.float64) if len(base) else 0.0)
     able = [layer.name for layer in layers if not layer.reason]
     place = {name: k for k, name in enumerate(able)}
-    options: list[list[Option]] = [[] for _ in able]
+    options: list[list[SchemeOption]] = [[] for _ in able]
     for each in sensitivities:
         pair = each.layer, each.form
         if each.layer in place and pair in gained and each.form != FLOAT:
             noise = np.nan_to_num(np.asarray(each.noise, np.float64), nan=_WORST, posinf=_WORST)
-            options[place[each.layer]].append(Option(place[each.layer], each.form, gained[pair], noise))
+            options[place[each.layer]].append(SchemeOption(place[each.layer], each.form, gained[pair], noise))
     known = [
         b for b in borders if b.first in place and b.second in place and b.first != b.second and b.cost_ms > 0
     ]
@@ -108,11 +108,13 @@ def problem_from(
     )
 
 
-def nominal_gains(layers: Sequence[Layer], sensitivities: Sequence[Sensitivity]) -> tuple[Gain, ...]:
+def nominal_gains(layers: Sequence[Layer], sensitivities: Sequence[Sensitivity]) -> tuple[LayerGain, ...]:
     """In proportion to what is multiplied, as if any form were twice as fast."""
     times = {layer.name: max(layer.multiply_adds, layer.parameters) / _NOMINAL_MACS_PER_MS for layer in layers}
     return tuple(
-        Gain(each.layer, each.form, times[each.layer], times[each.layer] / _NOMINAL_SPEEDUP, basis="estimated")
+        LayerGain(
+            each.layer, each.form, times[each.layer], times[each.layer] / _NOMINAL_SPEEDUP, basis="estimated"
+        )
         for each in sensitivities
         if each.layer in times
     )

@@ -18,7 +18,7 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.data.samples import Samples
 from edgeopt.graph.nodes import constant
-from edgeopt.quant.forms.base import Form, FormContext
+from edgeopt.quant.forms.base import FormContext, Scheme
 from edgeopt.quant.forms.qdq import division, multiplied
 from edgeopt.quant.forms.writer import Writer
 from edgeopt.quant.records import FLOAT, Layer
@@ -47,7 +47,7 @@ class Fakes:
         self._count = 0
 
     def nodes(
-        self, key: str, layer: Layer, form: Form, *, round_outputs: bool = True
+        self, key: str, layer: Layer, form: Scheme, *, round_outputs: bool = True
     ) -> "tuple[list[ir.Node], tuple[ir.Value, ...]]":
         """Nodes that stand nowhere yet, and the values that take the place of the node's own outputs."""
         node = self._nodes[key]
@@ -77,7 +77,7 @@ class Fakes:
             outputs[0] = self._lifted(result, value, outputs[0], made)
         return made, tuple(outputs)
 
-    def _smoothed(self, node: "ir.Node", value: "ir.Value", layer: Layer, form: Form) -> "ir.Value":
+    def _smoothed(self, node: "ir.Node", value: "ir.Value", layer: Layer, form: Scheme) -> "ir.Value":
         how = self.context.smoothing.get(layer.name) if form.smooths else None
         if how is None:
             return value
@@ -130,7 +130,7 @@ class Fakes:
             self._values[value.name] = known
         return known
 
-    def _weight(self, layer: Layer, form: Form) -> "ir.Value":
+    def _weight(self, layer: Layer, form: Scheme) -> "ir.Value":
         """The weights as the form can hold them; forms that round alike share them."""
         import onnx_ir as ir
 
@@ -203,7 +203,7 @@ class GatedModel:
         layers: Sequence[Layer],
         forms: Mapping[str, Sequence[str]],
         context: FormContext,
-        registry: Sequence[Form] | None = None,
+        registry: Sequence[Scheme] | None = None,
     ) -> None:
         """`registry`: where the forms are looked up, all of edgeopt's unless told."""
         known = {form.name: form for form in (_registry() if registry is None else registry)}
@@ -246,7 +246,7 @@ class GatedModel:
 def with_switches(
     model: "ir.Model",
     layers: Sequence[Layer],
-    forms: Mapping[str, Sequence[Form]],
+    forms: Mapping[str, Sequence[Scheme]],
     context: FormContext,
 ) -> "ir.Model":
     """A copy of the model with a switch around each layer; it shares the float weights."""
@@ -291,7 +291,7 @@ def _gates(graph: "ir.Graph", count: int) -> "Iterator[ir.Value]":
 
 
 def _switch(
-    node: "ir.Node", key: str, layer: Layer, ways: "Sequence[tuple[ir.Value, Form]]", fakes: Fakes
+    node: "ir.Node", key: str, layer: Layer, ways: "Sequence[tuple[ir.Value, Scheme]]", fakes: Fakes
 ) -> "ir.Node":
     """The first form whose gate is on, or else the node as it is."""
     import onnx_ir as ir
@@ -309,7 +309,7 @@ def _switch(
     return ir.Node("", "If", [gate], attributes, num_outputs=len(node.outputs), name=f"{key}/switch/{form.name}")
 
 
-def _registry() -> Sequence[Form]:
+def _registry() -> Sequence[Scheme]:
     from edgeopt.quant.forms import FORMS
 
     return FORMS

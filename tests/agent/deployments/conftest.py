@@ -9,7 +9,7 @@ from onnx import helper
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Run, SourceModel, Tensor
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +65,7 @@ def make_log_bundle(tmp_path_factory, device_fingerprint):
         feeds = [{"x": np.full((1, 4), 2.0, np.float32)}]
         answers = [backend_named("onnxruntime-cpu").load(file, {}).run(feeds[0])]
         deployment = Deployment(
-            *("log", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", Source("log.onnx", "0" * 64, 1)),
+            *("log", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", SourceModel("log.onnx", "0" * 64, 1)),
             run=Run("onnxruntime-cpu", "model/log.onnx", {"threads": 1}),
             inputs=[Tensor("x", "float32", [1, 4])],
             outputs=[Tensor("y", "float32", [1, 4])],

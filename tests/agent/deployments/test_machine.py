@@ -14,7 +14,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Run, SourceModel, Tensor
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import LONG_SOAK, soaking
@@ -160,7 +160,7 @@ def test_answers_that_are_no_numbers_are_refused(agent, conv_model, device_finge
     session = backend_named("onnxruntime-cpu").load(file, {})
     assert np.isnan(session.run(feeds[0])["y"]).all()
     deployment = Deployment(
-        *("log", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", Source("log.onnx", "0" * 64, 1)),
+        *("log", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", SourceModel("log.onnx", "0" * 64, 1)),
         run=Run("onnxruntime-cpu", "model/log.onnx", {"threads": 1}),
         inputs=[Tensor("x", "float32", [1, 4])],
         outputs=[Tensor("y", "float32", [1, 4])],

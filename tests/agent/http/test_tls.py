@@ -16,7 +16,7 @@ from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.monitor import monitor
 from edgeopt.fleet.pairing import address_of
-from edgeopt.fleet.request import WatchRequest
+from edgeopt.fleet.request import FleetWatchRequest
 from edgeopt.fleet.transport import connect, normal_fingerprint, open_tls, seen_fingerprint
 from edgeopt.measure.trials.served import Served
 from edgeopt_agent import certificate, tokens
@@ -42,7 +42,7 @@ def test_deployments_telemetry_traffic_and_measurements_go_over_tls(secured, old
     assert agent.url.startswith("https://")
     assert agent.deploy(old_bundle, ignore).state == "COMMITTED"
     told = []
-    request = WatchRequest(agent.url, 1.0, 20.0, token=secured.token, fingerprint=secured.fingerprint)
+    request = FleetWatchRequest(agent.url, 1.0, 20.0, token=secured.token, fingerprint=secured.fingerprint)
     sent = monitor(request, told.append).sent
     assert (sent.failures, sent.requests > 0) == (0, True)
     assert told
@@ -67,7 +67,7 @@ def test_a_wrong_fingerprint_is_an_error_that_names_both(secured):
 
 
 def watch_of(address):
-    return WatchRequest(address.url, 5.0, token=address.token, fingerprint=address.fingerprint)
+    return FleetWatchRequest(address.url, 5.0, token=address.token, fingerprint=address.fingerprint)
 
 
 def test_a_certificate_that_nobody_vouches_for_is_shown_with_the_way_to_check_it(secured):

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Run, SourceModel, Tensor
 from edgeopt_agent.workers.landlock import NETWORK_ABI, landlock_abi
 from edgeopt_agent.workers.log import WorkerLog
 from edgeopt_agent.workers.memory import MemoryGroup, memory_limit_bytes, new_group
@@ -219,7 +219,7 @@ def hungry_bundle(tmp_path):
         edgeopt="0",
         target="quick",
         summary="a test",
-        source=Source("hungry.onnx", "0" * 64, 1),
+        source=SourceModel("hungry.onnx", "0" * 64, 1),
         run=Run("onnxruntime-cpu", "model/hungry.onnx", {"threads": 1}),
         inputs=[Tensor("x", "float32", [1])],
         outputs=[Tensor("y", "float32", [1])],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.onnxruntime.bound import BoundRun, Memory
+from edgeopt.backends.onnxruntime.bound import BoundMemory, BoundRun
 
 ort = pytest.importorskip("onnxruntime")
 ORT = backend_named("onnxruntime-cpu")
@@ -24,7 +24,7 @@ def bound(request, onnx_file):
     def make(kind="", **parts):
         session = ort.InferenceSession(str(onnx_file(kind, **parts)), providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
-        run = BoundRun(session, Memory("cpu"), request.param)
+        run = BoundRun(session, BoundMemory("cpu"), request.param)
         return lambda feeds: run(names, feeds, None)
 
     return make
@@ -103,7 +103,7 @@ class Recorded:
 
 def test_a_graph_is_recorded_for_each_shape_and_let_go_with_its_place(onnx_file):
     session = Recorded(onnx_file("batch"))
-    run = BoundRun(session, Memory("cpu"), graph=True)
+    run = BoundRun(session, BoundMemory("cpu"), graph=True)
     for size in (1, 1, 2, 1):
         run(["y"], {"x": ones(size, 3)}, None)
     # -1 runs without one, which is how the shapes of the outputs become known.
@@ -137,7 +137,7 @@ class Gpu:
 def test_inputs_are_put_on_the_gpu_once_for_each_shape(monkeypatch):
     gpu = Gpu()
     monkeypatch.setattr(ort, "OrtValue", gpu)
-    run = BoundRun(gpu, Memory("cuda", 1), graph=False)
+    run = BoundRun(gpu, BoundMemory("cuda", 1), graph=False)
     for value in (1, 2, 3):
         assert run(["y"], {"x": ones(2, 3, value=value)}, None)[0].tolist() == [[2 * value] * 3] * 2
     assert gpu.places == [((2, 3), np.float32, "cuda", 1), "x"]

@@ -7,7 +7,7 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
-from edgeopt.backends.onnxruntime.session import Node, boundaries, file_nodes, load_session, placement
+from edgeopt.backends.onnxruntime.session import PlacedNode, boundaries, file_nodes, load_session, placement
 from edgeopt.errors import DataError, MissingExtraError, ModelError
 
 pytest.importorskip("onnxruntime")
@@ -146,12 +146,12 @@ def test_a_runtime_that_does_not_tell(chain):
 def test_the_nodes_of_a_file_without_the_onnx_package(chain):
     nodes = file_nodes(chain)
     assert [node.name for node in nodes] == ["Relu_0", "Relu_1", "", "Relu_3"]
-    assert nodes[1] == Node("Relu_1", "Relu", ("v1",), ("v2",))
+    assert nodes[1] == PlacedNode("Relu_1", "Relu", ("v1",), ("v2",))
 
 
 def row(*places):
     """A row of nodes `n0`, `n1`, ... with where each of them runs; None: the runtime does not name it."""
-    nodes = [Node(f"n{i}", f"Op{i}", (f"v{i}",), (f"v{i + 1}",)) for i in range(len(places))]
+    nodes = [PlacedNode(f"n{i}", f"Op{i}", (f"v{i}",), (f"v{i + 1}",)) for i in range(len(places))]
     return nodes, [(place, f"n{i}", f"Op{i}") for i, place in enumerate(places) if place]
 
 
@@ -172,12 +172,15 @@ def test_values_that_go_from_one_provider_to_another(places, count):
 
 
 def test_a_value_is_copied_once_for_all_who_read_it_there():
-    nodes = [Node("a", "A", ("x",), ("v",)), *(Node(f"r{i}", "R", ("v",), (f"w{i}",)) for i in range(3))]
+    nodes = [
+        PlacedNode("a", "A", ("x",), ("v",)),
+        *(PlacedNode(f"r{i}", "R", ("v",), (f"w{i}",)) for i in range(3)),
+    ]
     assert boundaries(nodes, [("G", "a", "A"), *(("C", f"r{i}", "R") for i in range(3))]) == 1
 
 
 def test_nodes_without_names_stand_with_their_operator():
-    nodes = [Node("", "A", ("x",), ("v",)), Node("", "B", ("v",), ("w",))]
+    nodes = [PlacedNode("", "A", ("x",), ("v",)), PlacedNode("", "B", ("v",), ("w",))]
     assert boundaries(nodes, [("G", "", "A"), ("C", "", "B")]) == 1
     # The same operator in two places: nothing is known of this node.
     assert boundaries(nodes, [("G", "", "A"), ("C", "", "A"), ("C", "", "B")]) == 0

@@ -7,7 +7,7 @@ import pytest
 from edgeopt.bundle.deployment import machine_of
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.read import read_bundle
-from edgeopt.bundle.runtime.check import Check, check
+from edgeopt.bundle.runtime.check import BundleCheck, check
 from edgeopt.cli.main import run
 from edgeopt.cli.verify import stale
 from edgeopt.errors import BundleError, VerificationError
@@ -145,9 +145,9 @@ def test_a_build_can_fail_where_a_bundle_is_stale(bundle, change_deployment, dev
 
 
 def test_a_bundle_that_was_never_proved_is_as_good_as_stale():
-    planned = Check("plan.edgeopt", 6, 90.0, 30.0, (), predicted=True, evidence="Predicted for a board.")
+    planned = BundleCheck("plan.edgeopt", 6, 90.0, 30.0, (), predicted=True, evidence="Predicted for a board.")
     assert stale(planned).message == "'plan.edgeopt' was never proved: Predicted for a board."
-    assert stale(Check("b.edgeopt", 6, 90.0, 30.0, ())) is None
+    assert stale(BundleCheck("b.edgeopt", 6, 90.0, 30.0, ())) is None
 
 
 def test_valid_says_nothing_of_speed(bundle, change_deployment, capsys):

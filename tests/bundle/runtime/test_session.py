@@ -148,7 +148,9 @@ def test_the_placement_is_the_one_of_now(conv_model, monkeypatch):
     places = iter([Placement("AUTO", {"CPU": 2}), Placement("GPU", {"GPU": 2})])
     loaded = type("Moving", (), {"placement": property(lambda _: next(places)), "inputs": (), "outputs": ()})
     loaded.run = loaded.close = lambda *_: None
-    session = module.Session(module.Place(replace(cpu.BACKEND, load=lambda *_, **__: loaded()), conv_model, {}))
+    session = module.Session(
+        module.SessionPlace(replace(cpu.BACKEND, load=lambda *_, **__: loaded()), conv_model, {})
+    )
     assert [session.placement.nodes for _ in range(2)] == [{"CPU": 2}, {"GPU": 2}]
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from edgeopt.commands.analyze.opportunity_view import View
-from edgeopt.graph.analysis import Analysis, Cost, NodeRow, Tensor
+from edgeopt.graph.analysis import Analysis, Cost, NodeRow, TensorFacts
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
 from edgeopt.hw.probe import probe
 
@@ -15,7 +15,7 @@ def tensors(*specs):
     for spec in specs:
         name, *rest = spec.split()
         dtype = rest.pop() if rest and rest[-1].rstrip("0123456789") in {"float", "int", "uint"} else "float32"
-        found.append(Tensor(name, dtype, tuple(int(d) if d.isdigit() else d for d in rest)))
+        found.append(TensorFacts(name, dtype, tuple(int(d) if d.isdigit() else d for d in rest)))
     return tuple(found)
 
 

@@ -3,9 +3,9 @@ import pytest
 
 from edgeopt.commands.analyze.inputs import check_shapes, feeds_for, shapes_of
 from edgeopt.errors import DataError, ModelError, UsageError
-from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.analysis import TensorFacts
 
-INPUTS = (Tensor("x", "float32", ("batch", 3, None)), Tensor("ids", "int64", (1, 8)))
+INPUTS = (TensorFacts("x", "float32", ("batch", 3, None)), TensorFacts("ids", "int64", (1, 8)))
 
 
 def test_made_up_inputs_have_the_shapes_that_were_asked_for(conv_model):
@@ -18,16 +18,16 @@ def test_the_users_data_come_first(conv_model, conv_data):
 
 
 def test_the_shapes_of_data(conv_data, tmp_path):
-    assert shapes_of(conv_data, (Tensor("x", "float32", ("batch", 3, 16, 16)),)) == {"x": (1, 3, 16, 16)}
+    assert shapes_of(conv_data, (TensorFacts("x", "float32", ("batch", 3, 16, 16)),)) == {"x": (1, 3, 16, 16)}
     np.savez(tmp_path / "d.npz", z=np.zeros((2, 3), np.float32))
     with pytest.raises(DataError, match="no array for the model's input 'x'"):
-        shapes_of(tmp_path / "d.npz", (Tensor("x", "float32", ("batch", 3)),))
+        shapes_of(tmp_path / "d.npz", (TensorFacts("x", "float32", ("batch", 3)),))
 
 
 def test_inputs_that_the_model_does_not_describe_cannot_be_made_up(tmp_path):
     with pytest.raises(ModelError, match="'x' cannot be generated"):
-        feeds_for(tmp_path / "m.xml", None, {}, (Tensor("x", "float32"),))
-    made = feeds_for(tmp_path / "m.xml", None, {"x": (2, 3)}, (Tensor("x", "float32"),))
+        feeds_for(tmp_path / "m.xml", None, {}, (TensorFacts("x", "float32"),))
+    made = feeds_for(tmp_path / "m.xml", None, {"x": (2, 3)}, (TensorFacts("x", "float32"),))
     assert made["x"].shape == (2, 3)
 
 

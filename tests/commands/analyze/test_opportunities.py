@@ -7,7 +7,7 @@ import pytest
 from edgeopt.commands.analyze import opportunities
 from edgeopt.commands.analyze.messages import Leak, Node, Rewrite, Rewritten
 from edgeopt.commands.analyze.opportunities import find_all, find_rewrites
-from edgeopt.graph.analysis import CoverageRow, Dimension, WeightsSummary
+from edgeopt.graph.analysis import CoverageRow, OpenDimension, WeightsSummary
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_open_dimensions_can_be_fixed_with_a_command_that_says_how(view, node):
         node("Shape", ["x batch 8"], ["s 2 int64"], "shape", operations=0, moved=16),
         node("Relu", ["x batch 8"], ["y batch 8"], "activation", operations=8, moved=64),
     )
-    sizes = (Dimension("batch", 1, ("input 'x', axis 0",)),)
+    sizes = (OpenDimension("batch", 1, ("input 'x', axis 0",)),)
     (found,) = opportunities.find_dynamic_shapes(view(*rows, inputs=("x batch 8", "fixed 2 4"), dimensions=sizes))
     assert found.command.endswith("--shape x=1x8")
     assert found.nodes == ("n_s",)

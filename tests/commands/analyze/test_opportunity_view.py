@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.commands.analyze.messages import Node
 from edgeopt.commands.analyze.opportunity_view import View
-from edgeopt.graph.analysis import Cost, Dimension, OpTimeRow, OpTimes, Tensor
+from edgeopt.graph.analysis import Cost, OpenDimension, OpTimeRow, OpTimes, TensorFacts
 
 
 @pytest.fixture
@@ -70,11 +70,11 @@ def test_nodes_of_subgraphs_count_as_often_as_they_run_and_what_holds_them_does_
 
 
 def test_open_dimensions_have_the_sizes_that_the_figures_are_for(view):
-    seen = view(dimensions=(Dimension("batch", 3, ("input 'x', axis 0",)),))
-    assert seen.size_bytes(Tensor("t", "float32", ("batch", 5))) == 60
-    assert seen.size_bytes(Tensor("t", "float64", ("batch", 5))) == 120
-    assert seen.size_bytes(Tensor("t", "float32", ("other", 5))) is None
-    assert seen.size_bytes(Tensor("t", "float32")) is None
+    seen = view(dimensions=(OpenDimension("batch", 3, ("input 'x', axis 0",)),))
+    assert seen.size_bytes(TensorFacts("t", "float32", ("batch", 5))) == 60
+    assert seen.size_bytes(TensorFacts("t", "float64", ("batch", 5))) == 120
+    assert seen.size_bytes(TensorFacts("t", "float32", ("other", 5))) is None
+    assert seen.size_bytes(TensorFacts("t", "float32")) is None
 
 
 def test_commands_quote_the_name_of_the_file(analysis):

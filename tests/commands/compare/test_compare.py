@@ -5,10 +5,10 @@ import onnx.parser
 import pytest
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
 from edgeopt.cli.compare import sections
 from edgeopt.commands.compare.compare import compare
-from edgeopt.commands.compare.request import Request
+from edgeopt.commands.compare.request import ModelCompareRequest
 from edgeopt.errors import DataError
 
 pytest.importorskip("onnxruntime", reason="models are run in ONNX Runtime")
@@ -36,7 +36,7 @@ def make_bundle(tmp_path):
     def make(path, run, floor_db):
         tensor = [Tensor("x", "float32", ["B", 4])]
         evidence = Evidence("faster", "source", 2.0, 1.0, 2.0, 1.9, 2.1, 11, 200.0, floor_db, 3)
-        source, outputs = Source(path.name, "0" * 64, 1), [Tensor("y", "float32", ["B", 4])]
+        source, outputs = SourceModel(path.name, "0" * 64, 1), [Tensor("y", "float32", ["B", 4])]
         told = Deployment("m", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", source, run, tensor, outputs)
         told = msgspec.structs.replace(told, evidence=evidence)
         out = tmp_path / f"{path.stem}-{floor_db:g}.edgeopt"
@@ -50,7 +50,7 @@ def make_bundle(tmp_path):
 
 def test_a_model_is_equal_to_itself(model):
     path = model("a")
-    found = compare(Request(path, path))
+    found = compare(ModelCompareRequest(path, path))
     assert found.within
     assert (found.snr_db, found.outputs[0].agreement, found.layers) == (200.0, 1.0, None)
     assert (found.first.nodes, found.first.operators["Mul"]) == (7, 2)
@@ -58,7 +58,7 @@ def test_a_model_is_equal_to_itself(model):
 
 
 def test_the_first_layer_that_differs_is_found(model):
-    found = compare(Request(model("a"), model("b", v=0.501)))
+    found = compare(ModelCompareRequest(model("a"), model("b", v=0.501)))
     assert not found.within
     assert 30 < found.snr_db < 80
     assert found.layers.first.node == "Mul 'd'"
@@ -77,10 +77,12 @@ def test_it_is_found_in_a_long_chain_with_few_values_at_a_time(model, monkeypatc
         return f"v0 = Mul(x, w)  {'  '.join(body)}  y = Identity(v120)"
 
     seen = []
-    run = layers.Runner.values
-    monkeypatch.setattr(layers.Runner, "values", lambda self, names: seen.append(len(names)) or run(self, names))
+    run = layers.LayerRunner.values
+    monkeypatch.setattr(
+        layers.LayerRunner, "values", lambda self, names: seen.append(len(names)) or run(self, names)
+    )
     first, second = model("a", chain(None)), model("b", chain(77).replace("(v77, s)", "(v77, v)"), v=0.9)
-    found = compare(Request(first, second))
+    found = compare(ModelCompareRequest(first, second))
     assert found.layers.first.value == "v78"
     assert max(seen) <= 8
     assert sum(seen) < 80
@@ -94,33 +96,33 @@ def test_a_fault_on_one_branch_is_not_hidden_by_right_values_on_another(model):
         right = [f"r{k + 1} = Abs(r{k})" for k in range(60)]
         return f"l0 = Mul(x, {factor})  {'  '.join(left)}  r0 = Neg(x)  {'  '.join(right)}  y = Add(l20, r60)"
 
-    found = compare(Request(model("a", branches("w")), model("b", branches("v"), w=1.0, v=1.4)))
+    found = compare(ModelCompareRequest(model("a", branches("w")), model("b", branches("v"), w=1.0, v=1.4)))
     assert found.layers.first.value == "l0"
 
 
 def test_layers_are_looked_at_where_they_are_asked_for(model):
     path = model("a")
-    found = compare(Request(path, path, layers=True))
+    found = compare(ModelCompareRequest(path, path, layers=True))
     assert found.layers.first is None
     assert found.layers.probes
-    other = compare(Request(path, model("b", w=2.0), layers=False))
+    other = compare(ModelCompareRequest(path, model("b", w=2.0), layers=False))
     assert other.layers is None
 
 
 def test_the_users_data_are_run(model, tmp_path):
     np.savez(tmp_path / "data.npz", x=np.zeros((3, 1, 4), np.float32))
-    found = compare(Request(model("a"), model("b", w=9.0), data=tmp_path / "data.npz"))
+    found = compare(ModelCompareRequest(model("a"), model("b", w=9.0), data=tmp_path / "data.npz"))
     assert (found.samples, found.within) == (3, True)  # at zero the factor changes nothing
     np.savez(tmp_path / "wrong.npz", z=np.zeros(3, np.float32))
     with pytest.raises(DataError, match="no array for the model's input 'x'"):
-        compare(Request(model("a"), model("b"), data=tmp_path / "wrong.npz"))
+        compare(ModelCompareRequest(model("a"), model("b"), data=tmp_path / "wrong.npz"))
 
 
 def test_other_names_of_inputs_and_outputs_are_matched_by_place(model):
     other = model(
         "b", LAYERS.replace("(x, w)", "(p, w)").replace("y =", "q ="), "(float[B,4] p) => (float[B,4] q)"
     )
-    found = compare(Request(model("a"), other))
+    found = compare(ModelCompareRequest(model("a"), other))
     assert found.within
     assert len(found.notes) == 2
 
@@ -135,7 +137,7 @@ OTHER_INPUTS = (
 @pytest.mark.parametrize(("ports", "said"), OTHER_INPUTS)
 def test_models_with_different_inputs_are_told_apart_in_a_sentence(model, ports, said):
     body = "y = Tanh(p)" if "p)" in ports else "y = Tanh(x)"
-    found = compare(Request(model("a"), model("b", body, ports)))
+    found = compare(ModelCompareRequest(model("a"), model("b", body, ports)))
     assert said in found.not_compared
     assert not found.within
     assert found.graph is not None
@@ -143,10 +145,10 @@ def test_models_with_different_inputs_are_told_apart_in_a_sentence(model, ports,
 
 def test_a_missing_output_is_told(model):
     two = model("a", f"{LAYERS}  z = Neg(y)", "(float[B,4] x) => (float[B,4] y, float[B,4] z)")
-    found = compare(Request(two, model("b")))
+    found = compare(ModelCompareRequest(two, model("b")))
     assert not found.within
     assert "'z' is missing" in next(o.problem for o in found.outputs if o.problem)
-    back = compare(Request(model("b"), two))
+    back = compare(ModelCompareRequest(model("b"), two))
     assert back.within
     assert "has the outputs: z" in back.notes[0]
 
@@ -154,7 +156,9 @@ def test_a_missing_output_is_told(model):
 def test_one_model_in_two_runtimes(model):
     pytest.importorskip("openvino")
     path = model("a")
-    found = compare(Request(path, path, backend_a="onnxruntime-cpu", backend_b="openvino-cpu", floor_db=30))
+    found = compare(
+        ModelCompareRequest(path, path, backend_a="onnxruntime-cpu", backend_b="openvino-cpu", floor_db=30)
+    )
     assert found.within
     assert (found.first.runtime, found.second.runtime) == ("ONNX Runtime, CPU", "OpenVINO, CPU")
 
@@ -163,7 +167,7 @@ def test_a_model_and_its_openvino_form(model, tmp_path):
     openvino = pytest.importorskip("openvino")
     path = model("a")
     openvino.save_model(openvino.convert_model(path), tmp_path / "a.xml", compress_to_fp16=False)
-    found = compare(Request(path, tmp_path / "a.xml"))
+    found = compare(ModelCompareRequest(path, tmp_path / "a.xml"))
     assert found.within
     assert found.graph is None
     assert "only between ONNX models" in found.no_graph
@@ -171,7 +175,7 @@ def test_a_model_and_its_openvino_form(model, tmp_path):
 
 
 def test_a_bundle_runs_as_it_says(conv_model, conv_bundle):
-    found = compare(Request(conv_model, conv_bundle))
+    found = compare(ModelCompareRequest(conv_model, conv_bundle))
     assert found.within
     assert found.second.kind == "bundle"
     assert found.second.runtime == "ONNX Runtime, CPU"
@@ -182,22 +186,22 @@ def test_a_model_beside_a_bundle_runs_in_plain_onnx_runtime(model, make_bundle):
     pytest.importorskip("openvino")
     path = model("a")
     bundle = make_bundle(path, Run("openvino-cpu", "model/a.onnx", {"precision": "bf16"}), floor_db=20.0)
-    for request in (Request(path, bundle), Request(bundle, path)):
+    for request in (ModelCompareRequest(path, bundle), ModelCompareRequest(bundle, path)):
         found = compare(request)
         assert {found.first.runtime, found.second.runtime} == {"ONNX Runtime, CPU", "OpenVINO, CPU"}
         assert found.floor_db == 20.0
-    assert compare(Request(path, bundle, floor_db=35.0)).floor_db == 35.0
-    assert compare(Request(bundle, bundle)).floor_db == 80.0
-    named = compare(Request(path, bundle, backend="openvino-cpu"))
+    assert compare(ModelCompareRequest(path, bundle, floor_db=35.0)).floor_db == 35.0
+    assert compare(ModelCompareRequest(bundle, bundle)).floor_db == 80.0
+    named = compare(ModelCompareRequest(path, bundle, backend="openvino-cpu"))
     assert named.first.runtime == named.second.runtime == "OpenVINO, CPU"
 
 
 def test_a_bundle_below_its_own_floor_is_not_within(model, make_bundle):
     wrong = make_bundle(model("b", v=0.6), Run("onnxruntime-cpu", "model/b.onnx"), floor_db=30.0)
-    found = compare(Request(model("a"), wrong))
+    found = compare(ModelCompareRequest(model("a"), wrong))
     assert (found.floor_db, found.within) == (30.0, False)
     none = make_bundle(model("b", v=0.6), Run("onnxruntime-cpu", "model/b.onnx"), floor_db=0.0)
-    found = compare(Request(model("a"), none))
+    found = compare(ModelCompareRequest(model("a"), none))
     assert (found.floor_db, found.within) == (80.0, False)
     assert "no floor in dB" in found.notes[0]
 
@@ -207,7 +211,7 @@ def test_all_samples_of_the_user_count(model, tmp_path):
     x = np.zeros((20, 1, 4), np.float32)
     x[-1] = 1.0
     np.savez(tmp_path / "data.npz", x=x)
-    found = compare(Request(model("a"), model("b", w=9.0), data=tmp_path / "data.npz"))
+    found = compare(ModelCompareRequest(model("a"), model("b", w=9.0), data=tmp_path / "data.npz"))
     assert (found.samples, found.within) == (20, False)
 
 
@@ -217,7 +221,7 @@ def test_what_no_runtime_runs_is_said_and_compared_as_a_graph(model):
     proto.graph.node[0].domain = "kitchen"
     proto.opset_import.append(onnx.helper.make_opsetid("kitchen", 1))
     onnx.save(proto, path)
-    found = compare(Request(path, path))
+    found = compare(ModelCompareRequest(path, path))
     assert "No installed runtime runs" in found.not_compared
     assert (found.graph.kept, found.within, found.outputs) == (1, False, ())
 
@@ -225,7 +229,7 @@ def test_what_no_runtime_runs_is_said_and_compared_as_a_graph(model):
 def test_made_up_samples_that_do_not_fit_ask_for_data(model):
     ports = "(float[N,4] x, int64[2] s) => (float[P,Q] y)"
     path = model("a", body="y = Reshape(x, s)", ports=ports)
-    found = compare(Request(path, path))
+    found = compare(ModelCompareRequest(path, path))
     assert "Pass samples with --data" in found.not_compared
     assert found.graph.kept == 1
 
@@ -249,7 +253,7 @@ def kernels(model, tmp_path):
             onnx.save(proto, paths[-1])
         x = np.random.default_rng(0).standard_normal((4, 16, 16)).astype(np.float32)
         np.savez(tmp_path / "d.npz", x=x, big=5 * x[::-1])
-        return Request(*paths, data=tmp_path / "d.npz")
+        return ModelCompareRequest(*paths, data=tmp_path / "d.npz")
 
     return write
 
@@ -282,7 +286,7 @@ def test_a_scale_that_a_later_layer_takes_back_is_not_the_first_difference(model
     first = model("a", body.format("u"), ports, u=0.0)
     second = model("b", body.format("u"), ports, w=[0.1, 9.0] * 8, v=[7.5, 0.75 / 9] * 8, u=0.05)
     np.savez(tmp_path / "d.npz", x=np.random.default_rng(0).standard_normal((4, 16, 16)).astype(np.float32))
-    found = compare(Request(first, second, data=tmp_path / "d.npz", floor_db=40.0))
+    found = compare(ModelCompareRequest(first, second, data=tmp_path / "d.npz", floor_db=40.0))
     probes = {probe.value: probe for probe in found.layers.probes}
     assert found.layers.first.value == "d"
     assert not found.layers.first.rescaled

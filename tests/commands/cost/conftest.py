@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeopt.commands.cost.figures import Measured, Span
+from edgeopt.commands.cost.figures import MeasuredRun, Span
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def measured():
     def make(speedup=(2.0, 1.9, 2.1), verdict="faster", **more):
         fixed = {"runs_per_s": 1000.0, "how": "one request at a time", "counted": True, "baseline": "the old way"}
         ratio = Span(*speedup) if speedup else None
-        return Measured(
+        return MeasuredRun(
             "run.json", "saved run", "the new way", speedup=ratio, verdict=verdict, **{**fixed, **more}
         )
 

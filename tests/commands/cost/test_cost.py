@@ -6,7 +6,7 @@ import pytest
 from edgeopt.bundle.deployment import Evidence
 from edgeopt.commands.bench.saved import save
 from edgeopt.commands.cost.cost import check_terms, of_bundle, of_saved_run, read_load, read_prices
-from edgeopt.commands.cost.figures import Span, Terms
+from edgeopt.commands.cost.figures import PriceTerms, Span
 from edgeopt.errors import BundleError, InputError, UsageError
 from edgeopt.measure.duties.records import (
     ConcurrencyReport,
@@ -58,7 +58,7 @@ def test_what_is_wrong_with_prices_is_said(texts, says):
 
 
 def test_a_currency_in_small_letters_will_do():
-    assert check_terms(Terms(currency="eur")).currency == "EUR"
+    assert check_terms(PriceTerms(currency="eur")).currency == "EUR"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_currency_in_small_letters_will_do():
 )
 def test_terms_that_make_no_sense_are_said(terms, says):
     with pytest.raises(UsageError, match=says) as raised:
-        check_terms(Terms(**terms))
+        check_terms(PriceTerms(**terms))
     assert raised.value.hint
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from edgeopt.commands.cost.figures import Span, Terms, cost_of
+from edgeopt.commands.cost.figures import PriceTerms, Span, cost_of
 
 # At 70 % of 1,000 runs a second, 0.7 an hour is 1 for 1,000 inferences a second during an hour, 511 a month.
 PRICE = 0.7
@@ -17,7 +17,7 @@ def ends(span):
 
 
 def test_what_inferences_cost_with_the_interval_of_the_speed_up(measured):
-    cost = cost_of("a", measured(), PRICE, Terms())
+    cost = cost_of("a", measured(), PRICE, PriceTerms())
     assert cost.inferences_per_s == 1000
     assert cost.thousand_fps_hours == pytest.approx(1.0)
     assert cost.million_inferences == pytest.approx(1 / 3.6)
@@ -29,7 +29,7 @@ def test_what_inferences_cost_with_the_interval_of_the_speed_up(measured):
 
 
 def test_a_load_takes_whole_devices(measured):
-    cost = cost_of("a", measured(), PRICE, Terms(load_per_s=5000))
+    cost = cost_of("a", measured(), PRICE, PriceTerms(load_per_s=5000))
     assert cost.devices == Span(8, 8, 8)  # 7.14
     assert cost.baseline_devices == Span(15, 14, 15)  # 14.3 between 13.6 and exactly 15
     assert ends(cost.monthly_cost) == about(8 * 511, 8 * 511, 8 * 511)
@@ -37,14 +37,14 @@ def test_a_load_takes_whole_devices(measured):
 
 
 def test_devices_that_do_the_work_now_say_how_much_there_is(measured):
-    cost = cost_of("a", measured(), PRICE, Terms(devices=40))
+    cost = cost_of("a", measured(), PRICE, PriceTerms(devices=40))
     assert cost.baseline_devices == Span(40, 40, 40)
     assert cost.devices == Span(20, 20, 22)  # 20 between 19.05 and 21.05
     assert ends(cost.monthly_saving) == about(20 * 511, 18 * 511, 20 * 511)
 
 
 def test_work_is_paid_back_by_the_saving(measured):
-    terms = Terms(load_per_s=5000, engineering_hours=40, hourly_rate=90)
+    terms = PriceTerms(load_per_s=5000, engineering_hours=40, hourly_rate=90)
     cost = cost_of("a", measured(), PRICE, terms)
     assert ends(cost.break_even_months) == about(3600 / (7 * 511), 3600 / (7 * 511), 3600 / (6 * 511))
     each = 1 / 3.6e6  # saved by an inference
@@ -52,13 +52,13 @@ def test_work_is_paid_back_by_the_saving(measured):
 
 
 def test_the_terms_change_the_figures(measured):
-    plain = cost_of("a", measured(), PRICE, Terms(load_per_s=5000))
-    idle = cost_of("a", measured(), PRICE, Terms(load_per_s=5000, utilization_percent=35))
+    plain = cost_of("a", measured(), PRICE, PriceTerms(load_per_s=5000))
+    idle = cost_of("a", measured(), PRICE, PriceTerms(load_per_s=5000, utilization_percent=35))
     assert idle.million_inferences == pytest.approx(2 * plain.million_inferences)
     assert idle.devices.value == 15
-    short = cost_of("a", measured(), PRICE, Terms(load_per_s=5000, hours_per_day=8))
+    short = cost_of("a", measured(), PRICE, PriceTerms(load_per_s=5000, hours_per_day=8))
     assert short.monthly_cost.value == pytest.approx(plain.monthly_cost.value / 3)
-    batch = cost_of("a", measured(), PRICE, Terms(load_per_s=5000, batch=8))
+    batch = cost_of("a", measured(), PRICE, PriceTerms(load_per_s=5000, batch=8))
     assert batch.inferences_per_s == 8000
     assert batch.million_inferences == pytest.approx(plain.million_inferences / 8)
 
@@ -74,7 +74,7 @@ def test_the_terms_change_the_figures(measured):
     ],
 )
 def test_what_is_not_proved_saves_nothing(measured, speedup, verdict):
-    terms = Terms(load_per_s=1e6, engineering_hours=1, hourly_rate=1)
+    terms = PriceTerms(load_per_s=1e6, engineering_hours=1, hourly_rate=1)
     cost = cost_of("a", measured(speedup, verdict), PRICE, terms)
     assert cost.saving_percent is cost.monthly_saving is None
     assert cost.break_even_months is cost.break_even_inferences is None
@@ -82,7 +82,7 @@ def test_what_is_not_proved_saves_nothing(measured, speedup, verdict):
 
 
 def test_without_a_baseline_there_are_costs_and_no_saving(measured):
-    cost = cost_of("a", measured(None, "", baseline=""), PRICE, Terms(load_per_s=5000))
+    cost = cost_of("a", measured(None, "", baseline=""), PRICE, PriceTerms(load_per_s=5000))
     assert cost.devices.value == 8
     assert cost.baseline_devices is cost.saving_percent is None
     assert cost.advice == "not known"
@@ -135,7 +135,7 @@ WORK = {"engineering_hours": 100, "hourly_rate": 100}
     ],
 )
 def test_the_recommendation_and_its_reason(measured, speedup, verdict, terms, advice, why):
-    cost = cost_of("a", measured(speedup, verdict), 0.7, Terms(**terms))
+    cost = cost_of("a", measured(speedup, verdict), 0.7, PriceTerms(**terms))
     assert cost.advice == advice
     assert why in cost.reason
 
@@ -143,6 +143,6 @@ def test_the_recommendation_and_its_reason(measured, speedup, verdict, terms, ad
 def test_a_saving_is_not_advised_where_the_times_say_otherwise(measured):
     """The interval [1.27 1.76] leaves out what both sides' own times say, 1.22."""
     found = measured((1.49, 1.27, 1.76), baseline_runs_per_s=1000 / 1.22)
-    cost = cost_of("board", found, 1.0, Terms(load_per_s=5000))
+    cost = cost_of("board", found, 1.0, PriceTerms(load_per_s=5000))
     assert cost.advice == "consider"
     assert "1.22 times the baseline's own, outside the interval" in cost.reason

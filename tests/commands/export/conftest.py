@@ -84,7 +84,7 @@ def make_bundle(tmp_path):
             edgeopt="0",
             target="quick",
             summary="a test",
-            source=profile.Source("conv.onnx", "0" * 64, 1),
+            source=profile.SourceModel("conv.onnx", "0" * 64, 1),
             run=profile.Run("onnxruntime-cpu", "model/conv.onnx", {}),
             inputs=[profile.Tensor(name, "float32", dims) for name, dims in inputs.items()],
             outputs=[profile.Tensor(name, "float32", dims) for name, dims in outputs.items()],

@@ -5,11 +5,11 @@ import pytest
 
 from edgeopt.bundle.archive import pack_into
 from edgeopt.commands.compare.compare import compare
-from edgeopt.commands.compare.request import Request as CompareRequest
+from edgeopt.commands.compare.request import ModelCompareRequest as CompareRequest
 from edgeopt.commands.graph.graph import draw
 from edgeopt.commands.graph.request import GraphRequest
 from edgeopt.commands.graph.revisions import Revisions
-from edgeopt.commands.simplify.request import Request as SimplifyRequest
+from edgeopt.commands.simplify.request import SimplifyRequest
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.data.demo import MODEL
 from edgeopt.errors import InputError, UsageError

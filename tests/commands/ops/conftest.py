@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.commands.ops.case import BackendRow, CaseRow, Figures, Measured, Report
+from edgeopt.commands.ops.case import BackendRow, CaseRow, MeasuredOperator, OperatorFigures, Report
 
 ONE, TWO = "onnxruntime-cpu", "openvino-cpu"
 
@@ -14,8 +14,12 @@ def row(title, size, precision="fp32", attributes=None, inputs=IMAGE, **results)
     figures = {}
     for name, result in zip((ONE, TWO), results.values(), strict=True):
         bad = isinstance(result, str)
-        measured = Measured(result, 1, 1, "It is off.") if bad else Measured("conforms", 1, 1, time_us=result)
-        figures[name] = Figures(measured, None if bad else 0.5)
+        measured = (
+            MeasuredOperator(result, 1, 1, "It is off.")
+            if bad
+            else MeasuredOperator("conforms", 1, 1, time_us=result)
+        )
+        figures[name] = OperatorFigures(measured, None if bad else 0.5)
     return CaseRow("family", operator, variant, size, precision, 19, inputs, attributes or {}, figures)
 
 

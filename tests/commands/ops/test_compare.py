@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from edgeopt.commands.ops.case import Case, fed, numbers, spread, weights
+from edgeopt.commands.ops.case import OperatorCase, fed, numbers, spread, weights
 from edgeopt.commands.ops.compare import compare
 from edgeopt.commands.ops.prepare import prepare
 
 
 def case(operator="Add", precision="fp32", ports=None):
     ports = ports or [fed(4, 8), fed(4, 8)]
-    return Case(operator, "", "small", precision, tuple(ports))
+    return OperatorCase(operator, "", "small", precision, tuple(ports))
 
 
 def right(prepared):
@@ -90,7 +90,7 @@ def test_a_missing_output_is_said():
 def test_what_only_moves_numbers_must_give_them_exactly():
     for precision in ("fp32", "fp16", "int8"):
         ports = (fed(4, 8), numbers(8, 4))
-        prepared = prepare(Case("Reshape", "", "small", precision, ports, keeps_scale=True))
+        prepared = prepare(OperatorCase("Reshape", "", "small", precision, ports, keeps_scale=True))
         outputs = right(prepared)
         assert compare(prepared, outputs).conforms
         value = outputs["y0"]

@@ -5,7 +5,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgeopt.commands.ops.compatibility import cases_of_model, compatibility, form, kinds_of, precision_of
 from edgeopt.data import demo as samples
-from edgeopt.graph.analysis import NodeRow, Tensor
+from edgeopt.graph.analysis import NodeRow, TensorFacts
 from edgeopt.graph.analysis.onnx import analyze_onnx
 
 ONE, TWO = "onnxruntime-cpu", "openvino-cpu"
@@ -149,8 +149,8 @@ def test_a_form_is_a_few_words(operator, attributes, said):
 
 
 def node(operator, *dtypes, given="a"):
-    inputs = tuple(Tensor(f"{given}{k}", dtype, (1,)) for k, dtype in enumerate(dtypes))
-    return NodeRow(0, "", operator, "", inputs, (Tensor("y", dtypes[-1], (1,)),), 0, 0)
+    inputs = tuple(TensorFacts(f"{given}{k}", dtype, (1,)) for k, dtype in enumerate(dtypes))
+    return NodeRow(0, "", operator, "", inputs, (TensorFacts("y", dtypes[-1], (1,)),), 0, 0)
 
 
 @pytest.mark.parametrize(

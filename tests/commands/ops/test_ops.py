@@ -3,14 +3,14 @@ import pytest
 
 from edgeopt.commands.ops import ops as ops_module
 from edgeopt.commands.ops import run as ops_run
-from edgeopt.commands.ops.case import Measured
-from edgeopt.commands.ops.ops import Choice, assess, cache_file, load_cache, store_cache
+from edgeopt.commands.ops.case import MeasuredOperator
+from edgeopt.commands.ops.ops import OperatorChoice, assess, cache_file, load_cache, store_cache
 from edgeopt.events import ignore
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks, State
 from edgeopt.hw.probe import probe
 
 HERE = "onnxruntime-cpu"
-RELU = Choice((HERE,), ("Relu",), ("fp32",), quick=True)
+RELU = OperatorChoice((HERE,), ("Relu",), ("fp32",), quick=True)
 
 SHORT_OF_MEMORY = """
 from edgeopt.measure.serve import serve
@@ -55,7 +55,7 @@ def test_a_failure_of_the_moment_is_tried_again_the_next_time(device, tmp_path, 
 
 
 def test_what_a_runtime_refuses_is_kept(device):
-    wrap = Choice(("openvino-cpu",), ("Pad",), ("fp32",), quick=True)
+    wrap = OperatorChoice(("openvino-cpu",), ("Pad",), ("fp32",), quick=True)
     first = assess(device, wrap, ignore)
     assert first.counts["openvino-cpu"]["not supported"] == 1
     assert assess(device, wrap, ignore).measured == 0
@@ -80,7 +80,7 @@ def test_only_backends_on_the_processor_have_a_share_of_its_roofline(device):
     )
     known = msgspec.structs.replace(device, peaks=peaks)
     (case,) = (case for _, case in ops_module._chosen(RELU))
-    measured = Measured("conforms", 1000, 10_000, time_us=10.0)
+    measured = MeasuredOperator("conforms", 1000, 10_000, time_us=10.0)
     assert ops_module._figures(known, "openvino-cpu", case, measured).roofline_share == pytest.approx(0.1)
     for name in ("onnxruntime-cuda", "openvino-gpu", "openvino-npu"):
         figures = ops_module._figures(known, name, case, measured)
@@ -90,7 +90,10 @@ def test_only_backends_on_the_processor_have_a_share_of_its_roofline(device):
 
 def test_what_was_stored_is_found_again(tmp_path):
     file = tmp_path / "new" / "ops.json"
-    kept = {"a": Measured("conforms", 1, 2, time_us=3.5), "b": Measured("failed", 1, 2, "It crashed.")}
+    kept = {
+        "a": MeasuredOperator("conforms", 1, 2, time_us=3.5),
+        "b": MeasuredOperator("failed", 1, 2, "It crashed."),
+    }
     assert store_cache(file, kept) is None
     assert load_cache(file) == kept
     assert [path.name for path in file.parent.iterdir()] == ["ops.json"]

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.commands.ops.case import BackendRow, CaseRow, Figures, Measured, Report
+from edgeopt.commands.ops.case import BackendRow, CaseRow, MeasuredOperator, OperatorFigures, Report
 from edgeopt.commands.predict.latency import Latency, Predictor, kernels_of
 from edgeopt.data import demo as samples
 from edgeopt.graph.analysis.onnx import analyze_onnx
@@ -119,10 +119,10 @@ def test_a_slower_device_takes_longer(pi_5, latency, analysis):
 
 
 def test_the_operator_table_of_the_device_moves_it(pi_5_with_peaks, latency, analysis):
-    measured = Measured("conforms", 40_000_000, 800_000, time_us=50_000.0, time_low_us=50_000.0)
+    measured = MeasuredOperator("conforms", 40_000_000, 800_000, time_us=50_000.0, time_low_us=50_000.0)
     case = CaseRow(
         *("convolution", "Conv", "1x1", "medium", "fp32", 17, ("float32 [1, 64, 28, 28]",), {}),
-        {"onnxruntime-cpu": Figures(measured)},
+        {"onnxruntime-cpu": OperatorFigures(measured)},
     )
     row = BackendRow("onnxruntime-cpu", "ONNX Runtime, CPU", "1.31.1")
     table = Report((row,), (case,), threads=4, took_s=1.0, measured=1, counts={})

@@ -20,7 +20,7 @@ from edgeopt.commands.analyze.analyze import deployment_row
 from edgeopt.commands.predict.latency import Latency
 from edgeopt.commands.predict.plan import optimize_for, ranked
 from edgeopt.commands.predict.records import PredictedOutcome
-from edgeopt.commands.predict.variants import Made
+from edgeopt.commands.predict.variants import PredictedVariant
 from edgeopt.data import demo as samples
 from edgeopt.errors import UsageError
 from edgeopt.events import Result, ignore
@@ -158,7 +158,7 @@ CPU, GPU = "onnxruntime-cpu", "onnxruntime-cuda"
 
 
 def made(*names, backend=CPU):
-    return [Made(Candidate(name, backend), Path("model.onnx")) for name in names]
+    return [PredictedVariant(Candidate(name, backend), Path("model.onnx")) for name in names]
 
 
 def taking(ms):

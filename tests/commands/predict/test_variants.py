@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeopt.commands.predict.variants import Made, PredictionContext, judge
+from edgeopt.commands.predict.variants import PredictedVariant, PredictionContext, judge
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
 from edgeopt.pipeline.outcome import Candidate
@@ -34,7 +34,7 @@ def bench():
 
 @pytest.mark.parametrize(("error", "below"), [(1e-4, False), (2e-3, True)])
 def test_the_weakest_level_decides(bench, error, below):
-    made = Made(Candidate("int8", "onnxruntime-cpu"), Path(str(error)))
+    made = PredictedVariant(Candidate("int8", "onnxruntime-cpu"), Path(str(error)))
     judge(bench, made)
     assert made.below is below
     assert ("on the 3 samples at 0.0" in made.failure) is below
@@ -42,7 +42,7 @@ def test_the_weakest_level_decides(bench, error, below):
 
 
 def test_what_cannot_be_compared_has_a_reason_and_no_accuracy(bench):
-    made = Made(Candidate("int8", "onnxruntime-cpu"), Path("nan"))
+    made = PredictedVariant(Candidate("int8", "onnxruntime-cpu"), Path("nan"))
     judge(bench, made)
     assert "not finite" in made.failure
     assert not made.below

@@ -7,7 +7,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.deployment import FILE, read_deployment, to_toml
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.commands.predict.latency import Latency
-from edgeopt.commands.predict.records import Planned, PredictedOutcome
+from edgeopt.commands.predict.records import PredictedCandidate, PredictedOutcome
 from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.device import device_for_evidence
@@ -16,9 +16,9 @@ from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval, paired_ratios, sign_interval
 from edgeopt.measure.tally import Taken
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, VariantReport
-from edgeopt.quant.measured.records import Proof as PlanProof
+from edgeopt.quant.measured.records import AccuracyProof as PlanProof
 from edgeopt.quant.measured.records import Quantized
-from edgeopt.quant.records import Point, PrecisionPlan, Verdict
+from edgeopt.quant.records import FrontierPoint, LayerVerdict, PrecisionPlan
 
 SOURCE = Candidate("source", "onnxruntime-cpu")
 WINNER = Candidate("int8", "openvino-cpu", {"precision": "f32", "threads": 1})
@@ -127,12 +127,12 @@ def outcome(**changes):
 def quantized():
     """A plan that chose the second of three points, and knows two layers."""
     options = {"precision": "f32"}
-    floats = Point({}, 1.0, 130.0)
-    chosen = Point({"conv": "int8"}, 0.7, 34.0, 34.5, 33.0, 1.4)
-    daring = Point({"conv": "int8", "fc": "int8"}, 0.6, 25.0)
+    floats = FrontierPoint({}, 1.0, 130.0)
+    chosen = FrontierPoint({"conv": "int8"}, 0.7, 34.0, 34.5, 33.0, 1.4)
+    daring = FrontierPoint({"conv": "int8", "fc": "int8"}, 0.6, 25.0)
     verdicts = (
-        Verdict("conv", "int8", "int8: saves 0.3 ms"),
-        Verdict("fc", "float", "kept float: costs 9 dB alone"),
+        LayerVerdict("conv", "int8", "int8: saves 0.3 ms"),
+        LayerVerdict("fc", "float", "kept float: costs 9 dB alone"),
     )
     plan = PrecisionPlan("onnxruntime-cpu", options, 30.0, chosen, (floats, chosen, daring), verdicts)
     ratio = Interval(2.0, 1.9, 2.1, 11, 0.99)
@@ -177,9 +177,9 @@ def ahead():
         inputs=(),
         outputs=(),
         candidates=(
-            Planned(chosen, "chosen", "the quickest", latency, 34.0, 33.0),
-            Planned(source, "baseline", "behind", None, 200.0, 200.0),
-            Planned(Candidate("planned", ""), "not planned", "left to the device"),
+            PredictedCandidate(chosen, "chosen", "the quickest", latency, 34.0, 33.0),
+            PredictedCandidate(source, "baseline", "behind", None, 200.0, 200.0),
+            PredictedCandidate(Candidate("planned", ""), "not planned", "left to the device"),
         ),
     )
 

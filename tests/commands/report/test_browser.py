@@ -3,7 +3,7 @@
 import pytest
 
 from edgeopt.commands.report.report import report
-from edgeopt.commands.report.request import Request
+from edgeopt.commands.report.request import ReportRequest
 from tests.commands.report import browser
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ def chromium(tmp_path_factory):
 
 def test_it_opens_without_complaint_and_fits_in_both_themes(chromium, raced_bundle, tmp_path):
     out = tmp_path / "report.html"
-    report(Request(raced_bundle, out, nodes=True))
+    report(ReportRequest(raced_bundle, out, nodes=True))
     colours = []
     for width, theme in ((1200, "light"), (1200, "dark"), (390, "light"), (390, "dark")):
         chromium.open(out, width, theme)

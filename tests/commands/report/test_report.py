@@ -6,9 +6,9 @@ import pytest
 
 from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.bundle.manifest import write_manifest
-from edgeopt.commands.report.facts import Facts
+from edgeopt.commands.report.facts import ReportFacts
 from edgeopt.commands.report.report import gather, report, written
-from edgeopt.commands.report.request import Request, format_of
+from edgeopt.commands.report.request import ReportRequest, format_of
 from edgeopt.errors import BundleError, ModelError, UsageError
 from edgeopt.graph.model import load
 from tests.commands.report.evidence import ahead, outcome, put_evidence
@@ -145,7 +145,7 @@ def test_a_damaged_bundle_is_refused(bundle):
 
 
 def test_the_facts_as_json_are_read_back_the_same(raced):
-    assert msgspec.json.decode(written(raced, "json"), type=Facts) == raced
+    assert msgspec.json.decode(written(raced, "json"), type=ReportFacts) == raced
 
 
 def test_a_single_file_is_reported_as_its_folder_is(raced_bundle, tmp_path):
@@ -154,7 +154,7 @@ def test_a_single_file_is_reported_as_its_folder_is(raced_bundle, tmp_path):
     single = tmp_path / "raced-one.edgeopt"
     with single.open("wb") as file:
         pack(raced_bundle, file)
-    found = report(Request(single, tmp_path / "report.html", nodes=False))
+    found = report(ReportRequest(single, tmp_path / "report.html", nodes=False))
     assert found.verdict == "faster"
     assert "SIGSEGV" in (tmp_path / "report.html").read_text()
 
@@ -176,7 +176,7 @@ def test_candidates_have_race_and_proof_apart(raced):
 def test_a_folder_that_is_not_there_is_told_before_anything_is_measured(raced_bundle, tmp_path):
     phases = []
     with pytest.raises(UsageError, match="does not exist"):
-        report(Request(raced_bundle, tmp_path / "nowhere" / "report.html"), phases.append)
+        report(ReportRequest(raced_bundle, tmp_path / "nowhere" / "report.html"), phases.append)
     assert phases == []
 
 
@@ -185,7 +185,7 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_measured(raced_bu
     [("a.html", "", "html"), ("a.MD", "", "markdown"), ("a.json", "", "json"), ("a.pdf", "json", "json")],
 )
 def test_the_ending_says_what_to_write_unless_it_is_said(out, to, form):
-    assert format_of(Request(Path("model.edgeopt"), Path(out), to)) == form
+    assert format_of(ReportRequest(Path("model.edgeopt"), Path(out), to)) == form
 
 
 @pytest.mark.parametrize(
@@ -194,4 +194,4 @@ def test_the_ending_says_what_to_write_unless_it_is_said(out, to, form):
 )
 def test_what_is_no_form_is_refused(out, to, words):
     with pytest.raises(UsageError, match=words):
-        format_of(Request(Path("model.edgeopt"), Path(out), to))
+        format_of(ReportRequest(Path("model.edgeopt"), Path(out), to))

@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 
-from edgeopt.commands.report.facts import Accuracy
+from edgeopt.commands.report.facts import AccuracyFacts
 from edgeopt.commands.report.report import gather
 from edgeopt.commands.report.sections import candidates, model
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
-from edgeopt.views.blocks import Chart, Table, Words
+from edgeopt.views.blocks import Chart, Table, WordsBlock
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,9 @@ def test_peaks_are_named_only_where_they_were_measured(facts):
 
 
 def test_equal_outputs_are_a_proper_sentence(facts):
-    found = Accuracy(200.0, 30.0, samples=15, set_aside=True, low_db=200.0, lowest_db=200.0)
+    found = AccuracyFacts(200.0, 30.0, samples=15, set_aside=True, low_db=200.0, lowest_db=200.0)
     said = candidates.accuracy_section(msgspec.structs.replace(facts, accuracy=found)).blocks[0]
-    assert isinstance(said, Words)
+    assert isinstance(said, WordsBlock)
     assert said.text == (
         "All outputs are equal to those of the source model; the floor is 30 dB. Proved on 15 samples, which "
         "nothing else had seen."

@@ -1,17 +1,17 @@
 import numpy as np
 
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.records import Dimension, Given
+from edgeopt.graph.analysis.records import GivenShapes, OpenDimension
 
 
 def test_a_named_dimension_has_one_size_and_is_counted(write_model):
     text = """g (int64[batch, seq] ids, float[batch, 4] z) => (float[batch, seq, 4] y) {
         e = Gather(table, ids)  r = Relu(e)  u = Unsqueeze(z, one)  y = Add(r, u) }"""
     path = write_model(text, table=np.zeros((9, 4), np.float32), one=np.array([1]))
-    found = analyze_onnx(path, Given(shapes={"ids": (2, 7)}))
+    found = analyze_onnx(path, GivenShapes(shapes={"ids": (2, 7)}))
     assert found.dimensions == (
-        Dimension("batch", 2, ("input 'ids', axis 0", "input 'z', axis 0"), 4),
-        Dimension("seq", 7, ("input 'ids', axis 1",), 3),
+        OpenDimension("batch", 2, ("input 'ids', axis 0", "input 'z', axis 0"), 4),
+        OpenDimension("seq", 7, ("input 'ids', axis 1",), 3),
     )
     assert found.work.shapes == ("batch = 2 (given)", "seq = 7 (given)")
 
@@ -32,8 +32,8 @@ def test_what_a_node_makes_while_the_model_runs_is_set_by_that_node(write_model)
     path = write_model("g (float[4] x) => (int64[1, k] y) { n = NonZero(x)  y = Abs(n) }")
     found = analyze_onnx(path)
     (row,) = found.dimensions
-    assert row == Dimension("k", None, ("NonZero 'n'",), 2)
+    assert row == OpenDimension("k", None, ("NonZero 'n'",), 2)
     assert found.work.unknown == 2
-    real = analyze_onnx(path, Given(real={"n": (1, 3), "y": (1, 3)}))
+    real = analyze_onnx(path, GivenShapes(real={"n": (1, 3), "y": (1, 3)}))
     assert real.dimensions[0].size == 3
     assert real.work.unknown == 0

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from edgeopt.errors import ModelError
 from edgeopt.graph.analysis.onnx import analyze_onnx, peak_bytes
-from edgeopt.graph.analysis.records import LARGEST, NodeRow, Tensor, WeightRow, largest, unknown_shapes
+from edgeopt.graph.analysis.records import LARGEST, NodeRow, TensorFacts, WeightRow, largest, unknown_shapes
 from edgeopt.graph.model import load
 
 CONV = """g (float[batch, 3, 8, 8] x) => (float[batch, 4, 8, 8] y) {
@@ -50,14 +50,14 @@ def test_each_weight_counts_in_one_row_of_the_operators(write_model):
 
 
 def test_inputs_and_outputs_with_open_dimensions(conv):
-    assert conv.inputs == (Tensor("x", "float32", ("batch", 3, 8, 8)),)
-    assert conv.outputs == (Tensor("y", "float32", ("batch", 4, 8, 8)),)
+    assert conv.inputs == (TensorFacts("x", "float32", ("batch", 3, 8, 8)),)
+    assert conv.outputs == (TensorFacts("y", "float32", ("batch", 4, 8, 8)),)
 
 
 def test_nodes_know_the_shapes_between_them_and_the_weights_that_they_read(conv):
     first, second = conv.nodes
     assert [t.shape for t in first.inputs] == [("batch", 3, 8, 8), (4, 3, 3, 3), (4,)]
-    assert first.outputs == (Tensor("c", "float32", ("batch", 4, 8, 8)),)
+    assert first.outputs == (TensorFacts("c", "float32", ("batch", 4, 8, 8)),)
     assert second.inputs == first.outputs
     assert (first.weights_bytes, first.parameters, second.weights_bytes) == (448, 112, 0)
     assert [row.position for row in conv.nodes] == [0, 1]
@@ -107,7 +107,7 @@ def test_an_operator_that_nobody_knows_leaves_shapes_unknown(folder):
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("far.away", 7)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "m.onnx")
     found = analyze_onnx(folder / "m.onnx")
-    assert found.nodes[0].outputs == (Tensor("a", None, None),)
+    assert found.nodes[0].outputs == (TensorFacts("a", None, None),)
     assert any("1 of 2 intermediate" in warning for warning in found.warnings)
 
 
@@ -251,7 +251,7 @@ def test_a_graph_without_nodes():
 
 
 def node(operator, domain="", weights_bytes=0, shape=(1,)):
-    return NodeRow(0, "", operator, domain, (), (Tensor("y", "float32", shape),), weights_bytes, 0)
+    return NodeRow(0, "", operator, domain, (), (TensorFacts("y", "float32", shape),), weights_bytes, 0)
 
 
 def test_the_largest_weights_lead_and_the_list_ends():

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import ModelError
-from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.analysis import TensorFacts
 from edgeopt.graph.analysis.cost import Operand, cost_of
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.openvino_ir import analyze_ir, layer_call, layer_type
-from edgeopt.graph.analysis.records import Given
+from edgeopt.graph.analysis.records import GivenShapes
 
 
 def operands(*shapes):
@@ -54,8 +54,8 @@ def saved(tmp_path_factory, conv_model):
 def test_the_model_of_an_ir(saved):
     found = analyze_ir(saved)
     assert (found.kind, found.format, found.ir_version) == ("model", "OpenVINO IR", 11)
-    assert found.inputs == (Tensor("x", "float32", (None, 3, 16, 16)),)
-    assert found.outputs == (Tensor("y", "float32", (None, 10)),)
+    assert found.inputs == (TensorFacts("x", "float32", (None, 3, 16, 16)),)
+    assert found.outputs == (TensorFacts("y", "float32", (None, 10)),)
     assert {row.operator for row in found.operators} >= {"Convolution", "ReLU", "MatMul"}
     assert found.nodes_count == len(found.nodes) == sum(row.count for row in found.operators)
     assert [file.name for file in found.external_files] == ["conv.bin"]
@@ -78,7 +78,7 @@ def test_layers_cost_what_the_nodes_of_the_source_cost(saved, conv_model):
     assert found.work.macs == source.work.macs > 0
     assert (found.work.unknown, found.work.shapes) == (0, ("x[0] = 1 (assumed)",))
     assert "unknown" not in {row.category for row in found.categories}
-    assert analyze_ir(saved, Given(shapes={"x": (4, 3, 16, 16)})).work.macs == 4 * found.work.macs
+    assert analyze_ir(saved, GivenShapes(shapes={"x": (4, 3, 16, 16)})).work.macs == 4 * found.work.macs
 
 
 def test_neither_openvino_nor_the_weights_are_needed(saved, tmp_path):

@@ -6,13 +6,13 @@ import pytest
 
 from edgeopt.graph.analysis.categories import OperatorType, operator_type
 from edgeopt.graph.analysis.cost import Call, Operand, cost_of
-from edgeopt.graph.analysis.records import Cost, NodeRow, Tensor
+from edgeopt.graph.analysis.records import Cost, NodeRow, TensorFacts
 from edgeopt.graph.analysis.sums import operator_rows, work
 
 
 def node(operator, domain="", weights_bytes=0, shape=(1,)):
     own = {"counted_weights_bytes": weights_bytes}
-    return NodeRow(0, "", operator, domain, (), (Tensor("y", "float32", shape),), weights_bytes, 0, **own)
+    return NodeRow(0, "", operator, domain, (), (TensorFacts("y", "float32", shape),), weights_bytes, 0, **own)
 
 
 def test_operators_are_counted_by_type_and_domain_most_frequent_first():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.data.regimes import Case
+from edgeopt.data.regimes import DistributionCase
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.measure.exactness.cases import Answered, Ways, answered, ask_in_other_ways, first_difference, run_each
 from edgeopt.measure.exactness.runtimes import OpenedModel
@@ -28,7 +28,11 @@ def test_a_sample_that_fails_does_not_take_the_others_along(write_model, backend
 
 
 def test_what_the_time_does_not_reach_is_left_out(write_model, backend):
-    cases = [Case("quiet", {"x": X}), Case("quiet", {"x": 2 * X}), Case("loud", {"x": X})]
+    cases = [
+        DistributionCase("quiet", {"x": X}),
+        DistributionCase("quiet", {"x": 2 * X}),
+        DistributionCase("loud", {"x": X}),
+    ]
     with closing(OpenedModel(write_model(TEXT), backend)) as opened:
         found, left = answered(opened, cases, limit_s=-1)
     assert (found, [(one.regime, one.kind) for one in left]) == ([], [("quiet", "no-time"), ("loud", "no-time")])
@@ -36,7 +40,10 @@ def test_what_the_time_does_not_reach_is_left_out(write_model, backend):
 
 def test_of_a_regime_what_the_source_answers_with_numbers_counts(write_model, backend):
     path = write_model("g (float[1,4] x) => (float[1,4] y) { y = Exp(x) }")
-    cases = [Case("ends", {"x": 1e30 * X}, finite_only=True), Case("ends", {"x": X}, finite_only=True)]
+    cases = [
+        DistributionCase("ends", {"x": 1e30 * X}, finite_only=True),
+        DistributionCase("ends", {"x": X}, finite_only=True),
+    ]
     with closing(OpenedModel(path, backend)) as opened:
         found, left = answered(opened, cases)
         nothing, alone = answered(opened, cases[:1])
@@ -50,7 +57,7 @@ def test_a_source_that_cannot_be_asked_in_another_way_excuses_nothing(write_mode
     nothing = tmp_path / "nothing.onnx"
     nothing.write_bytes(b"no model")
     ways = Ways(backend, path, lambda: nothing, lambda _: nothing)
-    one = Answered(Case("ends", {"x": X}, finite_only=True), {"y": -X})
+    one = Answered(DistributionCase("ends", {"x": X}, finite_only=True), {"y": -X})
 
     def ask(asked, thoroughly):
         ask_in_other_ways(ways, asked, thoroughly)
@@ -66,12 +73,12 @@ def test_nobody_asks_further_where_answers_are_close():
     def ask(asked, thoroughly):
         raise AssertionError(asked)
 
-    one = Answered(Case("quiet", {}), {"y": X})
+    one = Answered(DistributionCase("quiet", {}), {"y": X})
     assert first_difference([one], [{"y": X * np.float32(1 + 1e-6)}], ask) is None
 
 
 def test_a_model_that_fails_where_the_source_does_not_is_wrong():
-    one = Answered(Case("quiet", {}), {"y": X})
+    one = Answered(DistributionCase("quiet", {}), {"y": X})
     assert first_difference([one], [ModelError("It broke.")], lambda *_: None) == (one, "It broke")
 
 
@@ -84,7 +91,7 @@ def test_of_many_doubtful_samples_the_farthest_are_asked_about_and_all_regimes()
             one.others.append({"y": one.answer["y"] * np.float32(1.01)})
 
     regimes = ["", "", "", "", "", "", "quiet"]
-    known = [Answered(Case(name, {"x": k}), {"y": X}) for k, name in enumerate(regimes)]
+    known = [Answered(DistributionCase(name, {"x": k}), {"y": X}) for k, name in enumerate(regimes)]
     off = (0.001, 0.004, 0.002, 0.5, 0.003, 0.0015, 0.002)
     found = first_difference(known, [{"y": X * np.float32(1 + each)} for each in off], ask)
     assert asked[0] == [3, 1, 4, 2, 6]

@@ -4,7 +4,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
-from edgeopt.commands.simplify.request import Request
+from edgeopt.commands.simplify.request import SimplifyRequest
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.graph.model import load
 from edgeopt.measure.exactness.inputs import padded_cases
@@ -54,7 +54,9 @@ def test_without_a_mask_there_are_none(write_onnx):
 def test_padding_is_skipped_only_where_it_is_proved_not_to_matter(write_onnx, tmp_path, body):
     # As data of this kind shows nothing: every sample fills all places.
     np.savez(tmp_path / "full.npz", **{k: np.concatenate([v] * 3)[:, None] for k, v in feeds(40).items()})
-    order = Request(write_onnx(body), tmp_path / "out.onnx", only=("skip-padding",), data=tmp_path / "full.npz")
+    order = SimplifyRequest(
+        write_onnx(body), tmp_path / "out.onnx", only=("skip-padding",), data=tmp_path / "full.npz"
+    )
     (entry,) = [e for e in simplify(order).ledger if e.applied or e.rolled_back]
     assert bool(entry.rolled_back) == (body is not HEARD)
     if entry.rolled_back:
@@ -68,7 +70,7 @@ PARTS = """<ir_version: 8, opset_import: ["" : 17]> g (float[4,3] x) => (seq(flo
 
 def proved(tmp_path, proto):
     onnx.save(proto, tmp_path / "model.onnx")
-    return simplify(Request(tmp_path / "model.onnx", tmp_path / "out.onnx"))
+    return simplify(SimplifyRequest(tmp_path / "model.onnx", tmp_path / "out.onnx"))
 
 
 def test_a_sequence_is_proved_by_its_elements_and_stays_a_sequence(tmp_path):
@@ -89,7 +91,7 @@ def test_a_rewrite_that_changes_a_sequence_is_rolled_back(tmp_path):
     proto = onnx.parser.parse_model(PARTS.replace("Identity(x)", "Abs(x)"))
     proto.graph.initializer.append(helper.make_tensor("n", TensorProto.INT64, [], [2]))
     onnx.save(proto, tmp_path / "model.onnx")
-    order = Request(tmp_path / "model.onnx", tmp_path / "out.onnx", rules=(tmp_path / "mine.py",))
+    order = SimplifyRequest(tmp_path / "model.onnx", tmp_path / "out.onnx", rules=(tmp_path / "mine.py",))
     assert any(entry.rolled_back for entry in simplify(order).ledger)
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgeopt.events import Progress
-from edgeopt.hw.device import Cpu, Device, HostFacts, Limits, Memory, State, Unavailable
+from edgeopt.hw.device import Cpu, Device, DeviceLimits, HostFacts, State, SystemMemory, Unavailable
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.peaks import measure as peaks
 from edgeopt.measure.peaks import measure as peaks_lane
@@ -140,8 +140,8 @@ def test_the_cost_of_a_run():
 DEVICE = Device(
     HostFacts("Linux", "6", "x86_64", "3.11"),
     Cpu(None, None, "baseline", (), 1, 2),
-    Limits(2, None, None, 2),
-    Memory(2**33, 2**33, 2**33),
+    DeviceLimits(2, None, None, 2),
+    SystemMemory(2**33, 2**33, 2**33),
     state=State(False, ("Other processes keep cores busy: python3 97 %.",)),
 )
 SMALL = Layers("onnxruntime-cpu", "fp32", 1, "MatMul", (8, 16), 1)

@@ -28,7 +28,7 @@ from edgeopt.pipeline.place import placed
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import RECIPES, BuildInputs
 from edgeopt.pipeline.prove.report import ledger_of, steps_of
-from edgeopt.pipeline.stopping import Clock, Stop, StopControl
+from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.records import QuantSettings
 
@@ -259,7 +259,7 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
             )
             samples, chosen, folder = tmp_path / "samples", split(32, of_user), tmp_path / "variants"
             material = BuildInputs(model, 9, samples, chosen, of_user, mine, 1.0, passes, {}, folder)
-            ending = StopControl(Stop(), Clock(time.monotonic(), limit_s), None, said.append)
+            ending = StopControl(Stop(), SearchClock(time.monotonic(), limit_s), None, said.append)
             if stopped:
                 ending.stop.set()
             found = VariantBuilder(material, plan, Variants(passes), place, ending)

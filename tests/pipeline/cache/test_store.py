@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from edgeopt.errors import UsageError
-from edgeopt.pipeline.cache.store import FILE, FILES, Record, Store
+from edgeopt.pipeline.cache.store import FILE, FILES, CacheRecord, Store
 
 KEY, OTHER = "a" * 64, "b" * 64
 
@@ -43,7 +43,7 @@ def kept(tmp_path, monkeypatch):
 
 
 def record(title="a thing"):
-    return Record("thing", title, datetime.now(UTC), {}, b"how it was made")
+    return CacheRecord("thing", title, datetime.now(UTC), {}, b"how it was made")
 
 
 def test_what_was_kept_comes_back_with_its_document(kept):

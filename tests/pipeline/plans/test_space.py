@@ -13,7 +13,7 @@ from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.stats import sign_interval
 from edgeopt.measure.terms import Turns
 from edgeopt.pipeline.aim import SearchGoal
-from edgeopt.pipeline.objectives import Limits, objective_named
+from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
 from edgeopt.pipeline.plans.space import StartOptions, first_candidates, other_threads
 from edgeopt.pipeline.prove.deliver import meets_conditions
@@ -21,7 +21,7 @@ from edgeopt.pipeline.race.baseline import plain
 from edgeopt.pipeline.race.race import RaceTerms, meter_all, open_meter, race
 from edgeopt.pipeline.race.tuning import tune
 from edgeopt.pipeline.screen import screen
-from edgeopt.pipeline.stopping import Clock, Stop, StopControl
+from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from tests.conftest import still
 from tests.pipeline.conftest import search
 
@@ -123,7 +123,7 @@ def tuned(track):
 
     space = {"null": {option: tuple(values) for option, values in LONGER.items()}}
     entrants = SimpleNamespace(entries=[], candidates=[], starts=StartOptions(space), full=False, add=add)
-    ending = StopControl(Stop(), Clock(0.0, 60.0), track.baseline, said.append)
+    ending = StopControl(Stop(), SearchClock(0.0, 60.0), track.baseline, said.append)
     races = RaceTerms(track.baseline, ending, said.append)
     start = add(Candidate("source", "null"))
     two = Turns("two", (2,), 2, keeps=(0.0,))
@@ -247,7 +247,7 @@ def test_less_must_be_clear_round_by_round(figure, ratios, won):
     proof = Proof(
         "no difference seen", same, 1.0, 1.0, 99.0, 8, True, figure=figure, baseline_figure=1.0, less=less
     )
-    aim = SearchGoal(objective_named("energy"), Limits())
+    aim = SearchGoal(objective_named("energy"), ResourceLimits())
     assert meets_conditions(aim, None, proof, Candidate("source", "null")) is won
 
 

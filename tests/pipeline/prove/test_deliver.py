@@ -17,15 +17,15 @@ from edgeopt.measure.legs import FEWEST, is_settled
 from edgeopt.measure.sequential import Pairs, leg_of, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, NO_DIFFERENCE, TOO_FEW, TOO_NOISY, UNITY, Interval
 from edgeopt.measure.terms import PROOF
-from edgeopt.pipeline.notes import Notes
+from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Proof, VariantReport, in_order
 from edgeopt.pipeline.prove.deliver import RaceResult, _holds, deliver, proof_order
 from edgeopt.pipeline.prove.proving import ProofResources, terms_of
 from edgeopt.pipeline.prove.report import FrontFigures, front, undecided_by
-from edgeopt.pipeline.screen import Pace, PoolEntry
-from edgeopt.pipeline.stopping import Clock, StopControl
+from edgeopt.pipeline.screen import PoolEntry, RacePace
+from edgeopt.pipeline.stopping import SearchClock, StopControl
 from edgeopt.profiles.targets import profile_for
 from tests.bundle.conftest import post_model, pre_model
 from tests.conftest import limited, still
@@ -41,7 +41,7 @@ def delivered(track, tmp_path, quick_profile):
     def work(*options, limit_s=60.0):
         ending = track.ending(limit_s=limit_s)
         entrants = track.entrants(ending)
-        twice = Pace(Interval(2.0, 1.9, 2.1, 11), 2.0)
+        twice = RacePace(Interval(2.0, 1.9, 2.1, 11), 2.0)
         entries = [PoolEntry(Candidate("source", "null", each), pace=twice) for each in options]
         delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
         raced = RaceResult(entrants._variants, entries, ProofResources(track.ground, ending, track.notes))
@@ -84,13 +84,13 @@ def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(track, tmp_path,
 
 @pytest.fixture
 def notes():
-    return Notes(ignore)
+    return SearchNotes(ignore)
 
 
 def ending_in(seconds):
     loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0)
     source = SimpleNamespace(slices_ms=[2.0], loaded=loaded)
-    return StopControl(threading.Event(), Clock(time.monotonic(), seconds), source, ignore)
+    return StopControl(threading.Event(), SearchClock(time.monotonic(), seconds), source, ignore)
 
 
 def test_as_many_prove_themselves_as_there_are_legs_for(notes):
@@ -102,7 +102,7 @@ def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(notes):
     taken, ending = [], ending_in(60.0)
     for entry, _ in proof_order(ending, notes, "abcdef"):
         taken.append(entry)
-        ending.clock = Clock(0.0, 0.0) if entry == "b" else ending.clock
+        ending.clock = SearchClock(0.0, 0.0) if entry == "b" else ending.clock
     assert taken == ["a", "b"]
     (sentence,) = notes.kept
     assert "2 more promising candidates were not measured" in sentence
@@ -345,7 +345,7 @@ def told():
 def ending(told):
     loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0)
     source = SimpleNamespace(slices_ms=[2.0], loaded=loaded)
-    return StopControl(threading.Event(), Clock(5.0, 2.0), source, told.append)
+    return StopControl(threading.Event(), SearchClock(5.0, 2.0), source, told.append)
 
 
 def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(ending):

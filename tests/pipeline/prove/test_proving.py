@@ -10,7 +10,7 @@ from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.stats import IDENTICAL, UNITY, Interval
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.objectives import Limits, objective_named
+from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
 from edgeopt.pipeline.prove.deliver import meets_conditions, rejection_reason
 from edgeopt.pipeline.prove.proving import BundleDraft, ProofResources, measured, unchanged
@@ -86,7 +86,7 @@ TWO = Candidate("source", "onnxruntime-cpu")
 ONE = Candidate("cleaned", "onnxruntime-cpu", {"threads": 1})
 
 
-AIM = SearchGoal(objective_named("latency"), Limits())
+AIM = SearchGoal(objective_named("latency"), ResourceLimits())
 
 
 def today_with(threads):

@@ -16,7 +16,7 @@ from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.bundle.write import golden_places
 from edgeopt.cli.quantize import proved
-from edgeopt.commands.quantize import Asked, request_from
+from edgeopt.commands.quantize import QuantizeOptions, request_from
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.errors import UsageError
@@ -28,14 +28,14 @@ from edgeopt.pipeline.prove import quantized as module
 from edgeopt.pipeline.prove.quantized import finish
 from edgeopt.pipeline.quantize import quantize_model
 from edgeopt.pipeline.replay import replay
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.choosing import proven
 from edgeopt.quant.measured.planning.entry import Entry, write_entry
 from edgeopt.quant.measured.proof import (
     FLOAT,
     SOURCE,
-    Measured,
-    Runner,
+    ContestResult,
+    ContestSide,
     Speed,
     compared,
     ranked,
@@ -55,7 +55,7 @@ DYNAMIC = {"MatMul_0": "int8-dynamic"}
 @pytest.fixture
 def working(stack_model, stack_data, tmp_path):
     """Makes the work of a request, without what it was found to need."""
-    with Runs() as runs:
+    with ModelRuns() as runs:
 
         def make(**wishes):
             given = {"backend": "onnxruntime-cpu", "goal": goal_from(None, "20dB"), **wishes}
@@ -71,7 +71,7 @@ def measuring(monkeypatch, speeds):
     def compared(runners, *_):
         names = [each.name for each in runners]
         found = {name: speed for name in names[1:] for end, speed in speeds.items() if name.endswith(end)}
-        return Measured(found)
+        return ContestResult(found)
 
     monkeypatch.setattr(module, "compared", compared)
 
@@ -200,7 +200,7 @@ def test_a_bundle_is_not_written_without_evidence(working, monkeypatch):
 def test_of_several_float_models_the_one_that_is_hardest_to_beat_stays():
     speeds = {"a": FASTER, "b": UNCLEAR, SOURCE: FASTER}
 
-    found, name = with_one_float(Measured(speeds), ("a", "b"))
+    found, name = with_one_float(ContestResult(speeds), ("a", "b"))
 
     assert name == "b"
     assert found.speeds == {FLOAT: UNCLEAR, SOURCE: FASTER}
@@ -225,7 +225,7 @@ def data_of(path, levels):
 
 def result(model, data, out, method, **more):
     return quantize_model(
-        request_from(Asked(model, out, data=data, method=method, backend="onnxruntime-cpu", **more))
+        request_from(QuantizeOptions(model, out, data=data, method=method, backend="onnxruntime-cpu", **more))
     )
 
 
@@ -278,7 +278,7 @@ def samples(tmp_path):
 @pytest.fixture
 def runner(null_model):
     def make(name, latency_ms=1.0, **faults):
-        return Runner(name, null_model(name, latency_ms=latency_ms, **faults), "null", {})
+        return ContestSide(name, null_model(name, latency_ms=latency_ms, **faults), "null", {})
 
     return make
 
@@ -315,7 +315,7 @@ def test_the_quickest_has_the_least_time(runner, samples, tmp_path):
 
 
 def test_one_that_cannot_load_is_left_out_with_the_reason(runner, samples, tmp_path):
-    missing = Runner("missing", tmp_path / "none.null.json", "null", {})
+    missing = ContestSide("missing", tmp_path / "none.null.json", "null", {})
 
     assert list(ranked([missing, runner("a")], samples, tmp_path)) == [1]
     found = compared([runner("a"), missing], samples, tmp_path, LIMIT_S)

@@ -131,12 +131,12 @@ def test_times_are_told_apart_by_the_size_of_the_sample():
 
 def test_a_bundle_that_is_slower_at_one_size_does_not_win():
     from edgeopt.pipeline.aim import SearchGoal
-    from edgeopt.pipeline.objectives import Limits, objective_named
+    from edgeopt.pipeline.objectives import ResourceLimits, objective_named
     from edgeopt.pipeline.prove.deliver import meets_conditions, rejection_reason
 
     ratio = Interval(2.0, 1.8, 2.2, 11)
     proof = SimpleNamespace(by_size=(), verdict="faster", speedup=ratio, current=None, figure=None)
-    aim = SearchGoal(objective_named("latency"), Limits())
+    aim = SearchGoal(objective_named("latency"), ResourceLimits())
     assert meets_conditions(aim, None, proof, Candidate("source", "null"))
     proof.by_size = (SizeTimes({"seq": 16}, 5.0, 9.0, 40, slower=True),)
     assert not meets_conditions(aim, None, proof, Candidate("source", "null"))

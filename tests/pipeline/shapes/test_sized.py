@@ -23,8 +23,8 @@ from edgeopt.pipeline.shapes.filling import (
 from edgeopt.pipeline.shapes.sized import (
     MOST_PROGRAMS,
     MOST_SIZES,
-    Dimension,
     Shaped,
+    SizedDimension,
     in_turn,
     part_of,
     read_dimensions,
@@ -33,8 +33,8 @@ from edgeopt.pipeline.shapes.sized import (
 )
 from tests.conftest import seeded, write_onnx
 
-SEQ = Dimension("seq", (2, 4, 8), 4, {"ids": (1,), "pairs": (1, 2)})
-BATCH = Dimension("batch", (1, 3), 1, {"ids": (0,), "pairs": (0,)})
+SEQ = SizedDimension("seq", (2, 4, 8), 4, {"ids": (1,), "pairs": (1, 2)})
+BATCH = SizedDimension("batch", (1, 3), 1, {"ids": (0,), "pairs": (0,)})
 COUNT = 24
 
 
@@ -95,7 +95,7 @@ def test_both_sets_are_written_and_the_first_sample_is_usual(samples, tmp_path):
 
 
 def test_sizes_that_would_fill_the_memory_are_refused(samples, tmp_path):
-    huge = Dimension("seq", (2, 1 << 14), 2, SEQ.axes)
+    huge = SizedDimension("seq", (2, 1 << 14), 2, SEQ.axes)
     with pytest.raises(UsageError, match="GiB"):
         shape_samples(samples, (huge,), split(COUNT, True), tmp_path)
 
@@ -184,9 +184,9 @@ def test_a_model_without_open_dimensions_needs_no_buckets():
 
 X, MASK = {"x": ["batch", "seq", 4]}, {"mask": ["batch", "seq"]}
 HIDDEN = [("MatMul", ["x", "w"], ["m"], {}), ("Relu", ["m"], ["hidden"], {})]
-SEQ_FILLING = Dimension("seq", (4, 8), 4, {"x": (1,)})
-MASKED = Dimension("seq", (4, 8), 4, {"x": (1,), "mask": (1,)})
-BATCH_FILLING = Dimension("batch", (1, 4), 1, {"x": (0,)})
+SEQ_FILLING = SizedDimension("seq", (4, 8), 4, {"x": (1,)})
+MASKED = SizedDimension("seq", (4, 8), 4, {"x": (1,), "mask": (1,)})
+BATCH_FILLING = SizedDimension("batch", (1, 4), 1, {"x": (0,)})
 TOLD = {
     # Each place for itself; the mean over all places; that over the places that a mask keeps.
     "places": (HIDDEN, {"hidden": ["batch", "seq", 8]}, X),
@@ -290,7 +290,7 @@ def test_rows_of_which_the_mask_keeps_nothing_keep_their_length(tmp_path, rows):
             np.testing.assert_allclose(buckets.run(feeds)["y"], plain.run(feeds)["y"], atol=1e-5)
 
 
-SEQ_FILL_FROM = Dimension("seq", (1, 8, 9, 32), 8, {"x": (1,)})
+SEQ_FILL_FROM = SizedDimension("seq", (1, 8, 9, 32), 8, {"x": (1,)})
 
 
 def test_each_gap_is_tried_where_most_is_filled_up_and_half_way():
@@ -321,7 +321,7 @@ def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_pat
     nodes = [("MatMul", ["x", "w"], ["m"], {}), ("Relu", ["m"], ["y"], {})]
     shapes = {"x": ["batch", "seq", 64]}, {"y": ["batch", "seq", 512]}
     model = write_onnx(tmp_path / "wide.onnx", nodes, {"w": seeded(64, 512)}, *shapes)
-    wide = Dimension("seq", (8, 2048), 8, {"x": (1,)})
+    wide = SizedDimension("seq", (8, 2048), 8, {"x": (1,)})
     samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
     shaped = Shaped((wide,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
     ground = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path)
@@ -339,6 +339,6 @@ def test_what_was_not_measured_is_filled_up_by_a_third_at_most(tmp_path):
     shaped = Shaped((SEQ_FILL_FROM,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
     ground, candidate = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path), Candidate("source", "openvino-cpu")
     assert settle_filling(ground, shaped, candidate, tmp_path, 0.0) == {"seq": (1, 8, 9, 32)}
-    even = Dimension("seq", (4, 8), 8, {"x": (1,)})
+    even = SizedDimension("seq", (4, 8), 8, {"x": (1,)})
     shaped = Shaped((even,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
     assert settle_filling(ground, shaped, candidate, tmp_path, 0.0) == {"seq": (4, 6)}

@@ -11,7 +11,7 @@ from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, ModelError, UsageError, VerificationError
 from edgeopt.graph.model import load
-from edgeopt.quant.measured.given import Runs, read_given
+from edgeopt.quant.measured.given import ModelRuns, read_given
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.study import KEPT, begin, forms_for
 from edgeopt.quant.records import QuantSettings
@@ -186,7 +186,7 @@ def test_a_model_that_does_not_answer_twice_alike_cannot_be_judged(tmp_path):
     path = tmp_path / "random.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
-    with Runs() as runs:
+    with ModelRuns() as runs:
         runs.inputs(path)
         with pytest.raises(VerificationError, match="Two runs on the same inputs differ"):
             runs.source_outputs(path, [X, X])
@@ -199,12 +199,12 @@ def test_what_no_runtime_loads_is_a_reason(tmp_path, relu_model):
     model.opset_import.add(domain="nowhere", version=1)
     onnx.save(model, path)
 
-    with Runs() as runs, pytest.raises(ModelError, match="No installed runtime can load the model"):
+    with ModelRuns() as runs, pytest.raises(ModelError, match="No installed runtime can load the model"):
         runs.inputs(path)
 
 
 def test_the_judge_is_onnx_runtime_where_it_loads_the_model(relu_model):
-    with Runs() as runs:
+    with ModelRuns() as runs:
         (info,) = runs.inputs(relu_model)
         (answer,) = runs.source_outputs(relu_model, [X])
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgeopt.quant.plan.solve import Border, decibels, problem_from
-from edgeopt.quant.records import Gain, Layer, Sensitivity
+from edgeopt.quant.records import Layer, LayerGain, Sensitivity
 
 
 def made(seed, count=10, forms=("int8",), outputs=1, borders=0):
@@ -21,7 +21,7 @@ def made(seed, count=10, forms=("int8",), outputs=1, borders=0):
             noise = 10 ** random.uniform(-5, -2, outputs) * 0.1**place
             sensitivities.append(Sensitivity(name, form, tuple(noise.tolist()), decibels(float(noise.max()))))
             float_ms = random.uniform(0.01, 1)
-            gains.append(Gain(name, form, float_ms, float_ms * random.uniform(0.3 + 0.3 * place, 1.1)))
+            gains.append(LayerGain(name, form, float_ms, float_ms * random.uniform(0.3 + 0.3 * place, 1.1)))
     pairs = []
     if borders:
         pairs = [Border(a, b, random.uniform(0, 0.3)) for a, b in itertools.pairwise(names)]

@@ -12,7 +12,7 @@ from edgeopt.errors import MissingExtraError
 from edgeopt.events import Progress
 from edgeopt.quant.plan.search import choose
 from edgeopt.quant.plan.solve import Border, decibels, problem_from, solve
-from edgeopt.quant.records import FLOAT, Gain, Layer, Point, PrecisionPlan, Sensitivity, Verdict
+from edgeopt.quant.records import FLOAT, FrontierPoint, Layer, LayerGain, LayerVerdict, PrecisionPlan, Sensitivity
 
 
 def running(problem, factor=1.0, margin_db=1.0, jitter=0.0):
@@ -57,7 +57,7 @@ def test_the_frontier_goes_from_float_to_the_fastest(random_problem):
     made = random_problem(4, count=40, borders=5)
     check, _ = running(made.problem)
     found = choose(made.layers, made.sensitivities, made.gains, 30.0, check, borders=made.borders, float_ms=100.0)
-    assert found.frontier[0] == Point({}, 100.0, 200.0)
+    assert found.frontier[0] == FrontierPoint({}, 100.0, 200.0)
     assert found.point in found.frontier
     assert len(found.frontier) > 8
     times = [point.expected_ms for point in found.frontier]
@@ -129,7 +129,7 @@ def test_every_layer_has_a_verdict_and_all_of_it_is_json(random_problem):
     found = choose(made.layers, made.sensitivities, made.gains, 30.0, check)
     assert [verdict.layer for verdict in found.verdicts] == [layer.name for layer in made.layers]
     for verdict in found.verdicts:
-        assert isinstance(verdict, Verdict)
+        assert isinstance(verdict, LayerVerdict)
         assert verdict.form == found.point.choices.get(verdict.layer, FLOAT)
     plan = PrecisionPlan(
         "b", {}, 30.0, found.point, found.frontier, found.verdicts, made.sensitivities, made.gains
@@ -147,7 +147,7 @@ def test_runs_are_told(random_problem):
 
 def test_no_layers_at_all():
     found = choose((), (), (), 30.0, always(0.0))
-    assert found == ((Point({}, 0.0, 200.0),), Point({}, 0.0, 200.0), (), 0)
+    assert found == ((FrontierPoint({}, 0.0, 200.0),), FrontierPoint({}, 0.0, 200.0), (), 0)
 
 
 def test_silent_outputs_hold_nothing_back(random_problem):
@@ -200,7 +200,7 @@ def layers_named(names):
 def test_a_slower_layer_changes_where_that_spares_its_neighbours_conversions():
     layers = layers_named("abc")
     sensitivities = [Sensitivity(name, "int8", (1e-6,), 60.0) for name in "abc"]
-    gains = [Gain("a", "int8", 1.0, 0.5), Gain("b", "int8", 0.1, 0.15), Gain("c", "int8", 1.0, 0.5)]
+    gains = [LayerGain("a", "int8", 1.0, 0.5), LayerGain("b", "int8", 0.1, 0.15), LayerGain("c", "int8", 1.0, 0.5)]
     apart = problem_from(layers, sensitivities, gains)
     beside = problem_from(layers, sensitivities, gains, (Border("a", "b", 0.2), Border("b", "c", 0.2)))
     assert solve(apart, 1e-3) == {"a": "int8", "c": "int8"}
@@ -211,7 +211,7 @@ def test_a_slower_layer_changes_where_that_spares_its_neighbours_conversions():
 
 def test_an_infinitely_bad_form_is_never_taken():
     bad = [Sensitivity("a", "int8", (float("inf"),), -200.0), Sensitivity("b", "int8", (1e-5,), 50.0)]
-    gains = [Gain("a", "int8", 9.0, 1.0), Gain("b", "int8", 1.0, 0.9)]
+    gains = [LayerGain("a", "int8", 9.0, 1.0), LayerGain("b", "int8", 1.0, 0.9)]
     problem = problem_from(layers_named("ab"), bad, gains, (Border("a", "b", 0.01),))
     assert solve(problem, 1e-3) == {"b": "int8"}
 
@@ -226,14 +226,14 @@ def test_of_equal_choices_the_fewest_and_most_exact_win():
         ("d", "int8"): 0.0,
     }
     costs = [Sensitivity(*key, (value,), 0.0) for key, value in noise.items()]
-    gains = [Gain(*key, 1.0, 1.0 if key[0] == "d" else 0.5) for key in noise]
+    gains = [LayerGain(*key, 1.0, 1.0 if key[0] == "d" else 0.5) for key in noise]
     # Only one of a and b fits beside c; d saves nothing.
     problem = problem_from(layers_named(names), costs, gains)
     assert solve(problem, 2.5e-5) == {"a": "int8", "c": "a16w8"}
 
 
 def test_float_above_the_budget_has_no_choices():
-    costs, gains = [Sensitivity("a", "int8", (1e-6,), 60.0)], [Gain("a", "int8", 1.0, 0.5)]
+    costs, gains = [Sensitivity("a", "int8", (1e-6,), 60.0)], [LayerGain("a", "int8", 1.0, 0.5)]
     assert solve(problem_from(layers_named("a"), costs, gains, base=[1e-2]), 1e-3) == {}
     assert solve(problem_from((), (), ()), 1e-3) == {}
 
@@ -279,7 +279,7 @@ def told(rows, *, floor=30.0, borders=(), timed=True, in_decibels=True, extra=()
     """Verdicts by layer; a row is a name, the layer's own dB, its time in float and in int8."""
     layers = [*(layer(name) for name, *_ in rows), *extra]
     costs = [Sensitivity(name, "int8", (10 ** (-db / 10),), db) for name, db, *_ in rows]
-    gains = [Gain(name, "int8", before, after) for name, _, before, after in rows if after is not None]
+    gains = [LayerGain(name, "int8", before, after) for name, _, before, after in rows if after is not None]
     problem = problem_from(layers, costs, gains, borders)
 
     def summed(choices):

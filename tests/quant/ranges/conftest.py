@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.quant.ranges import Seen, count, empty
+from edgeopt.quant.ranges import ObservedRange, count, empty
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def seen_of():
             if histogram is not None:
                 count(histogram, array)
         lows, highs = (np.array([float(edge(array)) for array in arrays]) for edge in (np.min, np.max))
-        return Seen("t", lows, highs, histogram, elements=arrays[0].size)
+        return ObservedRange("t", lows, highs, histogram, elements=arrays[0].size)
 
     return make
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label, plural
-from edgeopt.graph.passes.knowledge.forms import Form, inner, rewrite, take_place
+from edgeopt.graph.passes.knowledge.forms import OperatorForm, inner, rewrite, take_place
 from edgeopt.graph.passes.knowledge.linear import FLOATS, integer, new_weight
 from edgeopt.graph.passes.knowledge.matching import homes, near, operands, rank, scalar
 
@@ -99,9 +99,9 @@ def _is_float32(value: "ir.Value") -> bool:
 
 
 FORMS = (
-    Form("squared by a product", _square, ONLY_HERE),
-    Form("fused a hard sigmoid", _hard_sigmoid, ONLY_HERE),
-    Form("convolved in groups of 16 channels", _narrow_groups, ONLY_HERE),
+    OperatorForm("squared by a product", _square, ONLY_HERE),
+    OperatorForm("fused a hard sigmoid", _hard_sigmoid, ONLY_HERE),
+    OperatorForm("convolved in groups of 16 channels", _narrow_groups, ONLY_HERE),
 )
 
 OPERATOR_FORMS = Pass("ort-forms", "operators in the form that ONNX Runtime computes fastest", apply_forms, 100.0)

@@ -36,7 +36,7 @@ from edgeopt.graph.passes.knowledge.heads import (
     target_shape,
 )
 from edgeopt.graph.passes.knowledge.matching import (
-    Found,
+    PatternMatch,
     downstream,
     fuse,
     homes,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 DOMAIN = "com.microsoft"
 
 
-def _gelu(node: "ir.Node") -> Found | None:
+def _gelu(node: "ir.Node") -> PatternMatch | None:
     found = find_gelu(node)
     if found is None:
         return None
@@ -74,7 +74,7 @@ def _gelu(node: "ir.Node") -> Found | None:
     return found
 
 
-def _gate(node: "ir.Node") -> Found | None:
+def _gate(node: "ir.Node") -> PatternMatch | None:
     """The product of a Sigmoid and what goes into it."""
     if not is_op(node, "Sigmoid") or node.inputs[0] is None:
         return None
@@ -88,7 +88,7 @@ def _gate(node: "ir.Node") -> Found | None:
             whole = polynomial(root.outputs[0], (x, gate), 1)
             if whole is not None and whole.equals({(1, 1): 1.0}, x):
                 nodes = (node, *whole.nodes, *inner.nodes)
-                return Found(root, nodes, "QuickGelu", (x,), {"alpha": alpha}, domain=DOMAIN)
+                return PatternMatch(root, nodes, "QuickGelu", (x,), {"alpha": alpha}, domain=DOMAIN)
     return None
 
 
@@ -106,18 +106,18 @@ GELU = Pass("ort-gelu", "GELUs become Gelu, BiasGelu or FastGelu", apply_gelu, 1
 QUICK_GELU = Pass("ort-quick-gelu", "x * sigmoid(alpha x) becomes QuickGelu", apply_gate, 100.0)
 
 
-def _found(node: "ir.Node") -> Found | None:
+def _found(node: "ir.Node") -> PatternMatch | None:
     attention = find_attention(node)
     if attention is None:
         return None
     packed, root = attention.packed_query, attention.packed_root
     if packed is None or root is None:
         reason = attention.reason or "the query is not split from packed heads, or the result is not packed again"
-        return Found(node, attention.nodes, "MultiHeadAttention", (), reason=reason)
+        return PatternMatch(node, attention.nodes, "MultiHeadAttention", (), reason=reason)
     parts = attention.packed
     sides = tuple(part.value for part in parts) if parts else (packed.value, attention.key, attention.value)
     scores = attention.scores
-    return Found(
+    return PatternMatch(
         root,
         (*attention.nodes, *attention.packed_nodes),
         "MultiHeadAttention",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.knowledge.forms import Form, inner, maker, rewrite, take_place
+from edgeopt.graph.passes.knowledge.forms import OperatorForm, inner, maker, rewrite, take_place
 from edgeopt.graph.passes.knowledge.linear import integer, new_weight, pads
 from edgeopt.graph.passes.knowledge.matching import rank
 
@@ -128,9 +128,9 @@ def _numbers(node: "ir.Node", name: str) -> list[int]:
 
 
 FORMS = (
-    Form("turned keys in two steps", _keys, ONLY_HERE),
-    Form("multiplied by a matrix instead of convolving single places", _pointwise, ONLY_HERE),
-    Form("multiplied patches of a picture by a matrix", _patches, ONLY_HERE),
+    OperatorForm("turned keys in two steps", _keys, ONLY_HERE),
+    OperatorForm("multiplied by a matrix instead of convolving single places", _pointwise, ONLY_HERE),
+    OperatorForm("multiplied patches of a picture by a matrix", _patches, ONLY_HERE),
 )
 
 PASS = Pass("openvino-forms", "operators in the form that OpenVINO computes fastest", apply, 100.0)

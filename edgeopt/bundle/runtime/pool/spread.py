@@ -9,7 +9,7 @@ from pathlib import Path
 from edgeopt.backends.base import Backend, Options
 from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.runtime.isolated.session import Isolation, isolated
-from edgeopt.bundle.runtime.session import Place, Session, locate
+from edgeopt.bundle.runtime.session import Session, SessionPlace, locate
 from edgeopt.errors import BundleError, UsageError
 from edgeopt.hw.device import Accelerator, Device
 from edgeopt.hw.host import Host, LocalHost
@@ -147,7 +147,7 @@ def member_options(options: Options, part: PoolPart) -> Options:
     return {**options, **chosen}  # type: ignore[dict-item]
 
 
-def _member(place: Place, part: PoolPart, isolation: Isolation) -> Session:
+def _member(place: SessionPlace, part: PoolPart, isolation: Isolation) -> Session:
     options = member_options(place.options, part)
     bound = replace(isolation, cpus=part.cpus or isolation.cpus)
     session = Session(replace(place, options=options, backend=isolated(place.backend, bound)))

@@ -7,8 +7,8 @@ from edgeopt.bundle.runtime.rows.values import (
     ONE,
     UNKNOWN,
     OperatorCall,
+    RowSize,
     RowTensor,
-    Size,
     dims_of,
     divided,
     mixes,
@@ -73,7 +73,7 @@ def elementwise(call: OperatorCall) -> RowTensor:
     return valued(value, dims_of(found), counts)
 
 
-def _computed(name: str, given: list[Size | None]) -> Size | None:
+def _computed(name: str, given: list[RowSize | None]) -> RowSize | None:
     """One number of a shape; None where it is not known."""
     if name in ("Cast", "CastLike", "Identity"):
         return given[0]
@@ -93,7 +93,7 @@ def _computed(name: str, given: list[Size | None]) -> Size | None:
         return size(1) if one == other else size(0) if apart else None
     if name in ("Add", "Sub") and one.names == other.names:
         total = one.number + other.number * (1 if name == "Add" else -1)
-        return Size(total, one.names) if total else size(0)
+        return RowSize(total, one.names) if total else size(0)
     return None
 
 
@@ -221,7 +221,7 @@ def image(call: OperatorCall) -> RowTensor:
     return RowTensor(x.axis, _image_dims(call, dims_of(x)))
 
 
-def _image_dims(call: OperatorCall, dims: tuple[Size, ...]) -> tuple[Size, ...]:
+def _image_dims(call: OperatorCall, dims: tuple[RowSize, ...]) -> tuple[RowSize, ...]:
     name = call.node.operator
     if "Norm" in name or name == "LRN":
         return dims
@@ -234,7 +234,7 @@ def _image_dims(call: OperatorCall, dims: tuple[Size, ...]) -> tuple[Size, ...]:
     return (dims[0], *unknown_dims(len(dims) - 1))
 
 
-def _windows(call: OperatorCall, dims: tuple[Size, ...], kernel: Sequence[int | None]) -> Iterable[Size]:
+def _windows(call: OperatorCall, dims: tuple[RowSize, ...], kernel: Sequence[int | None]) -> Iterable[RowSize]:
     rank = len(dims)
     strides = call.integers("strides") or (1,) * rank
     dilations = call.integers("dilations") or (1,) * rank

@@ -10,8 +10,8 @@ from edgeopt.bundle.runtime.rows.values import (
     UNKNOWN,
     ConstantTensor,
     OperatorCall,
+    RowSize,
     RowTensor,
-    Size,
     constant,
     dims_of,
     divided,
@@ -103,7 +103,7 @@ def reshape(call: OperatorCall) -> RowTensor:
     return found if not x.counts_rows else unclear("it computes with the number of rows")
 
 
-def _rest(whole: Size, others: Size) -> Size:
+def _rest(whole: RowSize, others: RowSize) -> RowSize:
     """The size that -1 stands for."""
     found, divides = divided(whole, others)
     if divides and found.number.denominator == 1:
@@ -115,7 +115,7 @@ def _rest(whole: Size, others: Size) -> Size:
     return unknown_size()
 
 
-def _refolded(x: RowTensor, out: tuple[Size, ...]) -> RowTensor:
+def _refolded(x: RowTensor, out: tuple[RowSize, ...]) -> RowTensor:
     """The same values in their order, in other sizes."""
     axes = [axis for axis, each in enumerate(out) if each.of_rows]
     if x.axis is None:

@@ -152,7 +152,7 @@ def _shape(told: _Message) -> Shape | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class RowSize:
     number: Fraction
     names: tuple[str, ...] = ()
     """Sorted; each is a size, never negative, that is the same for all rows."""
@@ -165,26 +165,26 @@ class Size:
     def constant(self) -> int | None:
         return int(self.number) if not self.names and self.number.denominator == 1 else None
 
-    def __mul__(self, other: "Size") -> "Size":
-        return Size(self.number * other.number, tuple(sorted(self.names + other.names)))
+    def __mul__(self, other: "RowSize") -> "RowSize":
+        return RowSize(self.number * other.number, tuple(sorted(self.names + other.names)))
 
 
-def size(number: int | Fraction) -> Size:
-    return Size(Fraction(number))
+def size(number: int | Fraction) -> RowSize:
+    return RowSize(Fraction(number))
 
 
 ONE = size(1)
-ROW_COUNT = Size(Fraction(1), (ROWS,))
+ROW_COUNT = RowSize(Fraction(1), (ROWS,))
 
 
-def product(sizes: Iterable[Size]) -> Size:
+def product(sizes: Iterable[RowSize]) -> RowSize:
     found = ONE
     for each in sizes:
         found = found * each
     return found
 
 
-def divided(one: Size, other: Size) -> tuple[Size, bool]:
+def divided(one: RowSize, other: RowSize) -> tuple[RowSize, bool]:
     """The quotient, and whether the names of the divisor are all in what it divides."""
     names, whole = list(one.names), True
     for name in other.names:
@@ -192,7 +192,7 @@ def divided(one: Size, other: Size) -> tuple[Size, bool]:
             names.remove(name)
         else:
             whole = False
-    return Size(one.number / other.number if other.number else Fraction(0), tuple(names)), whole
+    return RowSize(one.number / other.number if other.number else Fraction(0), tuple(names)), whole
 
 
 _fresh = itertools.count()
@@ -219,9 +219,9 @@ class RowTensor:
     """A tensor whose axis `axis` holds the rows, in their order; or one that is the same for all rows."""
 
     axis: int | None
-    dims: tuple[Size, ...] | None
+    dims: tuple[RowSize, ...] | None
     """None where the rank is unknown. Only the axis of the rows may depend on their number."""
-    value: tuple[Size | None, ...] | None = None
+    value: tuple[RowSize | None, ...] | None = None
     """Of a scalar or a vector that shapes are computed with; None where a number is unknown."""
     counts_rows: bool = False
     """Whether its values depend on how many rows there are."""
@@ -241,12 +241,12 @@ class RowTensor:
 UNKNOWN = RowTensor(None, None)
 
 
-def unknown_size() -> Size:
+def unknown_size() -> RowSize:
     """A size that is the same for all rows, with a name of its own."""
-    return Size(size(1).number, (f"?{next(_fresh)}",))
+    return RowSize(size(1).number, (f"?{next(_fresh)}",))
 
 
-def valued(value: tuple[Size | None, ...], dims: tuple[Size, ...], counts_rows: bool = False) -> RowTensor:
+def valued(value: tuple[RowSize | None, ...], dims: tuple[RowSize, ...], counts_rows: bool = False) -> RowTensor:
     """`counts_rows`: whether an unknown number among them may depend on the number of rows."""
     counts = any(each is not None and each.of_rows for each in value) or (None in value and counts_rows)
     return RowTensor(None, dims, value, counts)
@@ -256,7 +256,7 @@ def constant(tensor: ConstantTensor) -> RowTensor:
     dims = tuple(size(each) for each in tensor.dims)
     if tensor.values is None or len(dims) > 1:
         return RowTensor(None, dims)
-    return valued(tuple(Size(each) for each in tensor.values), dims)
+    return valued(tuple(RowSize(each) for each in tensor.values), dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,17 +315,17 @@ class OperatorCall:
         return found
 
 
-def dims_of(tensor: RowTensor) -> tuple[Size, ...]:
+def dims_of(tensor: RowTensor) -> tuple[RowSize, ...]:
     if tensor.dims is None:
         unclear("the rank of an input is unknown")
     return tensor.dims
 
 
-def unknown_dims(count: int) -> tuple[Size, ...]:
+def unknown_dims(count: int) -> tuple[RowSize, ...]:
     return tuple(unknown_size() for _ in range(count))
 
 
-def resized(dims: tuple[Size, ...], axis: int, to: Size) -> tuple[Size, ...]:
+def resized(dims: tuple[RowSize, ...], axis: int, to: RowSize) -> tuple[RowSize, ...]:
     """The same sizes, but one."""
     return (*dims[:axis], to, *dims[axis + 1 :])
 
@@ -334,7 +334,7 @@ def normal(axis: int, rank: int) -> int:
     return axis + rank if axis < 0 else axis
 
 
-def row_size(tensor: RowTensor) -> Size:
+def row_size(tensor: RowTensor) -> RowSize:
     """The size of the axis of the rows."""
     assert tensor.axis is not None  # noqa: S101 - the callers looked
     return dims_of(tensor)[tensor.axis]

@@ -1,6 +1,6 @@
 """The sections of a report, in their order."""
 
-from edgeopt.commands.report.facts import Facts
+from edgeopt.commands.report.facts import ReportFacts
 from edgeopt.commands.report.sections import candidates, model, speed, verdict
 from edgeopt.views.blocks import Section
 
@@ -21,7 +21,7 @@ SECTIONS = (
 )
 
 
-def sections_of(facts: Facts) -> tuple[Section, ...]:
+def sections_of(facts: ReportFacts) -> tuple[Section, ...]:
     """Those that have something to say; the first one is the verdict."""
     found = (each(facts) for each in SECTIONS)
     return tuple(section for section in found if section is not None)

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Sequence
 
-from edgeopt.commands.report.facts import Accuracy, Facts, Point
+from edgeopt.commands.report.facts import AccuracyFacts, FrontPoint, ReportFacts
 from edgeopt.graph.accuracy import EQUAL_DB, OutputAccuracy
 from edgeopt.pipeline.prove.report import EXACT_DB
 from edgeopt.views import charts, words
-from edgeopt.views.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
-from edgeopt.views.charts import Axes, Dot, Path, scale_for
+from edgeopt.views.blocks import Block, Chart, Folded, Picture, Row, Section, Table, WordsBlock, columns
+from edgeopt.views.charts import Axes, ChartDot, Path, scale_for
 
 
-def accuracy_section(facts: Facts) -> Section | None:
+def accuracy_section(facts: ReportFacts) -> Section | None:
     found = facts.accuracy
     if found is None:
-        return Section("accuracy", "Accuracy", (Words("The bundle has no record of its accuracy."),))
-    blocks: list[Block] = [Words(_accuracy_sentence(found))]
+        return Section("accuracy", "AccuracyFacts", (WordsBlock("The bundle has no record of its accuracy."),))
+    blocks: list[Block] = [WordsBlock(_accuracy_sentence(found))]
     if found.weakest is not None:
-        blocks.append(Words(found.weakest.sentence))
+        blocks.append(WordsBlock(found.weakest.sentence))
     if found.outputs:
         caption = (
             f"Against the source model, on {found.outputs_on}. The ratio is that of the signal to the "
@@ -26,11 +26,11 @@ def accuracy_section(facts: Facts) -> Section | None:
         errors = (">signal to noise", ">largest error", ">mean error", ">cosine")
         titles = ("output", *errors, ">equal values", ">tolerance")
         blocks.append(Table(columns(*titles), tuple(_output_row(each) for each in found.outputs), caption))
-    blocks += [Words(f"{each.name}: {each.problem}", "warning") for each in found.outputs if each.problem]
-    return Section("accuracy", "Accuracy", tuple(blocks))
+    blocks += [WordsBlock(f"{each.name}: {each.problem}", "warning") for each in found.outputs if each.problem]
+    return Section("accuracy", "AccuracyFacts", tuple(blocks))
 
 
-def _accuracy_sentence(found: Accuracy) -> str:
+def _accuracy_sentence(found: AccuracyFacts) -> str:
     if found.snr_db is None:
         return "The accuracy was not proved; these figures are from the golden samples."
     is_equal = found.snr_db >= EQUAL_DB
@@ -70,13 +70,13 @@ _RACED = (
 _SHAPES = ("circle", "square", "triangle", "diamond")
 
 
-def frontier_section(facts: Facts) -> Section | None:
+def frontier_section(facts: ReportFacts) -> Section | None:
     points = [p for p in facts.points if p.time_ms is not None and p.snr_db is not None]
     if len(points) < 2:
         return None
     floor = facts.accuracy.floor_db if facts.accuracy else None
     blocks: list[Block] = [_accuracy_chart(points, floor), _front(points)]
-    blocks.insert(0, Words(_said_of_times(facts)))
+    blocks.insert(0, WordsBlock(_said_of_times(facts)))
     sized = [p for p in points if p.size_bytes]
     sizes = [p.size_bytes or 0 for p in sized]
     if len(sizes) > 1 and max(sizes) > _WORTH_DRAWING * min(sizes):
@@ -84,13 +84,13 @@ def frontier_section(facts: Facts) -> Section | None:
     return Section("frontier", "Frontier", tuple(blocks))
 
 
-def _said_of_times(facts: Facts) -> str:
+def _said_of_times(facts: ReportFacts) -> str:
     if facts.deployment.predicted is not None:
         return facts.deployment.predicted.basis
     return _EXPECTED if facts.made_by == "a plan of precision" else _RACED
 
 
-def _accuracy_chart(points: Sequence[Point], floor: float | None) -> Chart:
+def _accuracy_chart(points: Sequence[FrontPoint], floor: float | None) -> Chart:
     def draw(width: int) -> Picture:
         left, right, bottom, top = charts.plot_area(width)
         ratios = [_height(p) for p in points] + ([] if floor is None else [floor])
@@ -117,10 +117,10 @@ def _accuracy_chart(points: Sequence[Point], floor: float | None) -> Chart:
         f"Lower left is faster and less accurate; at {EXACT_DB:g} dB and above, only rounding "
         f"differs. {_legend(points)}"
     )
-    return Chart("Accuracy against time", says, draw, caption)
+    return Chart("AccuracyFacts against time", says, draw, caption)
 
 
-def _size_chart(points: Sequence[Point]) -> Chart:
+def _size_chart(points: Sequence[FrontPoint]) -> Chart:
     def draw(width: int) -> Picture:
         left, right, bottom, top = charts.plot_area(width)
         times = [p.time_ms or 0.0 for p in points]
@@ -141,7 +141,7 @@ def _size_chart(points: Sequence[Point]) -> Chart:
     return Chart("Size against time", says, draw, _legend(points))
 
 
-def _height(point: Point) -> float:
+def _height(point: FrontPoint) -> float:
     return min(EXACT_DB, point.snr_db if point.snr_db is not None else 0.0)
 
 
@@ -149,11 +149,11 @@ def _decibels(value: float) -> str:
     return "exact" if value >= EXACT_DB else f"{value:g} dB"
 
 
-def _backends(points: Sequence[Point]) -> list[str]:
+def _backends(points: Sequence[FrontPoint]) -> list[str]:
     return list(dict.fromkeys(p.backend for p in points))
 
 
-def _legend(points: Sequence[Point]) -> str:
+def _legend(points: Sequence[FrontPoint]) -> str:
     backends = _backends(points)
     if len(backends) < 2:
         return "The large point is the result."
@@ -161,7 +161,7 @@ def _legend(points: Sequence[Point]) -> str:
     return f"The large point is the result ({shown}); hollow ones are below the floor."
 
 
-def _dots(points: Sequence[Point], place: Callable[[Point], tuple[float, float]]) -> list[Dot]:
+def _dots(points: Sequence[FrontPoint], place: Callable[[FrontPoint], tuple[float, float]]) -> list[ChartDot]:
     backends = _backends(points)
     dots = []
     for p in sorted(points, key=lambda each: each.status == "winner"):
@@ -170,11 +170,11 @@ def _dots(points: Sequence[Point], place: Callable[[Point], tuple[float, float]]
         class_ = "result dot" if winner else "out dot" if p.status == "below the floor" else "other dot"
         said = f"{p.name}: {words.milliseconds(p.time_ms)}, {words.decibels(p.snr_db)}, {p.status}"
         shape = _SHAPES[backends.index(p.backend) % len(_SHAPES)]
-        dots.append(Dot(x, y, class_, shape, said, 6.5 if winner else 4.5, "result" if winner else ""))
+        dots.append(ChartDot(x, y, class_, shape, said, 6.5 if winner else 4.5, "result" if winner else ""))
     return dots
 
 
-def _steps(front: Sequence[Point], axes: Axes) -> tuple[tuple[float, float], ...]:
+def _steps(front: Sequence[FrontPoint], axes: Axes) -> tuple[tuple[float, float], ...]:
     """From each to the next, to the right and then up: what lies under the line is beaten in these two."""
     ordered = sorted(front, key=lambda p: p.time_ms or 0.0)
     found: list[tuple[float, float]] = []
@@ -188,7 +188,7 @@ def _steps(front: Sequence[Point], axes: Axes) -> tuple[tuple[float, float], ...
     return (*found, (axes.across.high, found[-1][1])) if found else ()
 
 
-def _front(points: Sequence[Point]) -> Table:
+def _front(points: Sequence[FrontPoint]) -> Table:
     front = sorted((p for p in points if p.on_front), key=lambda p: p.time_ms or 0.0)
     low, sized = any(p.low_db is not None for p in front), any(p.size_bytes is not None for p in front)
     held = any(p.peak_bytes is not None for p in front)
@@ -210,9 +210,9 @@ def _front(points: Sequence[Point]) -> Table:
 _SHOWN = 12
 
 
-def candidates_section(facts: Facts) -> Section | None:
+def candidates_section(facts: ReportFacts) -> Section | None:
     if "candidates" in facts.unknown:
-        return Section("candidates", "Candidates", (Words(facts.unknown["candidates"], "faint"),))
+        return Section("candidates", "Candidates", (WordsBlock(facts.unknown["candidates"], "faint"),))
     # What a plan of precision expected of its choices stands with the frontier.
     ordered = [] if facts.made_by == "a plan of precision" else sorted(facts.points, key=_rank)
     if not ordered and not facts.not_made:
@@ -230,13 +230,13 @@ def candidates_section(facts: Facts) -> Section | None:
     return Section("candidates", "Candidates, and why they lost", tuple(blocks))
 
 
-def _rank(point: Point) -> tuple[int, float]:
+def _rank(point: FrontPoint) -> tuple[int, float]:
     order = ("winner", "lost", "below the floor", "failed", "not tried")
     place = order.index(point.status) if point.status in order else len(order)
     return place, point.time_ms if point.time_ms is not None else float("inf")
 
 
-def _candidates_table(facts: Facts, points: list[Point]) -> Table:
+def _candidates_table(facts: ReportFacts, points: list[FrontPoint]) -> Table:
     measured = any(p.ratio is not None for p in points)
     rows = []
     for p in points:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
-from edgeopt.commands.report.facts import Bound, Facts, LayerChoice, OperatorCount, Work
+from edgeopt.commands.report.facts import Bound, LayerChoice, OperatorCount, ReportFacts, SearchWork
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.views import charts, words
@@ -17,29 +17,29 @@ from edgeopt.views.blocks import (
     Row,
     Section,
     Table,
-    Words,
+    WordsBlock,
     columns,
     rows,
     some,
 )
-from edgeopt.views.charts import Axes, Bar, Dot, Group, Path, Scale
+from edgeopt.views.charts import Axes, Bar, ChartDot, ChartScale, Group, Path
 
 _MOST_OPERATORS = 400
 """A model can hold operators of any name; a report need not list them all."""
 
 
-def operators_section(facts: Facts) -> Section | None:
+def operators_section(facts: ReportFacts) -> Section | None:
     blocks: list[Block] = []
     if facts.work_after is not None:
         blocks.append(_work(facts.work_before, facts.work_after))
     reason = facts.unknown.get("operators after") or facts.unknown.get("operators before")
     blocks += _counts(facts.operators)
     if reason:
-        blocks.append(Words(reason, "faint"))
+        blocks.append(WordsBlock(reason, "faint"))
     return Section("operators", "Operators, before and after", tuple(blocks)) if blocks else None
 
 
-def _work(before: Work | None, after: Work) -> Table:
+def _work(before: SearchWork | None, after: SearchWork) -> Table:
     def row(title: str, first: int | None, second: int | None, as_bytes: bool = False) -> Row:
         shown = [
             words.size(v) if as_bytes else (f"{v:,}" if v is not None else words.UNKNOWN) for v in (first, second)
@@ -78,7 +78,9 @@ def _counts(counts: tuple[OperatorCount, ...]) -> list[Block]:
         caption = "How often each operator occurs that occurs more or less often than before, and all together."
         blocks.append(Table(titles, (*rows, _compared(total, "strong")), caption))
     else:
-        blocks.append(Words(f"Every operator occurs as often as in the source: {total.after:,} nodes in all."))
+        blocks.append(
+            WordsBlock(f"Every operator occurs as often as in the source: {total.after:,} nodes in all.")
+        )
     if same:
         several = words.several(len(same), "operator that occurs", "operators that occur")
         blocks.append(
@@ -103,12 +105,14 @@ def _count(value: int | None) -> str:
 _DRAWN, _SHOWN, _MOST_KERNELS = 12, 15, 200
 
 
-def nodes_section(facts: Facts) -> Section | None:
+def nodes_section(facts: ReportFacts) -> Section | None:
     times = facts.nodes
     if times is None:
         reason = facts.unknown.get("time by node", "It was not measured.")
-        return Section("nodes", "Hottest nodes", (Words(f"The time of each node is unknown. {reason}", "faint"),))
-    blocks: list[Block] = [Words(_nodes_sentence(times)), _kernels_chart(times)]
+        return Section(
+            "nodes", "Hottest nodes", (WordsBlock(f"The time of each node is unknown. {reason}", "faint"),)
+        )
+    blocks: list[Block] = [WordsBlock(_nodes_sentence(times)), _kernels_chart(times)]
     blocks.append(_kernels_table(times.rows[:_SHOWN]))
     if len(times.rows) > _SHOWN:
         rest = times.rows[_SHOWN:_MOST_KERNELS]
@@ -117,7 +121,7 @@ def nodes_section(facts: Facts) -> Section | None:
         blocks.append(roofline)
     elif not facts.bounds:
         text = "The peaks of this device are unknown: measure them once with edgeopt probe --deep."
-        blocks.append(Words(text, "faint"))
+        blocks.append(WordsBlock(text, "faint"))
     return Section("nodes", "Hottest nodes", tuple(blocks))
 
 
@@ -187,7 +191,7 @@ def _roofline(rows: Sequence[OpTimeRow], bounds: Sequence[Bound]) -> Chart | Non
         for row, per_byte, rate in known:
             said = f"{_name(row)}: {_rate(rate)}, {words.milliseconds(row.time_ms)}"
             radius = 3 + 7 * (row.share / longest) ** 0.5
-            dots.append(Dot(per_byte, rate, "other dot", says=said, radius=radius))
+            dots.append(ChartDot(per_byte, rate, "other dot", says=said, radius=radius))
         return charts.draw_points(axes, dots, _roofs(memory, compute, axes), width)
 
     says = (
@@ -203,8 +207,8 @@ def _roofline(rows: Sequence[OpTimeRow], bounds: Sequence[Bound]) -> Chart | Non
     return Chart("Roofline", says, draw, caption)
 
 
-def _logarithmic(values: Sequence[float], begin: float, end: float) -> Scale:
-    return Scale(min(values) / 1.6, max(values) * 1.8, begin, end, logarithmic=True)
+def _logarithmic(values: Sequence[float], begin: float, end: float) -> ChartScale:
+    return ChartScale(min(values) / 1.6, max(values) * 1.8, begin, end, logarithmic=True)
 
 
 def _roofs(memory: Sequence[Bound], compute: Sequence[Bound], axes: Axes) -> list[Path]:
@@ -239,14 +243,14 @@ _FEW = 6
 _MOST_CHANGES = 1000
 
 
-def ledger_section(facts: Facts) -> Section | None:
+def ledger_section(facts: ReportFacts) -> Section | None:
     blocks: list[Block] = []
     if facts.ledger:
         blocks += _passes(facts.ledger)
     elif "ledger" in facts.unknown:
-        blocks.append(Words(facts.unknown["ledger"], "faint"))
+        blocks.append(WordsBlock(facts.unknown["ledger"], "faint"))
     else:
-        blocks.append(Words("The model is delivered unchanged."))
+        blocks.append(WordsBlock("The model is delivered unchanged."))
     if facts.layers:
         blocks += _layers(facts.layers)
     return Section("ledger", "Ledger", tuple(blocks))
@@ -269,7 +273,7 @@ def _passes(ledger: tuple[LedgerEntry, ...]) -> list[Block]:
         )
     if idle:
         named = ", ".join(each.pass_name for each in idle)
-        blocks.append(Words(f"{words.several(len(idle), 'pass', 'passes')} found no match: {named}."))
+        blocks.append(WordsBlock(f"{words.several(len(idle), 'pass', 'passes')} found no match: {named}."))
     blocks += [_folded(each) for each in ledger if len(each.applied) > _FEW or len(each.refused) > _FEW]
     return blocks
 
@@ -319,6 +323,6 @@ def _layers(layers: tuple[LayerChoice, ...]) -> list[Block]:
     counted = ", ".join(f"{count:,} in {form}" for form, count in forms)
     shown = rows(*((each.layer, each.form, each.reason) for each in layers[:_MOST_CHANGES]))
     return [
-        Words(f"{words.several(len(layers), 'layer')}: {counted}."),
+        WordsBlock(f"{words.several(len(layers), 'layer')}: {counted}."),
         Folded("The scheme of each layer, and why", (Table(columns("layer", "form", "why"), shown),)),
     ]

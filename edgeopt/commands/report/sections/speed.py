@@ -3,31 +3,31 @@
 from functools import partial
 
 from edgeopt.bundle.deployment import Part, Tensor, said_of
-from edgeopt.commands.report.facts import Facts, Side, Speed, Stage
+from edgeopt.commands.report.facts import ReportFacts, SpeedFacts, SpeedSide, Stage
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import IDENTICAL, paired_ratios
 from edgeopt.views import charts, words
-from edgeopt.views.blocks import Block, Chart, Folded, Mood, Row, Section, Table, Words, columns
+from edgeopt.views.blocks import Block, Chart, Folded, Mood, Row, Section, Table, WordsBlock, columns
 from edgeopt.views.charts import Bar, Group, Hill
 
 _PERCENTILES = (50, 90, 95, 99)
 _FEWEST_FOR_P99 = 100
 
 
-def speed_section(facts: Facts) -> Section | None:
+def speed_section(facts: ReportFacts) -> Section | None:
     speed = facts.speed
     if speed is None:
-        return Section("speed", "Speed", (Words(_not_measured(facts)),))
-    blocks: list[Block] = [Words(f"{speed.source} {speed.measured_while}".strip()), _sides(speed)]
+        return Section("speed", "SpeedFacts", (WordsBlock(_not_measured(facts)),))
+    blocks: list[Block] = [WordsBlock(f"{speed.source} {speed.measured_while}".strip()), _sides(speed)]
     if speed.by_size:
         blocks.append(_sizes(speed))
     if speed.cost:
-        blocks.append(Words(speed.cost))
+        blocks.append(WordsBlock(speed.cost))
     if facts.float_ratio is not None:
         ratio = facts.float_ratio
         where = f"on {facts.float_on}" if facts.float_on else "in the result's own runtime"
         blocks.append(
-            Words(
+            WordsBlock(
                 f"Against the same model in full precision, {where}: "
                 f"{words.ratio(ratio.median)}, {words.interval(ratio)} with {words.confidence(ratio)} confidence."
             )
@@ -37,11 +37,11 @@ def speed_section(facts: Facts) -> Section | None:
     elif speed.result.taken and speed.baseline.taken:
         blocks += [*_latencies(speed), *_rounds(speed)]
     else:
-        blocks.append(Words("The bundle holds only medians, so single runs cannot be drawn.", "faint"))
-    return Section("speed", "Speed", tuple(blocks))
+        blocks.append(WordsBlock("The bundle holds only medians, so single runs cannot be drawn.", "faint"))
+    return Section("speed", "SpeedFacts", tuple(blocks))
 
 
-def _not_measured(facts: Facts) -> str:
+def _not_measured(facts: ReportFacts) -> str:
     predicted = facts.deployment.predicted
     if predicted is None:
         return "No speed was measured: the bundle holds no evidence of it."
@@ -52,7 +52,7 @@ def _not_measured(facts: Facts) -> str:
     return said
 
 
-def _sides(speed: Speed) -> Table:
+def _sides(speed: SpeedFacts) -> Table:
     known = [side for side in (speed.baseline, speed.result) if side.taken and side.taken.quantiles_ms]
     titles = ["", "candidate", ">undisturbed"]
     if known:
@@ -75,7 +75,7 @@ def _sides(speed: Speed) -> Table:
     return Table(columns(*titles), tuple(rows), caption)
 
 
-def _sizes(speed: Speed) -> Table:
+def _sizes(speed: SpeedFacts) -> Table:
     """Of the runs of one size each; their ratio says more than a median over all sizes."""
     made = []
     for each in speed.by_size:
@@ -86,7 +86,7 @@ def _sizes(speed: Speed) -> Table:
     return Table(titles, tuple(made), "By the size of the input: medians of the runs of each side.")
 
 
-def _cells(side: Side, full: bool) -> tuple[str, ...]:
+def _cells(side: SpeedSide, full: bool) -> tuple[str, ...]:
     cells = [side.name, words.milliseconds(side.latency_ms)]
     if not full:
         return tuple(cells)
@@ -103,7 +103,7 @@ def _cells(side: Side, full: bool) -> tuple[str, ...]:
     return tuple(cells)
 
 
-def _latencies(speed: Speed) -> list[Block]:
+def _latencies(speed: SpeedFacts) -> list[Block]:
     sides = [("baseline", speed.baseline, "base"), ("result", speed.result, "result")]
     if speed.verdict == IDENTICAL:
         del sides[0]
@@ -125,7 +125,7 @@ def _latencies(speed: Speed) -> list[Block]:
     return [Chart("Latency of single runs", f"{says}.", draw, caption)]
 
 
-def _rounds(speed: Speed) -> list[Block]:
+def _rounds(speed: SpeedFacts) -> list[Block]:
     baseline, result = speed.baseline.taken, speed.result.taken
     if not baseline or not result or not baseline.slices_ms or len(baseline.slices_ms) != len(result.slices_ms):
         return []
@@ -154,13 +154,13 @@ def _rounds(speed: Speed) -> list[Block]:
     ]
 
 
-def stages_section(facts: Facts) -> Section | None:
+def stages_section(facts: ReportFacts) -> Section | None:
     stages = facts.stages
     if not stages:
         return None
     if len(stages) == 1:
         said = "The result is the unchanged source model, so there are no steps."
-        return Section("stages", "Stages", (Words(said),))
+        return Section("stages", "Stages", (WordsBlock(said),))
     blocks: list[Block] = []
     evidence = facts.deployment.evidence
     if any(stage.time_ms for stage in stages):
@@ -215,12 +215,12 @@ _PHASES = (
 )
 
 
-def memory_section(facts: Facts) -> Section | None:
+def memory_section(facts: ReportFacts) -> Section | None:
     speed = facts.speed
     result, baseline = (speed.result.memory, speed.baseline.memory) if speed else (None, None)
     if result is None:
         said = "The bundle has no record of memory; edgeopt bench measures it by phase."
-        return None if facts.deployment.predicted else Section("memory", "Memory", (Words(said),))
+        return None if facts.deployment.predicted else Section("memory", "Memory", (WordsBlock(said),))
     known = [(name, key) for name, key in _PHASES if getattr(result, key) is not None]
     groups, rows = [], []
     for name, key in known:
@@ -259,7 +259,7 @@ def _compared(before: int | None, after: int | None) -> tuple[str, str, str]:
     return words.mebibytes(before), words.mebibytes(after), words.change(before, after)
 
 
-def processing_section(facts: Facts) -> Section | None:
+def processing_section(facts: ReportFacts) -> Section | None:
     told = facts.deployment.processing
     if told is None:
         return None

@@ -2,7 +2,7 @@
 
 import shlex
 
-from edgeopt.commands.report.facts import Accuracy, Facts, Speed
+from edgeopt.commands.report.facts import AccuracyFacts, ReportFacts, SpeedFacts
 from edgeopt.hw.device import Cache, Device
 from edgeopt.views import words
 from edgeopt.views.blocks import (
@@ -14,19 +14,19 @@ from edgeopt.views.blocks import (
     Row,
     Section,
     Table,
-    Words,
+    WordsBlock,
     columns,
     rows,
 )
 
 
-def verdict_section(facts: Facts) -> Section:
-    blocks: list[Block] = [Words(facts.summary), Figures(_figures(facts))]
-    blocks += [Words(each, "warning") for each in (*_warnings(facts), *facts.warnings)]
+def verdict_section(facts: ReportFacts) -> Section:
+    blocks: list[Block] = [WordsBlock(facts.summary), Figures(_figures(facts))]
+    blocks += [WordsBlock(each, "warning") for each in (*_warnings(facts), *facts.warnings)]
     return Section("verdict", _title(facts), tuple(blocks))
 
 
-def _title(facts: Facts) -> str:
+def _title(facts: ReportFacts) -> str:
     said = facts.verdict[:1].upper() + facts.verdict[1:]
     if facts.deployment.predicted is not None:
         said += ", not measured"
@@ -35,13 +35,13 @@ def _title(facts: Facts) -> str:
     return said if good_enough(facts.accuracy) else f"{said}, but below the accuracy asked for"
 
 
-def good_enough(accuracy: Accuracy | None) -> bool:
+def good_enough(accuracy: AccuracyFacts | None) -> bool:
     if accuracy is None or accuracy.snr_db is None or accuracy.floor_db is None:
         return True
     return accuracy.snr_db >= accuracy.floor_db
 
 
-def _figures(facts: Facts) -> tuple[Figure, ...]:
+def _figures(facts: ReportFacts) -> tuple[Figure, ...]:
     figures = []
     if facts.speed is not None:
         figures += (
@@ -61,12 +61,12 @@ def _figures(facts: Facts) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def _is_unchanged(facts: Facts) -> bool:
+def _is_unchanged(facts: ReportFacts) -> bool:
     """The bundle has the source model: what its two sides differ by is noise."""
     return facts.verdict in {"keep what you have", "undecided"} and len(facts.stages) == 1
 
 
-def _of_speed(speed: Speed) -> list[Figure]:
+def _of_speed(speed: SpeedFacts) -> list[Figure]:
     found = speed.ratio
     rounds = words.several(found.rounds, "round")
     sure = f"{words.interval(found)} with {words.confidence(found)} confidence, {rounds}"
@@ -81,17 +81,17 @@ def _of_speed(speed: Speed) -> list[Figure]:
     ]
 
 
-def _of_accuracy(accuracy: Accuracy | None) -> Figure:
+def _of_accuracy(accuracy: AccuracyFacts | None) -> Figure:
     if accuracy is None or accuracy.snr_db is None:
-        return Figure("Accuracy", "not known", "the bundle has no record")
+        return Figure("AccuracyFacts", "not known", "the bundle has no record")
     floor = accuracy.goal or (f"{accuracy.floor_db:g} dB" if accuracy.floor_db is not None else "not told")
     samples = words.several(accuracy.samples or 0, "sample")
     on = f"on {samples} set aside" if accuracy.set_aside else f"on {samples}"
     mood: Mood = "" if good_enough(accuracy) else "bad"
-    return Figure("Accuracy", words.decibels(accuracy.snr_db), f"floor {floor}; {on}", mood)
+    return Figure("AccuracyFacts", words.decibels(accuracy.snr_db), f"floor {floor}; {on}", mood)
 
 
-def _of_memory(speed: Speed | None, *, unchanged: bool) -> list[Figure]:
+def _of_memory(speed: SpeedFacts | None, *, unchanged: bool) -> list[Figure]:
     result = speed.result.memory.peak_bytes if speed and speed.result.memory else None
     baseline = speed.baseline.memory.peak_bytes if speed and speed.baseline.memory else None
     if unchanged and baseline is not None:
@@ -102,7 +102,7 @@ def _of_memory(speed: Speed | None, *, unchanged: bool) -> list[Figure]:
     return [Figure("Peak memory", words.mebibytes(result), compared)]
 
 
-def _warnings(facts: Facts) -> list[str]:
+def _warnings(facts: ReportFacts) -> list[str]:
     said = []
     deployment = facts.deployment
     if deployment.predicted is not None:
@@ -123,18 +123,18 @@ def _warnings(facts: Facts) -> list[str]:
     return said
 
 
-def device_section(facts: Facts) -> Section | None:
+def device_section(facts: ReportFacts) -> Section | None:
     blocks: list[Block] = []
     deployment = facts.deployment
     if facts.device is not None:
-        blocks += [Words(facts.device_is), Table(columns("", "what it is"), rows(*_facts(facts.device)))]
+        blocks += [WordsBlock(facts.device_is), Table(columns("", "what it is"), rows(*_facts(facts.device)))]
         blocks += _state(facts.device)
     elif deployment.machine:
         blocks.append(Table(columns("", "what it is"), rows(*deployment.machine.items())))
     if facts.device is None and "device" in facts.unknown:
-        blocks.append(Words(facts.unknown["device"], "faint"))
+        blocks.append(WordsBlock(facts.unknown["device"], "faint"))
     if facts.speed and facts.speed.measured_while:
-        blocks.append(Words(f"During the proof: {facts.speed.measured_while}"))
+        blocks.append(WordsBlock(f"During the proof: {facts.speed.measured_while}"))
     if deployment.runtimes:
         chosen = deployment.run.backend
         listed = tuple(
@@ -183,11 +183,11 @@ def _state(device: Device) -> list[Block]:
     if state is None:
         return []
     if state.worth_measuring:
-        return [Words("At the start, the state of the device allowed reliable measurements.")]
-    return [Words(f"At the start: {' '.join(state.reasons)}", "warning")]
+        return [WordsBlock("At the start, the state of the device allowed reliable measurements.")]
+    return [WordsBlock(f"At the start: {' '.join(state.reasons)}", "warning")]
 
 
-def reproduce_section(facts: Facts) -> Section:
+def reproduce_section(facts: ReportFacts) -> Section:
     deployment = facts.deployment
     bundle = shlex.quote(facts.bundle)
     source = shlex.quote(facts.source_path or deployment.source.name)
@@ -209,7 +209,7 @@ def reproduce_section(facts: Facts) -> Section:
     return Section("reproduce", "How to reproduce", tuple(blocks))
 
 
-def _identity(facts: Facts) -> Table:
+def _identity(facts: ReportFacts) -> Table:
     deployment = facts.deployment
     run = deployment.run
     took = f" in {facts.seconds:.0f} s" if facts.seconds else ""

@@ -204,7 +204,7 @@ def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: N
         return equation
     if own := alone(equation):
         return f"it sums '{called(own[0])}' over one operand only"
-    writer = Writer(graph, node)
+    writer = ProductWriter(graph, node)
     if len(operands) == 1:
         writer.finish(writer.turned(operands[0], equation.terms[0], equation.result))
         return "Transpose"
@@ -284,7 +284,7 @@ def _reshaping(shape: list[int] | str | None) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class ProductWriter:
     """Puts nodes before an Einsum, and the last one in its place."""
 
     graph: "ir.Graph"

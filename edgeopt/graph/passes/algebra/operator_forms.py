@@ -22,7 +22,7 @@ import numpy as np
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.arithmetic import never_negative_zero
-from edgeopt.graph.passes.knowledge.forms import Form, inner, maker, rewrite, take_place
+from edgeopt.graph.passes.knowledge.forms import OperatorForm, inner, maker, rewrite, take_place
 from edgeopt.graph.passes.knowledge.linear import EPSILON, FLOATS, integer, new_weight, pads
 from edgeopt.graph.passes.knowledge.matching import operands, rank, scalar
 
@@ -266,14 +266,14 @@ def _spreads_over(shape: tuple[int, ...], value: "ir.Value | None") -> bool:
 
 
 FORMS = (
-    Form("multiplied by the reciprocal instead of dividing by a constant", _divide),
-    Form("replaced powers by square roots", _root),
-    Form("wrote the larger of two as Relu or LeakyRelu", _larger, opset=14),
-    Form("wrote PRelu with a single slope as LeakyRelu", _one_slope),
-    Form("merged two limits into one Clip", _smaller, opset=11),
-    Form("shuffled channels by one Gather", _shuffle),
-    Form("replaced a 1x1 depthwise convolution by a multiplication", _by_channel),
-    Form("doubled the channels before a depthwise convolution", _twofold),
+    OperatorForm("multiplied by the reciprocal instead of dividing by a constant", _divide),
+    OperatorForm("replaced powers by square roots", _root),
+    OperatorForm("wrote the larger of two as Relu or LeakyRelu", _larger, opset=14),
+    OperatorForm("wrote PRelu with a single slope as LeakyRelu", _one_slope),
+    OperatorForm("merged two limits into one Clip", _smaller, opset=11),
+    OperatorForm("shuffled channels by one Gather", _shuffle),
+    OperatorForm("replaced a 1x1 depthwise convolution by a multiplication", _by_channel),
+    OperatorForm("doubled the channels before a depthwise convolution", _twofold),
 )
 
 PASS = Pass(

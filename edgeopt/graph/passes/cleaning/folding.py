@@ -221,7 +221,7 @@ def fold_constants(model: "ir.Model", context: PassContext) -> PassResult:
     model, notes = context.copy(model), Notes()
     before = {node: label(node) for node in nodes_of(model)}
     limit = context.folded_limit_bytes
-    budget = Budget(limit, max(limit, _weight_bytes(model)))
+    budget = FoldingBudget(limit, max(limit, _weight_bytes(model)))
     _keep_overflows(model)
     name_apart(model)
     with quiet():
@@ -255,7 +255,7 @@ def _keep_overflows(model: "ir.Model") -> None:
 
 
 @dataclass(slots=True)
-class Budget:
+class FoldingBudget:
     """How much folding may add to the model: by one result, and by all that are left to come."""
 
     one_bytes: int
@@ -300,7 +300,7 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
     return bool(sweep(model).modified)
 
 
-def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
+def _should_fold(node: "ir.Node", budget: FoldingBudget, notes: Notes) -> bool | None:
     if is_random(node) or _holds_text(node) or _disagreed(node):
         return False
     if is_op(node, "ConstantOfShape"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
 from edgeopt.graph.passes.knowledge.matching import (
-    Found,
+    PatternMatch,
     fuse,
     integers,
     operands,
@@ -25,7 +25,7 @@ SPELLINGS = (("Erf", "none", {(1,): math.sqrt(0.5)}), ("Tanh", "tanh", {(1,): RO
 WHOLE = {(1, 0): 0.5, (1, 1): 0.5}
 
 
-def find_gelu(node: "ir.Node") -> Found | None:
+def find_gelu(node: "ir.Node") -> PatternMatch | None:
     """The GELU that an Erf or a Tanh is the heart of."""
     for kind, approximate, argument in SPELLINGS:
         if not is_op(node, kind) or node.inputs[0] is None:
@@ -33,7 +33,7 @@ def find_gelu(node: "ir.Node") -> Found | None:
         match = written_as(node.inputs[0], argument, node.outputs[0], WHOLE)
         if match is not None:
             x, root, nodes = match
-            return Found(root, (node, *nodes), "Gelu", (x,), {"approximate": approximate}, opset=GELU_OPSET)
+            return PatternMatch(root, (node, *nodes), "Gelu", (x,), {"approximate": approximate}, opset=GELU_OPSET)
     return None
 
 
@@ -93,7 +93,7 @@ def _gate(node: "ir.Node") -> Gate | None:
     return None
 
 
-def find_hard_swish(node: "ir.Node") -> Found | None:
+def find_hard_swish(node: "ir.Node") -> PatternMatch | None:
     """The product of x and a part that rises from 0 at -3 to its top at 3."""
     gate = _gate(node)
     if gate is None:
@@ -105,7 +105,7 @@ def find_hard_swish(node: "ir.Node") -> Found | None:
     if match is None:
         return None
     x, root, nodes = match
-    return Found(root, (*gate.nodes, *nodes), "HardSwish", (x,), opset=HARD_SWISH_OPSET)
+    return PatternMatch(root, (*gate.nodes, *nodes), "HardSwish", (x,), opset=HARD_SWISH_OPSET)
 
 
 def apply_hard_swish(model: "ir.Model", context: PassContext) -> PassResult:
@@ -131,12 +131,12 @@ VANISHES = "the logarithm of a Softmax of 0 is minus infinity; LogSoftmax return
 OPSET = 13  # before, Softmax took all dimensions after its axis together
 
 
-def find_softmax(node: "ir.Node") -> Found | None:
+def find_softmax(node: "ir.Node") -> PatternMatch | None:
     """The softmax that ends at this node."""
     if is_op(node, "Log"):
         plain = producer(node.inputs[0], "Softmax")
         if plain is not None:
-            return Found(
+            return PatternMatch(
                 node,
                 (node, plain),
                 "LogSoftmax",
@@ -152,7 +152,7 @@ def find_softmax(node: "ir.Node") -> Found | None:
     return None
 
 
-def _quotient(node: "ir.Node") -> Found | None:
+def _quotient(node: "ir.Node") -> PatternMatch | None:
     """exp(...) / sum(exp(...)), or times the reciprocal of the sum."""
     for above, below in operands(node):
         power, more = producer(above, "Exp"), list["ir.Node"]()
@@ -171,11 +171,11 @@ def _quotient(node: "ir.Node") -> Found | None:
         summed = producer(total, "ReduceSum")
         nodes = (node, *more, power, *shift, *((summed,) if summed is not None else ()))
         reason = None if shift else OVERFLOWS
-        return Found(node, nodes, "Softmax", (x,), {"axis": axis}, opset=OPSET, reason=reason)
+        return PatternMatch(node, nodes, "Softmax", (x,), {"axis": axis}, opset=OPSET, reason=reason)
     return None
 
 
-def _difference(node: "ir.Node") -> Found | None:
+def _difference(node: "ir.Node") -> PatternMatch | None:
     """x - logsumexp(x), or (x - m) - log(sum(exp(x - m)))."""
     above, below = node.inputs
     if above is None:
@@ -183,7 +183,7 @@ def _difference(node: "ir.Node") -> Found | None:
     whole = producer(below, "ReduceLogSumExp")
     axis = _reduction(whole, above)
     if whole is not None and axis is not None:
-        return Found(node, (node, whole), "LogSoftmax", (above,), {"axis": axis}, opset=OPSET)
+        return PatternMatch(node, (node, whole), "LogSoftmax", (above,), {"axis": axis}, opset=OPSET)
     log = producer(below, "Log")
     total = producer(log.inputs[0], "ReduceSum") if log is not None else None
     power = producer(total.inputs[0], "Exp") if total is not None else None
@@ -192,7 +192,7 @@ def _difference(node: "ir.Node") -> Found | None:
         return None
     x, shift = _without_maximum(above, axis)
     nodes, reason = (node, log, total, power, *shift), None if shift else OVERFLOWS
-    return Found(node, nodes, "LogSoftmax", (x,), {"axis": axis}, opset=OPSET, reason=reason)
+    return PatternMatch(node, nodes, "LogSoftmax", (x,), {"axis": axis}, opset=OPSET, reason=reason)
 
 
 def _without_maximum(value: "ir.Value", axis: int) -> "tuple[ir.Value, tuple[ir.Node, ...]]":

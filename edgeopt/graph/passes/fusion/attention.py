@@ -25,7 +25,15 @@ from edgeopt.graph.passes.knowledge.heads import (
     split_heads,
     target_shape,
 )
-from edgeopt.graph.passes.knowledge.matching import Found, fuse, operands, producer, rank, scalar, tensor_like
+from edgeopt.graph.passes.knowledge.matching import (
+    PatternMatch,
+    fuse,
+    operands,
+    producer,
+    rank,
+    scalar,
+    tensor_like,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -276,7 +284,7 @@ def refusal(found: Attention) -> str | None:
     return None
 
 
-def _standard(node: "ir.Node") -> Found | None:
+def _standard(node: "ir.Node") -> PatternMatch | None:
     found = find_attention(node)
     if found is None:
         return None
@@ -291,7 +299,7 @@ def _standard(node: "ir.Node") -> Found | None:
     needed = (found.query, found.key, found.value, *masks)
     if packed is not None:
         needed = (*masks, *(part.value for part in packed))
-    return Found(
+    return PatternMatch(
         root,
         nodes,
         "Attention",
@@ -334,7 +342,7 @@ def _inputs(found: Attention) -> "Callable[[], tuple[list[ir.Node], tuple[Any, .
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Fuses every attention, in subgraphs and functions too."""
 
-    def find(node: "ir.Node") -> Found | None:
+    def find(node: "ir.Node") -> PatternMatch | None:
         found = _standard(node)
         if found is None or found.reason or not context.empty_inputs or not _may_be_empty(found.inputs):
             return found

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op
 from edgeopt.graph.passes.knowledge.matching import (
-    Found,
+    PatternMatch,
     fuse,
     integers,
     operands,
@@ -148,7 +148,7 @@ def ones(x: "ir.Value", axis: int) -> "ir.Tensor":
 LAYER_OPSET = 17
 
 
-def find_layer_normalization(node: "ir.Node") -> Found | None:
+def find_layer_normalization(node: "ir.Node") -> PatternMatch | None:
     """The layer normalization whose variance this ReduceMean is."""
     normal = normalized(node) if is_op(node, "ReduceMean") else None
     centred = producer(normal.x, "Sub") if normal is not None else None
@@ -175,7 +175,9 @@ def find_layer_normalization(node: "ir.Node") -> Found | None:
         reason = "the numbers are float64, and LayerNormalization would compute in float32"
     inputs = (x, scale[0] if scale else ones(x, normal.axis), *((shift[0],) if shift else ()))
     attributes = {"axis": normal.axis, "epsilon": normal.epsilon}
-    return Found(root, tuple(nodes), "LayerNormalization", inputs, attributes, opset=LAYER_OPSET, reason=reason)
+    return PatternMatch(
+        root, tuple(nodes), "LayerNormalization", inputs, attributes, opset=LAYER_OPSET, reason=reason
+    )
 
 
 def apply_layer_normalization(model: "ir.Model", context: PassContext) -> PassResult:
@@ -199,7 +201,7 @@ LAYER_NORMALIZATION = Pass(
 RMS_OPSET = 23
 
 
-def find_rms_normalization(node: "ir.Node") -> Found | None:
+def find_rms_normalization(node: "ir.Node") -> PatternMatch | None:
     """The RMS normalization whose mean square this ReduceMean is, unless it is part of a layer normalization."""
     normal = normalized(node) if is_op(node, "ReduceMean") else None
     if normal is None or find_layer_normalization(node) is not None:
@@ -218,7 +220,7 @@ def find_rms_normalization(node: "ir.Node") -> Found | None:
         reason = "the numbers are float64, and RMSNormalization would compute in float32"
     inputs = (x, scale[0] if scale else ones(x, normal.axis))
     attributes = {"axis": normal.axis, "epsilon": normal.epsilon}
-    return Found(root, tuple(nodes), "RMSNormalization", inputs, attributes, opset=RMS_OPSET, reason=reason)
+    return PatternMatch(root, tuple(nodes), "RMSNormalization", inputs, attributes, opset=RMS_OPSET, reason=reason)
 
 
 def apply_rms_normalization(model: "ir.Model", context: PassContext) -> PassResult:

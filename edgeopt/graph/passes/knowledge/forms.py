@@ -16,7 +16,7 @@ EVERYWHERE = ("onnxruntime", "openvino")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class OperatorForm:
     """`replace` changes what ends at a node; it tells what is gone, why not, or None for other nodes."""
 
     what: str
@@ -27,7 +27,7 @@ class Form:
     """What its operators need."""
 
 
-def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[Form]) -> PassResult:
+def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[OperatorForm]) -> PassResult:
     """Every node in the first form that takes it; nodes that runtimes make one operator stay together."""
     import onnx_ir as ir
 

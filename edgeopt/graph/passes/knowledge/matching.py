@@ -24,7 +24,7 @@ Operand = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PatternMatch:
     """What `root` computes, in other words; `nodes` are needed no more, root among them."""
 
     root: "ir.Node"
@@ -44,7 +44,7 @@ class Found:
 
 
 def fuse(
-    model: "ir.Model", context: PassContext, find: "Callable[[ir.Node], Found | None]", what: str
+    model: "ir.Model", context: PassContext, find: "Callable[[ir.Node], PatternMatch | None]", what: str
 ) -> PassResult:
     """Asks `find` about every node and replaces what it found; `what` names one of them in the ledger."""
     model, notes, done, gone = context.copy(model), Notes(), [], set[Any]()
@@ -72,7 +72,7 @@ def homes(model: "ir.Model") -> "Iterator[tuple[ir.Graph | ir.Function, int]]":
         yield part, part.opset_imports.get("", own) if isinstance(part, ir.Function) else own
 
 
-def _refusal(found: Found, opset: int) -> str | None:
+def _refusal(found: PatternMatch, opset: int) -> str | None:
     if opset < found.opset:
         return f"{found.operator} needs opset {found.opset}; `--opset {found.opset}` raises it"
     inside = _swallowed(found)
@@ -90,7 +90,7 @@ def _refusal(found: Found, opset: int) -> str | None:
 SHAPES = ("Constant", "Shape", "Gather", "Slice", "Unsqueeze", "Squeeze", "Concat", "Cast")
 
 
-def _swallowed(found: Found) -> "set[ir.Node]":
+def _swallowed(found: PatternMatch) -> "set[ir.Node]":
     """The nodes, and those that only compute constants and shapes for them."""
     inside = {*found.nodes, *found.others}
     kept = {id(one) for one in found.inputs}
@@ -106,7 +106,7 @@ def _swallowed(found: Found) -> "set[ir.Node]":
     return inside
 
 
-def replace(part: "ir.Graph | ir.Function", model: "ir.Model", found: Found) -> "set[ir.Node]":
+def replace(part: "ir.Graph | ir.Function", model: "ir.Model", found: PatternMatch) -> "set[ir.Node]":
     """Puts the operator in the place of its root; returns the nodes that went."""
     import onnx_ir as ir
 

@@ -12,11 +12,11 @@ from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Log, Progress
 from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry
-from edgeopt.quant.measured.proof import PHASE, Runner, ranked
+from edgeopt.quant.measured.proof import PHASE, ContestSide, ranked
 from edgeopt.quant.measured.timing.gains import ConfigGains, unfit_reasons
 from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.search import Chosen, choose
-from edgeopt.quant.records import FLOAT, Gain, Point, PrecisionPlan, Sensitivity, Verdict
+from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, LayerVerdict, PrecisionPlan, Sensitivity
 
 _MOST_CHECKS = 14
 # What a floor that is often asked for would give: more room must not end in something slower.
@@ -153,7 +153,7 @@ class Chooser:
         several = [alone, those] if len(those) < len(alone) else [alone]
         return [entry for gains in several if (entry := self._alone(form, gains, main)) is not None]
 
-    def _alone(self, form: str, gains: Mapping[str, Gain], main: Entry) -> Entry | None:
+    def _alone(self, form: str, gains: Mapping[str, LayerGain], main: Entry) -> Entry | None:
         track, goal = self.track, self.work.request.goal
         choices = dict.fromkeys(gains, form)
         assert main.plan is not None  # noqa: S101 - `_entry` made it
@@ -169,7 +169,7 @@ class Chooser:
             return None
         entry = write_entry(self.work.study, track.course, choices, self._path("plan"))
         snr_db, low_db = (value, low) if goal.is_ratio else (None, None)
-        point = Point(choices, expected_ms, snr_db or 0.0, snr_db, low_db)
+        point = FrontierPoint(choices, expected_ms, snr_db or 0.0, snr_db, low_db)
         before = {verdict.layer: verdict for verdict in main.plan.verdicts}
         verdicts = tuple(_instead(before[name], choices.get(name, FLOAT)) for name in before)
         frontier = sorted([*main.plan.frontier, point], key=lambda each: -each.expected_ms)
@@ -185,7 +185,11 @@ class Chooser:
         return not self.track.timed.borders
 
     def _plan(
-        self, entry: Entry, point: Point, frontier: tuple[Point, ...], verdicts: tuple[Verdict, ...]
+        self,
+        entry: Entry,
+        point: FrontierPoint,
+        frontier: tuple[FrontierPoint, ...],
+        verdicts: tuple[LayerVerdict, ...],
     ) -> PrecisionPlan:
         track, goal = self.track, self.work.request.goal
         return PrecisionPlan(
@@ -203,7 +207,7 @@ class Chooser:
         return self.work.folder / f"plan-{len(list(self.work.folder.glob('plan-*.onnx')))}.onnx"
 
 
-def _instead(verdict: Verdict, form: str) -> Verdict:
+def _instead(verdict: LayerVerdict, form: str) -> LayerVerdict:
     """What one form alone made of a layer that the plan had another for."""
     if verdict.form == form:
         return verdict
@@ -217,7 +221,7 @@ def _instead(verdict: Verdict, form: str) -> Verdict:
 
 def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
     """The next more exact point, or the float model if there is none."""
-    point, rest = (entry.points[0], entry.points[1:]) if entry.points else (Point({}, 0.0, math.inf), [])
+    point, rest = (entry.points[0], entry.points[1:]) if entry.points else (FrontierPoint({}, 0.0, math.inf), [])
     found = write_entry(work.study, entry.course, point.choices, entry.path)
     found.points = rest
     if entry.plan is not None:
@@ -226,7 +230,7 @@ def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
     return found
 
 
-def _given_back(verdict: Verdict, point: Point) -> Verdict:
+def _given_back(verdict: LayerVerdict, point: FrontierPoint) -> LayerVerdict:
     """What the plan on the samples set aside made of a layer."""
     form = point.choices.get(verdict.layer, "float")
     if form == verdict.form:
@@ -292,7 +296,7 @@ def fastest(work: QuantizeRun, entries: Sequence[Entry]) -> Entry:
     if len(entries) == 1:
         return entries[0]
     runners = [
-        Runner(f"{number}: {each.name}", each.path, each.course.backend, each.course.options)
+        ContestSide(f"{number}: {each.name}", each.path, each.course.backend, each.course.options)
         for number, each in enumerate(entries)
     ]
     with work.study.phase(PHASE, f"{len(entries)} candidates, interleaved"):

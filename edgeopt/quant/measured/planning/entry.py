@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.ledger import Change
-from edgeopt.quant.measured.records import Proof
+from edgeopt.quant.measured.records import AccuracyProof
 from edgeopt.quant.measured.study import LayerMeasurements
 from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig, OptionValue, is_inexact
-from edgeopt.quant.records import FLOAT, Layer, Point, PrecisionPlan, QuantSettings
+from edgeopt.quant.records import FLOAT, FrontierPoint, Layer, PrecisionPlan, QuantSettings
 
 if TYPE_CHECKING:
     from edgeopt.quant.write import Trace
@@ -28,12 +28,12 @@ class Entry:
     path: Path
     plan: PrecisionPlan | None = None
     changes: tuple[Change, ...] = ()
-    proof: Proof | None = None
+    proof: AccuracyProof | None = None
     reason: str = ""
     """Why it is out."""
     trace: "Trace | None" = None
     """What the file was written with; None where it is the float model itself."""
-    points: list[Point] = field(default_factory=list)
+    points: list[FrontierPoint] = field(default_factory=list)
     """Those that are more exact, the nearest first."""
 
     @property

@@ -14,7 +14,7 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.graph.analysis import Analysis, OpTimeRow
-from edgeopt.graph.analysis.records import Given
+from edgeopt.graph.analysis.records import GivenShapes
 from edgeopt.measure.op_times import asked, timed
 from edgeopt.measure.op_times_rows import Prepared, prepared, rows_of
 from edgeopt.measure.op_times_worker import OptionValue, Wanted
@@ -46,12 +46,12 @@ class Sources:
         if path not in self._known:
             folder = self.folder / f"timed-{len(self._known)}"
             folder.mkdir()
-            analysis = analyze_onnx(path, Given(shapes=dict(shapes)))
+            analysis = analyze_onnx(path, GivenShapes(shapes=dict(shapes)))
             self._known[path] = (prepared(path, folder), analysis)
         return self._known[path]
 
 
-class Clock:
+class KernelClock:
     """Use it in a `with`; the process ends with it."""
 
     def __init__(

@@ -20,10 +20,10 @@ from edgeopt.hw.device import Device
 from edgeopt.measure.op_times_worker import OptionValue
 from edgeopt.measure.rounds import take_turns
 from edgeopt.measure.terms import LAYERS
-from edgeopt.quant.forms import Form
+from edgeopt.quant.forms import Scheme
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, settings_for
 from edgeopt.quant.measured.study import forms_for
-from edgeopt.quant.measured.timing.clock import Clock, Lap, Sources
+from edgeopt.quant.measured.timing.clock import KernelClock, Lap, Sources
 from edgeopt.quant.measured.timing.courses import (
     CONVERSIONS,
     GROUP_SIZES,
@@ -37,7 +37,7 @@ from edgeopt.quant.measured.timing.courses import (
 )
 from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.solve import Border
-from edgeopt.quant.records import Gain, Layer
+from edgeopt.quant.records import Layer, LayerGain
 from edgeopt.workspace import WORK, workspace
 
 PHASE = "timing the layers"
@@ -51,10 +51,10 @@ _PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "w8": "fp32", "w4": "fp32"}
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedKernels:
     """The gains, and their basis."""
 
-    gains: tuple[Gain, ...]
+    gains: tuple[LayerGain, ...]
     float_ms: float
     """The kernels of the float model together."""
     form_ms: Mapping[str, float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def time_forms(  # noqa: PLR0913, PLR0917 - the models, where they run, and the 
     device: Device | None = None,
     until: float | None = None,
     sources: Sources | None = None,
-) -> Timed:
+) -> TimedKernels:
     """Measured where the backend tells its kernels' times, else estimated from the roofline.
 
     `until`: on the monotonic clock; the turns after the first are left out when it has passed.
@@ -99,7 +99,7 @@ def time_forms(  # noqa: PLR0913, PLR0917 - the models, where they run, and the 
         if backend_named(backend).op_times is None:
             reason = "its runtime does not report the time of single kernels"
             return _estimated(layers, tuple(written), analyses[""], device, reason)
-        clock = stack.enter_context(Clock(backend, options, feeds, _RUNS, _LIMIT_S))
+        clock = stack.enter_context(KernelClock(backend, options, feeds, _RUNS, _LIMIT_S))
         members = [_Member(form) for form in known]
 
         def lap_of(member: _Member) -> Lap | None:
@@ -133,11 +133,11 @@ def _measured(
     forms: tuple[str, ...],
     said: tuple[str, ...],
     backend: str,
-) -> Timed:
+) -> TimedKernels:
     home = territory_of(analyses[""].nodes, layers)
     float_ms = _least_disturbed([_shared_out(each, home) for each in times[""]])
     sizes = _sizes(analyses[""])
-    found: list[Gain] = []
+    found: list[LayerGain] = []
     borders: tuple[Border, ...] = ()
     for form in forms:
         there = territory_of(analyses[form].nodes, layers, home)
@@ -150,7 +150,7 @@ def _measured(
                 continue
             border = [name for name in (*layer.inputs, *layer.outputs) if name not in converted]
             found.append(
-                Gain(
+                LayerGain(
                     layer.name,
                     form,
                     float_ms.get(layer.name, 0.0),
@@ -161,7 +161,7 @@ def _measured(
         if rate is not None and form == _STATIC:
             borders = _borders(analyses[""], home, layers, rate)
     totals = {form: min(each.kernels_ms for each in times[form]) for form in ("", *forms)}
-    return Timed(tuple(found), totals.pop(""), totals, said, borders)
+    return TimedKernels(tuple(found), totals.pop(""), totals, said, borders)
 
 
 def _borders(analysis: Analysis, home: Territory, layers: Sequence[Layer], rate: float) -> tuple[Border, ...]:
@@ -259,10 +259,10 @@ def _converted(analysis: Analysis, turns: Sequence[Lap]) -> set[str]:
 
 def _estimated(
     layers: Sequence[Layer], forms: tuple[str, ...], analysis: Analysis, device: Device | None, reason: str
-) -> Timed:
+) -> TimedKernels:
     """From what each layer computes and moves, and the device's peaks."""
     rows = {label_of(row): row for row in analysis.nodes}
-    found: list[Gain] = []
+    found: list[LayerGain] = []
     total = 0.0
     for layer in layers:
         cost = [rows[label].cost for label in layer.nodes if label in rows]
@@ -276,11 +276,11 @@ def _estimated(
             precision = _PRECISIONS.get(form, "int8")
             smaller = moved // (2 if precision in {"bf16", "fp16"} else 4)
             form_ms = _least_ms(device, precision, operations, smaller)
-            found.append(Gain(layer.name, form, float_ms, form_ms, basis="estimated"))
+            found.append(LayerGain(layer.name, form, float_ms, form_ms, basis="estimated"))
     said = (
         f"The gains of the layers are estimated, because their kernels could not be timed: {reason.rstrip('.')}."
     )
-    return Timed(tuple(found), total, {}, (said,))
+    return TimedKernels(tuple(found), total, {}, (said,))
 
 
 def _least_ms(device: Device | None, precision: str, operations: int, moved: int) -> float:
@@ -308,7 +308,7 @@ class ConfigGains:
     """One course, on the way to a plan."""
 
     course: ExecutionConfig
-    timed: Timed
+    timed: TimedKernels
     forms: Mapping[str, tuple[str, ...]]
     """By layer, those that may save something there."""
     base_db: float | None = None
@@ -363,7 +363,7 @@ def _track(work: QuantizeRun, course: ExecutionConfig) -> ConfigGains | None:
     return ConfigGains(settled, timed, worth(timed), base_db, base)
 
 
-def _fitting(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Form, ...]) -> dict[str, tuple[str, ...]]:
+def _fitting(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ...]) -> dict[str, tuple[str, ...]]:
     """By layer, the forms to try: weights alone only where each is read a few times, and memory is what limits.
 
     Not beside groups: OpenVINO has one option for the whole model.
@@ -395,7 +395,7 @@ def noise_of(accuracy: Accuracy) -> tuple[float, ...]:
     )
 
 
-def _grouped(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Form, ...]) -> ExecutionConfig:
+def _grouped(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ...]) -> ExecutionConfig:
     """With the largest groups of activations, so the quickest, with which all layers nearly meet the goal."""
     grouped = next((form for form in forms if form.name == GROUPED), None)
     if grouped is None or course.backend != OPENVINO or GROUPS in course.options:
@@ -431,7 +431,7 @@ def _uniform(
     return path
 
 
-def _timed(work: QuantizeRun, course: ExecutionConfig, fitting: Mapping[str, tuple[str, ...]]) -> Timed:
+def _timed(work: QuantizeRun, course: ExecutionConfig, fitting: Mapping[str, tuple[str, ...]]) -> TimedKernels:
     """Each form on all layers that it fits, against float."""
     study = work.study
     written: dict[str, Path] = {}
@@ -449,7 +449,7 @@ def _timed(work: QuantizeRun, course: ExecutionConfig, fitting: Mapping[str, tup
         )
 
 
-def worth(timed: Timed) -> dict[str, tuple[str, ...]]:
+def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
     """By layer, the forms that save more than two timings of the same differ by.
 
     A form that saves next to nothing on all layers together is none; one layer of it may be slower if its
@@ -471,7 +471,7 @@ def unfit_reasons(work: QuantizeRun, track: ConfigGains) -> dict[str, str]:
     """Why a layer has no form there, as the end of a sentence."""
     context = work.study.context(track.course.backend, **settings_for(track.course))
     forms = forms_for(track.course.backend, bool(work.study.known.ranges))
-    gains: dict[str, list[Gain]] = {}
+    gains: dict[str, list[LayerGain]] = {}
     for gain in track.timed.gains:
         gains.setdefault(gain.layer, []).append(gain)
     found = {}

@@ -10,7 +10,7 @@ import numpy as np
 from edgeopt.cli import bench_compare, bench_rows, compare
 from edgeopt.commands.bench.compare import RunsCompared
 from edgeopt.commands.bench.saved import read_saved
-from edgeopt.commands.compare.records import Comparison
+from edgeopt.commands.compare.records import ModelComparison
 from edgeopt.graph.analysis import Analysis
 from edgeopt.measure.report import ContestReport, SideReport
 from edgeopt.measure.stats import Interval, with_open_ends
@@ -37,9 +37,9 @@ class Verdict(NamedTuple):
     """How many times faster B is."""
 
 
-def read_comparison(data: dict[str, Any]) -> Comparison:
+def read_comparison(data: dict[str, Any]) -> ModelComparison:
     """Raises `msgspec.ValidationError` for what is none; likewise the next ones."""
-    return msgspec.convert(data, Comparison)
+    return msgspec.convert(data, ModelComparison)
 
 
 def read_analysis(data: dict[str, Any]) -> Analysis:
@@ -71,7 +71,7 @@ def verdict_of_runs(found: RunsCompared) -> Verdict:
     return Verdict(said[0], (*said[1:], trust, *more, *found.differences), interval)
 
 
-def accuracy_line(found: Comparison) -> str:
+def accuracy_line(found: ModelComparison) -> str:
     return compare.verdict(found)
 
 

@@ -10,7 +10,7 @@ from edgeopt.units import count, size
 from edgeopt.views.words import UNKNOWN, change, decibels, milliseconds
 
 if TYPE_CHECKING:
-    from edgeopt.commands.compare.records import Comparison, Probe
+    from edgeopt.commands.compare.records import ModelComparison, Probe
     from edgeopt.graph.accuracy import OutputAccuracy
     from edgeopt.measure.report import SideReport
 
@@ -89,7 +89,7 @@ def memory_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, .
     return tuple(rows)
 
 
-def size_rows(found: "Comparison") -> tuple[FigureRow, ...]:
+def size_rows(found: "ModelComparison") -> tuple[FigureRow, ...]:
     first, second = found.first, found.second
     return (
         _figure("file size", (first.size_bytes, second.size_bytes), _size),
@@ -97,7 +97,7 @@ def size_rows(found: "Comparison") -> tuple[FigureRow, ...]:
     )
 
 
-def operator_rows(found: "Comparison") -> tuple[FigureRow, ...]:
+def operator_rows(found: "ModelComparison") -> tuple[FigureRow, ...]:
     """Those that differ most come first."""
     first, second = found.first.operators, found.second.operators
     names = sorted({**first, **second}, key=lambda n: (-abs(first.get(n, 0) - second.get(n, 0)), n))
@@ -113,11 +113,11 @@ def precision_rows(first: Analysis, second: Analysis) -> tuple[FigureRow, ...]:
     )
 
 
-def output_rows(found: "Comparison") -> tuple[OutputRow, ...]:
+def output_rows(found: "ModelComparison") -> tuple[OutputRow, ...]:
     return tuple(_output(output) for output in found.outputs)
 
 
-def layer_rows(found: "Comparison") -> tuple[LayerRow, ...]:
+def layer_rows(found: "ModelComparison") -> tuple[LayerRow, ...]:
     """Those that were looked at, in the order in which side A computes them."""
     layers = found.layers
     if layers is None:
@@ -125,7 +125,7 @@ def layer_rows(found: "Comparison") -> tuple[LayerRow, ...]:
     return tuple(_layer(probe, probe == layers.first) for probe in layers.probes)
 
 
-def layers_line(found: "Comparison") -> str:
+def layers_line(found: "ModelComparison") -> str:
     """What is above the table of layers."""
     layers = found.layers
     if layers is None:

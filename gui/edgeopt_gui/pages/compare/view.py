@@ -19,7 +19,7 @@ from edgeopt_gui.widgets.records import Column, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 if TYPE_CHECKING:
-    from edgeopt.commands.compare.records import Comparison
+    from edgeopt.commands.compare.records import ModelComparison
     from edgeopt.graph.analysis import Analysis
     from edgeopt.measure.report import SideReport
     from edgeopt_gui.pages.compare.found import Verdict
@@ -168,7 +168,7 @@ class CompareView(QWidget):
         self.latency_part.show_content(commands)
         self.memory_part.show_content(commands)
 
-    def show_compared(self, found: "Comparison", said: str, names: tuple[str, str], command: Command) -> None:
+    def show_compared(self, found: "ModelComparison", said: str, names: tuple[str, str], command: Command) -> None:
         self.accuracy.setText(said)
         self.accuracy.show()
         self.sizes.show_rows(rows.size_rows(found), names)

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QWi
 
 from edgeopt.hw.device import Device
 from edgeopt.hw.load import LoadSample
-from edgeopt.profiles.targets import Verdict
+from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.pages.device import facts, readings, targets
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.facts import FactsView
@@ -64,7 +64,7 @@ class DeviceContent(QScrollArea):
         for widget in (self._absent_title, self.absent):
             widget.setVisible(bool(absent.facts))
 
-    def show_targets(self, verdicts: tuple[Verdict, ...]) -> None:
+    def show_targets(self, verdicts: tuple[TargetVerdict, ...]) -> None:
         self._say(*targets.chosen_sentences(verdicts))
         self.targets.set_rows(targets.others(verdicts))
         self.foreign.set_rows(targets.of_other_systems(verdicts))

@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 
 from edgeopt.hw.device import Device
 from edgeopt.hw.load import LoadSample
-from edgeopt.profiles.targets import Verdict
+from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
@@ -127,7 +127,7 @@ class DevicePage(Page):
         if ending.how == "cancelled" and self.view.targets.rows:
             return
         if ending.good:
-            self.view.show_targets(msgspec.convert(ending.data["targets"], tuple[Verdict, ...]))
+            self.view.show_targets(msgspec.convert(ending.data["targets"], tuple[TargetVerdict, ...]))
         else:
             self.view.show_no_targets(ending.what, ending.next_step)
 

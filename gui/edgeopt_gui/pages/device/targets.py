@@ -1,10 +1,10 @@
 """The chosen target in a sentence, the others as rows with the reason why not."""
 
-from edgeopt.profiles.targets import Verdict
+from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.widgets.records import Column, Look
 
 
-def chosen_sentences(verdicts: tuple[Verdict, ...]) -> tuple[str, str]:
+def chosen_sentences(verdicts: tuple[TargetVerdict, ...]) -> tuple[str, str]:
     """What was chosen, and why."""
     chosen = next((verdict for verdict in verdicts if verdict.chosen), None)
     if chosen is None:
@@ -12,20 +12,20 @@ def chosen_sentences(verdicts: tuple[Verdict, ...]) -> tuple[str, str]:
     return f"{chosen.name} · {chosen.title}", f"Most specific target that fits: {chosen.reason}."
 
 
-def others(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+def others(verdicts: tuple[TargetVerdict, ...]) -> tuple[TargetVerdict, ...]:
     """For systems like this one."""
     return tuple(verdict for verdict in verdicts if not verdict.chosen and not verdict.other_system)
 
 
-def of_other_systems(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+def of_other_systems(verdicts: tuple[TargetVerdict, ...]) -> tuple[TargetVerdict, ...]:
     return tuple(verdict for verdict in verdicts if verdict.other_system)
 
 
-def look(verdict: Verdict) -> Look:
+def look(verdict: TargetVerdict) -> Look:
     return "plain" if verdict.fits else "quiet"
 
 
-COLUMNS: tuple[Column[Verdict], ...] = (
+COLUMNS: tuple[Column[TargetVerdict], ...] = (
     Column("Target", lambda v: v.name, tip=lambda v: v.title),
     Column("Purpose", lambda v: v.title),
     Column("Fits", lambda v: not v.fits, text=lambda v: "yes" if v.fits else "no"),

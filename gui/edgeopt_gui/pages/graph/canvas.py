@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheel
 from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
 
 from edgeopt.diagram.colours import Colouring
-from edgeopt.diagram.outline import Group, Path
+from edgeopt.diagram.outline import OutlineGroup, Path
 from edgeopt.diagram.scene import Diagram, Scene
 from edgeopt_gui.pages.graph.items import BoxItem, LineItem
 from edgeopt_gui.pages.graph.minimap import Minimap
@@ -187,7 +187,7 @@ class Canvas(QGraphicsView):
             super().keyPressEvent(event)
 
     def is_group(self, path: Path) -> bool:
-        return path in self.boxes and isinstance(self.boxes[path].box.item, Group)
+        return path in self.boxes and isinstance(self.boxes[path].box.item, OutlineGroup)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)

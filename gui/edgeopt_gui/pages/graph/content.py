@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from edgeopt.diagram.colours import Colouring, colourings
-from edgeopt.diagram.outline import Group, Path, leaves
+from edgeopt.diagram.outline import OutlineGroup, Path, leaves
 from edgeopt.diagram.scene import Diagram, End, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
@@ -201,7 +201,7 @@ class GraphContent(QWidget):
         if isinstance(item, End):
             self.title.setText("Input" if item.is_input else "Output")
             self.facts.set_groups((FactGroup("", (Fact("Tensor", tensor_text(item.tensor)),)),))
-        elif isinstance(item, Group):
+        elif isinstance(item, OutlineGroup):
             self.title.setText(item.title)
             self.facts.set_groups((self._facts_of_group(item),))
         else:
@@ -222,7 +222,7 @@ class GraphContent(QWidget):
     def _show_weight(self, name: str) -> None:
         self.weight.show_weight(self._weights.get(name), self.unread_weights)
 
-    def _facts_of_group(self, group: Group) -> FactGroup:
+    def _facts_of_group(self, group: OutlineGroup) -> FactGroup:
         diagram = self.diagram
         counts: dict[str, int] = {}
         for position in leaves(group):

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from edgeopt.diagram.colours import Colouring
 from edgeopt.diagram.layered import Knots
-from edgeopt.diagram.outline import Group
+from edgeopt.diagram.outline import OutlineGroup
 from edgeopt.diagram.scene import Box, Diagram, End, Line, last_part
 
 _TEXT_FROM = 0.4
@@ -189,7 +189,7 @@ class BoxItem(QGraphicsItem):
                 item.tensor.name,
                 f"{'Input' if item.is_input else 'Output'} {item.tensor.name}",
             )
-        elif isinstance(item, Group):
+        elif isinstance(item, OutlineGroup):
             self.title, self._plain_second = item.title, f"{item.nodes_count:,} nodes"
             self._tip = f"{item.title}: {item.nodes_count:,} nodes"
         else:

@@ -1,6 +1,6 @@
 """Which boxes of a scene are connected, and which lies beside another."""
 
-from edgeopt.diagram.outline import Group, Leaf, Path
+from edgeopt.diagram.outline import Leaf, OutlineGroup, Path
 from edgeopt.diagram.scene import Box, Diagram, Scene
 
 
@@ -60,7 +60,7 @@ class Walk:
         item = self._diagram.item(path)
         if isinstance(item, Leaf):
             return item.position
-        return item.holder if isinstance(item, Group) else None
+        return item.holder if isinstance(item, OutlineGroup) else None
 
 
 def _middle(box: Box) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgeopt import units
-from edgeopt.graph.analysis import Analysis, CoverageRow, NodeRow, OperatorRow, Tensor, WeightRow
+from edgeopt.graph.analysis import Analysis, CoverageRow, NodeRow, OperatorRow, TensorFacts, WeightRow
 from edgeopt.graph.analysis.records import Opportunity
 from edgeopt_gui.pages.model import findings, work
 from edgeopt_gui.pages.model.words import operator_key, shape_text
@@ -23,7 +23,7 @@ _OF_LEAST_TIME_TIP = "Share of the least time of one run, from the device's meas
 @dataclass(frozen=True, slots=True)
 class Port:
     role: Literal["input", "output"]
-    tensor: Tensor
+    tensor: TensorFacts
 
 
 @dataclass(frozen=True, slots=True)

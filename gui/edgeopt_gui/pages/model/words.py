@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from edgeopt import units
-from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, ProvedOutput, Tensor
+from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, ProvedOutput, TensorFacts
 from edgeopt_gui.pages.model import work
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.widgets.bars import Bar
@@ -69,14 +69,14 @@ def node_facts(node: NodeRow, links: Links = NO_LINKS) -> tuple[FactGroup, ...]:
     return (FactGroup("", tuple(fact for fact in facts if fact.value)),)
 
 
-def shape_text(tensor: Tensor) -> str:
+def shape_text(tensor: TensorFacts) -> str:
     """`[batch, 3, 224, ?]`, or `?` where not even the number of dimensions is known."""
     if tensor.shape is None:
         return "?"
     return f"[{', '.join('?' if d is None else str(d) for d in tensor.shape)}]"
 
 
-def tensor_text(tensor: Tensor) -> str:
+def tensor_text(tensor: TensorFacts) -> str:
     return f"{tensor.name or 'left out'}  ·  {tensor.dtype or '?'}  {shape_text(tensor)}"
 
 
@@ -153,7 +153,7 @@ def _proof(deployment: DeploymentRow) -> str:
     return ", ".join(parts)
 
 
-def _tensors(title: str, tensors: tuple[Tensor, ...], link: Callable[[str], str]) -> Iterator[Fact]:
+def _tensors(title: str, tensors: tuple[TensorFacts, ...], link: Callable[[str], str]) -> Iterator[Fact]:
     for tensor in tensors[:_MOST]:
         yield Fact(title, tensor_text(tensor), link=link(tensor.name))
     if len(tensors) > _MOST:

@@ -5,7 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 
 from edgeopt.errors import EdgeoptError
-from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.analysis import TensorFacts
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.path_field import PathField
 from edgeopt_gui.pages.optimize.samples import NO_DATA, beside, count_samples, use_of
@@ -43,7 +43,9 @@ class DataField(PathField):
             lambda: (path, count_samples(path, inputs)), lambda found: self._told(path, inputs, found)
         )
 
-    def _told(self, path: Path, inputs: tuple[Tensor, ...] | None, found: tuple[Path, int] | EdgeoptError) -> None:
+    def _told(
+        self, path: Path, inputs: tuple[TensorFacts, ...] | None, found: tuple[Path, int] | EdgeoptError
+    ) -> None:
         if (path, inputs) != (self._context.data, self._context.inputs):
             return  # another one was chosen meanwhile, or the model was read
         if isinstance(found, EdgeoptError):

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt import events
 from edgeopt.errors import EdgeoptError
-from edgeopt.profiles.targets import Verdict as TargetVerdict
+from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.actions.action import Face
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context

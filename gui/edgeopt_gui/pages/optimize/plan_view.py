@@ -13,21 +13,21 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 if TYPE_CHECKING:
-    from edgeopt.commands.predict.records import Planned, PredictedOutcome
+    from edgeopt.commands.predict.records import PredictedCandidate, PredictedOutcome
 
 _MARKS = {"chosen": "★ chosen", "baseline": "your model", "below the floor": "▼ below the floor"}
 
 
-def _why(row: "Planned") -> str:
+def _why(row: "PredictedCandidate") -> str:
     mark = _MARKS.get(row.status, "")
     return ": ".join(part for part in (mark, row.reason) if part)
 
 
-def _predicted_ms(row: "Planned") -> float | None:
+def _predicted_ms(row: "PredictedCandidate") -> float | None:
     return row.latency.predicted_ms if row.latency is not None else None
 
 
-def _look(row: "Planned") -> Look:
+def _look(row: "PredictedCandidate") -> Look:
     return "strong" if row.status == "chosen" else "plain" if row.status == "baseline" else "quiet"
 
 
@@ -42,14 +42,16 @@ class PlanView(QWidget):
         self.headline.setWordWrap(True)
         self.summary = selectable(QLabel())
         self.story = quiet(selectable(QLabel()))
-        columns: tuple[Column[Planned], ...] = (
+        columns: tuple[Column[PredictedCandidate], ...] = (
             Column("Candidate", lambda r: r.candidate.name, lambda r: short_name(r.candidate.name)),
             Column("Predicted", _predicted_ms, lambda r: milliseconds(_predicted_ms(r)), "right"),
             Column("Accuracy", lambda r: r.accuracy_db, lambda r: decibels(r.accuracy_db), "right"),
             Column("Why", _why, tip=_why, stretch=True),
         )
-        self.records: RecordsModel[Planned] = RecordsModel(columns, lambda r: r.candidate.name, _look, self)
-        self.table = RecordsTable(self.records, "Planned candidates")
+        self.records: RecordsModel[PredictedCandidate] = RecordsModel(
+            columns, lambda r: r.candidate.name, _look, self
+        )
+        self.table = RecordsTable(self.records, "PredictedCandidate candidates")
         height = self.fontMetrics().height()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

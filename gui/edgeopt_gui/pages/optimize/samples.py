@@ -6,7 +6,7 @@ from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
 from edgeopt.errors import DataError, ModelError, said_by
-from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.analysis import TensorFacts
 from edgeopt_gui.pages.optimize.slow import slow
 
 NO_DATA = (
@@ -19,7 +19,7 @@ Header = tuple[tuple[int, ...], Any]
 """The shape of an array, and its numpy type."""
 
 
-def count_samples(path: Path, inputs: tuple[Tensor, ...] | None = None) -> int:
+def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> int:
     """How many samples an .npz or a folder of .npy holds; raises DataError where it holds none for these inputs.
 
     Names, types and shapes are checked as the search checks them; values are not looked at.
@@ -70,7 +70,7 @@ def beside(model: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _fit(headers: Mapping[str, Header], inputs: tuple[Tensor, ...], name: str) -> bool:
+def _fit(headers: Mapping[str, Header], inputs: tuple[TensorFacts, ...], name: str) -> bool:
     """False where the model does not describe its inputs; raises DataError where the arrays do not fit them."""
     import numpy as np
 

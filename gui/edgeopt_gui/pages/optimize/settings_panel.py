@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from edgeopt.profiles.targets import Verdict as TargetVerdict
+from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.accuracy_field import AccuracyField
 from edgeopt_gui.pages.optimize.choices import (

@@ -10,7 +10,7 @@ import edgeopt
 from edgeopt.backends import backend_named
 from edgeopt.bundle.runtime.pool.spread import PoolPart, cores_of, member_options, parts_of
 from edgeopt.errors import UsageError
-from edgeopt.hw.device import Accelerator, Limits, NumaNode
+from edgeopt.hw.device import Accelerator, DeviceLimits, NumaNode
 from edgeopt.hw.host import LocalHost
 
 # Two nodes with two cores each; every core has two threads, as Linux numbers them.
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="bi
 @pytest.fixture(scope="module")
 def device():
     """A machine of two nodes."""
-    limits = Limits(affinity_cores=8, cgroup_cores=None, cgroup_memory_bytes=None, usable_cores=8)
+    limits = DeviceLimits(affinity_cores=8, cgroup_cores=None, cgroup_memory_bytes=None, usable_cores=8)
     return msgspec.structs.replace(edgeopt.probe(), limits=limits, numa=NODES, accelerators=())
 
 

@@ -64,10 +64,10 @@ def test_the_open_model_is_side_a_and_the_latest_bundle_side_b(page, context, bu
 
 
 def test_of_an_open_bundle_side_a_is_its_source_model(qtbot, page, context, bundle, conv_model, change_deployment):
-    from edgeopt.bundle.deployment import Source
+    from edgeopt.bundle.deployment import SourceModel
 
     digest = hashlib.sha256(conv_model.read_bytes()).hexdigest()
-    change_deployment(bundle, source=Source("conv.onnx", digest, 1))
+    change_deployment(bundle, source=SourceModel("conv.onnx", digest, 1))
     source = shutil.copy(conv_model, bundle.parent / "conv.onnx")
     context.open(subject_at(bundle))
     qtbot.waitUntil(lambda: page.sides.first is not None)

@@ -8,11 +8,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QApplication
 
-from edgeopt.commands.compare.records import Comparison, Layers, Probe, Side
-from edgeopt.graph.analysis import NodeRow, Tensor
+from edgeopt.commands.compare.records import ComparedModel, LayerComparison, ModelComparison, Probe
+from edgeopt.graph.analysis import NodeRow, TensorFacts
 from edgeopt.measure.messages import Memory
-from edgeopt.measure.report import Comparison as Contest
 from edgeopt.measure.report import ContestReport, Figures, SideReport, Slice
+from edgeopt.measure.report import ModelComparison as Contest
 from edgeopt.measure.stats import Interval
 from edgeopt_gui.pages.compare import found, rows
 from edgeopt_gui.pages.compare.rows import LayerRow
@@ -28,9 +28,9 @@ def side(name, p50_ms, runs=200, memory=None):
 
 
 def compared(**changes):
-    first = Side("a.onnx", "a.onnx", "ONNX model", 4096, 5, {"Conv": 3, "Relu": 2})
-    second = Side("b.onnx", "b.onnx", "ONNX model", 1024, 4, {"Conv": 3, "Clip": 1})
-    return msgspec.structs.replace(Comparison(first, second, True, 80.0, 90.0, 8, "made up"), **changes)
+    first = ComparedModel("a.onnx", "a.onnx", "ONNX model", 4096, 5, {"Conv": 3, "Relu": 2})
+    second = ComparedModel("b.onnx", "b.onnx", "ONNX model", 1024, 4, {"Conv": 3, "Clip": 1})
+    return msgspec.structs.replace(ModelComparison(first, second, True, 80.0, 90.0, 8, "made up"), **changes)
 
 
 def shown(found_rows):
@@ -74,7 +74,7 @@ def test_file_sizes_and_nodes_are_told():
 def test_the_first_layer_that_differs_is_marked():
     probed = (("x", 120.0), ("y", 30.0))
     good, bad = (Probe(name, name, f"Conv '{name}'", f"Conv '{name}'", db, 0.1) for name, db in probed)
-    differing = compared(layers=Layers("out", 2, bad, (good, bad)))
+    differing = compared(layers=LayerComparison("out", 2, bad, (good, bad)))
     assert [row.is_first for row in rows.layer_rows(differing)] == [False, True]
     assert rows.layers_line(differing) == "The first layer that differs: Conv 'y', value 'y' (30.0 dB)."
     assert "above the floor of 80 dB" in rows.layers_line(compared())
@@ -82,7 +82,7 @@ def test_the_first_layer_that_differs_is_marked():
 
 @pytest.mark.parametrize(("label", "position"), [("Conv 'named'", 0), ("Relu 'made'", 1), ("Relu 'named'", None)])
 def test_a_node_is_found_by_its_name_or_its_first_output(label, position):
-    output = Tensor("made", "float32", (1,))
+    output = TensorFacts("made", "float32", (1,))
     nodes = [NodeRow(0, "named", "Conv", "", (), (output,), 0, 0), NodeRow(1, "", "Relu", "", (), (output,), 0, 0)]
     assert rows.position_of(label, nodes) == position
 

@@ -13,11 +13,11 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QLabel
 
 from edgeopt.hw import simd
-from edgeopt.hw.device import Accelerator, Device, Memory, State
+from edgeopt.hw.device import Accelerator, Device, State, SystemMemory
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.load import LoadSample
 from edgeopt.hw.probe import probe
-from edgeopt.profiles.targets import Verdict
+from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.device import sampling
 from edgeopt_gui.pages.device.content import DeviceContent
@@ -154,9 +154,9 @@ def test_measuring_the_device_shows_its_peaks(qtbot, context, page):
 
 FAKEROOTS = Path(__file__).parents[3] / "fakeroots"
 VERDICTS = (
-    Verdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2"),
-    Verdict("generic-cpu", "Any CPU", True, False, "fits, but cpu-avx2 is more exact"),
-    Verdict("mobile-cpu", "Arm CPU", False, False, "it is for aarch64", other_system=True),
+    TargetVerdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2"),
+    TargetVerdict("generic-cpu", "Any CPU", True, False, "fits, but cpu-avx2 is more exact"),
+    TargetVerdict("mobile-cpu", "Arm CPU", False, False, "it is for aarch64", other_system=True),
 )
 
 
@@ -257,7 +257,7 @@ def test_every_group_of_every_board_has_something_to_say(board, name):
 def test_facts_name_their_source(board):
     facts = shown(board("amd-zen4"))
     assert "/proc/cpuinfo: model name" in facts["CPU", "Model"].source
-    assert "/proc/meminfo" in facts["Memory", "Total"].source
+    assert "/proc/meminfo" in facts["SystemMemory", "Total"].source
 
 
 def test_the_instruction_sets_are_shown_by_what_they_are_for(board):
@@ -290,12 +290,12 @@ def test_what_is_unknown_is_said_and_not_invented(board):
     device = board("amd-zen4")
     bare = msgspec.structs.replace(
         device,
-        memory=Memory(0, 0, 0),
+        memory=SystemMemory(0, 0, 0),
         cpu=msgspec.structs.replace(device.cpu, model=None, physical_cores=None),
         runtimes=(),
     )
     facts = shown(bare)
-    assert not [title for group, title in facts if group in {"Memory", "Runtimes"}]
+    assert not [title for group, title in facts if group in {"SystemMemory", "Runtimes"}]
     assert facts["CPU", "Cores"].value.startswith("unknown physical")
     assert headline(bare)[0] == "x86_64 CPU of an unknown model"
     assert "memory" not in headline(bare)[1]
@@ -321,9 +321,9 @@ def test_load_and_memory_of_the_moment_are_told_once_and_the_rest_with_its_time(
     at = time.mktime((2026, 11, 24, 14, 3, 25, 0, 0, -1))
     found = groups(device, at)
     facts = {(group.title, fact.name): fact.value for group in found for fact in group.facts}
-    assert "available" not in facts["Memory", "Total"]
-    assert ("Memory", "Usable") not in facts
-    assert facts["State at 14:03:25", "Memory usable"]
+    assert "available" not in facts["SystemMemory", "Total"]
+    assert ("SystemMemory", "Usable") not in facts
+    assert facts["State at 14:03:25", "SystemMemory usable"]
     assert facts["State at 14:03:25", "Worth measuring"]
     assert not {name for title, name in facts if title.startswith("State")} & {"Load", "Clock", "Temperature"}
 
@@ -354,7 +354,7 @@ EMPTY = LoadSample(None, None, None, None, None, {"clock_hz": "the kernel has no
 def test_values_with_their_units():
     assert [(r.name, r.text, r.note) for r in readings(FULL)] == [
         ("Load", "42 %", "of all cores"),
-        ("Memory in use", "6 GiB", "of 16 GiB"),
+        ("SystemMemory in use", "6 GiB", "of 16 GiB"),
         ("Clock", "2.40 GHz", "mean of the cores"),
         ("Temperature", "61 °C", "the hottest sensor"),
     ]
@@ -425,10 +425,10 @@ def test_may_go_while_a_sample_is_taken(qtbot, watch):
 
 
 VERDICTS_TARGETS = (
-    Verdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2"),
-    Verdict("generic-cpu", "Any CPU", True, False, "fits, but cpu-avx2 is more exact"),
-    Verdict("cpu-avx512", "x86 CPU with AVX-512", False, False, "the CPU lacks avx512f"),
-    Verdict("mobile-cpu", "Arm CPU", False, False, "it is for aarch64", other_system=True),
+    TargetVerdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2"),
+    TargetVerdict("generic-cpu", "Any CPU", True, False, "fits, but cpu-avx2 is more exact"),
+    TargetVerdict("cpu-avx512", "x86 CPU with AVX-512", False, False, "the CPU lacks avx512f"),
+    TargetVerdict("mobile-cpu", "Arm CPU", False, False, "it is for aarch64", other_system=True),
 )
 
 

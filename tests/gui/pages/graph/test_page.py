@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QPainter, QWheelEvent
 from PySide6.QtWidgets import QStyleOptionGraphicsItem
 
-from edgeopt.commands.simplify.request import Request as SimplifyRequest
+from edgeopt.commands.simplify.request import SimplifyRequest
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.data.demo import MODEL
 from edgeopt_gui.context import GraphPair

@@ -3,7 +3,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QTabWidget
 
-from edgeopt.graph.analysis import CoverageRow, NodeRow, Opportunity, Tensor
+from edgeopt.graph.analysis import CoverageRow, NodeRow, Opportunity, TensorFacts
 from edgeopt_gui.pages.model import findings
 from edgeopt_gui.pages.model.content import ModelContent
 from edgeopt_gui.pages.model.node_feed import AT_ONCE, NodeFeed
@@ -199,7 +199,7 @@ def test_the_command_is_the_one_that_was_told(analysis):
 
 def test_a_node_is_known_by_its_name_its_first_output_and_its_place():
     def row(name, inside=""):
-        return NodeRow(0, name, "Conv", "", (), (Tensor("y"),), 0, 0, inside)
+        return NodeRow(0, name, "Conv", "", (), (TensorFacts("y"),), 0, 0, inside)
 
     assert findings.is_named(row("c"), frozenset({"c"}))
     assert findings.is_named(row(""), frozenset({"y"}))
@@ -258,7 +258,7 @@ def test_a_tensor_that_several_nodes_read_lists_them(qtbot):
 
 
 def plain(count):
-    rows = [NodeRow(k, f"n{k}", "Relu", "", (Tensor("x"),), (Tensor("y"),), 0, 0) for k in range(count)]
+    rows = [NodeRow(k, f"n{k}", "Relu", "", (TensorFacts("x"),), (TensorFacts("y"),), 0, 0) for k in range(count)]
     return msgspec.to_builtins(rows)
 
 

@@ -16,7 +16,7 @@ from edgeopt.graph.analysis import (
     OperatorRow,
     Opportunity,
     ProvedOutput,
-    Tensor,
+    TensorFacts,
     WeightRow,
 )
 from edgeopt.graph.analysis.weights import content as content_of
@@ -412,7 +412,7 @@ def test_many_files_and_ports_are_counted_and_not_all_listed(analysis):
     many = msgspec.structs.replace(
         analysis,
         external_files=tuple(FileRow(f"part{k}.bin", 2**20) for k in range(20)),
-        inputs=tuple(Tensor(f"past{k}", "float16", None) for k in range(60)),
+        inputs=tuple(TensorFacts(f"past{k}", "float16", None) for k in range(60)),
     )
     values = [fact.value for group in words.summary(many) for fact in group.facts]
     assert "part0.bin, 1 MiB" in values
@@ -435,8 +435,12 @@ def test_a_node_tells_its_tensors():
         "",
         "FusedConv",
         "com.microsoft",
-        (Tensor("x", "float32", ("batch", 3, None)), Tensor(""), *(Tensor(f"c{k}") for k in range(20))),
-        (Tensor("y", None, ()),),
+        (
+            TensorFacts("x", "float32", ("batch", 3, None)),
+            TensorFacts(""),
+            *(TensorFacts(f"c{k}") for k in range(20)),
+        ),
+        (TensorFacts("y", None, ()),),
         864,
         216,
         "loop/body",

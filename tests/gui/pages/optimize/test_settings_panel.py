@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 from edgeopt.data.judging.goals import floor_from
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
-from edgeopt.graph.analysis import Tensor
-from edgeopt.profiles.targets import Verdict
+from edgeopt.graph.analysis import TensorFacts
+from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, Choices, remember, remembered
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
 from edgeopt_gui.pages.optimize.places import KEPT, fresh_place, give_back, sweep
@@ -25,8 +25,8 @@ from edgeopt_gui.pages.optimize.today_field import TodayField
 from edgeopt_gui.widgets.action_button import ActionButton
 
 TARGETS = (
-    Verdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2", used=True),
-    Verdict("arm-dotprod", "Arm CPU", False, False, "it is for aarch64, and this device is x86_64"),
+    TargetVerdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2", used=True),
+    TargetVerdict("arm-dotprod", "Arm CPU", False, False, "it is for aarch64, and this device is x86_64"),
 )
 
 
@@ -172,12 +172,12 @@ def test_bad_data_is_said_at_once(qtbot, panel, context, tmp_path):
 
 def test_data_for_another_model_is_said_at_the_field(qtbot, panel, context, tmp_path):
     np.savez(tmp_path / "d.npz", x=np.zeros((32, 3)))
-    context.use_inputs((Tensor("x", "float32", ("batch", 3)),))
+    context.use_inputs((TensorFacts("x", "float32", ("batch", 3)),))
     with qtbot.waitSignal(panel.data.counted):
         context.use_data(tmp_path / "d.npz")
     assert panel.problem == ""
     with qtbot.waitSignal(panel.data.counted):
-        context.use_inputs((Tensor("image", "float32", (1, 3, 8, 8)),))
+        context.use_inputs((TensorFacts("image", "float32", (1, 3, 8, 8)),))
     assert "no array for the model's input 'image'" in panel.data.use.text()
     assert "no array for the model's input 'image'" in panel.problem
     assert panel.data.use.property("role") == "problem"
@@ -188,9 +188,9 @@ def test_data_for_another_model_is_said_at_the_field(qtbot, panel, context, tmp_
 def test_sizes_are_offered_only_where_a_model_leaves_some_open(panel, context):
     panel.fold.set_open(True)
     assert panel.sizes.isVisible(), "not known yet"
-    context.use_inputs((Tensor("x", "float32", (1, 3)),))
+    context.use_inputs((TensorFacts("x", "float32", (1, 3)),))
     assert not panel.sizes.isVisible()
-    context.use_inputs((Tensor("x", "float32", ("batch", 3)),))
+    context.use_inputs((TensorFacts("x", "float32", ("batch", 3)),))
     assert panel.sizes.isVisible()
 
 
@@ -262,7 +262,7 @@ def test_what_is_no_bundle_is_said_at_once(qtbot, field, tmp_path):
     assert field.use.text().startswith(field.problem)
 
 
-INPUTS = (Tensor("x", "float32", ("batch", 3)), Tensor("ids", "int64", ("batch", "length")))
+INPUTS = (TensorFacts("x", "float32", ("batch", 3)), TensorFacts("ids", "int64", ("batch", "length")))
 RIGHT = {"x": np.zeros((9, 3)), "ids": np.zeros((9, 5), np.int32), "labels": np.zeros(9)}
 
 
@@ -340,7 +340,7 @@ def test_data_for_another_model_is_refused(tmp_path, wrong, said):
 
 def test_inputs_that_the_model_does_not_describe_are_not_checked(tmp_path):
     np.savez(tmp_path / "d.npz", other=np.zeros((9, 4)))
-    assert count_samples(tmp_path / "d.npz", (Tensor("x", "float32"),)) == 9
+    assert count_samples(tmp_path / "d.npz", (TensorFacts("x", "float32"),)) == 9
 
 
 def test_two_searches_of_one_model_do_not_meet(tmp_path):

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from edgeopt.data.judging.goals import goal_from
-from edgeopt.quant.measured.given import Runs
+from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.choosing import Chooser, proven
 from edgeopt.quant.measured.planning.entry import write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.timing.gains import ConfigGains, Timed, worth
+from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, worth
 from edgeopt.quant.measured.work import prepare
-from edgeopt.quant.records import FLOAT, Gain, Point, PrecisionPlan
+from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, PrecisionPlan
 from tests.conftest import seeded, write_onnx
 from tests.families.stack import ROWS, WIDTH
 
@@ -38,7 +38,7 @@ def work(request, models, tmp_path):
     )
     np.savez(data, x=x.astype(np.float32))
     request = QuantizeRequest(model, data=data, backend="onnxruntime-cpu", goal=goal_from(None, "15dB"))
-    with Runs() as runs:
+    with ModelRuns() as runs:
         work = prepare(request, tmp_path, runs, lambda _: None)
         work.study.calibrated()
         yield work
@@ -51,8 +51,8 @@ def test_one_form_is_also_tried_on_the_layers_with_weights_alone(work):
     assert len(weighted) == 2 < len(layers) == 3
     # One layer gains by another form, so that the plan itself is neither.
     saves = {name: 0.5 if name in weighted else 0.2 for name in layers}
-    gains = [Gain(name, "int8", 1.0, 1.0 - ms) for name, ms in saves.items()]
-    timed = Timed((*gains, Gain(min(weighted), "int8-dynamic", 1.0, 0.4)), 3.0, {"int8": 1.8})
+    gains = [LayerGain(name, "int8", 1.0, 1.0 - ms) for name, ms in saves.items()]
+    timed = TimedKernels((*gains, LayerGain(min(weighted), "int8-dynamic", 1.0, 0.4)), 3.0, {"int8": 1.8})
 
     chooser = Chooser(work, track := ConfigGains(work.courses[0], timed, worth(timed)), track.forms)
     entries = chooser.entries()
@@ -69,8 +69,8 @@ def test_one_form_is_also_tried_on_the_layers_with_weights_alone(work):
 @pytest.mark.parametrize("work", [0.01], indirect=True)
 def test_a_plan_that_a_quiet_level_refuses_says_so(work):
     """Over all samples together the quiet ones hardly count."""
-    gains = tuple(Gain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
-    timed = Timed(gains, 3.0, {"int8": 1.5})
+    gains = tuple(LayerGain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
+    timed = TimedKernels(gains, 3.0, {"int8": 1.5})
     chooser = Chooser(work, track := ConfigGains(work.courses[0], timed, worth(timed)), track.forms)
 
     (entry, *_) = chooser.entries()
@@ -84,8 +84,8 @@ def test_a_plan_that_a_quiet_level_refuses_says_so(work):
 
 def test_a_loose_floor_has_what_a_stricter_one_would_give_as_a_rival(work):
     """Times of single layers do not tell all: more room for error must not end in something slower."""
-    gains = tuple(Gain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
-    timed = Timed(gains, 3.0, {})
+    gains = tuple(LayerGain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
+    timed = TimedKernels(gains, 3.0, {})
     chooser = Chooser(work, track := ConfigGains(work.courses[0], timed, worth(timed)), track.forms)
 
     main, *rivals = chooser.entries()
@@ -107,7 +107,7 @@ def planned_work(stack_model, tmp_path):
     np.savez(data, x=x)
     request = QuantizeRequest(stack_model, data=data, backend="onnxruntime-cpu", goal=goal_from(None, "25dB"))
     told = []
-    with Runs() as runs:
+    with ModelRuns() as runs:
         work = prepare(request, tmp_path, runs, told.append)
         work.study.calibrated()
         yield work, told
@@ -115,7 +115,7 @@ def planned_work(stack_model, tmp_path):
 
 def entry_of(work, choices, points):
     entry = write_entry(work.study, work.courses[0], choices, work.folder / "plan.onnx")
-    chosen = Point(choices, 1.0, 30.0)
+    chosen = FrontierPoint(choices, 1.0, 30.0)
     entry.plan = PrecisionPlan("onnxruntime-cpu", {}, 25.0, chosen, (*points, chosen), ())
     entry.points = points
     return entry
@@ -123,9 +123,9 @@ def entry_of(work, choices, points):
 
 def test_a_plan_that_fails_on_unseen_samples_steps_back_to_the_next_more_exact_one(planned_work):
     planned_work, told = planned_work
-    careful = Point(CAREFUL, 2.0, 40.0)
+    careful = FrontierPoint(CAREFUL, 2.0, 40.0)
 
-    found = proven(planned_work, entry_of(planned_work, DARING, [careful, Point({}, 3.0, 200.0)]))
+    found = proven(planned_work, entry_of(planned_work, DARING, [careful, FrontierPoint({}, 3.0, 200.0)]))
 
     assert found.choices == CAREFUL
     assert found.plan.chosen == careful

@@ -21,8 +21,8 @@ from edgeopt.quant.measured.timing.courses import (
     is_inexact,
     territory_of,
 )
-from edgeopt.quant.measured.timing.gains import ConfigGains, Timed, noise_of, time_forms, worth
-from edgeopt.quant.records import Gain, QuantSettings, Range
+from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, noise_of, time_forms, worth
+from edgeopt.quant.records import LayerGain, QuantSettings, Range
 from edgeopt.quant.write import tensors_wanted, write
 from tests.families.stack import ROWS, WIDTH
 
@@ -198,24 +198,26 @@ def test_conversions_belong_to_the_layer_that_needs_them(stack_model, stack_laye
 
 
 def gains(form, **saves):
-    return tuple(Gain(layer, form, 1.0, 1.0 - saved) for layer, saved in saves.items())
+    return tuple(LayerGain(layer, form, 1.0, 1.0 - saved) for layer, saved in saves.items())
 
 
 def test_what_saves_less_than_timings_differ_by_is_not_tried():
-    timed = Timed((*gains("int8", a=0.5, b=0.02, c=-0.2), *gains("int8-dynamic", a=0.04, b=0.02, c=0.0)), 3.0)
+    timed = TimedKernels(
+        (*gains("int8", a=0.5, b=0.02, c=-0.2), *gains("int8-dynamic", a=0.04, b=0.02, c=0.0)), 3.0
+    )
 
     assert worth(timed) == {"a": ("int8",)}
 
 
 def test_a_layer_that_is_slower_is_tried_where_its_conversions_would_fall_away():
     slower = msgspec.structs.replace(gains("int8", b=-0.1)[0], boundary_ms=0.3)
-    timed = Timed((*gains("int8", a=0.5), slower), 3.0)
+    timed = TimedKernels((*gains("int8", a=0.5), slower), 3.0)
 
     assert worth(timed) == {"a": ("int8",), "b": ("int8",)}
 
 
 def test_the_best_case_takes_each_layers_quickest_form():
-    timed = Timed((*gains("int8", a=0.5, b=-0.2), *gains("int8-groups", a=0.6, b=0.1)), 3.0)
+    timed = TimedKernels((*gains("int8", a=0.5, b=-0.2), *gains("int8-groups", a=0.6, b=0.1)), 3.0)
 
     assert ConfigGains(ExecutionConfig("openvino-cpu"), timed, {}).best_ms == pytest.approx(3.0 - 0.6 - 0.1)
 
