@@ -7,17 +7,17 @@ from pathlib import Path
 from edgeopt.events import Emit
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
-from edgeopt.search.making.variants import Maker
+from edgeopt.search.making.variants import BuildWorker
 from edgeopt.search.notes import Notes
 from edgeopt.search.racing.ground import Ground
+from edgeopt.workers.host import LocalHost
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     device: Device
     ground: Ground
-    maker: Maker
+    builder: BuildWorker
     """It starts at once, because it imports for a second."""
     notes: Notes
 
@@ -25,6 +25,6 @@ class Place:
 def placed(folder: Path, stack: ExitStack, emit: Emit) -> Place:
     """All that it starts ends with the stack."""
     ground = Ground(LocalHost(folder), folder, folder / "samples")
-    maker = Maker(ground.host)
-    stack.callback(maker.close)
-    return Place(probe(), ground, maker, Notes(emit))
+    builder = BuildWorker(ground.host)
+    stack.callback(builder.client.close)
+    return Place(probe(), ground, builder, Notes(emit))

@@ -12,11 +12,11 @@ from edgeopt.measure import contest as contests
 from edgeopt.measure import tally
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest, plan_legs
-from edgeopt.measure.host import NOT_STARTED, TRIAL_MODULE, LocalHost
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.report import ContestReport, RoundState
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import UNDECIDED
+from edgeopt.workers.host import NOT_STARTED, TRIAL_MODULE, LocalHost
 
 FEW = Rules(rounds_least=4, rounds_most=4)
 

@@ -14,10 +14,10 @@ from edgeopt.data.samples import check_samples, save_samples
 from edgeopt.errors import TrialError
 from edgeopt.measure import contender as contenders
 from edgeopt.measure.contender import ask, enter
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.memory import LONGEST_LOG_BYTES
 from edgeopt.measure.messages import Load, Loaded, Time, Timed
 from edgeopt.measure.rounds import run_rounds
+from edgeopt.workers.host import LocalHost
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 3)),)
 OUTPUTS = (TensorInfo("y", "float32", ("batch", 2)),)
@@ -128,7 +128,7 @@ def test_the_contest_goes_on_without_one_that(what, planted, entered, good, ends
     bad, before = entered(planted(fault), "bad"), len(good.slices_ms)
     if what in WAITED_FOR:
         monkeypatch.setattr(contenders, "SLOWEST_ANSWER_S", 2.0)
-    monkeypatch.setattr("edgeopt.measure.host.LONGEST_LINE_BYTES", 16 * MIB)
+    monkeypatch.setattr("edgeopt.workers.host.LONGEST_LINE_BYTES", 16 * MIB)
     begin = time.monotonic()
     run_rounds([bad, good], 3, 20.0)
     assert time.monotonic() - begin < 60

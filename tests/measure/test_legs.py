@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from edgeopt.measure.contender import Contender, Side
-from edgeopt.measure.host import TRIAL_MODULE, LocalHost
 from edgeopt.measure.legs import (
     FEWEST,
     SLOW_FEWEST,
@@ -26,6 +25,7 @@ from edgeopt.measure.rounds import run_rounds
 from edgeopt.measure.sequential import Decision
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.terms import PROOF
+from edgeopt.workers.host import TRIAL_MODULE, LocalHost
 
 SPAN_MS = 5.0
 

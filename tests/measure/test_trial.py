@@ -28,7 +28,7 @@ from edgeopt.measure.trial import ROTATION, read_outputs, rotated
 
 PARENT = """
 import sys
-from edgeopt.measure.host import LocalHost
+from edgeopt.workers.host import LocalHost
 
 trial = LocalHost().start()
 for line in sys.argv[1:]:

@@ -16,7 +16,6 @@ from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.search.aim import Aim
 from edgeopt.search.delivering.deliver import Delivery
 from edgeopt.search.delivering.proving import Golden, Proving, Rivals
@@ -33,6 +32,7 @@ from edgeopt.search.racing.entrants import Entering, Entrants, Entry, screen
 from edgeopt.search.racing.ground import Ground, Standard
 from edgeopt.search.racing.space import Starts
 from edgeopt.search.stopping import Clock, Ending, Stop
+from edgeopt.workers.host import LocalHost
 from tests.conftest import still, write_onnx
 
 

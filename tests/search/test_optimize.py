@@ -22,7 +22,6 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, EdgeoptError, ModelError, StoppedError, UsageError
 from edgeopt.events import Log, Progress, ignore
 from edgeopt.graph.ledger import Change, LedgerEntry
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.terms import Turns
 from edgeopt.search.making.variants import Maker, inspect
@@ -34,6 +33,7 @@ from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.race import race
 from edgeopt.search.settings import time_limit_for
 from edgeopt.search.stopping import Stop
+from edgeopt.workers.host import LocalHost
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.result import comparison, headline, read_result
 from edgeopt_gui.pages.optimize.words import milliseconds, times

@@ -13,7 +13,6 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.errors import UsageError
 from edgeopt.events import Log, Standing, ignore
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.records import QuantSettings
@@ -23,6 +22,7 @@ from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
 from edgeopt.search.remembered import Keys, Remembered, differences
 from edgeopt.search.settings import Settings
+from edgeopt.workers.host import LocalHost
 from tests.conftest import limited
 
 SAYS = "From the cache, measured at "

@@ -30,11 +30,11 @@ from edgeopt.graph.accuracy import accuracy_text, compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.stages import fill_timed
 from edgeopt.quant.measured.given import Outputs, Runs
 from edgeopt.quant.measured.proving.proof import RESULT, SOURCE, Runner, compared
 from edgeopt.version import __version__
+from edgeopt.workers.host import LocalHost
 from edgeopt.workspace import WORK, workspace
 
 if TYPE_CHECKING:

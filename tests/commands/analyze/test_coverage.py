@@ -2,11 +2,11 @@ import sys
 
 import msgspec
 import pytest
+from edgeopt.commands.analyze.child import _boundaries
 from onnx import TensorProto, helper, save
 
 from edgeopt.backends import backend_named
 from edgeopt.commands.analyze import coverage, messages
-from edgeopt.commands.analyze.child import _boundaries
 from edgeopt.commands.analyze.coverage import CoverageCheck, installed
 from edgeopt.errors import UsageError
 from edgeopt.events import Progress

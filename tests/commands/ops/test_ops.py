@@ -13,7 +13,7 @@ HERE = "onnxruntime-cpu"
 RELU = Choice((HERE,), ("Relu",), ("fp32",), quick=True)
 
 SHORT_OF_MEMORY = """
-from edgeopt.measure.serve import serve
+from edgeopt.workers.protocol import serve
 from edgeopt.commands.ops import child
 from edgeopt.errors import MissingError
 

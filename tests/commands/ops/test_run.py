@@ -1,21 +1,21 @@
 import msgspec
 import pytest
+from edgeopt.commands.ops.child import Opened, Refused, Timed
 
 from edgeopt.backends import backend_named
 from edgeopt.commands.ops import run as ops_run
 from edgeopt.commands.ops.cases import CASES
-from edgeopt.commands.ops.child import Opened, Refused, Timed
 from edgeopt.commands.ops.run import Lane, measure, options_for
 from edgeopt.events import ignore
 from edgeopt.hw.device import Runtime
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.protocol import Failed
 
 CHILD = """
 import os, signal, threading
 import msgspec
-from edgeopt.measure.serve import serve
+from edgeopt.workers.protocol import serve
 from edgeopt.commands.ops.child import Opened, Open, Refused, Timed, decode_request
 
 def answer(line):
@@ -137,7 +137,7 @@ def test_what_a_runtime_does_not_know_is_not_supported(found):
 CRASHES_AT_PAD = """
 import os, signal, sys
 from pathlib import Path
-from edgeopt.measure.serve import serve
+from edgeopt.workers.protocol import serve
 from edgeopt.commands.ops import child
 
 open_as_it_is = child.Runner._open

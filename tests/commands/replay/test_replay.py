@@ -15,7 +15,7 @@ from edgeopt.errors import BundleError, ModelError, UsageError, VerificationErro
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
-from edgeopt.measure.host import TRIAL_MODULE, LocalHost
+from edgeopt.workers.host import TRIAL_MODULE, LocalHost
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from edgeopt.measure.peaks import memory as peaks_memory
 from edgeopt.measure.peaks.measure import CHILD_MODULE
 from edgeopt.measure.peaks.memory import StreamRunner
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, decode_answer
-from edgeopt.measure.serve import NO_MEMORY, Failed
+from edgeopt.workers.protocol import NO_MEMORY, Failed
 
 
 @pytest.fixture(autouse=True)

@@ -5,18 +5,18 @@ import pytest
 
 from edgeopt.events import Progress
 from edgeopt.hw.device import Cpu, Device, HostFacts, Limits, Memory, State, Unavailable
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.peaks import measure as peaks
 from edgeopt.measure.peaks import measure as peaks_lane
 from edgeopt.measure.peaks.measure import Lane, best, compute_peaks, memory_peaks, run_overheads
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Stream
+from edgeopt.workers.host import LocalHost
 
 CHILD = """
 import os, signal, time
 import msgspec
 from edgeopt.measure.peaks.tasks import Ran, decode_run
-from edgeopt.measure.serve import Failed
-from edgeopt.measure.serve import serve
+from edgeopt.workers.protocol import Failed
+from edgeopt.workers.protocol import serve
 
 def answer(line):
     name = decode_run(line).task.backend

@@ -11,7 +11,6 @@ from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.timing.courses import Course
@@ -19,6 +18,7 @@ from edgeopt.quant.records import QuantSettings
 from edgeopt.search.making.messages import Made, Make, Planning
 from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
+from edgeopt.workers.host import LocalHost
 from tests.conftest import write_onnx
 
 pytestmark = pytest.mark.slow

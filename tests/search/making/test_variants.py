@@ -19,7 +19,6 @@ from edgeopt.errors import ModelError
 from edgeopt.graph.model import load
 from edgeopt.graph.passes.algebra import operator_forms
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.records import QuantSettings
 from edgeopt.search.delivering.report import ledger_of, steps_of
@@ -31,6 +30,7 @@ from edgeopt.search.making.variants import Maker, Variants, inspect, make_all
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.place import placed
 from edgeopt.search.stopping import Clock, Ending, Stop
+from edgeopt.workers.host import LocalHost
 
 
 @pytest.fixture

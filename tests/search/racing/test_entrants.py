@@ -13,7 +13,6 @@ from edgeopt.errors import MissingExtraError, ModelError
 from edgeopt.events import Progress, Standing
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Calls
 from edgeopt.search.aim import Aim
 from edgeopt.search.making.gathering import Ready
@@ -26,6 +25,7 @@ from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.race import Races
 from edgeopt.search.racing.space import Effects, Point, best_point, candidates_of, choices_on, point_of, subject_of
 from edgeopt.search.racing.tuning import raced
+from edgeopt.workers.host import LocalHost
 from tests.conftest import seeded
 from tests.search.conftest import Track
 

@@ -17,7 +17,6 @@ from edgeopt.data.split import split
 from edgeopt.errors import ConstraintError, TrialError, UsageError
 from edgeopt.events import Progress, Standing, ignore
 from edgeopt.measure.contender import enter
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import run_rounds, speedup
 from edgeopt.measure.terms import Turns
@@ -37,6 +36,7 @@ from edgeopt.search.racing.entrants import (
 from edgeopt.search.racing.ground import Ground, Standard
 from edgeopt.search.racing.loads import Plain, no_batches
 from edgeopt.search.racing.race import race, ranked
+from edgeopt.workers.host import LocalHost
 from tests.conftest import seeded, write_onnx
 from tests.search.conftest import search
 
