@@ -44,7 +44,7 @@ class NearChild:
 
 
 class NearHost(LocalHost):
-    runner = TaskRunner
+    """Answers with a `TaskRunner`, or with a `runner` of its own."""
 
     def start(self, task=TRIAL):  # noqa: ARG002 - it knows all tasks
-        return NearChild(self.runner())
+        return NearChild(getattr(self, "runner", TaskRunner)())

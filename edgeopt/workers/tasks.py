@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
+from edgeopt.errors import UsageError
 from edgeopt.workers.protocol import Done, failure_of
 
 TRIAL = "load"
@@ -57,6 +58,8 @@ class TaskRunner:
 
     def find(self, name: str) -> Task:
         """Imports the task when it is asked for the first time."""
+        if name not in TASKS:
+            raise UsageError(f"There is no task '{name}'.")
         if name not in self._tasks:
             module, _, place = TASKS[name].partition(":")
             owner, _, function = place.rpartition(".")

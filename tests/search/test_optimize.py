@@ -24,7 +24,7 @@ from edgeopt.events import Log, Progress, ignore
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.terms import Turns
-from edgeopt.search.making.variants import Maker, inspect
+from edgeopt.search.making.variants import inspect
 from edgeopt.search.objectives import OBJECTIVES, Limits, excess, limits_from, objective_named
 from edgeopt.search.optimize import optimize
 from edgeopt.search.padding import graph_passes, kept_by, said_of, skips_padding
@@ -33,6 +33,7 @@ from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.race import race
 from edgeopt.search.settings import time_limit_for
 from edgeopt.search.stopping import Stop
+from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.result import comparison, headline, read_result
@@ -391,8 +392,8 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
     profile = tmp_path / "today.toml"
     profile.write_text("")
     host, samples = LocalHost(tmp_path), tmp_path / "samples"
-    with closing(Maker(LocalHost(tmp_path))) as maker:
-        facts = inspect(maker, model, samples, 1)
+    with closing(WorkerClient(LocalHost(tmp_path))) as client:
+        facts = inspect(client, model, samples, 1)
         for given, said in (
             (conv_bundle, r"'conv\.edgeopt' takes x, but the model takes z"),
             (other, r"'o\.onnx' gives p, but the model gives y"),
@@ -404,5 +405,5 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
             place.mkdir()
             ground = Ground(host, place, samples)
             with pytest.raises(EdgeoptError, match=said) as caught:
-                running_today(given, model, facts, ground, maker)
+                running_today(given, model, facts, ground, client)
             assert caught.value.exit_code in {2, 3}

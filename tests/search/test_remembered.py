@@ -18,7 +18,7 @@ from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.records import QuantSettings
 from edgeopt.search.cache.user import listing
 from edgeopt.search.making.messages import Made, Make, Planned, Planning, Plans
-from edgeopt.search.making.variants import Maker, make_all
+from edgeopt.search.making.variants import BuildWorker, make_all
 from edgeopt.search.optimize import optimize
 from edgeopt.search.remembered import Keys, Remembered, differences
 from edgeopt.search.settings import Settings
@@ -143,15 +143,15 @@ def memory(cache, conv_model, conv_data, tmp_path):
 
 
 def test_a_variant_is_kept_as_soon_as_it_is_made_and_is_not_made_again(memory, job, tmp_path):
-    maker = Maker(LocalHost(tmp_path))
+    worker = BuildWorker(LocalHost(tmp_path))
     try:
-        found = make_all([maker], [job("first"), job("first", "no such")], time.monotonic() + 60, memory())
+        found = make_all([worker], [job("first"), job("first", "no such")], time.monotonic() + 60, memory())
         (one, made) = next(found)
         assert isinstance(made, Made)
         assert [entry.title for entry in listing().entries] == ["conv.onnx: cleaned"]
         found.close()  # the search ends here
     finally:
-        maker.close()
+        worker.client.close()
     said = []
     again = job("again")
     # Without anybody to make it.

@@ -16,7 +16,7 @@ from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.records import QuantSettings
 from edgeopt.search.making.messages import Made, Make, Planning
-from edgeopt.search.making.variants import Maker, make_all
+from edgeopt.search.making.variants import BuildWorker, make_all
 from edgeopt.search.optimize import optimize
 from edgeopt.workers.host import LocalHost
 from tests.conftest import write_onnx
@@ -74,8 +74,9 @@ def planned(folder, model, samples, floor_db, limit_s=20.0):
         settings=QuantSettings(),
         planning=planning,
     )
-    with closing(Maker(LocalHost(folder))) as maker:
-        return next(make_all([maker], [job], time.monotonic() + 60))[1]
+    worker = BuildWorker(LocalHost(folder))
+    with closing(worker.client):
+        return next(make_all([worker], [job], time.monotonic() + 60))[1]
 
 
 def opened(path):
