@@ -22,10 +22,10 @@ from record_noise import loads
 from edgeopt.events import ignore
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Load
 from edgeopt.measure.sequential import Rules
+from edgeopt.workers.host import LocalHost
 
 _LONGEST_NAME = 100
 _FILE = "m.onnx"

@@ -19,9 +19,9 @@ from pathlib import Path
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import save_samples
 from edgeopt.measure.contender import ask
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.memory import net_bytes, net_peak_bytes
 from edgeopt.measure.messages import Describe, Described, Load, Loaded, Memory, Time, Timed
+from edgeopt.workers.host import LocalHost
 
 MIB = 2**20
 # Differences are of the highest so far, so a step that stays below an earlier one adds nothing.

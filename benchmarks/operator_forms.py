@@ -26,10 +26,10 @@ from edgeopt.data.samples import save_samples
 from edgeopt.events import ignore
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Load
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import SAME, sign_interval
+from edgeopt.workers.host import LocalHost
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 EXACT: dict[str, dict[str, str]] = {"onnxruntime-cpu": {}, "openvino-cpu": {"precision": "f32"}}

@@ -20,9 +20,9 @@ from edgeopt.backends import backend_named
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import save_samples
 from edgeopt.measure.contender import enter
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Load
 from edgeopt.measure.rounds import run_rounds, slice_ms
+from edgeopt.workers.host import LocalHost
 
 BACKEND = "onnxruntime-cpu"
 

@@ -26,8 +26,8 @@ from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Te
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure import rounds
-from edgeopt.measure.host import LocalHost
 from edgeopt.profiles.targets import profile_for
+from edgeopt.workers.host import LocalHost
 from tests import warm
 from tests.near import NearHost
 

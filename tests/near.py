@@ -1,22 +1,22 @@
 """What is asked of processes, answered in this one: for tests of what is asked, not of the processes.
 
-A search starts twenty processes, which import for longer than they work. Here the same modules answer the same
-lines, but whoever crashes or hangs would take the test along. `tests/measure/test_asked.py` holds both
+A search starts twenty processes, which import for longer than they work. Here the same tasks answer the same
+lines, but whoever crashes or hangs would take the test along. `tests/workers/test_client.py` holds both
 to the same answers.
 """
 
-import importlib
 import os
 from collections import deque
 
-from edgeopt.measure.host import TRIAL_MODULE, LocalHost
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.tasks import TRIAL, TaskRunner
 
 
 class NearChild:
     """Answers while it is sent to, so several that are asked at once take turns."""
 
-    def __init__(self, module):
-        self._answer = importlib.import_module(module).ANSWERING.lines()
+    def __init__(self, runner):
+        self._answer = runner.answer
         self._answers = deque()
         # One byte for each answer that waits: what is waited for with `poll` is a file.
         self._read, self._write = os.pipe()
@@ -44,5 +44,7 @@ class NearChild:
 
 
 class NearHost(LocalHost):
-    def start(self, module=TRIAL_MODULE):
-        return NearChild(module)
+    """Answers with a `TaskRunner`, or with a `runner` of its own."""
+
+    def start(self, task=TRIAL):  # noqa: ARG002 - it knows all tasks
+        return NearChild(getattr(self, "runner", TaskRunner)())

@@ -32,18 +32,14 @@ import types
 # What is started warm, and whether it starts such processes itself.
 MODULES = {
     "edgeopt": True,
-    "edgeopt.measure.isolated_worker": False,
-    "edgeopt.measure.trial": False,
-    "edgeopt.measure.op_times_worker": False,
-    "edgeopt.measure.peaks.child": False,
-    "edgeopt.commands.analyze.child": False,
-    "edgeopt.commands.ops.child": True,
-    "edgeopt.pipeline.build.maker": True,
+    "edgeopt.workers": True,
     "edgeopt_agent.main": True,
     "edgeopt_agent.workers.child": False,
     "edgeopt_gui.jobs.child": True,
     "tests.agent.mortal": True,
 }
+_NESTING_TASKS = ("inspect", "make", "open-operator")
+"""The tasks of workers that start such processes themselves."""
 # No runtime: importing those starts threads, which a fork does not have.
 _IMPORTED = (
     "numpy",
@@ -53,12 +49,13 @@ _IMPORTED = (
     "rich.progress",
     "uvicorn",
     "uvloop",
-    "edgeopt.measure.isolated_worker",
+    "edgeopt.workers.isolated_backend",
+    "edgeopt.workers.tasks",
     "edgeopt.measure.trial",
     "edgeopt.cli.main",
-    "edgeopt.commands.analyze.child",
+    "edgeopt.commands.analyze.tasks",
     "edgeopt.commands.bench.bench",
-    "edgeopt.commands.ops.child",
+    "edgeopt.commands.ops.tasks",
     "edgeopt.pipeline.optimize",
     "edgeopt_agent.main",
     "edgeopt_agent.service",
@@ -175,7 +172,8 @@ def _program(args, env):
         flags.append(rest.pop(0))
     if len(rest) < 2 or rest[0] != "-m" or rest[1] not in MODULES or not _same_start(env):
         return None
-    return {"module": rest[1], "arguments": rest[2:], "flags": flags, "nests": MODULES[rest[1]]}
+    nests = MODULES[rest[1]] and (rest[1] != "edgeopt.workers" or rest[3] in _NESTING_TASKS)
+    return {"module": rest[1], "arguments": rest[2:], "flags": flags, "nests": nests}
 
 
 def _same_start(env):

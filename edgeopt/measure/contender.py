@@ -11,20 +11,20 @@ import msgspec
 import numpy as np
 
 from edgeopt.errors import BundleError, TrialError
-from edgeopt.measure.host import Child, TrialHost, answered
 from edgeopt.measure.messages import (
     Answer,
     Load,
     Loaded,
     Memory,
     Outputs,
-    Request,
     Saved,
     Time,
     Timed,
     decode_answer,
 )
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.client import read_answer as read_worker_answer
+from edgeopt.workers.host import Child, TrialHost
+from edgeopt.workers.protocol import Failed
 
 SLOWEST_ANSWER_S = 60.0
 ACCELERATOR_LOAD_S = 900.0
@@ -164,7 +164,7 @@ def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> C
         ) from None
 
 
-def ask(child: Child, request: Request, timeout_s: float = SLOWEST_ANSWER_S) -> Answer:
+def ask(child: Child, request: msgspec.Struct, timeout_s: float = SLOWEST_ANSWER_S) -> Answer:
     """One request and its answer; raises TrialError when there is none that can be read, and the trial is gone."""
     child.send(msgspec.json.encode(request))
     return read_answer(child, timeout_s)
@@ -172,7 +172,7 @@ def ask(child: Child, request: Request, timeout_s: float = SLOWEST_ANSWER_S) -> 
 
 def read_answer(child: Child, timeout_s: float) -> Answer:
     """The answer to what was sent before."""
-    answer: Answer = answered(child, decode_answer, timeout_s)
+    answer: Answer = read_worker_answer(child, decode_answer, timeout_s)
     return answer
 
 

@@ -15,7 +15,6 @@ from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import Side, how_to_check
-from edgeopt.measure.host import NOT_STARTED, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.instruments.machine_state import StateSampler
@@ -25,6 +24,7 @@ from edgeopt.measure.sequential import Decision, Pairs, Rules, decide, leg_after
 from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.measure.tally import Tally, with_energy
 from edgeopt.measure.terms import CONTEST, LUCK_PERCENT
+from edgeopt.workers.host import NOT_STARTED, TrialHost
 
 # With few rounds or little time, legs are shorter, so that there are enough of them.
 _ENOUGH_LEGS = (6, 4)

@@ -16,13 +16,13 @@ import msgspec
 from edgeopt import units
 from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Contender, Side, entered, load_patience_s
-from edgeopt.measure.host import Child, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import RoundState
 from edgeopt.measure.rounds import SHORTEST_SLICE_MS, DeviceWatch, run_slices
 from edgeopt.measure.sequential import Decision, Pairs, leg_after_leg, rules_of
 from edgeopt.measure.stats import FASTER, UNDECIDED
 from edgeopt.measure.terms import PROOF, Turns
+from edgeopt.workers.host import Child, TrialHost
 
 FEWEST = PROOF.fewest_legs
 SLOW_FEWEST = 3

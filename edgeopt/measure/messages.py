@@ -1,9 +1,9 @@
-"""What a trial is asked and what it answers: one JSON line each."""
+"""The requests and answers of a trial."""
 
 import msgspec
 
 from edgeopt.backends.base import Placement, TensorInfo
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.protocol import Failed
 
 
 class Calls(msgspec.Struct, frozen=True):
@@ -97,9 +97,6 @@ class TimeStages(msgspec.Struct, frozen=True, tag="time-stages"):
 
     bundle_path: str
     seconds: float
-
-
-Request = TimeStages | Load | Describe | Time | Outputs | Watch | Places
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):
@@ -203,5 +200,4 @@ class Staged(msgspec.Struct, frozen=True, tag="staged"):
 
 Answer = Staged | Placed | Loaded | Described | Timed | Saved | Watched | Failed
 
-decode_request = msgspec.json.Decoder(Request).decode
 decode_answer = msgspec.json.Decoder(Answer).decode

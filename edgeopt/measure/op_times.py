@@ -12,13 +12,13 @@ from edgeopt.errors import MissingError, UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device
-from edgeopt.measure.host import Asked, LocalHost
+from edgeopt.measure.kernel_times import KernelTimes, OptionValue, TimeKernels
 from edgeopt.measure.op_times_rows import Prepared, prepared, rows_of, source_of_rows
-from edgeopt.measure.op_times_worker import KernelTimes, OptionValue, Wanted, decode_answer
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.protocol import Failed
 from edgeopt.workspace import WORK, workspace
 
-CHILD_MODULE = "edgeopt.measure.op_times_worker"
 _ANSWER_LIMIT_S = 600.0
 """For loading twice and a few runs; a runtime that takes longer hangs."""
 
@@ -70,8 +70,8 @@ def profile_ops(
         found = []
         for place, backend in enumerate(chosen):
             emit(Progress("timing the nodes", backend.title, place, len(chosen)))
-            with closing(asked(folder)) as process:
-                answer = timed(process, _wanted(backend, source, folder, timing))
+            with closing(WorkerClient(LocalHost(folder))) as worker:
+                answer = ask_for_times(worker, _request(backend, source, folder, timing))
             found.append(_op_times(backend, answer, source, analysis, timing))
         return tuple(found)
 
@@ -92,12 +92,12 @@ def _checked(backend: Backend, path: Path) -> Backend:
     return backend
 
 
-def _wanted(backend: Backend, source: Prepared, folder: Path, timing: Timing) -> Wanted:
+def _request(backend: Backend, source: Prepared, folder: Path, timing: Timing) -> TimeKernels:
     known = backend.options.__struct_fields__
     options = {name: value for name, value in timing.options.items() if name in known}
     if timing.threads is not None and "threads" in known:
         options["threads"] = timing.threads
-    return Wanted(
+    return TimeKernels(
         backend.name,
         str(source.path.absolute()),
         str(folder / "samples"),
@@ -108,15 +108,10 @@ def _wanted(backend: Backend, source: Prepared, folder: Path, timing: Timing) ->
     )
 
 
-def asked(folder: Path) -> Asked[KernelTimes]:
-    """The process that kernels are timed in; what libraries write for a while goes to the folder."""
-    return Asked(LocalHost(folder), CHILD_MODULE, decode_answer)
-
-
-def timed(process: Asked[KernelTimes], wanted: Wanted, limit_s: float = _ANSWER_LIMIT_S) -> KernelTimes:
-    """That it crashed or hung is a reason why there are no times."""
-    answer = process.ask(wanted, limit_s)
-    return KernelTimes(reason=answer.told) if isinstance(answer, Failed) else answer
+def ask_for_times(worker: WorkerClient, request: TimeKernels, limit_s: float = _ANSWER_LIMIT_S) -> KernelTimes:
+    """A crash or a hang is a reason why there are no times."""
+    answer = worker.ask(request, KernelTimes, limit_s)
+    return KernelTimes(reason=answer.reason) if isinstance(answer, Failed) else answer
 
 
 def _op_times(

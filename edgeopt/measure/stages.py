@@ -11,9 +11,9 @@ from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.measure.contender import Side, ask, failed, load_patience_s
-from edgeopt.measure.host import LocalHost, TrialHost
 from edgeopt.measure.messages import Load, Staged, StageTimes, TimeStages
 from edgeopt.measure.report import SideReport
+from edgeopt.workers.host import LocalHost, TrialHost
 
 _SECONDS = 1.0
 _BUNDLE_SECONDS = 0.5

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from edgeopt.errors import TrialError
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import SLOWEST_ANSWER_S, Contender, Side, enter, failed
-from edgeopt.measure.host import LocalChild, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
 from edgeopt.measure.messages import Loaded, Memory, Time, Timed
 from edgeopt.measure.report import Energy, Figures, SideReport, Slice
 from edgeopt.measure.stats import total
+from edgeopt.workers.host import LocalChild, TrialHost
 
 # Slices in a window: half a second and more, with several turns of the other sides in between.
 WINDOW_SLICES = 10

@@ -1,7 +1,4 @@
-"""A trial: one candidate in a process of its own (`python -m edgeopt.measure.trial`).
-
-Reads one request a line, answers one line; ends when its stdin closes. See `messages`.
-"""
+"""The tasks of a trial: one candidate in a worker process; see `messages`."""
 
 import os
 import time
@@ -13,37 +10,10 @@ from edgeopt.backends.base import Array
 from edgeopt.data.samples import Samples, open_samples, write_archive
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.measure.instruments.counters import Counters, difference, open_counters
-from edgeopt.measure.messages import (
-    Answer,
-    Describe,
-    Described,
-    Load,
-    Loaded,
-    Outputs,
-    Placed,
-    Places,
-    Request,
-    Saved,
-    Staged,
-    Time,
-    Timed,
-    TimeStages,
-    Watch,
-    decode_request,
-)
-from edgeopt.measure.serve import Answering, Failed, serve
+from edgeopt.measure.messages import Load, Loaded, Outputs, Saved, Time, Timed, Watch, Watched
 from edgeopt.measure.trials.laps import Pace, time_slice
 from edgeopt.measure.trials.memory import Phases, open_gauge
-from edgeopt.measure.trials.openers import (
-    Loads,
-    Opener,
-    answers,
-    describe,
-    in_batches,
-    opener,
-    time_stages,
-    times_by_place,
-)
+from edgeopt.measure.trials.openers import Loads, Opener, answers, in_batches, opener
 
 # Enough different inputs that no cache can know them all; few enough to keep in memory.
 ROTATION = 16
@@ -75,71 +45,58 @@ def _listed(cores: list[int]) -> str:
 
 
 class Trial:
-    """The state between requests: what was loaded, and what it is given in turn."""
+    """The state between requests: the loaded model, and the samples that it runs in rotation."""
 
     def __init__(self) -> None:
-        self.session: Loads | None = None
-        self.opener: Opener | None = None
-        self.samples: Samples | None = None
-        self.phases = Phases()
-        self.counters: Counters | None = None
-        self.pace: Pace | None = None
-        self.place = 0
+        self._loaded: tuple[Loads, Opener, Samples] | None = None
+        self._phases = Phases()
+        self._counters: Counters | None = None
+        self._pace: Pace | None = None
+        self._place = 0
         """In the rotation, where the next slice begins if samples differ in size."""
 
-    def answer(self, request: Request) -> Answer:
-        if isinstance(request, Load):
-            return self._load(request)
-        if isinstance(request, Describe):
-            session = describe(request)
-            return Described(session.inputs, session.outputs)
-        if isinstance(request, TimeStages):
-            return Staged(time_stages(Path(request.bundle_path), request.seconds))
-        if isinstance(request, Places):
-            return Placed(times_by_place(request.load))
-        if self.session is None or self.opener is None:
-            return Failed("The trial was asked to run before a model was loaded.", code=UsageError.code)
-        if isinstance(request, Time):
-            return self._time(self.session, self.opener, request)
-        if isinstance(request, Watch):
-            if self.pace is None or request.anew:
-                self.pace = Pace(self.session.run, self.opener.turns)
-            return self.pace.slice(request.slice_ms, request.interval_ms)
-        if self.opener.no_outputs:
-            return Failed(self.opener.no_outputs, code=UsageError.code)
-        return self._outputs(self.session, request)
+    def _model(self) -> tuple[Loads, Opener, Samples]:
+        if self._loaded is None:
+            raise UsageError("The trial was asked to run before a model was loaded.")
+        return self._loaded
 
-    def _load(self, request: Load) -> Answer:
+    def watch(self, request: Watch) -> Watched:
+        session, opened, _ = self._model()
+        if self._pace is None or request.anew:
+            self._pace = Pace(session.run, opened.turns)
+        return self._pace.slice(request.slice_ms, request.interval_ms)
+
+    def load(self, request: Load) -> Loaded:
         begin_s = time.monotonic()
-        self.session = self.pace = None
+        self._loaded = self._pace = None
         if request.cores:
             keep_to(request.cores)
-        self.samples = open_samples(Path(request.samples_path))
-        count = rotated(self.samples)
+        samples = open_samples(Path(request.samples_path))
+        count = rotated(samples)
         # Copies, not views of the mapped file: a page fault is not the model's latency.
-        rotation = [{n: np.array(a) for n, a in self.samples.feeds(k).items()} for k in range(count)]
+        rotation = [{n: np.array(a) for n, a in samples.feeds(k).items()} for k in range(count)]
         rotation = in_batches(rotation, request.batch)
         # They count the threads that are started after them.
         warnings = self._open_counters() if request.counters else ()
         phases = Phases()
         phases.end("start")
         import_s = time.monotonic()
-        self.opener = opener(request, rotation)
+        opened = opener(request, rotation)
         import_ms = (time.monotonic() - import_s) * 1e3
-        phases.gauge = open_gauge(self.opener.backend)
+        phases.gauge = open_gauge(opened.backend)
         phases.end("import")
-        if phases.sizes is not self.opener.sizes:  # another process does the work
-            phases = Phases(self.opener.sizes)
+        if phases.sizes is not opened.sizes:  # another process does the work
+            phases = Phases(opened.sizes)
         begin = time.perf_counter()
-        session = self.opener.open()
+        session = opened.open()
         load_ms = (time.perf_counter() - begin) * 1e3
         phases.end("load")
         begin = time.perf_counter()
-        session.run(self.opener.turns[0])
+        session.run(opened.turns[0])
         first_run_ms = (time.perf_counter() - begin) * 1e3
         phases.end("first_run")
-        warnings += self.opener.warnings(session)
-        self.session, self.phases = session, phases
+        warnings += opened.warnings(session)
+        self._loaded, self._phases = (session, opened, samples), phases
         return Loaded(
             session.inputs,
             session.outputs,
@@ -157,24 +114,25 @@ class Trial:
         found = open_counters()
         if not isinstance(found, Counters):
             return (f"Hardware events are not counted: {found.reason}.",)
-        self.counters = found
+        self._counters = found
         reasons: dict[str, list[str]] = {}
         for name, reason in found.missing.items():
             reasons.setdefault(reason, []).append(name)
         return tuple(f"Not counted ({', '.join(names)}): {reason}." for reason, names in reasons.items())
 
-    def _time(self, session: Loads, opened: Opener, request: Time) -> Answer:
+    def time(self, request: Time) -> Timed:
+        session, opened, samples = self._model()
         if request.concurrency > 1 and opened.no_threads:
-            return Failed(opened.no_threads, code=UsageError.code)
-        count = self.counters.read if self.counters else None
+            raise UsageError(opened.no_threads)
+        count = self._counters.read if self._counters else None
         # Slow runs would never come to the last sizes if every slice began with the first.
-        place = self.place if self.samples is not None and self.samples.sizes else 0
+        place = self._place if samples.sizes else 0
         taken = time_slice(session.run, opened.turns, request.slice_ms, request.concurrency, count, place)
-        self.place = taken.following
-        self.phases.slice_ended()
+        self._place = taken.following
+        self._phases.slice_ended()
         return Timed(
             taken.latencies_ms,
-            self.phases.record(),
+            self._phases.record(),
             taken.begin_s,
             taken.seconds,
             taken.starts_ms,
@@ -182,9 +140,11 @@ class Trial:
             taken.first,
         )
 
-    def _outputs(self, session: Loads, request: Outputs) -> Answer:
-        assert self.samples is not None  # noqa: S101 - a loaded session has samples
-        samples = [self.samples.feeds(k) for k in range(request.first, request.first + request.count)]
+    def save_outputs(self, request: Outputs) -> Saved:
+        session, opened, known = self._model()
+        if opened.no_outputs:
+            raise UsageError(opened.no_outputs)
+        samples = [known.feeds(k) for k in range(request.first, request.first + request.count)]
         runs = answers(session.run, samples, request.batch)
         arrays = {f"{position}/{name}": array for position, run in enumerate(runs) for name, array in run.items()}
         write_archive(Path(request.out_path), arrays)
@@ -205,9 +165,3 @@ def read_outputs(path: Path) -> list[dict[str, Array]]:
             position, name = key.split("/", 1)
             runs.setdefault(int(position), {})[name] = archive[key]
     return [runs[k] for k in sorted(runs)]
-
-
-ANSWERING = Answering(decode_request, lambda: Trial().answer)
-
-if __name__ == "__main__":
-    serve(ANSWERING.lines())

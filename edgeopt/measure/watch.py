@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.measure.contender import Contender, Side, enter_side, failed, read_answer
-from edgeopt.measure.host import LocalChild, LocalHost
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.memory import status_bytes
 from edgeopt.measure.messages import Watch, Watched
+from edgeopt.workers.host import LocalChild, LocalHost
 
 # Logarithmic bins a fifth of a percent wide, from 100 ns to a quarter of an hour: no clock here is better.
 _FIRST_MS = 1e-4

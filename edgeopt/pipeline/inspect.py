@@ -26,10 +26,9 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
-from edgeopt.measure.host import TrialHost
 from edgeopt.measure.messages import Describe, Described, Load
 from edgeopt.pipeline.build.messages import Inspected
-from edgeopt.pipeline.build.variants import BuildWorker, inspect
+from edgeopt.pipeline.build.variants import inspect
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.space import StartOptions, starts_on
@@ -42,6 +41,8 @@ from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 from edgeopt.quant.checks import check_differ
 from edgeopt.version import __version__
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import TrialHost
 
 # With default options: users with other options pass a bundle, which contains them.
 _RUNTIMES = {".onnx": "onnxruntime-cpu", ".xml": "openvino-cpu"}
@@ -50,9 +51,9 @@ _FOLDER = "today"
 _OF_THIS_MODEL = "Give a deployment of this model as --baseline."
 
 
-def running_today(path: Path, model: Path, facts: Inspected, ground: TrialRunner, maker: BuildWorker) -> Bundle:
+def running_today(path: Path, model: Path, facts: Inspected, ground: TrialRunner, client: WorkerClient) -> Bundle:
     """`facts`: of the source. UsageError where it is of another model, or cannot run the samples."""
-    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, ground, maker)
+    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, ground, client)
     described = current.deployment
     for kind, theirs, ours in (
         ("takes", described.inputs, facts.inputs),
@@ -77,7 +78,7 @@ def is_wrapped(current: Bundle, folder: Path) -> bool:
     return current.folder == folder / _FOLDER
 
 
-def _wrapped(path: Path, model: Path, ground: TrialRunner, maker: BuildWorker) -> Bundle:
+def _wrapped(path: Path, model: Path, ground: TrialRunner, client: WorkerClient) -> Bundle:
     if path.suffix == ".toml":
         replay = ["edgeopt", "replay", str(path), str(model), "-o", str(write.free_place(path.stem))]
         raise UsageError(
@@ -93,7 +94,7 @@ def _wrapped(path: Path, model: Path, ground: TrialRunner, maker: BuildWorker) -
         )
     folder = ground.folder / _FOLDER
     if path.suffix == ".onnx":
-        found = inspect(maker, path, ground.folder / "today-inputs", 1)
+        found = inspect(client, path, ground.folder / "today-inputs", 1)
         inputs, outputs, digest, beside = found.inputs, found.outputs, found.digest, found.external
     else:
         inputs, outputs = _described(path, ground.host)
@@ -180,7 +181,7 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     profile, absent = _with_what_is_here(without_planned(asked), is_named=is_named)
     notes.emit(Progress("reading the model", settings.model.name))
     made_up = ground.folder / "generated"
-    facts = inspect(place.maker, settings.model, made_up, _GENERATED_SAMPLES)
+    facts = inspect(place.builder.client, settings.model, made_up, _GENERATED_SAMPLES)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
     given = _given(settings, facts, profile, attached, place)
     if given.of_user:
@@ -192,7 +193,7 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     standard = _standard(settings, given, attached, ground, baseline)
     today = None
     if settings.baseline is not None:
-        today = running_today(settings.baseline, settings.model, facts, ground, place.maker)
+        today = running_today(settings.baseline, settings.model, facts, ground, place.builder.client)
     _warn_of_the_target(asked, profile, absent, place)
     _warn_of_the_data(given, standard, notes)
     if given.shaped is not None:

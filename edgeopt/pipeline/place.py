@@ -7,17 +7,17 @@ from pathlib import Path
 from edgeopt.events import Emit
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.variants import BuildWorker
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.race.ground import TrialRunner
+from edgeopt.workers.host import LocalHost
 
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
     device: Device
     ground: TrialRunner
-    maker: BuildWorker
+    builder: BuildWorker
     """It starts at once, because it imports for a second."""
     notes: SearchNotes
 
@@ -25,6 +25,6 @@ class SearchContext:
 def placed(folder: Path, stack: ExitStack, emit: Emit) -> SearchContext:
     """All that it starts ends with the stack."""
     ground = TrialRunner(LocalHost(folder), folder, folder / "samples")
-    maker = BuildWorker(ground.host)
-    stack.callback(maker.close)
-    return SearchContext(probe(), ground, maker, SearchNotes(emit))
+    builder = BuildWorker(ground.host)
+    stack.callback(builder.client.close)
+    return SearchContext(probe(), ground, builder, SearchNotes(emit))

@@ -28,12 +28,12 @@ from edgeopt.events import Emit, Log, Progress, ignore
 from edgeopt.graph.accuracy import accuracy_text, compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.stages import fill_timed
 from edgeopt.pipeline.build.steps import rebuild, said_of
 from edgeopt.quant.measured.given import ModelRuns, Outputs
 from edgeopt.quant.measured.proof import RESULT, SOURCE, ContestSide, compared
 from edgeopt.version import __version__
+from edgeopt.workers.host import LocalHost
 from edgeopt.workspace import WORK, workspace
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Backend
 from edgeopt.errors import EdgeoptError
-from edgeopt.measure.isolated_backend import Apart
+from edgeopt.workers.isolated_backend import IsolatedBackends
 from tests.differential.runtimes import Answers, Outputs
 
 Samples = Sequence[Mapping[str, np.ndarray]]
@@ -20,7 +20,7 @@ _CRASHED = "crashed: "
 class Opened:
     """The backends; use `opened()`, so that its processes end."""
 
-    def __init__(self, apart: Apart, *, all_apart: bool) -> None:
+    def __init__(self, apart: IsolatedBackends, *, all_apart: bool) -> None:
         self._apart, self._all_apart = apart, all_apart
 
     def answers(self, backend: str, path: Path, options: Mapping[str, object], samples: Samples) -> Answers:
@@ -40,7 +40,7 @@ def _crashed(answers: Answers) -> bool:
 @contextmanager
 def opened(*, apart: bool = False) -> Iterator[Opened]:
     """`apart`: every runtime in processes of its own, not only what crashes."""
-    with closing(Apart()) as processes:
+    with closing(IsolatedBackends()) as processes:
         yield Opened(processes, all_apart=apart)
 
 

@@ -13,8 +13,8 @@ import pytest
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import check_samples, save_samples
 from edgeopt.measure.contender import enter
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Load
+from edgeopt.workers import host
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 3)),)
 OUTPUTS = (TensorInfo("y", "float32", ("batch", 2)),)
@@ -46,8 +46,10 @@ def start():
     """Starts a trial, or another module that serves."""
     with ExitStack() as stack:
 
-        def starter(*module):
-            child = LocalHost().start(*module)
+        def starter(module=host.WORKER_MODULE):
+            with pytest.MonkeyPatch.context() as planted:
+                planted.setattr(host, "WORKER_MODULE", module)
+                child = host.LocalHost().start()
             stack.callback(child.close)
             return child
 
@@ -60,7 +62,7 @@ def contender(load_null):
     with ExitStack() as stack:
 
         def entered(name, **behaviour):
-            one = enter(LocalHost(), name, load_null(name, **behaviour))
+            one = enter(host.LocalHost(), name, load_null(name, **behaviour))
             stack.callback(one.close)
             return one
 

@@ -14,10 +14,10 @@ from edgeopt.measure.contender import (
     load_patience_s,
     save_outputs,
 )
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Load, Loaded, Memory, Saved, Time, Timed
-from edgeopt.measure.serve import Failed
 from edgeopt.measure.trial import read_outputs
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.protocol import Failed
 
 
 class Says:

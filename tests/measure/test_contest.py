@@ -12,11 +12,12 @@ from edgeopt.measure import contest as contests
 from edgeopt.measure import tally
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest, plan_legs
-from edgeopt.measure.host import NOT_STARTED, TRIAL_MODULE, LocalHost
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.report import ContestReport, RoundState
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import UNDECIDED
+from edgeopt.workers.host import NOT_STARTED, WORKER_MODULE, LocalHost
+from edgeopt.workers.tasks import TRIAL
 
 FEW = Rules(rounds_least=4, rounds_most=4)
 
@@ -28,8 +29,11 @@ class Counted(LocalHost):
         super().__init__(**limits)
         self.modules, self.pids = dict(modules), []
 
-    def start(self, module=TRIAL_MODULE):
-        child = super().start(self.modules.get(len(self.pids), module))
+    def start(self, task=TRIAL):
+        with pytest.MonkeyPatch.context() as planted:
+            module = self.modules.get(len(self.pids), WORKER_MODULE)
+            planted.setattr("edgeopt.workers.host.WORKER_MODULE", module)
+            child = super().start(task)
         self.pids.append(child.pid)
         return child
 
@@ -237,10 +241,10 @@ class Refusing(Counted):
         super().__init__()
         self.most = most
 
-    def start(self, module=TRIAL_MODULE):
+    def start(self, task=TRIAL):
         if len(self.pids) >= self.most:
             raise TrialError("could not be started: Too many open files", "See `ulimit -n`.", NOT_STARTED)
-        return super().start(module)
+        return super().start(task)
 
 
 @pytest.mark.timing

@@ -14,10 +14,11 @@ from edgeopt.data.samples import check_samples, save_samples
 from edgeopt.errors import TrialError
 from edgeopt.measure import contender as contenders
 from edgeopt.measure.contender import ask, enter
-from edgeopt.measure.host import LocalHost
-from edgeopt.measure.memory import LONGEST_LOG_BYTES
 from edgeopt.measure.messages import Load, Loaded, Time, Timed
 from edgeopt.measure.rounds import run_rounds
+from edgeopt.workers.guard import LONGEST_LOG_BYTES
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.tasks import TRIAL as TRIAL_TASK
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 3)),)
 OUTPUTS = (TensorInfo("y", "float32", ("batch", 2)),)
@@ -26,16 +27,13 @@ MIB = 2**20
 # A trial as the real one, until it is asked for a time slice. It writes to stdout itself, as no real one does.
 TRIAL = """
 import os, signal, subprocess, sys, time
-import msgspec
-from edgeopt.measure import trial
-from edgeopt.measure.messages import Time
+from edgeopt.workers.tasks import TaskRunner
 
-state = trial.Trial()
+runner = TaskRunner()
 for line in sys.stdin.buffer:
-    request = trial.decode_request(line)
-    if isinstance(request, Time):
+    if b'"type":"time"' in line.replace(b": ", b":"):
         {fault}
-    os.write(1, msgspec.json.encode(state.answer(request)) + b"\\n")
+    os.write(1, runner.answer(line) + b"\\n")
 """
 EAT = "kept = []\nwhile True: kept.append(b'x' * (16 << 20))"
 FAULTS = {
@@ -82,8 +80,10 @@ WAITED_FOR = ("hangs", "says half a line")
 class Planted(LocalHost):
     """Starts a trial that goes wrong."""
 
-    def start(self, module=""):  # noqa: ARG002 - whatever was wanted
-        return super().start("planted_trial")
+    def start(self, task=TRIAL_TASK):
+        with pytest.MonkeyPatch.context() as planted:
+            planted.setattr("edgeopt.workers.host.WORKER_MODULE", "planted_trial")
+            return super().start(task)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_the_contest_goes_on_without_one_that(what, planted, entered, good, ends
     bad, before = entered(planted(fault), "bad"), len(good.slices_ms)
     if what in WAITED_FOR:
         monkeypatch.setattr(contenders, "SLOWEST_ANSWER_S", 2.0)
-    monkeypatch.setattr("edgeopt.measure.host.LONGEST_LINE_BYTES", 16 * MIB)
+    monkeypatch.setattr("edgeopt.workers.host.LONGEST_LINE_BYTES", 16 * MIB)
     begin = time.monotonic()
     run_rounds([bad, good], 3, 20.0)
     assert time.monotonic() - begin < 60

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from edgeopt.measure.contender import Contender, Side
-from edgeopt.measure.host import TRIAL_MODULE, LocalHost
 from edgeopt.measure.legs import (
     FEWEST,
     SLOW_FEWEST,
@@ -26,6 +25,8 @@ from edgeopt.measure.rounds import run_rounds
 from edgeopt.measure.sequential import Decision
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.terms import PROOF
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.tasks import TRIAL
 
 SPAN_MS = 5.0
 
@@ -37,9 +38,9 @@ class Noted(LocalHost):
         super().__init__(seed=1)
         self.pids, self._before_leg = [], before_leg
 
-    def start(self, module=TRIAL_MODULE):
+    def start(self, task=TRIAL):
         self._before_leg(len(self.pids) // 2)
-        child = super().start(module)
+        child = super().start(task)
         self.pids.append(child.pid)
         return child
 

@@ -7,7 +7,6 @@ from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.records import GivenShapes
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
 from edgeopt.hw.probe import probe
-from edgeopt.measure import op_times
 from edgeopt.measure.op_times import Timing, profile_ops, timeable
 
 parser = pytest.importorskip("onnx.parser")
@@ -133,7 +132,7 @@ def test_weights_beside_the_model_are_found_from_its_copy(tmp_path):
 def test_a_runtime_that_crashes_is_a_reason(timed, tmp_path, monkeypatch):
     (tmp_path / "falls.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(op_times, "CHILD_MODULE", "falls")
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "falls")
     (found,) = timed(NET, PICTURE, "onnxruntime-cpu")
     assert found.reason == "its process crashed: SIGSEGV"
     assert (found.rows, found.attributed_share) == ((), 0.0)

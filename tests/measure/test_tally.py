@@ -10,10 +10,10 @@ from edgeopt import events
 from edgeopt.events import Metric
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.contest import contest
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.tally import WINDOW_SLICES, figures, stable, taken_by
+from edgeopt.workers.host import LocalHost
 
 
 def slices(*latencies_ms, runs=10):

@@ -28,7 +28,7 @@ from edgeopt.measure.trial import ROTATION, read_outputs, rotated
 
 PARENT = """
 import sys
-from edgeopt.measure.host import LocalHost
+from edgeopt.workers.host import LocalHost
 
 trial = LocalHost().start()
 for line in sys.argv[1:]:
@@ -157,7 +157,7 @@ def test_a_flood_of_warnings_blocks_nobody(trial):
     ("line", "code", "part"),
     [
         (b"not json", "failed", "JSON is malformed"),
-        (b'{"type": "dance"}', "failed", "Invalid value 'dance'"),
+        (b'{"type": "dance"}', "usage", "no task 'dance'"),
         (b'{"type": "time"}', "failed", "slice_ms"),
         (b'{"type": "time", "slice_ms": 1}', "usage", "before a model was loaded"),
         (

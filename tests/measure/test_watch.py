@@ -12,8 +12,8 @@ from msgspec import UNSET
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Metric, Progress
 from edgeopt.measure.contender import Side
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.watch import Latencies, watch
+from edgeopt.workers.host import LocalHost
 
 TAKEN = st.lists(st.floats(2**-10, 2**16, width=32), min_size=1, max_size=200)
 

@@ -16,7 +16,6 @@ from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
@@ -33,6 +32,7 @@ from edgeopt.pipeline.race.baseline import Baseline
 from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, ScreeningRules, screen
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
+from edgeopt.workers.host import LocalHost
 from tests.conftest import still, write_onnx
 
 

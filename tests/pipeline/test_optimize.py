@@ -20,10 +20,9 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, EdgeoptError, ModelError, StoppedError, UsageError
 from edgeopt.events import Log, Progress, ignore
 from edgeopt.graph.ledger import Change, LedgerEntry
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.terms import Turns
-from edgeopt.pipeline.build.variants import BuildWorker, inspect
+from edgeopt.pipeline.build.variants import inspect
 from edgeopt.pipeline.inspect import running_today
 from edgeopt.pipeline.objectives import OBJECTIVES, ResourceLimits, excess, limits_from, objective_named
 from edgeopt.pipeline.optimize import optimize
@@ -35,6 +34,8 @@ from edgeopt.pipeline.stopping import Stop
 from edgeopt.views.outcome import headline, show
 from edgeopt.views.terminal import write
 from edgeopt.views.words import milliseconds
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.result import comparison, read_result
 from tests.conftest import limited, write_onnx
@@ -391,8 +392,8 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
     profile = tmp_path / "today.toml"
     profile.write_text("")
     host, samples = LocalHost(tmp_path), tmp_path / "samples"
-    with closing(BuildWorker(LocalHost(tmp_path))) as maker:
-        facts = inspect(maker, model, samples, 1)
+    with closing(WorkerClient(LocalHost(tmp_path))) as client:
+        facts = inspect(client, model, samples, 1)
         for given, said in (
             (conv_bundle, r"'conv\.edgeopt' takes x, but the model takes z"),
             (other, r"'o\.onnx' gives p, but the model gives y"),
@@ -404,5 +405,5 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
             place.mkdir()
             ground = TrialRunner(host, place, samples)
             with pytest.raises(EdgeoptError, match=said) as caught:
-                running_today(given, model, facts, ground, maker)
+                running_today(given, model, facts, ground, client)
             assert caught.value.exit_code in {2, 3}

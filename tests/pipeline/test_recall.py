@@ -13,7 +13,6 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.errors import UsageError
 from edgeopt.events import Log, Standing, ignore
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.messages import Made, Make, PlannedVariant, Planning, Plans
 from edgeopt.pipeline.build.variants import BuildWorker, make_all
 from edgeopt.pipeline.cache.user import listing
@@ -23,6 +22,7 @@ from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.measured.timing.courses import ExecutionConfig
 from edgeopt.quant.records import QuantSettings
+from edgeopt.workers.host import LocalHost
 from tests.conftest import limited
 
 SAYS = "From the cache, measured at "
@@ -145,15 +145,15 @@ def memory(cache, conv_model, conv_data, tmp_path):
 
 
 def test_a_variant_is_kept_as_soon_as_it_is_made_and_is_not_made_again(memory, job, tmp_path):
-    maker = BuildWorker(LocalHost(tmp_path))
+    worker = BuildWorker(LocalHost(tmp_path))
     try:
-        found = make_all([maker], [job("first"), job("first", "no such")], time.monotonic() + 60, memory())
+        found = make_all([worker], [job("first"), job("first", "no such")], time.monotonic() + 60, memory())
         (one, made) = next(found)
         assert isinstance(made, Made)
         assert [entry.title for entry in listing().entries] == ["conv.onnx: cleaned"]
         found.close()  # the search ends here
     finally:
-        maker.close()
+        worker.client.close()
     said = []
     again = job("again")
     # Without anybody to make it.

@@ -13,7 +13,6 @@ from edgeopt.errors import MissingExtraError, ModelError
 from edgeopt.events import Progress, Standing
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Calls
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import PLANNED, PlannedVariant
@@ -34,6 +33,7 @@ from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.race.race import RaceTerms
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.screen import PoolEntry, judge
+from edgeopt.workers.host import LocalHost
 from tests.conftest import seeded
 from tests.pipeline.conftest import Track
 

@@ -14,8 +14,9 @@ from edgeopt.errors import BundleError, ModelError, UsageError, VerificationErro
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
-from edgeopt.measure.host import TRIAL_MODULE, LocalHost
 from edgeopt.pipeline.replay import replay
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.tasks import TRIAL
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +53,9 @@ def trials(monkeypatch):
     """The processes that are measured, as they are started."""
     pids, start = [], LocalHost.start
 
-    def noted(host, module=TRIAL_MODULE):
-        child = start(host, module)
-        if module == TRIAL_MODULE:
+    def noted(host, task=TRIAL):
+        child = start(host, task)
+        if task == TRIAL:
             pids.append(child.pid)
         return child
 

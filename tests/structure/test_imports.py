@@ -15,7 +15,8 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
-    *("hw", "graph", "diagram", "backends", "profiles", "data", "bundle", "fleet", "measure", "quant", "pipeline"),
+    *("hw", "graph", "diagram", "backends", "profiles", "data", "bundle", "fleet"),
+    *("workers", "measure", "quant", "pipeline"),
     *("views", "commands", "cli", "__main__"),
 )
 

@@ -20,7 +20,7 @@ BUDGETS = {
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7600,
     "edgeopt/fleet": 1800,
-    "edgeopt/measure": 10_000,
+    "edgeopt/measure": 8950,
     "edgeopt/quant": 7950,
     "edgeopt/pipeline": 8700,
     "edgeopt/views": 2250,
@@ -28,7 +28,7 @@ BUDGETS = {
     "edgeopt/cli": 4950,
     "agent": 14_600,
     "gui": 20_000,
-    "tests": 91_100,
+    "tests": 91_150,
 }
 
 

@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from edgeopt.measure.host import outer_environment
+from edgeopt.workers.host import outer_environment
 from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.deployments.record import Record, Soaked
 from edgeopt_agent.deployments.refused import StepError

@@ -15,7 +15,7 @@ from edgeopt.errors import pip_install
 from edgeopt.hw.child import python_command
 from edgeopt.hw.host import LocalHost
 from edgeopt.hw.probes.runtimes import installed_versions
-from edgeopt.measure.host import child_environment
+from edgeopt.workers.host import child_environment
 from edgeopt_agent.deployments.probing import free_memory_bytes
 from edgeopt_agent.doctor.findings import Finding, Findings, Patient, ok, problem, warning
 from edgeopt_agent.workers.confinement import WorkerLimit

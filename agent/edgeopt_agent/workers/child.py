@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.hw import lifeline
-from edgeopt.measure.serve import leave_out_the_converter
+from edgeopt.workers.protocol import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frame, Frames
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit, confine
 from edgeopt_agent.workers.frames import Batching, Load, Loaded

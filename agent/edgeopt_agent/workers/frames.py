@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.protocol import Failed
 from edgeopt_agent.workers.confinement import WorkerLimit
 
 PREFIX = struct.Struct("<IIQ")

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.hw.child import python_command
-from edgeopt.measure.host import child_environment
+from edgeopt.workers.host import child_environment
 from edgeopt_agent.workers.channel import Channel
 from edgeopt_agent.workers.confinement import Confinement
 from edgeopt_agent.workers.heartbeat import Heartbeat

@@ -14,7 +14,7 @@ from edgeopt.bundle.deployment import read_deployment
 from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt.hw.load import process_cpu_s
 from edgeopt.hw.user_folders import user_cache_folder
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.protocol import Failed
 from edgeopt_agent.settings import MIB, Settings
 from edgeopt_agent.workers.channel import Body, ChannelClosedError, Received
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit

@@ -21,7 +21,7 @@ from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
-from edgeopt.measure.serve import NO_MEMORY, Failed, failure_of
+from edgeopt.workers.protocol import NO_MEMORY, Failed, failure_of
 from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate

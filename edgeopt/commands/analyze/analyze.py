@@ -1,5 +1,6 @@
 """What a model or a bundle is made of, what it costs, and what could be done about it: `edgeopt analyze`."""
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ import msgspec
 from edgeopt import units
 from edgeopt.bundle.deployment import SUFFIX, Deployment
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.commands.analyze.messages import Lane, RealShapes, Rewrites, Rewritten, Seen
+from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
@@ -21,8 +22,9 @@ from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
-from edgeopt.measure.serve import Failed
 from edgeopt.options import read_shapes
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
@@ -148,7 +150,8 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
     with ExitStack() as stack:
         # The reader reports a path that is not a file.
         size = path.stat().st_size if path.is_file() else None
-        passes = stack.enter_context(closing(Lane()))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")))
+        worker = stack.enter_context(closing(WorkerClient(LocalHost(folder))))
         coverage = None
         if wishes.coverage and size is not None and _small_enough(size, wishes, notes):
             coverage = stack.enter_context(closing(CoverageCheck(path, backends, named=bool(wishes.backends))))
@@ -156,7 +159,7 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
             wishes.opportunities
             and size is not None
             and path.suffix != ".xml"
-            and _asked_the_passes(path, size, passes, notes)
+            and _asked_the_passes(path, size, worker, notes)
         )
         given = GivenShapes(wishes.shapes, {}, device, wishes.threads)
         model, read = _reader(path)
@@ -173,10 +176,10 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
             analysis = read(given)
         if asked:
             emit(Progress("asking the passes"))
-        rewritten = _rewritten(passes, size or 0, notes) if asked else None
+        rewritten = _rewritten(worker, size or 0, notes) if asked else None
         if wishes.run and _unknown(analysis) and analysis.format == "ONNX" and (size or 0) <= _RUN_MOST_BYTES:
             emit(Progress("running once for the shapes"))
-            given = _with_real_shapes(path, given, wishes, passes, notes)
+            given = _with_real_shapes(path, given, wishes, worker, notes)
             analysis = read(given)
         if coverage is not None:
             analysis = msgspec.structs.replace(analysis, coverage=coverage.rows(emit))
@@ -218,14 +221,14 @@ def _small_enough(size: int, wishes: AnalyzeKeywords, notes: list[str]) -> bool:
     return False
 
 
-def _asked_the_passes(path: Path, size: int, passes: Lane, notes: list[str]) -> bool:
+def _asked_the_passes(path: Path, size: int, worker: WorkerClient, notes: list[str]) -> bool:
     if size > _REWRITES_MOST_BYTES:
         notes.append(
             f"The model is larger than {units.size(_REWRITES_MOST_BYTES)}, so passes were not tried; "
             "`edgeopt simplify` tries them."
         )
         return False
-    passes.ask(Rewrites(str(path.absolute()), _rewrites_limit_s(size)))
+    worker.send(Rewrites(str(path.absolute()), _rewrites_limit_s(size)))
     return True
 
 
@@ -234,9 +237,9 @@ def _rewrites_limit_s(size: int) -> float:
     return 10.0 + 0.5 * size / _BYTES_PER_S
 
 
-def _rewritten(passes: Lane, size: int, notes: list[str]) -> Rewritten | None:
+def _rewritten(worker: WorkerClient, size: int, notes: list[str]) -> Rewritten | None:
     """The processor's time is limited in the child; this limit is for a single pass that does not end."""
-    answer = passes.answer(5 * _rewrites_limit_s(size))
+    answer = worker.answer(Rewritten, 5 * _rewrites_limit_s(size))
     if isinstance(answer, Rewritten):
         if answer.not_asked:
             names = ", ".join(answer.not_asked[:3]) + (" and others" if len(answer.not_asked) > 3 else "")
@@ -244,8 +247,7 @@ def _rewritten(passes: Lane, size: int, notes: list[str]) -> Rewritten | None:
                 f"{len(answer.not_asked)} passes were not tried in time ({names}); `edgeopt simplify` tries them."
             )
         return answer
-    reason = answer.told if isinstance(answer, Failed) else "it sent an unexpected answer"
-    notes.append(f"Passes could not be tried: {reason}")
+    notes.append(f"Passes could not be tried: {answer.reason}")
     return None
 
 
@@ -256,16 +258,15 @@ def _unknown(analysis: Analysis) -> bool:
 
 
 def _with_real_shapes(
-    path: Path, given: GivenShapes, wishes: AnalyzeKeywords, passes: Lane, notes: list[str]
+    path: Path, given: GivenShapes, wishes: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
 ) -> GivenShapes:
     """With the shapes that the tensors had in one run; as it was, with a note, where it cannot be run."""
     data = str(wishes.data.absolute()) if wishes.data is not None else ""
-    passes.ask(RealShapes(str(path.absolute()), dict(given.shapes), data))
-    answer = passes.answer(_RUN_LIMIT_S)
+    worker.send(RealShapes(str(path.absolute()), dict(given.shapes), data))
+    answer = worker.answer(Seen, _RUN_LIMIT_S)
     if isinstance(answer, Seen):
         return replace(given, real=answer.shapes)
-    reason = answer.told if isinstance(answer, Failed) else "it sent an unexpected answer"
-    notes.append(f"The model could not be run to find unknown shapes: {reason}")
+    notes.append(f"The model could not be run to find unknown shapes: {answer.reason}")
     return given
 
 

@@ -1,5 +1,6 @@
 """Which nodes of a model each installed backend would run: asked of the runtimes, each in a process of its own."""
 
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -8,12 +9,14 @@ from pathlib import Path
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend
-from edgeopt.commands.analyze.messages import Away, Cover, Covered, Lane
+from edgeopt.commands.analyze.messages import Cover, Covered
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import CoverageRow
 from edgeopt.hw.device import Device
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.protocol import Failed
 
 # The runtimes work while this process does its own part, and take about as long; some need minutes for a chain of
 # 10,000 nodes. How long the rest may take depends on how busy the device is, so it is not a fixed time.
@@ -31,7 +34,9 @@ class CoverageCheck:
         self._begin = time.monotonic()
         packages = dict.fromkeys(backend.package for backend in backends)
         self._queues = [[b for b in backends if b.package == package] for package in packages]
-        self._lanes = [Lane() for _ in self._queues]
+        self._folder = tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")
+        """Of temporary files that runtimes leave."""
+        self._workers = [WorkerClient(LocalHost(Path(self._folder.name))) for _ in self._queues]
         self._ask(queue[0] for queue in self._queues)
 
     def rows(self, emit: Emit = ignore) -> tuple[CoverageRow, ...]:
@@ -42,40 +47,37 @@ class CoverageCheck:
         for number, turn in enumerate(turns):
             if number:
                 self._ask(turn)
-            for lane, backend in zip(self._lanes, turn, strict=True):
+            for worker, backend in zip(self._workers, turn, strict=True):
                 if backend is None:
                     continue
                 emit(Progress("asking the runtimes", backend.title))
-                row = self._row(backend, lane, limit_s)
+                row = self._row(backend, worker, limit_s)
                 if row is not None:
                     found[backend.name] = row
         self.close()
         return tuple(found[backend.name] for backend in BACKENDS if backend.name in found)
 
     def close(self) -> None:
-        for lane in self._lanes:
-            lane.close()
+        for worker in self._workers:
+            worker.close()
+        self._folder.cleanup()
 
     def _ask(self, turn: "Iterable[Backend | None]") -> None:
-        for lane, backend in zip(self._lanes, turn, strict=True):
+        for worker, backend in zip(self._workers, turn, strict=True):
             if backend is not None and self._path.suffix in backend.formats:
-                lane.ask(Cover(backend.name, str(self._path.absolute())))
+                worker.send(Cover(backend.name, str(self._path.absolute())))
 
-    def _row(self, backend: Backend, lane: Lane, limit_s: float) -> CoverageRow | None:
+    def _row(self, backend: Backend, worker: WorkerClient, limit_s: float) -> CoverageRow | None:
         if self._path.suffix not in backend.formats:
             what = "OpenVINO models" if self._path.suffix == ".xml" else f"files of type {self._path.suffix}"
             return CoverageRow(backend.name, backend.title, reason=f"it does not load {what}")
-        answer = lane.answer(limit_s)
-        match answer:
-            case Covered():
-                return _covered(backend, answer)
-            case Away():
-                away = f"not available: {answer.reason}"
-                return CoverageRow(backend.name, backend.title, reason=away) if self._named else None
-            case Failed():
-                return CoverageRow(backend.name, backend.title, reason=answer.told)
-            case _:
-                return CoverageRow(backend.name, backend.title, reason="it sent an unexpected answer")
+        answer = worker.answer(Covered, limit_s)
+        if isinstance(answer, Failed):
+            return CoverageRow(backend.name, backend.title, reason=answer.reason)
+        if not answer.unavailable:
+            return _covered(backend, answer)
+        away = f"not available: {answer.unavailable}"
+        return CoverageRow(backend.name, backend.title, reason=away) if self._named else None
 
 
 def installed(names: Sequence[str] = (), device: Device | None = None) -> list[Backend]:

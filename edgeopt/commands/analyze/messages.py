@@ -1,12 +1,6 @@
-"""What a child process of `edgeopt analyze` is asked and answers, one JSON line each, and what asks it."""
-
-import tempfile
-from pathlib import Path
+"""The requests and answers of the workers of `edgeopt analyze`."""
 
 import msgspec
-
-from edgeopt.measure.host import Asked, LocalHost
-from edgeopt.measure.serve import Failed
 
 
 class Cover(msgspec.Struct, frozen=True, tag="cover"):
@@ -24,7 +18,7 @@ class Rewrites(msgspec.Struct, frozen=True, tag="rewrites"):
     """Of the child's own time on the processor; what is not asked by then is named."""
 
 
-class RealShapes(msgspec.Struct, frozen=True, tag="real shapes"):
+class RealShapes(msgspec.Struct, frozen=True, tag="real-shapes"):
     """Run the model once and tell the shapes of its tensors."""
 
     model_path: str
@@ -40,6 +34,8 @@ class Covered(msgspec.Struct, frozen=True, tag="covered"):
     total: int
     unsupported: tuple[str, ...] = ()
     boundaries: int | None = None
+    unavailable: str = ""
+    """Why the backend cannot be used on this device."""
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -83,40 +79,3 @@ class Rewritten(msgspec.Struct, frozen=True, tag="rewritten"):
 
 class Seen(msgspec.Struct, frozen=True, tag="seen"):
     shapes: dict[str, tuple[int, ...]]
-
-
-class Away(msgspec.Struct, frozen=True, tag="away"):
-    """The backend cannot be used on this device."""
-
-    reason: str
-
-
-Request = Cover | Rewrites | RealShapes
-Answer = Covered | Rewritten | Seen | Away | Failed
-
-decode_request: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
-decode_answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
-
-
-CHILD_MODULE = "edgeopt.commands.analyze.child"
-
-
-class Lane:
-    """Several lanes can be asked before any is waited for."""
-
-    def __init__(self) -> None:
-        # What runtimes write for a while goes there, and goes with it.
-        self._folder = tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")
-        self._asked: Asked[Answer] = Asked(LocalHost(Path(self._folder.name)), CHILD_MODULE, decode_answer.decode)
-
-    def ask(self, request: Request) -> None:
-        self._asked.send(request)
-
-    def answer(self, limit_s: float) -> Answer | Failed:
-        """What it says; that it crashed or hung is an answer too."""
-        return self._asked.answer(limit_s)
-
-    def close(self) -> None:
-        """Ends the process, and what it left; safe to call twice."""
-        self._asked.close()
-        self._folder.cleanup()

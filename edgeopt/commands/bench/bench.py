@@ -38,7 +38,6 @@ from edgeopt.measure.duties.records import (
     SustainedRules,
 )
 from edgeopt.measure.duties.sustained import run_sustained
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.instruments.counters import open_counters
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler
@@ -50,6 +49,7 @@ from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.measure.watch import WatchReport
 from edgeopt.measure.watch import watch as watch_side
 from edgeopt.version import __version__
+from edgeopt.workers.host import LocalHost
 from edgeopt.workspace import workspace
 
 

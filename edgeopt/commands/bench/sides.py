@@ -31,9 +31,10 @@ from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.hw.topology import cores_for
 from edgeopt.measure.contender import Side, ask, load_patience_s, reason
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Answer, Describe, Described, Load
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.protocol import Failed
 
 _MOST_A_CORE = 8
 # Options that set the number of threads of a backend.
@@ -287,10 +288,10 @@ def _generate(
     """From the graph if there is one, which shows which integers are valid; otherwise from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
-        from edgeopt.pipeline.build.variants import BuildWorker, inspect  # brings all passes and forms along
+        from edgeopt.pipeline.build.variants import inspect  # brings all passes and forms along
 
-        with closing(BuildWorker(LocalHost(folder))) as maker:
-            inspect(maker, model, samples, count, narrowed=tensors)
+        with closing(WorkerClient(LocalHost(folder))) as client:
+            inspect(client, model, samples, count, narrowed=tensors)
         return
     if all(p is not None and p.model.suffix != ".xml" for p in places):
         raise DataError(f"Inputs for '{named[0].path.name}' cannot be generated.", "Pass samples with --data.")

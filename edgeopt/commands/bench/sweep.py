@@ -20,7 +20,6 @@ from edgeopt.errors import EdgeoptError, ModelError, UsageError
 from edgeopt.events import Emit
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest
-from edgeopt.measure.host import LocalHost, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
@@ -28,6 +27,8 @@ from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.tally import RUNS_FOR_P99
 from edgeopt.nearest import nearest
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost, TrialHost
 
 SCHEMA = 1
 TOTALS = (1, 100, 10_000)
@@ -312,11 +313,11 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
     path = Path(side.load.model_path)
     if path.suffix != ".onnx" or not any(d is None for t in wanted.inputs for d in t.shape):
         return wanted.inputs
-    from edgeopt.pipeline.build.variants import BuildWorker, inspect  # brings all passes and forms along
+    from edgeopt.pipeline.build.variants import inspect  # brings all passes and forms along
 
-    with closing(BuildWorker(LocalHost(wanted.folder))) as maker:
+    with closing(WorkerClient(LocalHost(wanted.folder))) as client:
         try:
-            found = inspect(maker, path, wanted.folder / "named", 1).inputs
+            found = inspect(client, path, wanted.folder / "named", 1).inputs
         except EdgeoptError:
             return wanted.inputs  # what is here without the names still does for `batch` and INPUT.AXIS
     return found if {t.name for t in found} == {t.name for t in wanted.inputs} else wanted.inputs

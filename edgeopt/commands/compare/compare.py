@@ -22,7 +22,7 @@ from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, U
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
 from edgeopt.hw.device import Unavailable
-from edgeopt.measure.isolated_backend import Apart
+from edgeopt.workers.isolated_backend import IsolatedBackends
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model
@@ -74,16 +74,16 @@ def _graph(path: Path) -> "Model | None":
     return model
 
 
-def backends_for(first: NamedFile, second: NamedFile, apart: Apart) -> tuple[Backend, Backend]:
+def backends_for(first: NamedFile, second: NamedFile, isolated: IsolatedBackends) -> tuple[Backend, Backend]:
     """What runs each side; raises where nothing installed does.
 
     A model beside a bundle runs in plain ONNX Runtime: in the bundle's own runtime, it would have the same errors.
     """
     if first.backend is not None or second.backend is not None:
-        left = first.backend or _common((first,), apart, prefer=_preferred(second))
-        right = second.backend or _common((second,), apart, prefer=_preferred(first))
+        left = first.backend or _common((first,), isolated, prefer=_preferred(second))
+        right = second.backend or _common((second,), isolated, prefer=_preferred(first))
     else:
-        left = right = _common((first, second), apart)
+        left = right = _common((first, second), isolated)
     for side, backend in ((first, left), (second, right)):
         if side.path.suffix not in backend.formats:
             raise UsageError(
@@ -94,14 +94,14 @@ def backends_for(first: NamedFile, second: NamedFile, apart: Apart) -> tuple[Bac
             raise MissingError(
                 f"{backend.title} is not available: {found.reason}", "List available ones: edgeopt backends"
             )
-    return apart.of(left), apart.of(right)
+    return isolated.of(left), isolated.of(right)
 
 
 def _preferred(other: NamedFile) -> Backend | None:
     return None if other.bundle is not None else other.backend
 
 
-def _common(sides: tuple[NamedFile, ...], apart: Apart, prefer: Backend | None = None) -> Backend:
+def _common(sides: tuple[NamedFile, ...], isolated: IsolatedBackends, prefer: Backend | None = None) -> Backend:
     """The first installed backend that loads all sides."""
     suffixes = {side.path.suffix for side in sides}
     reasons = []
@@ -115,7 +115,7 @@ def _common(sides: tuple[NamedFile, ...], apart: Apart, prefer: Backend | None =
             continue
         try:
             for side in sides:
-                apart.of(backend).load(side.path, {}).close()
+                isolated.of(backend).load(side.path, {}).close()
         except EdgeoptError as error:
             reasons.append(f"{error.message.rstrip('.')}.")
             continue
@@ -180,8 +180,8 @@ def compare(request: ModelCompareRequest, emit: events.Emit = events.ignore) -> 
     """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
     if request.html is not None:
         check_place(request.html, "The graphs")
-    with closing(Apart()) as apart:
-        found = _compared(request, apart, emit)
+    with closing(IsolatedBackends()) as isolated:
+        found = _compared(request, isolated, emit)
     if request.html is not None and found.graph is not None:
         from edgeopt.commands.graph.graph import write_changes
 
@@ -190,7 +190,7 @@ def compare(request: ModelCompareRequest, emit: events.Emit = events.ignore) -> 
     return found
 
 
-def _compared(request: ModelCompareRequest, apart: Apart, emit: events.Emit) -> ModelComparison:
+def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: events.Emit) -> ModelComparison:
     emit(events.Progress("load", f"{request.first.name} and {request.second.name}"))
     first = named(request.first, request.backend_a or request.backend)
     second = named(request.second, request.backend_b or request.backend)
@@ -198,7 +198,7 @@ def _compared(request: ModelCompareRequest, apart: Apart, emit: events.Emit) -> 
         raise InputError("Only graphs of ONNX models can be compared.", "Leave out --html.")
     floor_db, notes = _floor(request, first, second)
     try:
-        backends = backends_for(first, second, apart)
+        backends = backends_for(first, second, isolated)
     except MissingError as error:
         # Models that no installed runtime runs can still be compared as graphs.
         if first.model is None or second.model is None:

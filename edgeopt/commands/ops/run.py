@@ -7,32 +7,24 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.commands.ops.case import SIZES, MeasuredOperator, OperatorCase, Precision, Status
-from edgeopt.commands.ops.child import (
-    Answer,
-    Open,
-    Opened,
-    Refused,
-    Time,
-    Timed,
-    decode_answer,
-    read_arrays,
-    write_arrays,
-)
 from edgeopt.commands.ops.compare import compare
 from edgeopt.commands.ops.prepare import PreparedCase, prepare
+from edgeopt.commands.ops.tasks import Opened, OpenOperator, Timed, TimeOperator
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
-from edgeopt.measure.host import Asked, LocalHost, TrialHost
 from edgeopt.measure.rounds import take_turns
-from edgeopt.measure.serve import Failed, refuse_machine_failure
 from edgeopt.measure.terms import OPERATORS
+from edgeopt.workers.arrays import read_arrays, write_arrays
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost, TrialHost
+from edgeopt.workers.protocol import Failed, raise_machine_failure
 
-CHILD_MODULE = "edgeopt.commands.ops.child"
 _MOST_STARTS = 25
 _OPEN_LIMIT_S = 30.0
 _SLICE_LIMIT_S = 15.0
@@ -45,41 +37,37 @@ Wanted = tuple[OperatorCase, tuple[str, ...]]
 Keep = Callable[[str, OperatorCase, MeasuredOperator], None]
 
 
-class Lane:
-    """The measuring process of one backend; if it crashes or hangs at a case, it is restarted for the next.
+_Answer = TypeVar("_Answer")
 
-    Asks for one thing at a time; several lanes can be asked before any is waited for.
-    """
+
+class BackendWorker:
+    """The worker of one backend; several can load before any answer is awaited."""
 
     def __init__(self, backend: str, host: TrialHost, folder: Path) -> None:
         self.backend = backend
         self.outputs_path = folder / f"{backend}.outputs"
         self._host = host
-        self._asked: Asked[Answer] = Asked(host, CHILD_MODULE, decode_answer.decode, _MOST_STARTS)
+        self.client = WorkerClient(host, _MOST_STARTS)
 
     def open(self, model: Path, feeds: Path, options: dict[str, str | int]) -> None:
         """Begins to load a model and run it once; `answer` waits for it."""
         self.outputs_path.unlink(missing_ok=True)
         put = self._host.put
-        self._asked.send(Open(self.backend, options, put(model), put(feeds), str(self.outputs_path)))
+        self.client.send(OpenOperator(self.backend, options, put(model), put(feeds), str(self.outputs_path)))
 
-    def time(self, slice_ms: float) -> Answer | Failed:
-        self._asked.send(Time(slice_ms))
-        return self.answer(_SLICE_LIMIT_S)
+    def time(self, slice_ms: float) -> Timed | Failed:
+        self.client.send(TimeOperator(slice_ms))
+        return self.answer(Timed, _SLICE_LIMIT_S)
 
-    def answer(self, limit_s: float = _OPEN_LIMIT_S) -> Answer | Failed:
-        """What it says; that it crashed or hung is an answer too."""
-        found = self._asked.answer(limit_s)
-        refuse_machine_failure(found)
+    def answer(self, wanted: type[_Answer], limit_s: float = _OPEN_LIMIT_S) -> _Answer | Failed:
+        found = self.client.answer(wanted, limit_s)
+        raise_machine_failure(found)
         return found
-
-    def close(self) -> None:
-        self._asked.close()
 
 
 @dataclass(slots=True)
 class _Try:
-    lane: Lane
+    worker: BackendWorker
     found: MeasuredOperator
     failure: str | None = None
     """Why it is not timed any more."""
@@ -107,21 +95,21 @@ def measure(wanted: Sequence[Wanted], device: Device, emit: Emit, keep: Keep) ->
     with tempfile.TemporaryDirectory(prefix="edgeopt-ops-") as temporary, ExitStack() as stack:
         folder = Path(temporary)
         host = LocalHost(folder)
-        lanes = {name: Lane(name, host, folder) for name in names}
-        for lane in lanes.values():
-            stack.callback(lane.close)
+        workers = {name: BackendWorker(name, host, folder) for name in names}
+        for worker in workers.values():
+            stack.callback(worker.client.close)
         following = prepare(ordered[0][0]) if ordered else None
         for position, (case, backends) in enumerate(ordered):
             left_s = clock.left_s()
             emit(Progress("measuring operators", case.name, position, len(ordered), time_left_s=left_s))
             prepared = following
             assert prepared is not None  # noqa: S101 - the round before made it
-            own = [lanes[name] for name in backends]
+            own = [workers[name] for name in backends]
             model, feeds = folder / "case.onnx", folder / "feeds"
             model.write_bytes(prepared.model)
             write_arrays(feeds, prepared.feeds)
-            for lane in own:
-                lane.open(model, feeds, options_for(lane.backend, device, case.precision))
+            for worker in own:
+                worker.open(model, feeds, options_for(worker.backend, device, case.precision))
             # Meanwhile: nothing is timed yet.
             following = prepare(ordered[position + 1][0]) if position + 1 < len(ordered) else None
             for name, measured in _results(prepared, own).items():
@@ -146,15 +134,15 @@ def options_for(backend: str, device: Device, precision: Precision) -> dict[str,
     return options
 
 
-def _results(prepared: PreparedCase, lanes: list[Lane]) -> dict[str, MeasuredOperator]:
+def _results(prepared: PreparedCase, workers: list[BackendWorker]) -> dict[str, MeasuredOperator]:
     """What is wrong somewhere is not timed there."""
-    tries = [_Try(lane, _opened(prepared, lane)) for lane in lanes]
+    tries = [_Try(worker, _opened(prepared, worker)) for worker in workers]
 
     def run_us(each: _Try) -> float | None:
-        answer = each.lane.time(SLICE_MS)
+        answer = each.worker.time(SLICE_MS)
         if isinstance(answer, Timed):
             return answer.run_us
-        each.failure = _sentence(answer)
+        each.failure = _sentence(answer.message)
         each.found = _result(prepared, "failed", each.failure)
         return None
 
@@ -162,16 +150,16 @@ def _results(prepared: PreparedCase, lanes: list[Lane]) -> dict[str, MeasuredOpe
     for turns in take_turns(right, OPERATORS, run_us):
         for each, taken in turns.taken:
             each.runs_us.append(taken)
-    return {each.lane.backend: _timed(each.found, each.runs_us) for each in tries}
+    return {each.worker.backend: _timed(each.found, each.runs_us) for each in tries}
 
 
-def _opened(prepared: PreparedCase, lane: Lane) -> MeasuredOperator:
-    answer = lane.answer()
-    if isinstance(answer, Refused):
-        return _result(prepared, "not supported", answer.message)
-    if not isinstance(answer, Opened):
-        return _result(prepared, "failed", _sentence(answer))
-    verdict = compare(prepared, read_arrays(lane.outputs_path))
+def _opened(prepared: PreparedCase, worker: BackendWorker) -> MeasuredOperator:
+    answer = worker.answer(Opened)
+    if isinstance(answer, Failed):
+        return _result(prepared, "failed", _sentence(answer.message))
+    if answer.refusal:
+        return _result(prepared, "not supported", answer.refusal)
+    verdict = compare(prepared, read_arrays(worker.outputs_path))
     return MeasuredOperator(
         "conforms" if verdict.conforms else "deviates",
         prepared.operations,
@@ -187,8 +175,7 @@ def _result(prepared: PreparedCase, status: Status, message: str) -> MeasuredOpe
     return MeasuredOperator(status, prepared.operations, prepared.moved_bytes, message)
 
 
-def _sentence(answer: Answer | Failed) -> str:
-    said = answer.message if isinstance(answer, (Failed, Refused)) else "its process sent an unexpected answer"
+def _sentence(said: str) -> str:
     return said[0].upper() + said[1:].rstrip(".") + "."
 
 

@@ -27,12 +27,12 @@ from edgeopt.measure.duties.records import (
     sampler_for,
     warnings_of,
 )
-from edgeopt.measure.host import TrialHost
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Load, Loaded
 from edgeopt.measure.rounds import DeviceWatch, take_turns
 from edgeopt.measure.stats import total
 from edgeopt.measure.terms import COLD
+from edgeopt.workers.host import TrialHost
 
 _PAGE_BYTES = mmap.PAGESIZE
 # What exporters and OpenVINO call the file with the weights, beside the model's own name.

@@ -24,13 +24,13 @@ from edgeopt.measure.duties.records import (
     require_one,
     sampler_for,
 )
-from edgeopt.measure.host import TrialHost
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Time, Timed
 from edgeopt.measure.report import Comparison
 from edgeopt.measure.rounds import DeviceWatch, take_turns
 from edgeopt.measure.stats import paired_ratios, sign_interval
 from edgeopt.measure.terms import CONCURRENT
+from edgeopt.workers.host import TrialHost
 
 _SHORTEST_SLICE_MS, _LONGEST_SLICE_MS = 200.0, 2000.0
 _RUNS_A_SLICE = 20

@@ -25,7 +25,6 @@ from edgeopt.measure.duties.records import (
     sampler_for,
     warnings_of,
 )
-from edgeopt.measure.host import LocalChild, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Watch, Watched
@@ -34,6 +33,7 @@ from edgeopt.measure.rounds import DeviceWatch, take_turns
 from edgeopt.measure.stats import total
 from edgeopt.measure.terms import PACED
 from edgeopt.measure.watch import follow
+from edgeopt.workers.host import LocalChild, TrialHost
 
 _SHORTEST_SLICE_S = 0.3
 _WARM_RUNS, _SHORTEST_WARM_S = 2, 0.1

@@ -22,13 +22,13 @@ from edgeopt.measure.duties.records import (
     require_one,
     warnings_of,
 )
-from edgeopt.measure.host import LocalChild, TrialHost
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Watched
 from edgeopt.measure.report import Energy
 from edgeopt.measure.watch import follow
+from edgeopt.workers.host import LocalChild, TrialHost
 
 SAME = 0.05
 """A device that ends within 5 % of its first speed has kept it."""

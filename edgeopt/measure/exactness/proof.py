@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.accuracy import Accuracy
     from edgeopt.graph.model import Model
     from edgeopt.graph.pipeline import NumericError
-    from edgeopt.measure.isolated_backend import Apart
+    from edgeopt.workers.isolated_backend import IsolatedBackends
 
 FLOOR_DB = 80.0
 """Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
@@ -95,7 +95,7 @@ class SourceCheck:
     wrong_in: "list[SourceCheck]" = field(default_factory=list)
     """The proof elsewhere that showed last that a model is wrong; empty where this one did."""
     floor_db: float = FLOOR_DB
-    apart: "Apart | None" = None
+    isolated: "IsolatedBackends | None" = None
     """Where the runtimes run; None: in this process."""
     plain: bool = False
     """Whether sequences and maps come out as tensors."""
@@ -130,16 +130,16 @@ class SourceCheck:
         """Runs the source, on the user's data or on made-up samples; raises where that cannot be.
 
         `shapes`: of the inputs that have them fixed. `padded`: also on samples that show whether padding matters.
-        In a process apart: a runtime that crashes at a model is a reason, and Ctrl-C need not wait for it.
+        In a worker process: a runtime that crashes at a model is a reason, and Ctrl-C need not wait for it.
         """
-        from edgeopt.measure.isolated_backend import Apart
+        from edgeopt.workers.isolated_backend import IsolatedBackends
 
         check_steady(model)
         with ExitStack() as undone:
             folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
             undone.enter_context(folder)
-            apart = undone.enter_context(closing(Apart()))
-            check = cls._of(model, data, shapes or {}, floor_db, apart, folder, padded=padded)
+            isolated = undone.enter_context(closing(IsolatedBackends()))
+            check = cls._of(model, data, shapes or {}, floor_db, isolated, folder, padded=padded)
             undone.pop_all()
         return check
 
@@ -150,12 +150,12 @@ class SourceCheck:
         data: Path | None,
         shapes: "Mapping[str, tuple[int, ...]]",
         floor_db: float,
-        apart: "Apart",
+        isolated: "IsolatedBackends",
         folder: "tempfile.TemporaryDirectory[str]",
         *,
         padded: bool,
     ) -> "SourceCheck":
-        backends = tuple(in_full_precision(apart.of(backend)) for backend in proof_backends())
+        backends = tuple(in_full_precision(isolated.of(backend)) for backend in proof_backends())
         path = source_file(model, Path(folder.name))
         if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
             write_with_tensors(path, Path(folder.name) / "plain.onnx")
@@ -177,8 +177,8 @@ class SourceCheck:
                 f"The source model does not run on {what}: {error.message}",
                 "Give samples that fit with --data.",
             ) from error
-        others = () if _bytes(model) > LARGE_BYTES else also_loading(path, check.backend, apart)
-        check = replace(check, others=others, floor_db=floor_db, apart=apart, plain=plain)
+        others = () if _bytes(model) > LARGE_BYTES else also_loading(path, check.backend, isolated)
+        check = replace(check, others=others, floor_db=floor_db, isolated=isolated, plain=plain)
         check.prove_in(others)
         return check
 
@@ -382,8 +382,8 @@ class SourceCheck:
         ask_in_other_ways(Ways(self.backend, source.path, inside, moved), asked, thoroughly)
 
     def close(self) -> None:
-        if self.apart is not None:
-            self.apart.close()
+        if self.isolated is not None:
+            self.isolated.close()
         self.folder.cleanup()
 
 

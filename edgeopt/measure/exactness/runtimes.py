@@ -10,7 +10,7 @@ from edgeopt.hw.device import Unavailable
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend, TensorInfo
-    from edgeopt.measure.isolated_backend import Apart
+    from edgeopt.workers.isolated_backend import IsolatedBackends
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 """The first that runs the source judges all inputs; in the others a model must load and agree where that runs."""
@@ -100,17 +100,17 @@ def judges() -> "tuple[Backend, ...]":
     return tuple(in_full_precision(backend) for backend in proof_backends())
 
 
-def also_loading(path: Path, judge: "Backend", apart: "Apart") -> "tuple[Backend, ...]":
+def also_loading(path: Path, judge: "Backend", isolated: "IsolatedBackends") -> "tuple[Backend, ...]":
     """The other runtimes that load the source.
 
     One that takes long over it would take as long over the result, and is not asked.
     """
     return tuple(
-        apart.of(backend)
+        isolated.of(backend)
         for backend in proof_backends()
         if backend.name != judge.name
         and not isinstance(backend.available(), Unavailable)
-        and why_not_loading(path, apart.of(backend, OTHERS_LIMIT_S)) is None
+        and why_not_loading(path, isolated.of(backend, OTHERS_LIMIT_S)) is None
     )
 
 

@@ -10,9 +10,9 @@ from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Log, Metric
 from edgeopt.hw.load import LoadSample, LoadSampler, process_memory_bytes
 from edgeopt.measure.contender import read_answer
-from edgeopt.measure.host import Child, LocalChild
-from edgeopt.measure.messages import Answer, Memory, Request
+from edgeopt.measure.messages import Answer, Memory
 from edgeopt.measure.trials.memory import ON_NVIDIA, DeviceGauge, open_gauge
+from edgeopt.workers.host import Child, LocalChild
 
 SAMPLE_S = 0.08
 
@@ -33,7 +33,7 @@ class Gauges:
         # Curves need a clock that never steps back, and readers the time of day.
         self._wall_s = time.time() - time.monotonic()
 
-    def ask(self, child: Child, request: Request, timeout_s: float, subject: str) -> Answer:
+    def ask(self, child: Child, request: msgspec.Struct, timeout_s: float, subject: str) -> Answer:
         """One request and its answer, telling how the device fares meanwhile."""
         child.send(msgspec.json.encode(request))
         return self.receive(child, timeout_s, subject)

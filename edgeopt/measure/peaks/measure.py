@@ -15,7 +15,6 @@ from edgeopt.backends import backend_named
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import ComputePeak, Device, MemoryPeak, Peaks, RunOverhead, Unavailable
 from edgeopt.hw.probe_cache import CachedFacts
-from edgeopt.measure.host import Asked, LocalHost, TrialHost
 from edgeopt.measure.peaks.tasks import (
     PRECISIONS,
     RUNTIMES,
@@ -27,13 +26,13 @@ from edgeopt.measure.peaks.tasks import (
     Stream,
     Task,
     alone,
-    decode_answer,
     plan,
 )
-from edgeopt.measure.serve import Failed, refuse_machine_failure
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost, TrialHost
+from edgeopt.workers.protocol import Failed, raise_machine_failure
 from edgeopt.workspace import PEAKS, workspace
 
-CHILD_MODULE = "edgeopt.measure.peaks.child"
 _MOST_STARTS = 3
 _QUANTILE = 0.75
 LIMIT_S = 8.5
@@ -46,14 +45,14 @@ _LOOK_S = 0.005
 _MEMORY = "memory"
 
 
-class Lane:
+class RuntimeTasks:
     """The tasks of one runtime, or of memory, and the rates of each slice of each task."""
 
     def __init__(self, name: str, host: TrialHost, tasks: list[Task]) -> None:
         self.name = name
         self.slices: dict[Task, list[tuple[float, ...]]] = {task: [] for task in tasks}
         self.failures: dict[Task, str] = {}
-        self._process: Asked[Ran] = Asked(host, CHILD_MODULE, decode_answer, _MOST_STARTS)
+        self._worker = WorkerClient(host, _MOST_STARTS)
         self._asked: Task | None = None
 
     @property
@@ -66,29 +65,29 @@ class Lane:
 
     def is_ready(self, timeout_s: float) -> bool:
         """Whether the slice that was begun has ended."""
-        return self._process.ready(timeout_s)
+        return self._worker.ready(timeout_s)
 
     def ask(self, task: Task, slice_ms: float) -> None:
         """Begins a slice; `answer` waits for its end."""
         if task in self.failures:
             return
         self._asked = task
-        self._process.send(Repeat(task, slice_ms))
+        self._worker.send(Repeat(task, slice_ms))
 
     def answer(self, deadline: float, keep: bool = True) -> None:
         """Waits for the slice that was begun; what failed is not asked again."""
         task, self._asked = self._asked, None
         if task is None:
             return
-        answer = self._process.answer(max(0.1, deadline - time.monotonic()))
-        refuse_machine_failure(answer)
+        answer = self._worker.answer(Ran, max(0.1, deadline - time.monotonic()))
+        raise_machine_failure(answer)
         if isinstance(answer, Failed):
             self.failures[task] = answer.message
         elif keep:
             self.slices[task].append(answer.rates)
 
     def close(self) -> None:
-        self._process.close()
+        self._worker.close()
 
 
 Slices = dict[Task, list[tuple[float, ...]]]
@@ -146,19 +145,19 @@ def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> CachedFacts
     tasks, absent = plan(device, backends)
     with workspace(PEAKS) as folder, ExitStack() as stack:
         host = LocalHost(folder)
-        lanes = [
-            Lane(name, host, own)
+        runtimes = [
+            RuntimeTasks(name, host, own)
             for name in (*backends, _MEMORY)
-            if (own := [task for task in tasks if _lane_of(task) == name])
+            if (own := [task for task in tasks if _runtime_of(task) == name])
         ]
-        for lane in lanes:
-            stack.callback(lane.close)
+        for runtime in runtimes:
+            stack.callback(runtime.close)
         emit(Progress("loading", f"{len(tasks)} small models and pieces of memory", time_left_s=limit_s))
-        _open(lanes, begin + _OPENING_SHARE * limit_s)
-        _take_turns(lanes, begin + limit_s, emit)
-    slices: Slices = {task: rates for lane in lanes for task, rates in lane.slices.items()}
-    for lane in lanes:
-        unavailable |= _missing(lane)
+        _open(runtimes, begin + _OPENING_SHARE * limit_s)
+        _take_turns(runtimes, begin + limit_s, emit)
+    slices: Slices = {task: rates for runtime in runtimes for task, rates in runtime.slices.items()}
+    for runtime in runtimes:
+        unavailable |= _missing(runtime)
     state = device.state
     peaks = Peaks(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -171,43 +170,47 @@ def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> CachedFacts
     return CachedFacts(peaks, absent | unavailable)
 
 
-def _lane_of(task: Task) -> str:
+def _runtime_of(task: Task) -> str:
     return _MEMORY if isinstance(task, Stream) else task.backend
 
 
-def _open(lanes: list[Lane], deadline: float) -> None:
+def _open(runtimes: list[RuntimeTasks], deadline: float) -> None:
     """Loads all tasks, the processes side by side; what is not ready by then is left out."""
-    waiting = {lane.name: list(lane.tasks) for lane in lanes}
-    while (now := time.monotonic()) < deadline and any(lane.is_busy or waiting[lane.name] for lane in lanes):
-        for lane in lanes:
-            if lane.is_busy and lane.is_ready(min(_LOOK_S, deadline - now)):
-                lane.answer(deadline, keep=False)
-            if not lane.is_busy and waiting[lane.name]:
-                lane.ask(waiting[lane.name].pop(0), 0.0)
-    for lane in lanes:
-        lane.answer(deadline, keep=False)
-        for task in waiting[lane.name]:
-            lane.failures[task] = "the device was too slow to load it in time"
+    waiting = {runtime.name: list(runtime.tasks) for runtime in runtimes}
+    while (now := time.monotonic()) < deadline and any(
+        runtime.is_busy or waiting[runtime.name] for runtime in runtimes
+    ):
+        for runtime in runtimes:
+            if runtime.is_busy and runtime.is_ready(min(_LOOK_S, deadline - now)):
+                runtime.answer(deadline, keep=False)
+            if not runtime.is_busy and waiting[runtime.name]:
+                runtime.ask(waiting[runtime.name].pop(0), 0.0)
+    for runtime in runtimes:
+        runtime.answer(deadline, keep=False)
+        for task in waiting[runtime.name]:
+            runtime.failures[task] = "the device was too slow to load it in time"
 
 
-def _take_turns(lanes: list[Lane], deadline: float, emit: Emit) -> None:
+def _take_turns(runtimes: list[RuntimeTasks], deadline: float, emit: Emit) -> None:
     number = 0
     while time.monotonic() < deadline:
         emit(Progress("measuring", "all, interleaved", time_left_s=max(0.0, deadline - time.monotonic())))
-        turns = [(lane, task) for lane in lanes for task in lane.tasks if _is_wanted(task, lane, number)]
+        turns = [
+            (runtime, task) for runtime in runtimes for task in runtime.tasks if _is_wanted(task, runtime, number)
+        ]
         if not turns:
             return
         # Another begin each time: nobody always follows the same neighbour, or is the one that the end cuts off.
         shift = number * 7 % len(turns)
-        for lane, task in turns[shift:] + turns[:shift]:
+        for runtime, task in turns[shift:] + turns[:shift]:
             if time.monotonic() >= deadline:
                 return
-            lane.ask(task, _SLICE_MS)
-            lane.answer(min(time.monotonic() + _SLOWEST_SLICE_S, deadline + 0.5))
+            runtime.ask(task, _SLICE_MS)
+            runtime.answer(min(time.monotonic() + _SLOWEST_SLICE_S, deadline + 0.5))
         number += 1
 
 
-def _is_wanted(task: Task, lane: Lane, number: int) -> bool:
+def _is_wanted(task: Task, runtime: RuntimeTasks, number: int) -> bool:
     """Whether another slice may tell something new.
 
     One core's rates are the same from slice to slice. All cores together are rarely undisturbed: they go on for as
@@ -216,18 +219,18 @@ def _is_wanted(task: Task, lane: Lane, number: int) -> bool:
     if number < _ROUNDS_FOR_ALL:
         return True
     threads = getattr(task, "threads", 1)
-    one = alone(task, lane.slices)
+    one = alone(task, runtime.slices)
     if threads == 1 or one is None:
         return threads > 1
-    rate, reached = best(lane.slices[one]), best(lane.slices[task])
+    rate, reached = best(runtime.slices[one]), best(runtime.slices[task])
     return rate is None or reached is None or reached < _SCALES * threads * rate
 
 
-def _missing(lane: Lane) -> dict[str, str]:
+def _missing(runtime: RuntimeTasks) -> dict[str, str]:
     """Why there is nothing of a whole group of tasks."""
     found: dict[str, str] = {}
-    measured = {_title(task) for task, slices in lane.slices.items() if slices}
-    for task, failure in lane.failures.items():
+    measured = {_title(task) for task, slices in runtime.slices.items() if slices}
+    for task, failure in runtime.failures.items():
         if _title(task) not in measured:
             found.setdefault(_title(task), failure)
     return found

@@ -1,4 +1,4 @@
-"""What is measured for the peaks of a device, and the messages of the processes that measure it."""
+"""What is measured for the peaks of a device, and the requests and answers of the workers that measure it."""
 
 from collections.abc import Collection, Iterator
 from typing import Literal, get_args
@@ -6,7 +6,6 @@ from typing import Literal, get_args
 import msgspec
 
 from edgeopt.hw.device import Device
-from edgeopt.measure.serve import Failed
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -70,7 +69,7 @@ class Stream(msgspec.Struct, frozen=True, tag="stream"):
 Task = Layers | Dispatch | Stream
 
 
-class Repeat(msgspec.Struct, frozen=True):
+class Repeat(msgspec.Struct, frozen=True, tag="repeat"):
     """Run a task over and over for this long, at least once; the first time it is loaded and warmed up before."""
 
     task: Task
@@ -81,12 +80,6 @@ class Ran(msgspec.Struct, frozen=True, tag="ran"):
     """By run: operations a second, bytes a second, or runs a second of what computes nothing."""
 
     rates: tuple[float, ...]
-
-
-Answer = Ran | Failed
-
-decode_run = msgspec.json.Decoder(Repeat).decode
-decode_answer = msgspec.json.Decoder(Answer).decode
 
 
 def plan(device: Device, backends: tuple[str, ...]) -> tuple[list[Task], dict[str, str]]:

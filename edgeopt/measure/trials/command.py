@@ -34,7 +34,7 @@ from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import from_feeds, write_archive
 from edgeopt.errors import TrialError, UsageError, signal_name
 from edgeopt.hw.child import python_command
-from edgeopt.measure.host import last_words, outer_environment
+from edgeopt.workers.host import last_words, outer_environment
 
 DATA = "EDGEOPT_DATA"
 _STDERR = 2

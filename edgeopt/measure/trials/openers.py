@@ -14,7 +14,7 @@ from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError
 from edgeopt.measure.memory import Sizes, exact_sizes, sizes_of_others
-from edgeopt.measure.messages import Describe, Load, StageTimes
+from edgeopt.measure.messages import Describe, Described, Load, Placed, Places, Staged, StageTimes, TimeStages
 
 if TYPE_CHECKING:
     from edgeopt.bundle.runtime.session import Session
@@ -62,11 +62,12 @@ def _rows(outputs: dict[str, Array], batch: int) -> list[dict[str, Array]]:
     return [{name: array[k : k + 1] for name, array in outputs.items()} for k in range(batch)]
 
 
-def time_stages(path: Path, seconds: float) -> StageTimes:
+def time_stages(request: TimeStages) -> Staged:
     """Times the stages of a bundle on its golden samples for this long; raises UsageError without processing."""
     from edgeopt.bundle.golden import RAW
     from edgeopt.bundle.runtime.session import load, locate
 
+    path, seconds = Path(request.bundle_path), request.seconds
     bundle = locate(path).bundle
     told = bundle.deployment.processing if bundle is not None else None
     if bundle is None or told is None:
@@ -81,12 +82,13 @@ def time_stages(path: Path, seconds: float) -> StageTimes:
         while len(laps) < _MOST_RUNS and (len(laps) < _FEWEST_RUNS or time.perf_counter() < until):
             laps.append(_lap(session, raw, feeds, len(laps)))
     pre, inference, post = (float(value) for value in np.median(np.asarray(laps), axis=0) * 1e3)
-    return StageTimes(
+    times = StageTimes(
         inference_ms=inference,
         runs=len(laps),
         pre_ms=pre if raw is not None else None,
         post_ms=post if told.post is not None else None,
     )
+    return Staged(times)
 
 
 def _lap(
@@ -163,35 +165,29 @@ def opener(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
     )
 
 
-def describe(request: Describe) -> Loads:
+def describe(request: Describe) -> Described:
     """Loads it without running it; a program is not even started, because it tells nothing of itself."""
     if request.backend == COMMAND:
-        return _Nothing()
-    return opener(
-        Load(request.backend, request.model_path, request.options, "", custom_ops=request.custom_ops), ()
-    ).open()
+        return Described((), ())
+    load = Load(request.backend, request.model_path, request.options, "", custom_ops=request.custom_ops)
+    session = opener(load, ()).open()
+    return Described(session.inputs, session.outputs)
 
 
-def times_by_place(request: Load) -> dict[str, float]:
+def times_by_place(request: Places) -> Placed:
     """Milliseconds of one run by provider or device; loads the model again, because counting costs time."""
     from edgeopt.backends import backend_named
     from edgeopt.bundle.runtime.session import locate
 
-    if request.backend == BUNDLE:
-        place = locate(Path(request.model_path))
+    load = request.load
+    if load.backend == BUNDLE:
+        place = locate(Path(load.model_path))
         backend, path, options = place.backend, place.model, place.options
     else:
-        backend, path, options = backend_named(request.backend), Path(request.model_path), request.options
+        backend, path, options = backend_named(load.backend), Path(load.model_path), load.options
     if backend.times is None:
-        return {}
-    feeds = open_samples(Path(request.samples_path)).feeds(0)
-    return backend.times(path, options, feeds, request.custom_ops)
-
-
-class _Nothing:
-    inputs: tuple[TensorInfo, ...] = ()
-    outputs: tuple[TensorInfo, ...] = ()
-    run: Callable[..., Any] = dict
+        return Placed({})
+    return Placed(backend.times(path, options, open_samples(Path(load.samples_path)).feeds(0), load.custom_ops))
 
 
 def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:

@@ -18,9 +18,9 @@ from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.measure.exactness.inputs import padded_cases, source_file, taken_inputs
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import also_loading, first_opened
-from edgeopt.measure.isolated_backend import Apart
 from edgeopt.pipeline.build.messages import Task
 from edgeopt.profiles import TargetProfile
+from edgeopt.workers.isolated_backend import IsolatedBackends
 
 NOTHING = "No exact rewrite applies to this graph."
 _MOST_CHECKED = 4
@@ -58,8 +58,8 @@ def proved(
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
         ) from error
-    with closing(check), closing(Apart()) as apart:
-        others = also_loading(path, check.backend, apart)
+    with closing(check), closing(IsolatedBackends()) as isolated:
+        others = also_loading(path, check.backend, isolated)
         check.prove_in(tuple(one for one in others if runs_in(one.name, task.backends)))
         wrong_in: dict[str, str] = {}
 

@@ -1,4 +1,4 @@
-"""Plans, tasks and messages of the processes that make variants: one JSON line each."""
+"""Plans, and the requests and answers of the workers that make variants."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,6 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.measure.serve import Failed
 from edgeopt.profiles import TargetProfile
 from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
 from edgeopt.quant.records import QuantSettings
@@ -126,10 +125,3 @@ class Made(msgspec.Struct, frozen=True, tag="made"):
     seconds: float
     plans: Plans | None = None
     """Of a recipe that makes a variant for each backend in one go."""
-
-
-Request = Inspect | Make
-Answer = Inspected | Made | Failed
-
-decode_request = msgspec.json.Decoder(Request).decode
-decode_answer = msgspec.json.Decoder(Answer).decode

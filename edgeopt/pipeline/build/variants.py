@@ -9,12 +9,12 @@ from typing import Protocol
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
-from edgeopt.measure.host import Asked, TrialHost
-from edgeopt.measure.serve import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
-from edgeopt.pipeline.build.messages import Inspect, Inspected, Made, Make, PlannedVariant, decode_answer
+from edgeopt.pipeline.build.messages import Inspect, Inspected, Made, Make, PlannedVariant
 from edgeopt.pipeline.outcome import Candidate, VariantReport
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import TrialHost
+from edgeopt.workers.protocol import FAILED, NO_MEMORY, NO_PACKAGE, Failed, raise_machine_failure
 
-MAKER_MODULE = "edgeopt.pipeline.build.maker"
 _ANSWER_READY_S = 5.0
 _LOOK_EVERY_S = 0.2
 LATE = "late"
@@ -23,31 +23,27 @@ _STOPPED = Failed("not ready when the search was stopped", code="stopped")
 
 
 class BuildWorker:
-    """A child process that makes one variant at a time; it starts at once, because it imports for a second."""
+    """A worker that makes one variant at a time; it starts at once, because it imports for a second."""
 
     def __init__(self, host: TrialHost) -> None:
         self.busy: Make | None = None
-        self.process: Asked[Inspected | Made] = Asked(host, MAKER_MODULE, decode_answer)
-        self.process.begin()
+        self.client = WorkerClient(host)
+        self.client.begin("make")
 
     def start(self, request: Make) -> None:
         self.busy = request
-        self.process.send(request)
+        self.client.send(request)
 
     def finish(self) -> Made | Failed:
-        """The answer that is ready; after a crash, the reason, with a fresh child for what comes next."""
-        answer = self.process.answer(_ANSWER_READY_S)
+        """The answer that is ready; after a crash, the reason."""
         self.busy = None
-        refuse_machine_failure(answer)
-        assert not isinstance(answer, Inspected)  # noqa: S101 - a maker answers Make with the others
+        answer = self.client.answer(Made, _ANSWER_READY_S)
+        raise_machine_failure(answer)
         return answer
-
-    def close(self) -> None:
-        self.process.close()
 
 
 def inspect(
-    maker: BuildWorker,
+    client: WorkerClient,
     model: Path,
     samples: Path,
     count: int,
@@ -55,10 +51,9 @@ def inspect(
     narrowed: tuple[TensorInfo, ...] = (),
 ) -> Inspected:
     """What the model is; raises what is wrong with it."""
-    answer = maker.process.ask(Inspect(str(model), str(samples), count, narrowed), timeout_s)
+    answer = client.ask(Inspect(str(model), str(samples), count, narrowed), Inspected, timeout_s)
     if isinstance(answer, Failed):
         raise _as_error(answer, model)
-    assert isinstance(answer, Inspected)  # noqa: S101 - a maker answers Inspect with this
     return answer
 
 
@@ -70,13 +65,13 @@ class KnownVariants(Protocol):
 
 
 def make_all(
-    makers: list[BuildWorker],
+    workers: list[BuildWorker],
     jobs: list[Make],
     deadline: float,
     memory: KnownVariants | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[tuple[Make, Made | Failed]]:
-    """Makes the requested variants, one per maker at a time; yields each when it is ready.
+    """Makes the requested variants, one per worker at a time; yields each when it is ready.
 
     A variant that is not ready by the deadline, or at a stop, is given up with that reason.
     """
@@ -90,13 +85,13 @@ def make_all(
     known = [(job, made) for job in jobs if memory is not None and (made := memory.find(job)) is not None]
     waiting = [job for job in jobs if not any(job is one for one, _ in known)]
     while True:
-        for maker in makers:
-            if maker.busy is None and waiting and time.monotonic() < deadline and not is_stopped():
-                maker.start(waiting.pop(0))
+        for worker in workers:
+            if worker.busy is None and waiting and time.monotonic() < deadline and not is_stopped():
+                worker.start(waiting.pop(0))
         # Others are made while these are looked at.
         while known:
             yield known.pop(0)
-        busy = [m for m in makers if m.busy is not None]
+        busy = [m for m in workers if m.busy is not None]
         if not busy:
             yield from _give_up([], waiting, _STOPPED if is_stopped() else _LATE)
             return
@@ -105,10 +100,10 @@ def make_all(
         while not ready and left > 0:
             left = 0.0 if is_stopped() else max(0.0, deadline - time.monotonic())
             ready = _ready(busy, min(left, _LOOK_EVERY_S))
-        for maker in ready:
-            job = maker.busy
+        for worker in ready:
+            job = worker.busy
             assert job is not None  # noqa: S101 - it was busy
-            answer = maker.finish()
+            answer = worker.finish()
             if memory is not None and isinstance(answer, Made):
                 memory.learn(job, answer)
             yield job, answer
@@ -119,9 +114,9 @@ def make_all(
 
 def _ready(busy: list[BuildWorker], timeout_s: float) -> list[BuildWorker]:
     """Those that have answered or ended, as soon as there are any."""
-    waiting = {child.fileno(): maker for maker in busy if (child := maker.process.child) is not None}
+    waiting = {child.fileno(): worker for worker in busy if (child := worker.client.child) is not None}
     if len(waiting) < len(busy):  # where no process could be started, that is the answer
-        return [maker for maker in busy if maker.process.child is None]
+        return [worker for worker in busy if worker.client.child is None]
     # Not `select.select`, which fails for file numbers above 1023.
     poll = select.poll()
     for number in waiting:
@@ -130,9 +125,9 @@ def _ready(busy: list[BuildWorker], timeout_s: float) -> list[BuildWorker]:
 
 
 def _give_up(busy: list[BuildWorker], waiting: list[Make], why: Failed) -> Iterator[tuple[Make, Failed]]:
-    for maker in busy:
-        job, maker.busy = maker.busy, None
-        maker.close()
+    for worker in busy:
+        job, worker.busy = worker.busy, None
+        worker.client.close()
         if job is not None:
             yield job, why
     for job in waiting:
@@ -140,7 +135,7 @@ def _give_up(busy: list[BuildWorker], waiting: list[Make], why: Failed) -> Itera
 
 
 def _as_error(failed: Failed, model: Path) -> EdgeoptError:
-    refuse_machine_failure(failed)
+    raise_machine_failure(failed)
     if failed.ending:
         return ModelError(f"Reading '{model.name}' {failed.message}.", "The file may be damaged; export it again.")
     if failed.code in {MissingExtraError.code, NO_PACKAGE}:

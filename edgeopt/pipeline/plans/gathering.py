@@ -10,7 +10,6 @@ import msgspec
 
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
-from edgeopt.measure.serve import Failed
 from edgeopt.pipeline.build.cleaning import NOTHING, runs_in, wrong_elsewhere
 from edgeopt.pipeline.build.messages import PLANNED, Made, Make, PlannedVariant, Planning, Plans
 from edgeopt.pipeline.build.planning import packed
@@ -30,6 +29,7 @@ from edgeopt.pipeline.plans.recipes import (
 )
 from edgeopt.pipeline.stopping import StopControl
 from edgeopt.quant.measured.timing.courses import ExecutionConfig
+from edgeopt.workers.protocol import Failed
 
 # Making may take this share of the time before the proof; racing needs the rest.
 _MAKING_SHARE = 0.67
@@ -41,7 +41,7 @@ _PLANNING_SHARE = 0.62
 _PLAN_IS_READY = 0.8
 _COVERED = "not made: the plan already timed this precision for every layer"
 _SAVES_TIME = "not made: a plan minimizes time, and this search has another objective"
-_MAKERS = 2
+_BUILDERS = 2
 
 
 class ReadyVariant(NamedTuple):
@@ -79,7 +79,7 @@ class VariantBuilder:
         self.variants = variants
         self._material, self._plan_terms = material, plan
         self._place, self._ending, self._memory = place, ending, memory
-        self._makers = [place.maker]
+        self._builders = [place.builder]
 
     def parts(self) -> Iterator[Iterator[ReadyVariant]]:
         """Each part is to be taken whole before the next one: it builds on what came of it."""
@@ -104,9 +104,9 @@ class VariantBuilder:
             yield self._planned([]) if PLANNED in apart else self._all_of(apart)
 
     def close(self) -> None:
-        """Ends every maker that still runs."""
-        for maker in self._makers:
-            maker.close()
+        """Ends every worker that still runs."""
+        for builder in self._builders:
+            builder.client.close()
 
     def _wanted(self) -> Iterator[str]:
         """What of the ladder is to be made; what is left out is reported with its reason."""
@@ -175,7 +175,7 @@ class VariantBuilder:
                 if isinstance(made, Made) and made.plans is not None:
                     covered += made.plans.covered
         finally:
-            fresh.close()
+            fresh.client.close()
 
     def _is_covered(self, name: str, covered: list[str]) -> bool:
         """Whether a plan looked at all that this recipe could give; then that is reported."""
@@ -187,23 +187,23 @@ class VariantBuilder:
 
     def _all_of(self, names: list[str], share: float = _MAKING_SHARE) -> Iterator[ReadyVariant]:
         asked = [each for name in names for each in jobs(self._material, name, self._base)]
-        second = [self._another() for _ in range(min(_MAKERS, len(asked)) - 1)]
+        second = [self._another() for _ in range(min(_BUILDERS, len(asked)) - 1)]
         try:
-            for one, made in self._made(asked, share, [self._place.maker, *second]):
+            for one, made in self._made(asked, share, [self._place.builder, *second]):
                 yield from self._ready(one, made)
         finally:
-            for maker in second:
-                maker.close()
+            for builder in second:
+                builder.client.close()
 
     def _another(self) -> BuildWorker:
-        self._makers.append(BuildWorker(self._place.ground.host))
-        return self._makers[-1]
+        self._builders.append(BuildWorker(self._place.ground.host))
+        return self._builders[-1]
 
     def _made(
-        self, asked: list[Make], share: float, makers: list[BuildWorker] | None = None
+        self, asked: list[Make], share: float, builders: list[BuildWorker] | None = None
     ) -> Iterator[tuple[Make, Made | Failed]]:
-        makers, until_s = makers or [self._place.maker], self._ending.clock.until(share)
-        return make_all(makers, asked, until_s, self._memory, self._ending.stop)
+        builders, until_s = builders or [self._place.builder], self._ending.clock.until(share)
+        return make_all(builders, asked, until_s, self._memory, self._ending.stop)
 
     def _base(self, backend: str) -> Path:
         """The cleaned model, or the source where that was not made."""

@@ -11,10 +11,10 @@ from edgeopt.data.levels import Levels
 from edgeopt.data.split import Split
 from edgeopt.graph.levels import Usual
 from edgeopt.measure.contender import Contender, enter, save_outputs
-from edgeopt.measure.host import TrialHost
 from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.trial import read_outputs
 from edgeopt.pipeline.outcome import RuntimeOptions
+from edgeopt.workers.host import TrialHost
 
 Answers = Sequence[dict[str, Array]]
 """One dict a sample."""

@@ -18,10 +18,10 @@ from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.data.split import split
 from edgeopt.errors import DataError, EdgeoptError, MissingExtraError, ModelError, VerificationError
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.measure.isolated_backend import Apart
 from edgeopt.profiles.schema import Data
 from edgeopt.quant.checks import check_data
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
+from edgeopt.workers.isolated_backend import IsolatedBackends
 
 # Ordinary samples that plan, and as many that prove; each set also has one of each common input distribution.
 _GENERATED = 8
@@ -120,7 +120,7 @@ class ModelRuns:
     """What models answer; use it in a `with`, so that its processes end."""
 
     def __init__(self) -> None:
-        self._apart = Apart()
+        self._isolated = IsolatedBackends()
         self._judge: Backend | None = None
         self._ports: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]] = ((), ())
 
@@ -130,11 +130,11 @@ class ModelRuns:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._apart.close()
+        self._isolated.close()
 
     def outputs(self, path: Path, backend: str, options: Options, feeds: Sequence[Mapping[str, Array]]) -> Outputs:
         """Raises an EdgeoptError with a sentence where the runtime cannot run it."""
-        session = self._apart.of(backend_named(backend)).load(path, options)
+        session = self._isolated.of(backend_named(backend)).load(path, options)
         try:
             return [dict(session.run(each)) for each in feeds]
         finally:
@@ -150,7 +150,7 @@ class ModelRuns:
                 missing.append(state.extra or name)
                 continue
             try:
-                session = self._apart.of(backend).load(path, {})
+                session = self._isolated.of(backend).load(path, {})
             except EdgeoptError as error:
                 reasons.append(error.message)
                 continue

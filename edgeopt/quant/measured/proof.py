@@ -18,7 +18,6 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs, lower_bound_db
 from edgeopt.graph.levels import usual_power, weak_samples
 from edgeopt.measure.contender import Contender, Side, enter
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.legs import FallenError, Starter, Terms, run_legs
 from edgeopt.measure.messages import Load, Memory
 from edgeopt.measure.report import Verdict
@@ -30,6 +29,7 @@ from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.records import AccuracyProof
 from edgeopt.quant.measured.study import LayerMeasurements
 from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
+from edgeopt.workers.host import LocalHost
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ import pytest
 from onnx import TensorProto, helper, save
 
 from edgeopt.backends import backend_named
-from edgeopt.commands.analyze import coverage, messages
-from edgeopt.commands.analyze.child import _boundaries
+from edgeopt.commands.analyze import coverage
 from edgeopt.commands.analyze.coverage import CoverageCheck, installed
+from edgeopt.commands.analyze.tasks import _boundaries
 from edgeopt.errors import UsageError
 from edgeopt.events import Progress
 from edgeopt.hw.device import Runtime
@@ -66,7 +66,7 @@ def test_a_runtime_that_crashes_at_the_model_is_a_row_with_the_reason(conv_model
     # A real process in the place of the child, which dies when it is asked.
     (tmp_path / "crashing_child.py").write_text("import os, sys\nsys.stdin.readline()\nos.kill(os.getpid(), 11)\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(messages, "CHILD_MODULE", "crashing_child")
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "crashing_child")
     row = covered(conv_model, "onnxruntime-cpu")["onnxruntime-cpu"]
     assert "SIGSEGV" in row.reason
     assert row.supported is None
@@ -75,7 +75,7 @@ def test_a_runtime_that_crashes_at_the_model_is_a_row_with_the_reason(conv_model
 def test_a_runtime_that_hangs_is_not_waited_for(conv_model, tmp_path, monkeypatch):
     (tmp_path / "hanging_child.py").write_text("import signal\nsignal.pause()\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(messages, "CHILD_MODULE", "hanging_child")
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "hanging_child")
     monkeypatch.setattr(coverage, "_LEAST_LIMIT_S", 0.1)
     row = covered(conv_model, "onnxruntime-cpu")["onnxruntime-cpu"]
     assert "hung: no answer" in row.reason

@@ -13,9 +13,9 @@ from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_s
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.events import ignore
 from edgeopt.measure.contender import Side
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Load
 from edgeopt.measure.sequential import Rules
+from edgeopt.workers.host import LocalHost
 
 TEXT = (TensorInfo("ids", "int64", ("batch", "seq")), TensorInfo("mask", "int64", ("batch", "seq")))
 FIXED = (TensorInfo("x", "float32", (1, 3, 8, 8)),)

@@ -2,7 +2,6 @@ import msgspec
 import pytest
 
 from edgeopt.commands.ops import ops as ops_module
-from edgeopt.commands.ops import run as ops_run
 from edgeopt.commands.ops.case import MeasuredOperator
 from edgeopt.commands.ops.ops import OperatorChoice, assess, cache_file, load_cache, store_cache
 from edgeopt.events import ignore
@@ -13,15 +12,16 @@ HERE = "onnxruntime-cpu"
 RELU = OperatorChoice((HERE,), ("Relu",), ("fp32",), quick=True)
 
 SHORT_OF_MEMORY = """
-from edgeopt.measure.serve import serve
-from edgeopt.commands.ops import child
+from edgeopt.workers.protocol import serve
+from edgeopt.commands.ops import tasks
 from edgeopt.errors import MissingError
+from edgeopt.workers.tasks import TaskRunner
 
 def refuse(*_, **__):
     raise {error}
 
-child.backend_named = lambda name: type("B", (), {{"load": refuse}})
-serve(child.ANSWERING.lines())
+tasks.backend_named = lambda name: type("B", (), {{"load": refuse}})
+serve(TaskRunner().answer)
 """
 
 
@@ -45,7 +45,7 @@ def test_a_failure_of_the_moment_is_tried_again_the_next_time(device, tmp_path, 
     (tmp_path / "planted_short.py").write_text(SHORT_OF_MEMORY.format(error=error))
     with monkeypatch.context() as planted:
         planted.syspath_prepend(str(tmp_path))
-        planted.setattr(ops_run, "CHILD_MODULE", "planted_short")
+        planted.setattr("edgeopt.workers.host.WORKER_MODULE", "planted_short")
         first = only(assess(device, RELU, ignore)).measured
     assert first.status == "failed"
     assert first.message

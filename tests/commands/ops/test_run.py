@@ -4,32 +4,31 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.commands.ops import run as ops_run
 from edgeopt.commands.ops.cases import CASES
-from edgeopt.commands.ops.child import Opened, Refused, Timed
-from edgeopt.commands.ops.run import Lane, measure, options_for
+from edgeopt.commands.ops.run import BackendWorker, measure, options_for
+from edgeopt.commands.ops.tasks import Opened, Timed
 from edgeopt.events import ignore
 from edgeopt.hw.device import Runtime
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.protocol import Failed
 
 CHILD = """
 import os, signal, threading
 import msgspec
-from edgeopt.measure.serve import serve
-from edgeopt.commands.ops.child import Opened, Open, Refused, Timed, decode_request
+from edgeopt.workers.protocol import serve
+from edgeopt.commands.ops.tasks import Opened, OpenOperator, Timed
 
 def answer(line):
-    request = decode_request.decode(line)
-    if not isinstance(request, Open):
+    if b"open-operator" not in line:
         return msgspec.json.encode(Timed(float(os.getpid())))
-    name = request.model_path
+    name = msgspec.json.decode(line, type=OpenOperator).model_path
     if "crashes" in name:
         os.kill(os.getpid(), signal.SIGSEGV)
     if "hangs" in name:
         threading.Event().wait()
     if "babbles" in name:
         return b"hello"
-    return msgspec.json.encode(Refused("no") if "refused" in name else Opened(1.0))
+    return msgspec.json.encode(Opened(refusal="no") if "refused" in name else Opened(1.0))
 
 serve(answer)
 """
@@ -41,49 +40,49 @@ def few_starts(monkeypatch):
 
 
 @pytest.fixture
-def lane(tmp_path, monkeypatch):
+def worker(tmp_path, monkeypatch):
     (tmp_path / "planted_ops_child.py").write_text(CHILD)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(ops_run, "CHILD_MODULE", "planted_ops_child")
-    made = Lane("x", LocalHost(), tmp_path)
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "planted_ops_child")
+    made = BackendWorker("x", LocalHost(), tmp_path)
     yield made
-    made.close()
+    made.client.close()
 
 
-def opened(lane, name, tmp_path, within_s=60):
-    lane.open(tmp_path / name, tmp_path / "feeds", {})
-    return lane.answer(within_s)
+def opened(worker, name, tmp_path, within_s=60):
+    worker.open(tmp_path / name, tmp_path / "feeds", {})
+    return worker.answer(Opened, within_s)
 
 
-def test_what_is_open_can_be_timed(lane, tmp_path):
-    assert opened(lane, "good", tmp_path) == Opened(1.0)
-    first, second = lane.time(1.0), lane.time(1.0)
+def test_what_is_open_can_be_timed(worker, tmp_path):
+    assert opened(worker, "good", tmp_path) == Opened(1.0)
+    first, second = worker.time(1.0), worker.time(1.0)
     assert isinstance(first, Timed)
     assert first == second  # the same process
 
 
-def test_what_the_backend_refuses_is_no_failure(lane, tmp_path):
-    assert opened(lane, "refused", tmp_path) == Refused("no")
+def test_what_the_backend_refuses_is_no_failure(worker, tmp_path):
+    assert opened(worker, "refused", tmp_path) == Opened(refusal="no")
 
 
 @pytest.mark.parametrize(
     ("name", "said"), [("crashes", "crashed: SIGSEGV"), ("hangs", "hung"), ("babbles", "invalid answer")]
 )
-def test_the_next_case_gets_a_new_process(lane, tmp_path, name, said):
-    opened(lane, "good", tmp_path)
-    before = lane.time(1.0)
-    answer = opened(lane, name, tmp_path, within_s=0.5 if name == "hangs" else 20)
+def test_the_next_case_gets_a_new_process(worker, tmp_path, name, said):
+    opened(worker, "good", tmp_path)
+    before = worker.time(1.0)
+    answer = opened(worker, name, tmp_path, within_s=0.5 if name == "hangs" else 20)
     assert isinstance(answer, Failed)
     assert said in answer.message
-    assert opened(lane, "good", tmp_path) == Opened(1.0)
-    assert lane.time(1.0) != before
+    assert opened(worker, "good", tmp_path) == Opened(1.0)
+    assert worker.time(1.0) != before
 
 
 @pytest.mark.usefixtures("few_starts")
-def test_a_process_that_ends_again_and_again_is_given_up(lane, tmp_path):
+def test_a_process_that_ends_again_and_again_is_given_up(worker, tmp_path):
     for _ in range(2):
-        assert "SIGSEGV" in opened(lane, "crashes", tmp_path).message
-    assert opened(lane, "good", tmp_path) == Failed(
+        assert "SIGSEGV" in opened(worker, "crashes", tmp_path).message
+    assert opened(worker, "good", tmp_path) == Failed(
         "ended too often; it was not started again", ending="too-often"
     )
 
@@ -137,25 +136,26 @@ def test_what_a_runtime_does_not_know_is_not_supported(found):
 CRASHES_AT_PAD = """
 import os, signal, sys
 from pathlib import Path
-from edgeopt.measure.serve import serve
-from edgeopt.commands.ops import child
+from edgeopt.workers.protocol import serve
+from edgeopt.commands.ops.tasks import OpenOperator, OperatorRunner
+from edgeopt.workers.tasks import TaskRunner
 
-open_as_it_is = child.Runner._open
+open_as_it_is = OperatorRunner.open
 
-def crash(runner, request):
+def crash(runner, request: OpenOperator):
     if b"Pad/" in Path(request.model_path).read_bytes():
         os.kill(os.getpid(), signal.SIGSEGV)
     return open_as_it_is(runner, request)
 
-child.Runner._open = crash
-serve(child.ANSWERING.lines())
+OperatorRunner.open = crash
+serve(TaskRunner().answer)
 """
 
 
 def test_a_crash_is_the_result_of_its_case_alone(tmp_path, monkeypatch, device):
     (tmp_path / "planted_ops_crash.py").write_text(CRASHES_AT_PAD)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(ops_run, "CHILD_MODULE", "planted_ops_crash")
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "planted_ops_crash")
     names = ("Relu fp32 small", "Pad edge fp32 small", "Abs fp32 small")
     results = {}
     measure(

@@ -6,7 +6,7 @@ import pytest
 
 from edgeopt.events import Metric, Progress
 from edgeopt.measure.contender import Side
-from edgeopt.measure.host import LocalHost
+from edgeopt.workers.host import LocalHost
 
 
 class Bench:

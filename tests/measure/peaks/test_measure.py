@@ -4,22 +4,29 @@ from types import SimpleNamespace
 import pytest
 
 from edgeopt.events import Progress
-from edgeopt.hw.device import Cpu, Device, DeviceLimits, HostFacts, State, SystemMemory, Unavailable
-from edgeopt.measure.host import LocalHost
+from edgeopt.hw.device import (
+    Cpu,
+    Device,
+    DeviceLimits,
+    HostFacts,
+    State,
+    SystemMemory,
+    Unavailable,
+)
 from edgeopt.measure.peaks import measure as peaks
-from edgeopt.measure.peaks import measure as peaks_lane
-from edgeopt.measure.peaks.measure import Lane, best, compute_peaks, memory_peaks, run_overheads
+from edgeopt.measure.peaks.measure import RuntimeTasks, best, compute_peaks, memory_peaks, run_overheads
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Stream
+from edgeopt.workers.host import LocalHost
 
 CHILD = """
 import os, signal, time
 import msgspec
-from edgeopt.measure.peaks.tasks import Ran, decode_run
-from edgeopt.measure.serve import Failed
-from edgeopt.measure.serve import serve
+from edgeopt.measure.peaks.tasks import Ran, Repeat
+from edgeopt.workers.protocol import Failed
+from edgeopt.workers.protocol import serve
 
 def answer(line):
-    name = decode_run(line).task.backend
+    name = msgspec.json.decode(line, type=Repeat).task.backend
     if name == "crashes":
         os.kill(os.getpid(), signal.SIGSEGV)
     if name == "hangs":
@@ -31,14 +38,14 @@ serve(answer)
 
 
 @pytest.fixture
-def lane(tmp_path, monkeypatch):
+def runtime(tmp_path, monkeypatch):
     (tmp_path / "planted_peaks_child.py").write_text(CHILD)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(peaks_lane, "CHILD_MODULE", "planted_peaks_child")
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "planted_peaks_child")
     made = []
 
     def make(*names):
-        made.append(Lane("x", LocalHost(), [Dispatch(name) for name in names]))
+        made.append(RuntimeTasks("x", LocalHost(), [Dispatch(name) for name in names]))
         return made[-1]
 
     yield make
@@ -46,28 +53,28 @@ def lane(tmp_path, monkeypatch):
         each.close()
 
 
-def turn(lane, name, within_s=60):
-    lane.ask(Dispatch(name), 1.0)
-    lane.answer(time.monotonic() + within_s)
+def turn(runtime, name, within_s=60):
+    runtime.ask(Dispatch(name), 1.0)
+    runtime.answer(time.monotonic() + within_s)
 
 
-def test_rates_are_kept_by_slice(lane):
-    one = lane("good")
+def test_rates_are_kept_by_slice(runtime):
+    one = runtime("good")
     turn(one, "good")
     turn(one, "good")
     assert len(one.slices[Dispatch("good")]) == 2
 
 
-def test_what_a_task_says_is_its_reason(lane):
-    one = lane("good", "fails")
+def test_what_a_task_says_is_its_reason(runtime):
+    one = runtime("good", "fails")
     turn(one, "fails")
     assert one.failures == {Dispatch("fails"): "it cannot"}
     assert one.tasks == [Dispatch("good")]
 
 
 @pytest.mark.parametrize(("bad", "reason"), [("crashes", "crashed: SIGSEGV"), ("hangs", "hung")])
-def test_the_others_go_on_in_a_new_process(lane, bad, reason):
-    one = lane("good", bad)
+def test_the_others_go_on_in_a_new_process(runtime, bad, reason):
+    one = runtime("good", bad)
     turn(one, "good")
     turn(one, bad, within_s=60 if bad == "crashes" else 0.5)
     assert reason in one.failures[Dispatch(bad)]
@@ -77,9 +84,9 @@ def test_the_others_go_on_in_a_new_process(lane, bad, reason):
     assert before != after
 
 
-def test_a_process_that_fails_again_and_again_is_given_up(lane, monkeypatch):
-    monkeypatch.setattr(peaks_lane, "CHILD_MODULE", "no_such_module")
-    one = lane("a", "b", "c", "d")
+def test_a_process_that_fails_again_and_again_is_given_up(runtime, monkeypatch):
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "no_such_module")
+    one = runtime("a", "b", "c", "d")
     for name in "abcd":
         turn(one, name)
     assert one.tasks == []
@@ -181,7 +188,7 @@ def test_it_ends_before_its_time_when_nothing_new_is_to_be_learnt(measure):
 def test_it_ends_in_time_when_something_hangs(measure, monkeypatch, tmp_path):
     (tmp_path / "planted_hanging_child.py").write_text("import time; time.sleep(600)")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("edgeopt.measure.peaks.measure.CHILD_MODULE", "planted_hanging_child")
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "planted_hanging_child")
     begin = time.monotonic()
     measured, _ = measure(SMALL, STREAM, limit_s=2.0)
     assert time.monotonic() - begin < 60

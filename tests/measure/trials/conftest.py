@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from edgeopt.measure.host import LocalHost
+from edgeopt.workers.host import LocalHost
 
 
 @pytest.fixture(scope="module")

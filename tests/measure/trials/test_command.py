@@ -6,7 +6,7 @@ import pytest
 
 from edgeopt.measure.contender import ask
 from edgeopt.measure.messages import Describe, Described, Load, Loaded, Outputs, Time, Timed, Watch
-from edgeopt.measure.serve import Failed
+from edgeopt.workers.protocol import Failed
 
 PROGRAM = """
 import os, sys, time

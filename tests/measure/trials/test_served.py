@@ -19,8 +19,8 @@ from edgeopt.data.samples import open_samples, save_samples
 from edgeopt.fleet.client import Agent
 from edgeopt.measure.contender import ask
 from edgeopt.measure.messages import Describe, Described, Load, Loaded, Outputs, Saved, Time, Timed
-from edgeopt.measure.serve import Failed
 from edgeopt.measure.trial import read_outputs
+from edgeopt.workers.protocol import Failed
 
 TENSOR = {"datatype": "FP32", "shape": [-1, 3]}
 METADATA = {"name": "m", "inputs": [{"name": "x", **TENSOR}], "outputs": [{"name": "y", **TENSOR}]}

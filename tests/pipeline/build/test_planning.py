@@ -10,7 +10,6 @@ from edgeopt.bundle.request import ReplayRequest
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.messages import Made, Make, Planning
 from edgeopt.pipeline.build.variants import BuildWorker, make_all
 from edgeopt.pipeline.optimize import optimize
@@ -19,6 +18,7 @@ from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.timing.courses import ExecutionConfig
 from edgeopt.quant.records import QuantSettings
+from edgeopt.workers.host import LocalHost
 from tests.conftest import write_onnx
 
 pytestmark = pytest.mark.slow
@@ -74,8 +74,9 @@ def planned(folder, model, samples, floor_db, limit_s=20.0):
         settings=QuantSettings(),
         planning=planning,
     )
-    with closing(BuildWorker(LocalHost(folder))) as maker:
-        return next(make_all([maker], [job], time.monotonic() + 60))[1]
+    worker = BuildWorker(LocalHost(folder))
+    with closing(worker.client):
+        return next(make_all([worker], [job], time.monotonic() + 60))[1]
 
 
 def opened(path):

@@ -19,7 +19,6 @@ from edgeopt.errors import ModelError
 from edgeopt.graph.model import load
 from edgeopt.graph.passes.algebra import operator_forms
 from edgeopt.hw.probe import probe
-from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.build.inspect import describe
 from edgeopt.pipeline.build.messages import Made, Make
 from edgeopt.pipeline.build.variants import BuildWorker, Variants, inspect, make_all
@@ -31,16 +30,17 @@ from edgeopt.pipeline.prove.report import ledger_of, steps_of
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.records import QuantSettings
+from edgeopt.workers.host import LocalHost
 
 
 @pytest.fixture
-def makers(tmp_path):
+def workers(tmp_path):
     with ExitStack() as stack:
 
         def start(count):
             found = [BuildWorker(LocalHost(tmp_path)) for _ in range(count)]
-            for maker in found:
-                stack.callback(maker.close)
+            for worker in found:
+                stack.callback(worker.client.close)
             return found
 
         yield start
@@ -48,7 +48,7 @@ def makers(tmp_path):
 
 @pytest.fixture
 def job(tmp_path, conv_model, conv_samples):
-    """What a search asks a maker for."""
+    """What a search asks a worker for."""
     save_samples(conv_samples, tmp_path / "samples")
 
     def ask(recipe, **changes):
@@ -87,9 +87,9 @@ def answers(found):
     return {job.recipe: made if isinstance(made, Made) else made.message for job, made in found}
 
 
-def test_each_is_made_and_says_how(makers, job):
+def test_each_is_made_and_says_how(workers, job):
     jobs = [job("cleaned"), job("int8"), job("int8-dynamic")]
-    found = answers(make_all(makers(2), jobs, soon()))
+    found = answers(make_all(workers(2), jobs, soon()))
     assert set(found) == {"cleaned", "int8", "int8-dynamic"}
     for one in jobs:
         made = found[one.recipe]
@@ -107,49 +107,49 @@ def test_each_is_made_and_says_how(makers, job):
     ],
     ids=["no samples", "no model"],
 )
-def test_one_that_fails_says_why_and_the_others_go_on(makers, job, changes, says):
-    found = answers(make_all(makers(1), [job("int8", **changes), job("int8-dynamic")], soon()))
+def test_one_that_fails_says_why_and_the_others_go_on(workers, job, changes, says):
+    found = answers(make_all(workers(1), [job("int8", **changes), job("int8-dynamic")], soon()))
     assert isinstance(found.pop("int8-dynamic"), Made)
     (reason,) = found.values()
     assert says in reason
 
 
 @pytest.mark.processes
-def test_a_maker_that_dies_is_a_stated_failure_and_the_others_go_on(makers, job):
-    (maker,) = makers(1)
-    os.kill(maker.process.child.pid, signal.SIGKILL)
-    found = answers(make_all([maker], [job("int8"), job("int8-dynamic")], soon()))
+def test_a_worker_that_dies_is_a_stated_failure_and_the_others_go_on(workers, job):
+    (worker,) = workers(1)
+    os.kill(worker.client.child.pid, signal.SIGKILL)
+    found = answers(make_all([worker], [job("int8"), job("int8-dynamic")], soon()))
     assert found["int8"].startswith("was killed by the system, perhaps for memory")
     assert isinstance(found["int8-dynamic"], Made)
 
 
 @pytest.mark.processes
-def test_what_is_not_ready_by_the_deadline_is_given_up(makers, job):
-    """A maker that is stopped never answers; nobody waits for it, and nothing is begun after the deadline."""
-    (maker,) = makers(1)
-    os.kill(maker.process.child.pid, signal.SIGSTOP)
+def test_what_is_not_ready_by_the_deadline_is_given_up(workers, job):
+    """A worker that is stopped never answers; nobody waits for it, and nothing is begun after the deadline."""
+    (worker,) = workers(1)
+    os.kill(worker.client.child.pid, signal.SIGSTOP)
     deadline = time.monotonic() + 0.3
-    found = answers(make_all([maker], [job("int8"), job("int8-dynamic")], deadline))
+    found = answers(make_all([worker], [job("int8"), job("int8-dynamic")], deadline))
     assert len(found) == 2
     assert all("time limit" in reason for reason in found.values())
-    again = answers(make_all([maker], [job("cleaned")], deadline))
+    again = answers(make_all([worker], [job("cleaned")], deadline))
     assert "time limit" in again["cleaned"]
 
 
 @pytest.mark.processes
-def test_what_is_not_ready_when_it_is_told_to_stop_is_given_up(makers, job):
-    (maker,) = makers(1)
-    os.kill(maker.process.child.pid, signal.SIGSTOP)
+def test_what_is_not_ready_when_it_is_told_to_stop_is_given_up(workers, job):
+    (worker,) = workers(1)
+    os.kill(worker.client.child.pid, signal.SIGSTOP)
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()
     for _ in range(2):  # while one is made, and before any is
-        found = answers(make_all([maker], [job("int8"), job("cleaned")], soon(), stop=stop))
+        found = answers(make_all([worker], [job("int8"), job("cleaned")], soon(), stop=stop))
         assert found == dict.fromkeys(("int8", "cleaned"), "not ready when the search was stopped")
 
 
-def test_inspecting_says_what_the_model_is_and_makes_samples(makers, conv_model, tmp_path):
-    (maker,) = makers(1)
-    facts = inspect(maker, conv_model, tmp_path / "generated", 5)
+def test_inspecting_says_what_the_model_is_and_makes_samples(workers, conv_model, tmp_path):
+    (worker,) = workers(1)
+    facts = inspect(worker.client, conv_model, tmp_path / "generated", 5)
     assert [i.name for i in facts.inputs] == ["x"]
     assert facts.operators["Conv"] == 1
     samples = open_samples(tmp_path / "generated")
@@ -160,11 +160,11 @@ def test_inspecting_says_what_the_model_is_and_makes_samples(makers, conv_model,
 
 
 @pytest.mark.processes
-def test_a_model_that_kills_its_reader_is_refused(makers, conv_model, tmp_path):
-    (maker,) = makers(1)
-    os.kill(maker.process.child.pid, signal.SIGKILL)
+def test_a_model_that_kills_its_reader_is_refused(workers, conv_model, tmp_path):
+    (worker,) = workers(1)
+    os.kill(worker.client.child.pid, signal.SIGKILL)
     with pytest.raises(ModelError, match=r"Reading 'conv\.onnx' was killed by the system"):
-        inspect(maker, conv_model, tmp_path / "generated", 1)
+        inspect(worker.client, conv_model, tmp_path / "generated", 1)
 
 
 def test_every_backend_of_a_recipe_reads_its_file():

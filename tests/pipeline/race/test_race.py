@@ -17,7 +17,6 @@ from edgeopt.data.split import split
 from edgeopt.errors import ConstraintError, TrialError, UsageError
 from edgeopt.events import Progress, Standing, ignore
 from edgeopt.measure.contender import enter
-from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import run_rounds, speedup
 from edgeopt.measure.terms import Turns
@@ -37,6 +36,7 @@ from edgeopt.pipeline.screen import (
     room_for,
     to_try_on,
 )
+from edgeopt.workers.host import LocalHost
 from tests.conftest import seeded, write_onnx
 from tests.pipeline.conftest import search
 

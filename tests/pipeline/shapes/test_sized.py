@@ -9,7 +9,6 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.errors import UsageError
-from edgeopt.measure.host import LocalHost
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.shapes.filling import (
@@ -31,6 +30,7 @@ from edgeopt.pipeline.shapes.sized import (
     resized,
     shape_samples,
 )
+from edgeopt.workers.host import LocalHost
 from tests.conftest import seeded, write_onnx
 
 SEQ = SizedDimension("seq", (2, 4, 8), 4, {"ids": (1,), "pairs": (1, 2)})

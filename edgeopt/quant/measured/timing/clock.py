@@ -15,9 +15,11 @@ from edgeopt.backends.base import Feeds
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.records import GivenShapes
-from edgeopt.measure.op_times import asked, timed
+from edgeopt.measure.kernel_times import OptionValue, TimeKernels
+from edgeopt.measure.op_times import ask_for_times
 from edgeopt.measure.op_times_rows import Prepared, prepared, rows_of
-from edgeopt.measure.op_times_worker import OptionValue, Wanted
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost
 from edgeopt.workspace import WORK, workspace
 
 _ANSWER_LIMIT_S = 300.0
@@ -65,7 +67,7 @@ class KernelClock:
 
     def __enter__(self) -> Self:
         self._folder = self._stack.enter_context(workspace(WORK))
-        self._process = self._stack.enter_context(closing(asked(self._folder)))
+        self._worker = self._stack.enter_context(closing(WorkerClient(LocalHost(self._folder))))
         arrays = {name: array[None] for name, array in self._feeds.items()}
         ranks = {name: array.ndim for name, array in self._feeds.items()}
         save_samples(Samples(arrays, ranks), self._folder / "samples")
@@ -78,7 +80,7 @@ class KernelClock:
 
     def lap(self, source: Prepared, analysis: Analysis) -> Lap:
         """Some runs of a model; a crash is a reason, and the next lap has a process of its own."""
-        wanted = Wanted(
+        request = TimeKernels(
             self._backend,
             str(source.path.absolute()),
             str(self._folder / "samples"),
@@ -87,7 +89,7 @@ class KernelClock:
             self._runs,
             self._limit_s,
         )
-        answer = timed(self._process, wanted, _ANSWER_LIMIT_S)
+        answer = ask_for_times(self._worker, request, _ANSWER_LIMIT_S)
         if answer.kernels is None:
             return Lap(reason=answer.reason)
         outputs = frozenset(tensor.name for tensor in analysis.outputs)

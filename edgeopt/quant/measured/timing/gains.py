@@ -17,7 +17,7 @@ from edgeopt.graph.accuracy import SILENT_POWER, Accuracy, compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.roofline import Least, least
 from edgeopt.hw.device import Device
-from edgeopt.measure.op_times_worker import OptionValue
+from edgeopt.measure.kernel_times import OptionValue
 from edgeopt.measure.rounds import take_turns
 from edgeopt.measure.terms import LAYERS
 from edgeopt.quant.forms import Scheme

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.measure.host import (
+from edgeopt.workers.host import (
     BLAS_THREADS,
     UNPADDED,
     VARIABLE,
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeopt.measure.serve import serve
+from edgeopt.workers.protocol import serve
 
 
 def answer(line):
@@ -50,11 +50,12 @@ def told(tmp_path, monkeypatch):
     """What real processes of a host with this seed say of themselves."""
     (tmp_path / "teller_trial.py").write_text(TELLER)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "teller_trial")
 
     def ask(seed, count):
         host, found = LocalHost(tmp_path, seed=seed), []
         for _ in range(count):
-            child = host.start("teller_trial")
+            child = host.start()
             child.send(b"{}")
             found.append(json.loads(child.receive(30)))
             child.close()
@@ -110,7 +111,7 @@ def test_only_who_is_to_be_padded_is(monkeypatch):
 
 SHOW = f"""
 import os
-from edgeopt.measure.host import outer_environment
+from edgeopt.workers.host import outer_environment
 print(os.environ.get({BLAS_THREADS!r}), outer_environment().get({BLAS_THREADS!r}),
       outer_environment().get("PYTHONPATH"), [n for n in outer_environment() if n.startswith("EDGEOPT_OUTER")])
 """

@@ -1,12 +1,12 @@
-import msgspec
 import numpy as np
 import pytest
 
 from edgeopt.measure.peaks import memory as peaks_memory
-from edgeopt.measure.peaks.measure import CHILD_MODULE
 from edgeopt.measure.peaks.memory import StreamRunner
-from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, decode_answer
-from edgeopt.measure.serve import NO_MEMORY, Failed
+from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.protocol import NO_MEMORY, Failed
 
 
 @pytest.fixture(autouse=True)
@@ -72,14 +72,14 @@ def test_too_much_memory_is_an_error_that_can_be_told(threads):
 
 
 @pytest.fixture
-def ask(start):
-    child = start(CHILD_MODULE)
+def ask():
+    client = WorkerClient(LocalHost())
 
     def once(task, slice_ms=5.0):
-        child.send(msgspec.json.encode(Repeat(task, slice_ms)))
-        return decode_answer(child.receive(30))
+        return client.ask(Repeat(task, slice_ms), Ran, 30)
 
-    return once
+    yield once
+    client.close()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Measures tasks in a process of its own (`python -m edgeopt.measure.peaks.child`); see `tasks`."""
+"""The task of a worker that measures rates; see `tasks`."""
 
 import os
 import tempfile
@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, Task, decode_run
-from edgeopt.measure.serve import Answering, serve
+from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, Task
 
 Rates = Callable[[float], tuple[float, ...]]
 """Runs for this number of milliseconds."""
@@ -62,19 +61,13 @@ def _open_model(task: Layers | Dispatch) -> Rates:
     return rates
 
 
-class Runner:
-    """What was opened stays open."""
+class OpenTasks:
+    """The tasks that were opened, which stay open."""
 
     def __init__(self) -> None:
         self._opened: dict[Task, Rates] = {}
 
-    def answer(self, request: Repeat) -> Ran:
+    def repeat(self, request: Repeat) -> Ran:
         if request.task not in self._opened:
             self._opened[request.task] = open_task(request.task)
         return Ran(self._opened[request.task](request.slice_ms))
-
-
-ANSWERING = Answering(decode_run, lambda: Runner().answer)
-
-if __name__ == "__main__":
-    serve(ANSWERING.lines())

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from edgeopt.errors import TrialError
-from edgeopt.measure.host import NOT_STARTED, LocalHost
 from edgeopt.measure.messages import Describe
+from edgeopt.workers.host import NOT_STARTED, LocalHost
 
 SERVES = """
 import sys
-from edgeopt.measure.serve import serve
+from edgeopt.workers.protocol import serve
 {before}
 serve(lambda asked: (lambda line: {answer})(asked.strip()))
 """

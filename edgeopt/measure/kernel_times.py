@@ -1,4 +1,4 @@
-"""Times the kernels of a model in a process of its own (`python -m edgeopt.measure.op_times_worker`)."""
+"""The task of a worker that times the kernels of a model."""
 
 from pathlib import Path
 
@@ -7,12 +7,11 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available, Kernels
 from edgeopt.data.samples import open_samples
-from edgeopt.measure.serve import Answering, Failed, serve
 
 OptionValue = str | int | float | bool | dict[str, list[int]]
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class TimeKernels(msgspec.Struct, frozen=True, tag="time-kernels"):
     backend: str
     model_path: str
     samples_path: str
@@ -22,21 +21,15 @@ class Wanted(msgspec.Struct, frozen=True):
     limit_s: float = 3.0
 
 
-class KernelTimes(msgspec.Struct, frozen=True, tag="timed"):
+class KernelTimes(msgspec.Struct, frozen=True, tag="kernel-times"):
     kernels: Kernels | None = None
     version: str = ""
     reason: str = ""
     """Why there are none."""
 
 
-Answer = KernelTimes | Failed
-
-decode_request = msgspec.json.Decoder(Wanted).decode
-decode_answer = msgspec.json.Decoder(Answer).decode
-
-
-def _answer(wanted: Wanted) -> KernelTimes:
-    backend = backend_named(wanted.backend)
+def time_kernels(request: TimeKernels) -> KernelTimes:
+    backend = backend_named(request.backend)
     state = backend.available()
     if not isinstance(state, Available):
         return KernelTimes(reason=state.reason)
@@ -44,14 +37,8 @@ def _answer(wanted: Wanted) -> KernelTimes:
         return KernelTimes(version=state.version, reason="its runtime does not report the time of single kernels")
     import numpy as np
 
-    feeds = {name: np.array(array) for name, array in open_samples(Path(wanted.samples_path)).feeds(0).items()}
+    feeds = {name: np.array(array) for name, array in open_samples(Path(request.samples_path)).feeds(0).items()}
     found = backend.op_times(
-        Path(wanted.model_path), wanted.options, feeds, wanted.runs, wanted.custom_ops, wanted.limit_s
+        Path(request.model_path), request.options, feeds, request.runs, request.custom_ops, request.limit_s
     )
     return KernelTimes(found, state.version, found.reason)
-
-
-ANSWERING = Answering(decode_request, lambda: _answer)
-
-if __name__ == "__main__":
-    serve(ANSWERING.lines())

@@ -1,21 +1,19 @@
-"""Runs single operators in a process of its own (`python -m` this file): a JSON line for each question."""
+"""The tasks of a worker that runs single operators, with their requests and answers."""
 
 import statistics
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
-from edgeopt.errors import ModelError, writing_to
-from edgeopt.measure.serve import Answering, Failed, serve
+from edgeopt.errors import ModelError, UsageError
+from edgeopt.workers.arrays import read_arrays, write_arrays
 
 
-class Open(msgspec.Struct, frozen=True, tag="open"):
-    """Let go of the model before, load this one, run it, and save what it gives."""
+class OpenOperator(msgspec.Struct, frozen=True, tag="open-operator"):
+    """Close the model before, load this one, run it, and save what it gives."""
 
     backend: str
     options: dict[str, str | int]
@@ -24,14 +22,16 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
     outputs_path: str
 
 
-class Time(msgspec.Struct, frozen=True, tag="time"):
+class TimeOperator(msgspec.Struct, frozen=True, tag="time-operator"):
     """Run what is open over and over for this long, at least once."""
 
     slice_ms: float
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
-    load_ms: float
+    load_ms: float = 0.0
+    refusal: str = ""
+    """Why the backend does not take the model."""
 
 
 class Timed(msgspec.Struct, frozen=True, tag="timed"):
@@ -39,47 +39,19 @@ class Timed(msgspec.Struct, frozen=True, tag="timed"):
     """The median of the slice."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """The backend does not take the model."""
-
-    message: str
-
-
-Request = Open | Time
-Answer = Opened | Timed | Refused | Failed
-
-decode_request: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
-decode_answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """The names first, then each array as numpy writes it; in an `.npz`, checksums take half of the time."""
-    with writing_to(path), path.open("wb") as file:
-        np.save(file, np.array(list(arrays)))
-        for array in arrays.values():
-            np.save(file, array, allow_pickle=False)
-
-
-def read_arrays(path: Path) -> dict[str, Array]:
-    with path.open("rb") as file:
-        names = np.load(file, allow_pickle=False)
-        return {str(name): np.load(file, allow_pickle=False) for name in names}
-
-
 _WARM_UP_BELOW_US = 20_000.0
 _MOST_RUNS = 10_000
 
 
-class Runner:
+class OperatorRunner:
+    """The open model of one operator."""
+
     def __init__(self) -> None:
         self._session: Session | None = None
         self._feeds: dict[str, Array] = {}
         self._run_us = 0.0
 
-    def answer(self, request: Open | Time) -> Answer:
-        return self._open(request) if isinstance(request, Open) else self._time(request.slice_ms)
-
-    def _open(self, request: Open) -> Answer:
+    def open(self, request: OpenOperator) -> Opened:
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -88,21 +60,21 @@ class Runner:
         try:
             session = backend_named(request.backend).load(Path(request.model_path), request.options, strict=True)
         except ModelError as error:  # of the model itself; a device that is away is another matter
-            return Refused(error.message)
+            return Opened(refusal=error.message)
         load_ms = (time.perf_counter() - begin) * 1e3
         self._session = session
         write_arrays(Path(request.outputs_path), session.run(self._feeds))
         self._run_us = self._one_run(session)
         return Opened(load_ms)
 
-    def _time(self, slice_ms: float) -> Answer:
+    def time(self, request: TimeOperator) -> Timed:
         session = self._session
         if session is None:
-            return Failed("No model is open.")
+            raise UsageError("No model is open.")
         if self._run_us < _WARM_UP_BELOW_US:
             self._one_run(session)  # brings the caches back from what ran in the turn before
         taken: list[float] = []
-        end = time.perf_counter() + slice_ms / 1e3
+        end = time.perf_counter() + request.slice_ms / 1e3
         while not taken or (time.perf_counter() < end and len(taken) < _MOST_RUNS):
             taken.append(self._one_run(session))
         self._run_us = statistics.median(taken)
@@ -112,9 +84,3 @@ class Runner:
         begin = time.perf_counter_ns()
         session.run(self._feeds)
         return (time.perf_counter_ns() - begin) / 1e3
-
-
-ANSWERING = Answering(decode_request.decode, lambda: Runner().answer)
-
-if __name__ == "__main__":
-    serve(ANSWERING.lines())

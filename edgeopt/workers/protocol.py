@@ -1,11 +1,9 @@
-"""The loop of a worker process: one request line in, one answer line out, ends when its stdin closes."""
+"""The protocol of worker processes: one line of JSON a request and an answer, and exceptions as answers."""
 
 import os
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import msgspec
 
@@ -14,6 +12,10 @@ from edgeopt.hw import lifeline
 
 FAILED, NO_MEMORY, NO_PACKAGE = "failed", "out-of-memory", "missing-package"
 """Codes of what no error of edgeopt's own stands for."""
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """The answer of a task that returns nothing."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -25,8 +27,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     ending: Ending = ""
 
     @property
-    def told(self) -> str:
-        """As it reads where nobody has named the process."""
+    def reason(self) -> str:
+        """The message, with the process as its subject if that ended."""
         return f"its process {self.message}" if self.ending else self.message
 
 
@@ -43,8 +45,8 @@ def failure_of(error: BaseException) -> Failed:
     return Failed(f"{type(error).__name__}: {said_by(error)}")
 
 
-def refuse_machine_failure(answer: object) -> None:
-    """Raises what says nothing of what was asked: the system gave no process, or a disk is full."""
+def raise_machine_failure(answer: object) -> None:
+    """Raises the failures that the request did not cause: the system gave no process, or a disk is full."""
     if isinstance(answer, Failed) and answer.ending == "not-started":
         raise TrialError(f"A process {answer.message.rstrip('.')}.", answer.hint, answer.code, answer.ending)
     if isinstance(answer, Failed) and answer.code == DiskFullError.code:
@@ -62,33 +64,8 @@ def leave_out_the_converter() -> None:
     sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
 
 
-Request = TypeVar("Request")
-Lines = Callable[[bytes], bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Answering(Generic[Request]):
-    """What a module answers that is started as a process. Each has one, named `ANSWERING`."""
-
-    decode: Callable[[bytes], Request]
-    begin: Callable[[], Callable[[Request], object]]
-    """Gives what answers, as a process has it that was asked nothing yet."""
-
-    def lines(self) -> Lines:
-        """A line for each line; whatever is raised is an answer too."""
-        answer = self.begin()
-
-        def line_for(line: bytes) -> bytes:
-            try:
-                return msgspec.json.encode(answer(self.decode(line)))
-            except Exception as error:  # noqa: BLE001 - the process's edge: whatever a library raises is a result
-                return msgspec.json.encode(failure_of(error))
-
-        return line_for
-
-
-def serve(answer: Lines) -> None:
-    """Answers requests until the parent ends; whatever else is printed goes to stderr's file."""
+def serve(answer: Callable[[bytes], bytes]) -> None:
+    """Answers requests until stdin closes or the parent ends; whatever else is printed goes to stderr's file."""
     if len(sys.argv) > 1:
         lifeline.end_group_with(int(sys.argv[1]))
     leave_out_the_converter()

@@ -9,7 +9,7 @@ import pytest
 LENGTH = 1 << 20
 
 CHILD = f"""
-from edgeopt.measure.serve import serve
+from edgeopt.workers.protocol import serve
 
 serve(lambda _: b"x" * {LENGTH} + b"end")
 """
@@ -40,7 +40,7 @@ import sys
 from pathlib import Path
 import numpy
 from edgeopt.backends import backend_named
-from edgeopt.measure.serve import leave_out_the_converter
+from edgeopt.workers.protocol import leave_out_the_converter
 from edgeopt.data.demo import MODEL
 leave_out_the_converter()
 session = backend_named("openvino-cpu").load(MODEL, {})

@@ -1,7 +1,4 @@
-"""Makes variants in a process of its own: a crash in a library is a result.
-
-It is started as `python -m edgeopt.pipeline.build.maker`.
-"""
+"""The tasks of a worker that inspects models and makes variants."""
 
 import time
 from pathlib import Path
@@ -9,28 +6,12 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data.samples import Samples, check_samples, from_feeds, open_samples, save_samples
-from edgeopt.measure.serve import Answering, serve
-from edgeopt.pipeline.build.messages import (
-    Answer,
-    Inspect,
-    Inspected,
-    Made,
-    Make,
-    Plans,
-    Request,
-    Task,
-    decode_request,
-)
+from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_samples
+from edgeopt.pipeline.build.messages import Inspect, Inspected, Made, Make, Plans, Task
 from edgeopt.pipeline.plans.recipes import recipe_named
 
 
-def answer(request: Request) -> Answer:
-    """Does what was asked."""
-    return _inspect(request) if isinstance(request, Inspect) else _make(request)
-
-
-def _inspect(request: Inspect) -> Inspected:
+def inspect_model(request: Inspect) -> Inspected:
     from edgeopt.data.regimes import mixed
     from edgeopt.graph.model import load
     from edgeopt.pipeline.build.inspect import describe
@@ -50,7 +31,7 @@ def _narrowed(info: TensorInfo, narrowed: tuple[TensorInfo, ...]) -> TensorInfo:
     return msgspec.structs.replace(info, shape=shape)
 
 
-def _make(request: Make) -> Made:
+def make_variant(request: Make) -> Made:
     begin = time.perf_counter()
     samples = open_samples(Path(request.samples_path))
     task = Task(
@@ -58,7 +39,7 @@ def _make(request: Make) -> Made:
         base=Path(request.base_path),
         out=Path(request.out_path),
         check_samples=samples[range(request.check_first, request.check_first + request.check_count)],
-        calibration=_calibration(samples, request.calibration_count),
+        calibration=samples[range(request.calibration_count)] if request.calibration_count else None,
         settings=request.settings,
         passes=request.passes,
         backends=request.backends,
@@ -69,13 +50,3 @@ def _make(request: Make) -> Made:
     made = recipe_named(request.recipe).make(task)
     seconds = time.perf_counter() - begin
     return Made((), seconds, made) if isinstance(made, Plans) else Made(tuple(made), seconds)
-
-
-def _calibration(samples: Samples, count: int) -> Samples | None:
-    return samples[range(count)] if count else None
-
-
-ANSWERING = Answering(decode_request, lambda: answer)
-
-if __name__ == "__main__":
-    serve(ANSWERING.lines())

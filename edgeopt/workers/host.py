@@ -1,4 +1,4 @@
-"""Where trials run. Here the local machine; a device over the network is a second file with the same two seams."""
+"""Where worker processes run: this machine. A device over the network is another `TrialHost`."""
 
 import contextlib
 import math
@@ -9,18 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Generic, NamedTuple, Protocol, TypeVar
-
-import msgspec
+from typing import NamedTuple, Protocol
 
 from edgeopt import units
 from edgeopt.errors import Ending, TrialError, signal_name
 from edgeopt.hw.child import python_command
-from edgeopt.measure.memory import Guard, kills_for_memory, usual_limit_bytes
-from edgeopt.measure.serve import Failed, ended
+from edgeopt.workers.guard import Guard, kills_for_memory, usual_limit_bytes
+from edgeopt.workers.tasks import TRIAL
 
 VARIABLE = "EDGEOPT_PADDING"
 # Any number of bytes below: moves pages, lines of the cache, and places within a line.
@@ -31,12 +28,11 @@ BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _OURS = ("PYTHONPATH", BLAS_THREADS)
 _TAIL_BYTES = 4096
 _LONGEST = 200
-TRIAL_MODULE = "edgeopt.measure.trial"
+WORKER_MODULE = "edgeopt.workers"
 NOT_STARTED = "not-started"
 """The code of the error when the system gave no process: that is the device's fault, not the model's."""
 LONGEST_LINE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 16
-_BEGIN_BYTES = 60
 
 
 class Padding(NamedTuple):
@@ -149,13 +145,13 @@ class TrialHost(Protocol):
         """
         ...
 
-    def start(self, module: str = TRIAL_MODULE) -> Child:
-        """Raises TrialError with the code `NOT_STARTED` where the system gives no process."""
+    def start(self, task: str = TRIAL) -> Child:
+        """A worker that imports this task first; raises TrialError with the code `NOT_STARTED` if it cannot."""
         ...
 
 
 class LocalHost:
-    """Trials as child processes of this one, each padded by chance; the same `seed` draws the same paddings."""
+    """Workers as child processes, each with random padding; the same `seed` draws the same paddings."""
 
     def __init__(
         self, log_folder: Path | None = None, memory_limit_bytes: int | None = None, seed: int | None = None
@@ -167,8 +163,8 @@ class LocalHost:
     def put(self, path: Path) -> str:
         return str(path.absolute())  # a link stays one: what lies beside it may belong to it
 
-    def start(self, module: str = TRIAL_MODULE) -> Child:
-        return LocalChild(module, self._log_folder, self._memory_limit_bytes, draw(self._random))
+    def start(self, task: str = TRIAL) -> Child:
+        return LocalChild(task, self._log_folder, self._memory_limit_bytes, draw(self._random))
 
 
 class LocalChild:
@@ -181,7 +177,7 @@ class LocalChild:
 
     def __init__(
         self,
-        module: str,
+        task: str,
         log_folder: Path | None = None,
         memory_limit_bytes: int | None = None,
         padding: Padding = UNPADDED,
@@ -189,7 +185,7 @@ class LocalChild:
         self._killed_before = kills_for_memory()
         try:
             limit = usual_limit_bytes() if memory_limit_bytes is None else memory_limit_bytes
-            self._start(module, log_folder, padding)
+            self._start(task, log_folder, padding)
         except OSError as error:
             raise TrialError(
                 f"could not be started: {error.strerror or error}",
@@ -207,7 +203,7 @@ class LocalChild:
         self._end_was: tuple[Ending, str] | None = None
         """How it was closed, and that in words."""
 
-    def _start(self, module: str, log_folder: Path | None, padding: Padding) -> None:
+    def _start(self, task: str, log_folder: Path | None, padding: Padding) -> None:
         with contextlib.ExitStack() as undone:
             # Both are open for as long as the child lives; `close` closes them.
             self._log = undone.enter_context(tempfile.TemporaryFile(dir=log_folder, buffering=0))
@@ -217,13 +213,13 @@ class LocalChild:
             undone.callback(os.close, self._lifeline)
             try:
                 self._process = subprocess.Popen(
-                    python_command("-P", "-u", "-m", module, str(theirs), *padding.arguments()),
+                    python_command("-P", "-u", "-m", WORKER_MODULE, str(theirs), task, *padding.arguments()),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._log,
                     start_new_session=True,
                     pass_fds=(theirs,),
-                    env=child_environment(log_folder, module != TRIAL_MODULE, padding),
+                    env=child_environment(log_folder, task != TRIAL, padding),
                 )
             finally:
                 os.close(theirs)
@@ -343,89 +339,3 @@ class LocalChild:
         if code is not None and code < 0:
             return "crashed", f"crashed: {signal_name(-code)}{tail}"
         return "exited", f"ended with exit code {code}{tail}"
-
-
-Answer = TypeVar("Answer")
-
-
-class Asked(Generic[Answer]):
-    """Several can be asked before any is waited for: `send`, then `answer`."""
-
-    def __init__(
-        self,
-        host: TrialHost,
-        module: str,
-        decode: Callable[[bytes], Answer | Failed],
-        most_starts: int | None = None,
-    ) -> None:
-        self.child: Child | None = None
-        """None before the first question and after an end."""
-        self._host, self._module, self._decode = host, module, decode
-        self._starts_left = most_starts
-        self._failure: Failed | None = None
-        """Why what was sent last has gone nowhere."""
-
-    def ask(self, request: msgspec.Struct, limit_s: float) -> Answer | Failed:
-        try:
-            self.send(request)
-            return self.answer(limit_s)
-        except BaseException:
-            # Nobody waits for the answer any more: it could be taken for that to another question, and what it
-            # writes meanwhile blocks the removal of its files.
-            self.close()
-            raise
-
-    def send(self, request: msgspec.Struct) -> None:
-        self._failure = None if self.child is not None else self._start()
-        if self.child is not None:
-            self.child.send(msgspec.json.encode(request))
-
-    def answer(self, limit_s: float) -> Answer | Failed:
-        """To what was sent last."""
-        if self._failure is not None:
-            return self._failure
-        if self.child is None:
-            return Failed("was ended", ending="closed")
-        try:
-            return answered(self.child, self._decode, limit_s)
-        except TrialError as error:
-            self.close()
-            return ended(error)
-
-    def ready(self, timeout_s: float) -> bool:
-        """Whether what was asked last has its answer by then, if only that there is none."""
-        return self._failure is not None or self.child is None or self.child.ready(timeout_s)
-
-    def begin(self) -> None:
-        """Starts the process before it is asked anything; where that cannot be, the first question tries again."""
-        if self.child is None:
-            self._failure = self._start()
-
-    def close(self) -> None:
-        """Ends the process; safe to call twice."""
-        if self.child is not None:
-            self.child.close()
-            self.child = None
-
-    def _start(self) -> Failed | None:
-        if self._starts_left == 0:
-            return Failed("ended too often; it was not started again", ending="too-often")
-        if self._starts_left is not None:
-            self._starts_left -= 1
-        try:
-            self.child = self._host.start(self._module)
-        except TrialError as error:
-            return ended(error)
-        return None
-
-
-def answered(child: Child, decode: Callable[[bytes], Answer], limit_s: float) -> Answer:
-    """The next answer; raises TrialError when there is none that can be read, and the process is gone then."""
-    line = child.receive(limit_s)
-    try:
-        return decode(line)
-    except msgspec.MsgspecError:
-        # What comes next from such a process could be taken for the answer to another question.
-        child.close()
-        begin = line[:_BEGIN_BYTES].decode(errors="replace")
-        raise TrialError(f"sent an invalid answer: {begin!r}; it was killed", ending="nonsense") from None

@@ -1,59 +1,16 @@
-"""The process of an isolated backend (`python -m edgeopt.measure.isolated_worker`), and its messages."""
+"""Files of arrays, for requests and answers of workers: also texts, bfloat16, sequences and maps."""
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from edgeopt.backends import backend_named
-from edgeopt.backends.base import Session, TensorInfo
 from edgeopt.errors import writing_to
-from edgeopt.measure.serve import Answering, Failed, serve
-
-OptionValue = str | int | float | bool | dict[str, list[int]]
 
 
-class Open(msgspec.Struct, frozen=True, tag="load"):
-    """Let go of the model before, and load this one."""
-
-    backend: str
-    model_path: str
-    options: dict[str, OptionValue] = {}
-    strict: bool = False
-    custom_ops: tuple[str, ...] = ()
-
-
-class Run(msgspec.Struct, frozen=True, tag="run"):
-    """Run what is loaded once."""
-
-    feeds_path: str
-    outputs_path: str
-
-
-class Close(msgspec.Struct, frozen=True, tag="close"):
-    """Let go of what is loaded."""
-
-
-class Opened(msgspec.Struct, frozen=True, tag="loaded"):
-    inputs: tuple[TensorInfo, ...]
-    outputs: tuple[TensorInfo, ...]
-
-
-class Done(msgspec.Struct, frozen=True, tag="done"):
-    """It ran, or it is closed."""
-
-
-Request = Open | Run | Close
-Answer = Opened | Done | Failed
-
-decode_request: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
-decode_answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
-
-
-def write(path: Path, values: Mapping[str, Any]) -> None:
+def write_arrays(path: Path, values: Mapping[str, Any]) -> None:
     """One line of JSON says what there is; the arrays follow as they lie in memory."""
     arrays: list[np.ndarray[Any, Any]] = []
     plan = {name: _planned(value, arrays) for name, value in values.items()}
@@ -65,8 +22,8 @@ def write(path: Path, values: Mapping[str, Any]) -> None:
             file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """What `write` has written."""
+def read_arrays(path: Path) -> dict[str, Any]:
+    """Reads what `write_arrays` wrote."""
     with path.open("rb") as file:
         head = json.loads(file.readline())
         arrays = [_array(file.read(_bytes(kind, shape)), kind, shape) for kind, shape in head["arrays"]]
@@ -120,33 +77,3 @@ def _array(raw: bytes, kind: str, shape: list[int]) -> np.ndarray[Any, Any]:
     array = np.frombuffer(bytearray(raw), _dtype(kind)).reshape(shape)
     # What runtimes call texts.
     return array.astype(object) if array.dtype.kind == "U" else array
-
-
-class Holder:
-    """The model that is loaded."""
-
-    def __init__(self) -> None:
-        self._session: Session | None = None
-
-    def answer(self, request: Open | Run | Close) -> Answer:
-        if isinstance(request, Run):
-            if self._session is None:
-                return Failed("Nothing is loaded.")
-            write(Path(request.outputs_path), self._session.run(read(Path(request.feeds_path))))
-            return Done()
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-        if isinstance(request, Close):
-            return Done()
-        backend = backend_named(request.backend)
-        self._session = backend.load(
-            Path(request.model_path), request.options, strict=request.strict, custom_ops=request.custom_ops
-        )
-        return Opened(self._session.inputs, self._session.outputs)
-
-
-ANSWERING = Answering(decode_request.decode, lambda: Holder().answer)
-
-if __name__ == "__main__":
-    serve(ANSWERING.lines())

@@ -7,8 +7,8 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.errors import ModelError, UsageError
-from edgeopt.measure import isolated_worker
-from edgeopt.measure.isolated_backend import Apart
+from edgeopt.workers.arrays import read_arrays, write_arrays
+from edgeopt.workers.isolated_backend import IsolatedBackends
 from tests.conftest import write_onnx
 
 MODEL = {
@@ -28,7 +28,7 @@ def null(tmp_path):
         path.write_text(json.dumps(MODEL | behaviour))
         return path
 
-    with closing(Apart()) as apart:
+    with closing(IsolatedBackends()) as apart:
         yield apart.of(backend_named("null")), model
 
 
@@ -65,7 +65,7 @@ def test_a_process_that_flushed_denormals_takes_no_model_that_must_not(tmp_path)
     nodes = [("Mul", ["x", "half"], ["y"], {})]
     path = write_onnx(tmp_path / "half.onnx", nodes, {"half": np.full(4, 0.5, np.float32)}, {"x": [4]}, {"y": [4]})
     small = {"x": np.full(4, 1e-40, np.float32)}
-    with closing(Apart()) as apart:
+    with closing(IsolatedBackends()) as apart:
         backend = apart.of(backend_named("onnxruntime-cpu"))
 
         def answer(**options):
@@ -90,7 +90,7 @@ def test_one_that_is_killed_between_two_runs_says_so(null, begun):
 
 def test_one_that_loads_for_too_long_is_ended(tmp_path, null):
     _, model = null
-    with closing(Apart()) as apart, pytest.raises(ModelError, match="hung"):
+    with closing(IsolatedBackends()) as apart, pytest.raises(ModelError, match="hung"):
         apart.of(backend_named("null"), load_limit_s=1.0).load(model(hang="load"), {})
 
 
@@ -122,7 +122,7 @@ def test_a_closed_session_runs_nothing(null):
 def test_nothing_is_left_behind(tmp_path, monkeypatch, begun):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "m.null.json").write_text(json.dumps(MODEL))
-    with closing(Apart()) as apart:
+    with closing(IsolatedBackends()) as apart:
         apart.of(backend_named("null")).load(tmp_path / "m.null.json", {}).run(FEEDS)
         processes = begun()
     assert processes
@@ -143,8 +143,8 @@ def test_values_of_all_kinds_come_back_as_they_were(tmp_path):
         "maps": [{1: np.float32(0.5), "b": np.float32(2)}],
         "turned": np.arange(6).reshape(2, 3).T,
     }
-    isolated_worker.write(tmp_path / "v", given)
-    found = isolated_worker.read(tmp_path / "v")
+    write_arrays(tmp_path / "v", given)
+    found = read_arrays(tmp_path / "v")
     assert list(found) == list(given)
     for name in ("plain", "scalar", "empty", "half", "texts", "turned"):
         assert found[name].dtype == given[name].dtype

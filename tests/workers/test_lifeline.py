@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends
 # lock (as a runtime may that never lets it go) or without.
 CHILD = r"""
 import ctypes, os, subprocess, sys
-from edgeopt.measure.serve import serve
+from edgeopt.workers.protocol import serve
 
 wait = {"locked": ctypes.PyDLL, "unlocked": ctypes.CDLL}
 
@@ -25,9 +25,10 @@ serve(answer)
 
 PARENT = """
 import sys
-from edgeopt.measure.host import LocalHost
+from edgeopt.workers import host
 
-child = LocalHost().start("planted_child")
+host.WORKER_MODULE = "planted_child"
+child = host.LocalHost().start()
 child.send(b"who")
 answer = child.receive(20).decode()
 for line in sys.argv[1:]:

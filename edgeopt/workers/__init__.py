@@ -1,0 +1,1 @@
+"""Worker processes: one protocol, one client, one table of tasks, one guard."""
