@@ -24,8 +24,8 @@ from edgeopt.measure.host import LocalHost
 from edgeopt.measure.legs import FEWEST, Starter, Terms, leg_slice_ms, run_legs
 from edgeopt.measure.messages import Load
 from edgeopt.measure.rounds import run_rounds
+from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.sequential import Decision
-from edgeopt.measure.terms import PROOF
 
 _BUSY = "while True: pass"
 _PRODUCTS, _SIZE, _ROWS = 40, 256, 64

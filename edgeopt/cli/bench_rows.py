@@ -8,7 +8,7 @@ from edgeopt.commands.documents.blocks import Table, filled, table_of
 from edgeopt.measure.memory import net_bytes
 from edgeopt.measure.messages import Memory, StageTimes
 from edgeopt.measure.report import Comparison, ContestReport, Energy, SideReport
-from edgeopt.measure.tally import RUNS_FOR_P99
+from edgeopt.measure.scoreboard import RUNS_FOR_P99
 
 _MIB = 2**20
 

@@ -110,10 +110,10 @@ def shown(report: "Report | SuiteReport") -> list[Block]:
 
 def blocks(report: "Report | SuiteReport") -> list[Block]:
     """Each kind of report in its own words."""
-    from edgeopt.cli import bench_duties as duties
+    from edgeopt.cli import bench_workloads as duties
     from edgeopt.commands.bench.suite import SuiteReport
-    from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
     from edgeopt.measure.report import ContestReport
+    from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
 
     match report:
         case ContestReport():

@@ -21,10 +21,10 @@ from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import Comparison, ContestReport
 from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms
+from edgeopt.measure.schedules import CONTEST, LUCK_PERCENT
+from edgeopt.measure.scoreboard import Scoreboard, with_energy
 from edgeopt.measure.sequential import Decision, Pairs, Rules, decide, leg_after_leg
 from edgeopt.measure.stats import IDENTICAL, UNITY
-from edgeopt.measure.tally import Tally, with_energy
-from edgeopt.measure.terms import CONTEST, LUCK_PERCENT
 
 # With few rounds or little time, legs are shorter, so that there are enough of them.
 _ENOUGH_LEGS = (6, 4)
@@ -61,7 +61,7 @@ def contest(
     if not sides:
         raise ValueError("a contest needs a side")
     gauges = Gauges(emit)
-    tallies = [Tally(side, gauges, meter, rules.patience_s) for side in sides]
+    tallies = [Scoreboard(side, gauges, meter, rules.patience_s) for side in sides]
     with ExitStack() as stack:
         for tally in tallies:
             stack.callback(tally.close)
@@ -72,7 +72,7 @@ class _Contest:
     """A match that goes on without the sides that fail."""
 
     def __init__(
-        self, host: TrialHost, tallies: list[Tally], rules: Rules, emit: Emit, state: StateSampler | None
+        self, host: TrialHost, tallies: list[Scoreboard], rules: Rules, emit: Emit, state: StateSampler | None
     ) -> None:
         self.players = tallies
         # Each further comparison is one more chance to call a difference where none is.
@@ -103,11 +103,11 @@ class _Contest:
         return self._plan.fresh
 
     @property
-    def _running(self) -> list[Tally]:
+    def _running(self) -> list[Scoreboard]:
         return [t for t in self.players if t.failure is None]
 
     @property
-    def _refused(self) -> list[Tally]:
+    def _refused(self) -> list[Scoreboard]:
         """Those who have run, and to whom the system gave no further process."""
         return [t for t in self.players if t.slices and t.error is not None and t.error.code == NOT_STARTED]
 
@@ -224,12 +224,12 @@ class _Contest:
             warnings=self._warnings(),
         )
 
-    def _decided(self) -> list[tuple[Tally, Decision]]:
+    def _decided(self) -> list[tuple[Scoreboard, Decision]]:
         """What was decided stays true when a side falls later; what was still open is no result."""
         known = enumerate(zip(self.players[1:], self._pairs.decisions, strict=True))
         return [(other, found) for k, (other, found) in known if found and (found.done or self.is_open(k))]
 
-    def _comparison(self, other: Tally, found: Decision) -> Comparison:
+    def _comparison(self, other: Scoreboard, found: Decision) -> Comparison:
         return Comparison(
             self.players[0].side.name,
             other.side.name,

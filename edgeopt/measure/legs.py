@@ -20,9 +20,9 @@ from edgeopt.measure.host import Child, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import RoundState
 from edgeopt.measure.rounds import SHORTEST_SLICE_MS, DeviceWatch, run_slices
+from edgeopt.measure.schedules import PROOF, Schedule
 from edgeopt.measure.sequential import Decision, Pairs, leg_after_leg, rules_of
 from edgeopt.measure.stats import FASTER, UNDECIDED
-from edgeopt.measure.terms import PROOF, Turns
 
 FEWEST = PROOF.fewest_legs
 SLOW_FEWEST = 3
@@ -33,7 +33,7 @@ _RUNS_A_SLICE, _LONGEST_SLICE_MS = 4, 200.0
 # The first processes start one after the other, later ones side by side.
 _LATER_START = 0.8
 # What warms up fresh processes, which have run once already.
-_WARM, _WARM_MS = Turns("warming up", (1,)), 20.0
+_WARM, _WARM_MS = Schedule("warming up", (1,)), 20.0
 # What all processes of one leg take to start, without the model: at least, and in imports of the runtime.
 _STARTING_S, _IMPORTS = 0.6, 4.0
 # Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
@@ -49,7 +49,7 @@ class FallenError(TrialError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class ProcessGroup:
     """Interleaved processes: the first is compared with each of the others."""
 
     first: Contender
@@ -66,7 +66,7 @@ class Pack:
             each.latencies_ms.clear()
             each.laps.clear()
 
-    def take(self, fresh: "Pack") -> None:
+    def take(self, fresh: "ProcessGroup") -> None:
         """What other processes of the same sides measured counts as theirs."""
         for mine, its in zip(self.every, fresh.every, strict=True):
             mine.slices_ms += its.slices_ms
@@ -83,7 +83,7 @@ class Starter:
         self.seconds = 0.0
         """What it took to start the first."""
 
-    def first(self) -> Pack:
+    def first(self) -> ProcessGroup:
         """One after the other, so that each says how long it takes to load."""
         begin_s = time.monotonic()
         pack = self._start()
@@ -91,7 +91,7 @@ class Starter:
         self._together = max(each.loaded.load_ms for each in pack.every) < _QUICK_LOAD_MS
         return pack
 
-    def again(self, span_ms: float, position: int) -> Pack:
+    def again(self, span_ms: float, position: int) -> ProcessGroup:
         """Ends those that run; the new ones are warm, in the order of the rounds that follow."""
         self._stack.close()
         pack = self._start()
@@ -99,7 +99,7 @@ class Starter:
         pack.forget()
         return pack
 
-    def _start(self) -> Pack:
+    def _start(self) -> ProcessGroup:
         """Side by side, each may take as much longer as there are others."""
         begun, found = [], []
         for side in self._sides:
@@ -111,7 +111,7 @@ class Starter:
                 found.append(self._entered(child, side, 1))
         if self._together:
             found = [self._entered(child, side, len(begun)) for child, side in begun]
-        return Pack(found[0], tuple(found[1:]))
+        return ProcessGroup(found[0], tuple(found[1:]))
 
     def _entered(self, child: Child, side: Side, beside: int) -> Contender:
         try:
@@ -126,7 +126,7 @@ class Starter:
 class Terms:
     """What a proof is to show, and what it may cost."""
 
-    turns: Turns
+    turns: Schedule
     most: int
     """The number of legs."""
     until_s: float
@@ -166,7 +166,7 @@ class Found:
         )
 
 
-def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Found:
+def run_legs(pack: ProcessGroup, starter: Starter, terms: Terms, span_ms: float) -> Found:
     """The first processes, warm, run the first leg, and fresh ones each further leg.
 
     Adds the measurements to those of the first. Raises FallenError if a process fails.
@@ -181,7 +181,7 @@ class _Proof:
 
     is_fresh = True
 
-    def __init__(self, pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> None:
+    def __init__(self, pack: ProcessGroup, starter: Starter, terms: Terms, span_ms: float) -> None:
         self.players = (pack.first, *pack.others)
         self._pack = self._now = pack
         self._starter, self._terms, self._span_ms = starter, terms, span_ms
@@ -271,14 +271,14 @@ def leg_slice_ms(run_ms: float) -> float:
     return min(max(_RUNS_A_SLICE * run_ms, SHORTEST_SLICE_MS), _LONGEST_SLICE_MS)
 
 
-def leg_rounds(starting_s: float, round_s: float, turns: Turns = PROOF) -> int:
+def leg_rounds(starting_s: float, round_s: float, turns: Schedule = PROOF) -> int:
     """How many rounds a leg has, an even number: they take about as long as its start."""
     least, most = turns.leg_rounds
     return max(least, min(most, 2 * round(starting_s / 2 / round_s)))
 
 
 def is_settled(
-    decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Turns = PROOF
+    decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Schedule = PROOF
 ) -> bool:
     """Whether every answer is clear by now, or the least that is wanted is too little to go on for."""
     known = [each for each in decisions if each is not None]

@@ -21,6 +21,7 @@ import numpy as np
 
 from edgeopt.measure.report import Verdict, lies
 from edgeopt.measure.rounds import Sliced
+from edgeopt.measure.schedules import CONTEST, LUCK_PERCENT, Schedule
 from edgeopt.measure.stats import (
     EQUAL_PERCENT,
     NO_DIFFERENCE,
@@ -30,7 +31,6 @@ from edgeopt.measure.stats import (
     trimmed,
     trimmed_interval,
 )
-from edgeopt.measure.terms import CONTEST, LUCK_PERCENT, Turns
 
 # With fewer fresh processes luck is not averaged out, and between equal models smaller differences than this are
 # seen too often (`benchmarks/contest_simulation.py --starting 100`).
@@ -78,7 +78,7 @@ class Rules(msgspec.Struct, frozen=True):
         return min(self.repeats_most, self.rounds_most // 2)
 
 
-def rules_of(terms: Turns) -> Rules:
+def rules_of(terms: Schedule) -> Rules:
     return Rules(
         looks=terms.looks,
         error=terms.error,

@@ -23,9 +23,9 @@ from edgeopt.measure.legs import (
     run_legs,
 )
 from edgeopt.measure.rounds import run_rounds
+from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.sequential import Decision
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.terms import PROOF
 
 SPAN_MS = 5.0
 

@@ -5,8 +5,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from edgeopt.measure.schedules import CONTEST, LUCK_PERCENT, PROOF, QUANTIZED
 from edgeopt.measure.sequential import Leg, Pairs, Rules, decide, leg_after_leg, leg_of, rules_of
-from edgeopt.measure.terms import CONTEST, LUCK_PERCENT, PROOF, QUANTIZED
 
 
 def legs(count, percent=0.0, scatter=0.002, fresh=True, seed=0):

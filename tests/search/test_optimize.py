@@ -24,7 +24,7 @@ from edgeopt.events import Log, Progress, ignore
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Memory
-from edgeopt.measure.terms import Turns
+from edgeopt.measure.schedules import Schedule
 from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.objectives import OBJECTIVES, Limits, excess, limits_from, objective_named
 from edgeopt.search.optimize import optimize
@@ -321,7 +321,7 @@ def test_the_first_interrupt_counts_once_there_is_something_to_hand_out():
 def test_a_race_that_is_stopped_has_just_enough_rounds_to_choose_by(track):
     entry, stop = track.enter("ab"), Stop()
     stop.set()
-    turns = Turns("many", (50,), 2, keeps=(0.0,))
+    turns = Schedule("many", (50,), 2, keeps=(0.0,))
     found = race(track.baseline, [entry], turns, ignore, "racing", time.monotonic() + 60, stop)
     assert found == [entry]
     assert len(entry.contender.slices_ms) == 2

@@ -24,9 +24,9 @@ from edgeopt.measure.host import LocalHost, TrialHost
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
+from edgeopt.measure.scoreboard import RUNS_FOR_P99
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.tally import RUNS_FOR_P99
 from edgeopt.nearest import nearest
 
 SCHEMA = 1

@@ -29,8 +29,8 @@ from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
 from edgeopt.measure.host import Asked, LocalHost, TrialHost
 from edgeopt.measure.rounds import take_turns
+from edgeopt.measure.schedules import OPERATORS
 from edgeopt.measure.serve import Failed, refuse_machine_failure
-from edgeopt.measure.terms import OPERATORS
 
 CHILD_MODULE = "edgeopt.commands.ops.child"
 _MOST_STARTS = 25

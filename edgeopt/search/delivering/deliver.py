@@ -18,9 +18,9 @@ from edgeopt.errors import ConstraintError, TrialError, VerificationError
 from edgeopt.events import Progress
 from edgeopt.hw.device import fingerprint
 from edgeopt.measure.legs import FEWEST
+from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, verdict
-from edgeopt.measure.terms import PROOF
 from edgeopt.search.aim import Aim
 from edgeopt.search.delivering.proving import Golden, Means, Proving, Written, measured, unchanged
 from edgeopt.search.delivering.report import (

@@ -5,7 +5,7 @@ import msgspec
 from edgeopt import units
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.graph.accuracy import accuracy_text, decibels
-from edgeopt.measure.terms import PROOF
+from edgeopt.measure.schedules import PROOF
 from edgeopt.nearest import near
 from edgeopt.search.delivering.deliver import Delivery, Raced, hand_out, outcome_for, prove, written
 from edgeopt.search.delivering.proving import Means

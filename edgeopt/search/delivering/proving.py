@@ -24,13 +24,13 @@ from edgeopt.graph.levels import weak_samples
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler, sentence
-from edgeopt.measure.legs import Found, Pack, Starter, Terms, leg_slice_ms, run_legs
+from edgeopt.measure.legs import Found, ProcessGroup, Starter, Terms, leg_slice_ms, run_legs
 from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
+from edgeopt.measure.schedules import ALONE, METERED_PROOF, PROOF
+from edgeopt.measure.scoreboard import trial_log
 from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
-from edgeopt.measure.tally import taken_by
-from edgeopt.measure.terms import ALONE, METERED_PROOF, PROOF
 from edgeopt.measure.trial import rotated
 from edgeopt.search.notes import Notes
 from edgeopt.search.objectives import Objective
@@ -244,7 +244,7 @@ def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
     return [Calls(load.callers, load.batch)] if load is not None else []
 
 
-def _answered(proving: Proving, ground: Ground, pack: Pack, batch: int) -> Answered:
+def _answered(proving: Proving, ground: Ground, pack: ProcessGroup, batch: int) -> Answered:
     standard, which, rivals = proving.standard, proving.standard.split.prove, proving.rivals
     with judge_for(ground, pack.others[0], rivals.baseline.backend, rivals.model) as judge:
         reference = ground.outputs(judge, which, 1)
@@ -257,7 +257,7 @@ def _answered(proving: Proving, ground: Ground, pack: Pack, batch: int) -> Answe
     return Answered(reference, single, compare_outputs(reference, outputs), judged, met)
 
 
-def _raced(means: Means, pack: Pack, starter: Starter, terms: Terms) -> Found:
+def _raced(means: Means, pack: ProcessGroup, starter: Starter, terms: Terms) -> Found:
     """In legs of fresh processes."""
     old = pack.others[0]
     # The first round warms all up together and is not counted.
@@ -294,8 +294,8 @@ def _proof(
         baseline_memory=old.memory,
         fallback=fallback(new.loaded.placement) or "",
         outputs=tuple(output.without_samples() for output in accuracy.outputs),
-        taken=taken_by(new),
-        baseline_taken=taken_by(old),
+        taken=trial_log(new),
+        baseline_taken=trial_log(old),
         measured_while=sentence(found.states),
         judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
         current=today.decision.speedup if today else None,

@@ -17,7 +17,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import ONE, Calls
 from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
-from edgeopt.measure.terms import FINAL, LOADS, OPENING, TUNING, Turns
+from edgeopt.measure.schedules import FINAL, LOADS, OPENING, TUNING, Schedule
 from edgeopt.search.objectives import OVER, Limits, excess
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.place import Place
@@ -174,7 +174,7 @@ def most(limits: Limits, races: Races, entrants: Entrants, room: Room) -> list[E
 
 
 def _raced(
-    limits: Limits, races: Races, entries: list[Entry], turns: Turns, phase: str, ends: float
+    limits: Limits, races: Races, entries: list[Entry], turns: Schedule, phase: str, ends: float
 ) -> list[Entry]:
     """As all races, and then without those that take too long for an answer."""
     baseline, until_s = races.baseline, races.ending.clock.until(ends)

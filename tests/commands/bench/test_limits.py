@@ -5,9 +5,9 @@ import pytest
 
 from edgeopt.commands.bench.limits import broken, exit_code, judge, read_limits, refuse_without_verdict
 from edgeopt.errors import UsageError
-from edgeopt.measure.duties.records import ColdReport, ColdSide
 from edgeopt.measure.report import Comparison, Limits
 from edgeopt.measure.stats import Interval
+from edgeopt.measure.workloads.records import ColdReport, ColdSide
 
 
 def compared(second, low, high, **more):

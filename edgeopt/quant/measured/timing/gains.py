@@ -19,7 +19,7 @@ from edgeopt.graph.analysis.roofline import Least, least
 from edgeopt.hw.device import Device
 from edgeopt.measure.op_times_worker import OptionValue
 from edgeopt.measure.rounds import take_turns
-from edgeopt.measure.terms import LAYERS
+from edgeopt.measure.schedules import LAYERS
 from edgeopt.quant.forms import Form
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, settings_for
 from edgeopt.quant.measured.study import forms_for

@@ -13,7 +13,14 @@ from edgeopt.events import Emit, Log, Metric, Progress
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.load import LoadSample
 from edgeopt.measure.contender import Contender, Side, enter
-from edgeopt.measure.duties.records import (
+from edgeopt.measure.host import LocalChild, TrialHost
+from edgeopt.measure.instruments.energy import EnergyMeter, energy
+from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
+from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.messages import Watched
+from edgeopt.measure.report import Energy
+from edgeopt.measure.watch import follow
+from edgeopt.measure.workloads.records import (
     Course,
     SustainedReport,
     SustainedRules,
@@ -22,13 +29,6 @@ from edgeopt.measure.duties.records import (
     require_one,
     warnings_of,
 )
-from edgeopt.measure.host import LocalChild, TrialHost
-from edgeopt.measure.instruments.energy import EnergyMeter, energy
-from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
-from edgeopt.measure.instruments.machine_state import StateSampler
-from edgeopt.measure.messages import Watched
-from edgeopt.measure.report import Energy
-from edgeopt.measure.watch import follow
 
 SAME = 0.05
 """A device that ends within 5 % of its first speed has kept it."""

@@ -16,7 +16,13 @@ from edgeopt.backends import BACKENDS
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Metric, Progress
 from edgeopt.measure.contender import Side, failed
-from edgeopt.measure.duties.records import (
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.instruments.gauges import Gauges
+from edgeopt.measure.messages import Load, Loaded
+from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.schedules import COLD
+from edgeopt.measure.stats import total
+from edgeopt.measure.workloads.records import (
     ColdReport,
     ColdRules,
     ColdSide,
@@ -27,12 +33,6 @@ from edgeopt.measure.duties.records import (
     sampler_for,
     warnings_of,
 )
-from edgeopt.measure.host import TrialHost
-from edgeopt.measure.instruments.gauges import Gauges
-from edgeopt.measure.messages import Load, Loaded
-from edgeopt.measure.rounds import DeviceWatch, take_turns
-from edgeopt.measure.stats import total
-from edgeopt.measure.terms import COLD
 
 _PAGE_BYTES = mmap.PAGESIZE
 # What exporters and OpenVINO call the file with the weights, beside the model's own name.

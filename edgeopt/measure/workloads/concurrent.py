@@ -15,7 +15,14 @@ import numpy as np
 from edgeopt.errors import TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.measure.contender import Contender, Side, accept, enter
-from edgeopt.measure.duties.records import (
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.instruments.gauges import Gauges
+from edgeopt.measure.messages import Time, Timed
+from edgeopt.measure.report import Comparison
+from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.schedules import CONCURRENT
+from edgeopt.measure.stats import paired_ratios, sign_interval
+from edgeopt.measure.workloads.records import (
     ConcurrencyReport,
     ConcurrencySide,
     ConcurrentRules,
@@ -24,13 +31,6 @@ from edgeopt.measure.duties.records import (
     require_one,
     sampler_for,
 )
-from edgeopt.measure.host import TrialHost
-from edgeopt.measure.instruments.gauges import Gauges
-from edgeopt.measure.messages import Time, Timed
-from edgeopt.measure.report import Comparison
-from edgeopt.measure.rounds import DeviceWatch, take_turns
-from edgeopt.measure.stats import paired_ratios, sign_interval
-from edgeopt.measure.terms import CONCURRENT
 
 _SHORTEST_SLICE_MS, _LONGEST_SLICE_MS = 200.0, 2000.0
 _RUNS_A_SLICE = 20

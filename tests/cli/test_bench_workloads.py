@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli import bench_duties as duties
+from edgeopt.cli import bench_workloads as duties
 from edgeopt.cli.bench import _exit_code
-from edgeopt.cli.bench_duties import duration, sweep
+from edgeopt.cli.bench_workloads import duration, sweep
 from edgeopt.commands.bench.sweep import Stretch, SweepPoint, SweepReport
 from edgeopt.commands.documents.terminal import write
-from edgeopt.measure.duties import records as r
 from edgeopt.measure.report import Comparison, Energy
 from edgeopt.measure.stats import Interval
+from edgeopt.measure.workloads import records as r
 
 FASTER = Comparison("a.onnx", "b.onnx", Interval(1.5, 1.4, 1.6, 9, 0.98), "faster")
 

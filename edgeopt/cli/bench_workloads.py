@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from edgeopt.commands.bench.sweep import SweepPoint, SweepReport, Value
     from edgeopt.commands.documents.blocks import Cell
-    from edgeopt.measure.duties.records import (
+    from edgeopt.measure.report import Comparison
+    from edgeopt.measure.stats import Interval
+    from edgeopt.measure.workloads.records import (
         ColdReport,
         ConcurrencyReport,
         ConcurrencySide,
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
         SustainedReport,
         SustainedSide,
     )
-    from edgeopt.measure.report import Comparison
-    from edgeopt.measure.stats import Interval
 
 _MOST_ROWS = 12
 _WIDEST = 100

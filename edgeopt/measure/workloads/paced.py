@@ -16,7 +16,16 @@ from edgeopt.errors import TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import Contender, Side, enter, failed
-from edgeopt.measure.duties.records import (
+from edgeopt.measure.host import LocalChild, TrialHost
+from edgeopt.measure.instruments.energy import EnergyMeter, energy
+from edgeopt.measure.instruments.gauges import Gauges
+from edgeopt.measure.messages import Watch, Watched
+from edgeopt.measure.report import Energy
+from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.schedules import PACED
+from edgeopt.measure.stats import total
+from edgeopt.measure.watch import follow
+from edgeopt.measure.workloads.records import (
     PacedReport,
     PacedRules,
     PacedSide,
@@ -25,15 +34,6 @@ from edgeopt.measure.duties.records import (
     sampler_for,
     warnings_of,
 )
-from edgeopt.measure.host import LocalChild, TrialHost
-from edgeopt.measure.instruments.energy import EnergyMeter, energy
-from edgeopt.measure.instruments.gauges import Gauges
-from edgeopt.measure.messages import Watch, Watched
-from edgeopt.measure.report import Energy
-from edgeopt.measure.rounds import DeviceWatch, take_turns
-from edgeopt.measure.stats import total
-from edgeopt.measure.terms import PACED
-from edgeopt.measure.watch import follow
 
 _SHORTEST_SLICE_S = 0.3
 _WARM_RUNS, _SHORTEST_WARM_S = 2, 0.1

@@ -9,8 +9,8 @@ from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Side
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import SCHEMA, Comparison, Energy, Judgement, Verdict
+from edgeopt.measure.schedules import COLD, CONCURRENT, LUCK_PERCENT, PACED, Schedule
 from edgeopt.measure.stats import Interval, direction, paired_ratios, sign_interval
-from edgeopt.measure.terms import COLD, CONCURRENT, LUCK_PERCENT, PACED, Turns
 
 
 class ColdRules(msgspec.Struct, frozen=True):
@@ -237,7 +237,7 @@ class ConcurrencyReport(msgspec.Struct, frozen=True):
 
 
 def compared(
-    name: str, other: str, mine_ms: Sequence[float], theirs_ms: Sequence[float], terms: Turns
+    name: str, other: str, mine_ms: Sequence[float], theirs_ms: Sequence[float], terms: Schedule
 ) -> Comparison | None:
     """How many times faster the first is than the second, judged once; None without a round of both."""
     rounds = min(len(mine_ms), len(theirs_ms))
@@ -250,7 +250,7 @@ def compared(
     return Comparison(name, other, ratio, said, at_most, error=terms.error, luck_percent=luck_percent)
 
 
-def _verdict(ratio: Interval, terms: Turns) -> Verdict:
+def _verdict(ratio: Interval, terms: Schedule) -> Verdict:
     least = 1 + terms.same_percent / 100
     # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
     if 2 * 0.5**ratio.rounds > terms.error:
@@ -259,7 +259,7 @@ def _verdict(ratio: Interval, terms: Turns) -> Verdict:
 
 
 def against_first(
-    names: Sequence[str], values_ms: Sequence[Sequence[float]], terms: Turns
+    names: Sequence[str], values_ms: Sequence[Sequence[float]], terms: Schedule
 ) -> tuple[Comparison, ...]:
     """The first side with each other one."""
     others = zip(names[1:], values_ms[1:], strict=True)

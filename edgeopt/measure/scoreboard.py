@@ -70,7 +70,7 @@ def stable(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]
     return all(max(values) <= _WITHIN * min(values) for values in (latency, throughput))
 
 
-class Taken(msgspec.Struct, frozen=True):
+class TrialLog(msgspec.Struct, frozen=True):
     """How one side of a contest ran."""
 
     slices_ms: tuple[float, ...]
@@ -82,11 +82,11 @@ class Taken(msgspec.Struct, frozen=True):
     first_run_ms: float | None = None
 
 
-def taken_by(contender: Contender) -> Taken:
+def trial_log(contender: Contender) -> TrialLog:
     """Of a contender whose latencies were emptied when it was warm."""
     runs = contender.latencies_ms
     spread = np.quantile(runs, np.linspace(0, 1, _QUANTILES)).tolist() if runs else []
-    return Taken(
+    return TrialLog(
         tuple(map(_four_digits, contender.slices_ms)),
         len(runs),
         tuple(map(_four_digits, spread)),
@@ -112,7 +112,7 @@ class Turn(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class Scoreboard:
     side: Side
     gauges: Gauges
     meter: Meter = None
@@ -270,7 +270,7 @@ def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(values[k] for k in places)
 
 
-def with_energy(side: SideReport, tally: Tally) -> SideReport:
+def with_energy(side: SideReport, tally: Scoreboard) -> SideReport:
     """The report with the energy of a longer stretch, where its slices gave none and the meter is quick enough.
 
     What goes wrong in it takes nothing from what was measured before.

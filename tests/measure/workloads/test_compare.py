@@ -3,10 +3,11 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import TrialError
-from edgeopt.measure.duties.cold import run_cold
-from edgeopt.measure.duties.concurrent import run_concurrent
-from edgeopt.measure.duties.paced import run_paced
-from edgeopt.measure.duties.records import (
+from edgeopt.measure.schedules import COLD, PACED
+from edgeopt.measure.workloads.cold import run_cold
+from edgeopt.measure.workloads.concurrent import run_concurrent
+from edgeopt.measure.workloads.paced import run_paced
+from edgeopt.measure.workloads.records import (
     ColdRules,
     ConcurrentRules,
     PacedRules,
@@ -14,7 +15,6 @@ from edgeopt.measure.duties.records import (
     compared,
     require_one,
 )
-from edgeopt.measure.terms import COLD, PACED
 
 
 def noisy(middle, rounds, seed):
