@@ -34,6 +34,11 @@ class Player(Protocol):
 class Sliced(Player, Protocol):
     """Whose turns are time slices."""
 
+    @property
+    def name(self) -> str: ...
+
+    error: TrialError | None
+    """The failure with its hint and code."""
     slices_ms: list[float]
     """What the slices of the rounds that count came down to."""
 

@@ -1,6 +1,6 @@
 """Schedules of interleaved runs: when a result is judged, how certain it must be, and which sides leave.
 
-All of them use the same loops: interleaved rounds (`rounds`), and legs of fresh processes (`pairs`).
+All of them use the same loops: interleaved rounds (`rounds`), and legs of fresh processes (`legs`).
 """
 
 import math
@@ -16,7 +16,7 @@ LUCK_PERCENT = 4.0
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """One who takes turns."""
+    """The schedule of one kind of measurement."""
 
     name: str
     looks: tuple[int, ...]
@@ -47,6 +47,8 @@ class Schedule(msgspec.Struct, frozen=True):
     """The most legs of fresh processes, for the first candidate and for those behind it."""
     leg_rounds: tuple[int, int] = (0, 0)
     """The fewest rounds, if there is time, and the most; a slow start is worth more of them."""
+    rotates: bool = False
+    """Each leg begins with another side; otherwise the order goes on from leg to leg."""
 
     @property
     def most(self) -> int:
@@ -79,6 +81,7 @@ PROOF = Schedule(
     fewest_legs=8,
     legs=(18, 12, 8, 8),
     leg_rounds=(2, 8),
+    rotates=True,
 )
 # One false "faster" in forty, of `quantize` and of `replay`.
 QUANTIZED = msgspec.structs.replace(PROOF, name="proof of a file", error=0.05, legs=(12,))
