@@ -39,7 +39,12 @@ def cold():
     start = r.ColdStart(150, 20, 30, 5, 205)
     phases = [spread(v) for v in (150.0, 20.0, 30.0, 5.0, 205.0)]
     sides = (r.ColdSide("a.onnx", (start,), *phases), r.ColdSide("bad.onnx", failure="crashed: SIGSEGV"))
-    return r.ColdReport(sides, (FASTER,), (FASTER,), "The model files were read from the disk at each start.")
+    return r.ColdReport(
+        sides,
+        comparisons=(FASTER,),
+        load_comparisons=(FASTER,),
+        cache="The model files were read from the disk at each start.",
+    )
 
 
 def test_cold_starts(cold):
@@ -52,7 +57,10 @@ def test_cold_starts(cold):
 
 def test_paced_runs():
     side = r.PacedSide("a.onnx", 200, 4, 29.4, False, 7.0, 9.0, 9.5, 12.0, 7.7, 23.3, Energy(reason="no meter"))
-    text = shown(duties.paced, r.PacedReport(30, (side,), (FASTER,), (), 9, 0.67, warnings=("'a.onnx' is slow.",)))
+    text = shown(
+        duties.paced,
+        r.PacedReport(30, (side,), (), 9, 0.67, comparisons=(FASTER,), warnings=("'a.onnx' is slow.",)),
+    )
     assert "a.onnx 7.00 9.00 12.0 29.4 2.0 7.70 23 %" in text
     assert "30 runs a second by the clock, 9 rounds" in text
     assert "Energy: no meter." in text
