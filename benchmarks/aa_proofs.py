@@ -23,8 +23,8 @@ from edgeopt.measure.contender import Side
 from edgeopt.measure.legs import FEWEST, Starter, Terms, leg_slice_ms, run_legs
 from edgeopt.measure.messages import Load
 from edgeopt.measure.rounds import run_rounds
+from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.sequential import Decision
-from edgeopt.measure.terms import PROOF
 from edgeopt.workers.host import LocalHost
 
 _BUSY = "while True: pass"

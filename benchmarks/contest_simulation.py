@@ -18,7 +18,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from edgeopt.measure.contest import Plan, plan_legs
+from edgeopt.measure.contest import plan_legs
+from edgeopt.measure.legs import LegPlan
 from edgeopt.measure.report import Limits, lies
 from edgeopt.measure.rounds import slice_ms
 from edgeopt.measure.sequential import Decision, Leg, Rules, decide, leg_of
@@ -36,7 +37,7 @@ class Source(NamedTuple):
     """One model's recorded legs, none of them with a difference."""
 
     name: str
-    plan: Plan
+    plan: LegPlan
     legs: list[list[Leg]]
     """Of each pair of processes."""
     most: int

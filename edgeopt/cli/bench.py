@@ -78,7 +78,7 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
 def _exit_code(report: "Report | SuiteReport") -> int:
     """The exit code of a command with a report, which may still not have done everything."""
     from edgeopt.commands.bench.suite import SuiteReport
-    from edgeopt.measure.duties.records import SustainedReport
+    from edgeopt.measure.workloads.records import SustainedReport
 
     if isinstance(report, SuiteReport):
         return report.exit_code

@@ -1,39 +1,37 @@
 """A contest's report as rows and sentences: what a terminal, a pipe and a Markdown page show alike."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
+from typing import Any
 
 from edgeopt.measure.memory import net_bytes
-from edgeopt.measure.messages import Memory, StageTimes
+from edgeopt.measure.messages import StageTimes
 from edgeopt.measure.report import Comparison, ContestReport, Energy, SideReport
-from edgeopt.measure.tally import RUNS_FOR_P99
-from edgeopt.views.blocks import Table, filled, table_of
+from edgeopt.measure.scoreboard import RUNS_FOR_P99
+from edgeopt.views.blocks import Block, Cell, Item, filled, table_of
 
 _MIB = 2**20
 
 
-def sides_table(report: ContestReport) -> Table:
+def sides_table(report: ContestReport) -> list[Block]:
     """One row a side that ran."""
-    return filled(
-        table_of(
-            [(side, side.figures) for side in report.sides if side.figures is not None],
-            ("=", lambda ran: ran[0].name),
-            (">p50 ms", lambda ran: number(ran[1].p50_ms)),
-            (">p90 ms", lambda ran: number(ran[1].p90_ms)),
-            (">p99 ms", lambda ran: p99(ran[1].p99_ms, ran[1].runs)),
-            (">runs /s", lambda ran: number(ran[1].throughput_per_s)),
-            (">load ms", lambda ran: number(load_ms(ran[0]))),
-            (">first ms", lambda ran: number(_first_run_ms(ran[0]))),
-            (">added MiB", lambda ran: added_mebibytes(ran[0].memory)),
-            (">peak MiB", lambda ran: mebibytes(_peak_bytes(ran[0]))),
-            (">mJ /run", lambda ran: millijoules(ran[0].energy)),
-        )
-    )
+    ran = [side for side in report.sides if side.figures is not None]
+    return table(ran, "name", "p50", "p90", "p99", "runs", "load", "first", "added", "peak", "energy")
 
 
-def added_mebibytes(memory: Memory | None) -> str:
-    return mebibytes(net_bytes(memory) if memory else None)
+def table(items: Sequence[Item], *columns: str | tuple[str, Callable[[Item], Cell]]) -> list[Block]:
+    """The table of any workload; a column is a name in COLUMNS, or a title and a function.
+
+    Columns in which no item has a value are left out, and so is a table without items.
+    """
+    says = (COLUMNS[column] if isinstance(column, str) else column for column in columns)
+    return [filled(table_of(items, *says))] if items else []
+
+
+def _figures(item: Any) -> Any:  # noqa: ANN401 - records of several workloads have the same figures
+    """A side of a contest holds its figures in a record; those of other workloads have them themselves."""
+    return getattr(item, "figures", None) or item
 
 
 def millijoules(energy: Energy | None) -> str:
@@ -41,13 +39,9 @@ def millijoules(energy: Energy | None) -> str:
     return number(None if joules is None else joules * 1e3)
 
 
-def _first_run_ms(side: SideReport) -> float | None:
-    return median(side.first_runs_ms) if side.first_runs_ms else side.first_run_ms
-
-
-def load_ms(side: SideReport) -> float | None:
+def _middle(values: Sequence[float], otherwise: float | None) -> float | None:
     """The median over its processes: the first of them reads the disk, and any of them may be disturbed."""
-    return median(side.loads_ms) if side.loads_ms else side.load_ms
+    return median(values) if values else otherwise
 
 
 def p99(value: float | None, runs: int) -> str:
@@ -64,6 +58,23 @@ def _peak_bytes(side: SideReport) -> int | None:
     return max(seen) if seen else None
 
 
+COLUMNS: dict[str, tuple[str, Callable[[Any], Cell]]] = {
+    "name": ("=", lambda item: item.name),
+    "p50": (">p50 ms", lambda item: number(_figures(item).p50_ms)),
+    "p90": (">p90 ms", lambda item: number(_figures(item).p90_ms)),
+    "p99": (">p99 ms", lambda item: p99(_figures(item).p99_ms, getattr(_figures(item), "runs", RUNS_FOR_P99))),
+    "runs": (">runs /s", lambda item: number(_figures(item).throughput_per_s)),
+    "run": (">run ms", lambda item: number(item.p50_ms)),
+    "create": (">create ms", lambda item: number(item.create_ms)),
+    "load": (">load ms", lambda item: number(_middle(item.loads_ms, item.load_ms))),
+    "first": (">first ms", lambda item: number(_middle(item.first_runs_ms, item.first_run_ms))),
+    "added": (">added MiB", lambda item: mebibytes(net_bytes(item.memory) if item.memory else None)),
+    "resident": (">MiB", lambda item: mebibytes(item.memory_bytes)),
+    "peak": (">peak MiB", lambda item: mebibytes(_peak_bytes(item))),
+    "energy": (">mJ /run", lambda item: millijoules(item.energy)),
+}
+
+
 def verdict_lines(report: ContestReport) -> list[str]:
     """A sentence for each comparison, the failed sides, and what holds for all."""
     lines = [said(comparison) for comparison in report.comparisons]
@@ -73,8 +84,11 @@ def verdict_lines(report: ContestReport) -> list[str]:
         for side in report.sides[1:]
         if side.name not in compared and not side.failure and not report.sides[0].failure
     ]
-    lines += [f"{side.name} did not finish: {side.failure.rstrip('.')}." for side in report.sides if side.failure]
-    return lines
+    return lines + failures((side.name, side.failure) for side in report.sides)
+
+
+def failures(parts: Iterable[tuple[str, str | None]]) -> list[str]:
+    return [f"{name} did not finish: {failure.rstrip('.')}." for name, failure in parts if failure]
 
 
 def said(comparison: Comparison) -> str:

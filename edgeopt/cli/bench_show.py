@@ -2,18 +2,17 @@
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgeopt import units
 from edgeopt.cli import bench_compare
 from edgeopt.cli.bench_rows import (
-    added_mebibytes,
     circumstance_lines,
     fallback_lines,
-    load_ms,
-    number,
-    p99,
     said,
     settled_lines,
     sides_table,
+    table,
     verdict_lines,
 )
 from edgeopt.cli.console import machine_line
@@ -24,7 +23,6 @@ from edgeopt.views.blocks import (
     Table,
     WordsBlock,
     columns,
-    filled,
     lines,
     section,
     table_of,
@@ -36,31 +34,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgeopt.commands.bench.bench import Report
-    from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
-    from edgeopt.measure.report import Comparison, ContestReport, Figures, SideReport
+    from edgeopt.commands.bench.suite import SuiteReport
+    from edgeopt.measure.report import Comparison, ContestReport, SideReport
     from edgeopt.measure.stats import Interval
 
 
-def models_table(report: "SuiteReport") -> Table:
+def models_table(report: "SuiteReport") -> list[Block]:
     """A row a model that ran; a column for each other side."""
     from edgeopt.commands.bench.suite import comparison_with
 
-    def against(place: int) -> "Callable[[tuple[SuiteRow, SideReport, Figures]], str]":
-        return lambda ran: _verdict(comparison_with(ran[0], place))
+    rows = {row.name: row for row in report.models if row.report and row.report.sides[0].figures}
+    sides = [msgspec.structs.replace(row.report.sides[0], name=name) for name, row in rows.items() if row.report]
 
-    sides = [(row, row.report.sides[0]) for row in report.models if row.report]
-    return filled(
-        table_of(
-            [(row, side, side.figures) for row, side in sides if side.figures is not None],
-            ("=", lambda ran: ran[0].name),
-            (">p50 ms", lambda ran: number(ran[2].p50_ms)),
-            (">p99 ms", lambda ran: p99(ran[2].p99_ms, ran[2].runs)),
-            (">runs /s", lambda ran: number(ran[2].throughput_per_s)),
-            (">load ms", lambda ran: number(load_ms(ran[1]))),
-            (">added MiB", lambda ran: added_mebibytes(ran[1].memory)),
-            *((f">against {other}", against(place)) for place, other in enumerate(report.against)),
-        )
-    )
+    def against(place: int) -> "Callable[[SideReport], str]":
+        return lambda side: _verdict(comparison_with(rows[side.name], place))
+
+    others = ((f">against {other}", against(place)) for place, other in enumerate(report.against))
+    return table(sides, "name", "p50", "p99", "runs", "load", "added", *others)
 
 
 def _verdict(comparison: "Comparison | None") -> str:
@@ -95,12 +85,10 @@ def failure_lines(report: "SuiteReport") -> list[str]:
 
 def suite(report: "SuiteReport") -> list[Block]:
     """The models that ran, the means over them, those that did not run."""
-    table = models_table(report)
     failures = failure_lines(report)
     if failures:
         failures.insert(0, f"{len(failures)} of {len(report.models)} did not run to the end:")
-    shown: list[Block] = [table] if table.rows else []
-    return [*shown, *lines(mean_lines(report), "strong"), *lines(failures, "warning")]
+    return [*models_table(report), *lines(mean_lines(report), "strong"), *lines(failures, "warning")]
 
 
 def shown(report: "Report | SuiteReport") -> list[Block]:
@@ -110,10 +98,10 @@ def shown(report: "Report | SuiteReport") -> list[Block]:
 
 def blocks(report: "Report | SuiteReport") -> list[Block]:
     """Each kind of report in its own words."""
-    from edgeopt.cli import bench_duties as duties
+    from edgeopt.cli import bench_workloads as duties
     from edgeopt.commands.bench.suite import SuiteReport
-    from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
     from edgeopt.measure.report import ContestReport
+    from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
 
     match report:
         case ContestReport():
@@ -134,9 +122,8 @@ def blocks(report: "Report | SuiteReport") -> list[Block]:
 
 def contest(report: "ContestReport") -> list[Block]:
     """The sides, who is faster by how much, how it was measured, what to know."""
-    table = sides_table(report)
     return [
-        *([table] if table.rows else []),
+        *sides_table(report),
         section("", *lines(verdict_lines(report), "strong"), _chart(report)),
         section("", *lines(circumstance_lines(report)), *_warnings(report)),
     ]
@@ -221,6 +208,6 @@ def _suite(report: "SuiteReport") -> list[Block]:
     ]
 
 
-def _figures(table: Table) -> list[Block]:
+def _figures(tables: list[Block]) -> list[Block]:
     """On a page, the names have a title too."""
-    return [Table((*columns("side"), *table.columns[1:]), table.rows)] if table.rows else []
+    return [Table((*columns("side"), *each.columns[1:]), each.rows) for each in tables if isinstance(each, Table)]

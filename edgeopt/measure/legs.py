@@ -1,7 +1,7 @@
-"""Proofs of speed: some sides in legs of fresh processes, and when these are enough.
+"""Legs of fresh processes: the driver that runs them, and the proofs of speed that use it.
 
-They are judged as `edgeopt bench` judges its own, by the same loop (`pairs`). A proof knows what it wants to show,
-and ends when that is shown, or too little to wait for.
+`edgeopt bench` and the proofs share the driver; the table of schedules and `LegPlan` hold their differences. A
+proof knows what it wants to show, and ends when that is shown, or too little to wait for.
 """
 
 import math
@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -18,11 +18,11 @@ from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Contender, Side, entered, load_patience_s
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import RoundState
-from edgeopt.measure.rounds import SHORTEST_SLICE_MS, DeviceWatch, run_slices
-from edgeopt.measure.sequential import Decision, Pairs, leg_after_leg, rules_of
+from edgeopt.measure.rounds import SHORTEST_SLICE_MS, DeviceWatch, Sliced, run_slices
+from edgeopt.measure.schedules import PROOF, Schedule
+from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, UNDECIDED
-from edgeopt.measure.terms import PROOF, Turns
-from edgeopt.workers.host import Child, TrialHost
+from edgeopt.workers.host import NOT_STARTED, Child, TrialHost
 
 FEWEST = PROOF.fewest_legs
 SLOW_FEWEST = 3
@@ -33,7 +33,7 @@ _RUNS_A_SLICE, _LONGEST_SLICE_MS = 4, 200.0
 # The first processes start one after the other, later ones side by side.
 _LATER_START = 0.8
 # What warms up fresh processes, which have run once already.
-_WARM, _WARM_MS = Turns("warming up", (1,)), 20.0
+_WARM, _WARM_MS = Schedule("warming up", (1,)), 20.0
 # What all processes of one leg take to start, without the model: at least, and in imports of the runtime.
 _STARTING_S, _IMPORTS = 0.6, 4.0
 # Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
@@ -48,8 +48,113 @@ class FallenError(TrialError):
         self.name = name
 
 
+class LegPlan(msgspec.Struct, frozen=True):
+    """How the rounds are cut into legs."""
+
+    span_ms: float
+    leg_rounds: int
+    leg_s: float
+    """Expected duration of a leg, with the start of its processes."""
+    fresh: bool
+    """Each leg has processes of its own."""
+
+
+@dataclass(slots=True)
+class LegDriver:
+    """Runs legs of interleaved slices until every pair is decided or no further leg fits."""
+
+    players: Sequence[Sliced]
+    """The first, and those that it is compared with."""
+    schedule: Schedule
+    plan: LegPlan
+    pairs: Pairs
+    watch: DeviceWatch
+    end_s: float
+    """When it must be over; a leg that was begun is ended."""
+    renew: Callable[[], Sequence[Sliced]]
+    """Starts fresh processes, which are warm then, and returns those that run the leg, in their order."""
+    is_over: Callable[[], bool]
+    """Whether what is known by now is enough."""
+    running: Sequence[Sliced] = ()
+    """Those that run the first leg, warm."""
+    after_round: Callable[[], object] = lambda: None
+    collect: Callable[[], object] = lambda: None
+    """Adds what a leg measured to the players."""
+    is_stopped: Callable[[], bool] = lambda: False
+    """Whether the fewest legs must do."""
+    legs_most: int = 1000
+    legs: int = 0
+    rounds: int = 0
+    begin_s: float = field(default_factory=time.monotonic)
+
+    def run(self) -> None:
+        """Raises FallenError where the schedule ends with a side that falls."""
+        while True:
+            if self.legs and self.plan.fresh:
+                self.running = self.renew()
+                if any(map(is_refused, self.players)):
+                    # The legs so far are all that there will be.
+                    self.pairs.judge(True, self.is_open)
+                    return
+            ran = self._run_leg()
+            self.pairs.note(self.players, ran, self.plan.fresh or not self.legs)
+            self.legs += 1
+            last = self._is_last()
+            self.pairs.judge(last, self.is_open)
+            if last or self.is_over():
+                return
+
+    @property
+    def position(self) -> int:
+        """Of the next leg's first round.
+
+        A side whose slice follows its own has the cores to itself, while threads of another one may still spin. In
+        the same order in each leg, the first side was 6 % faster than itself.
+        """
+        return 2 * self.legs if self.schedule.rotates else self.rounds
+
+    def _run_leg(self) -> int:
+        """It is not cut short, as there must be some in any case."""
+        begin = self.rounds
+        most = min(self.plan.leg_rounds, self.pairs.rules.rounds_most - begin)
+        span_ms = self.plan.span_ms
+        for _ in run_slices(self.running, self.schedule, lambda: span_ms, self.watch, most, self.position):
+            self.rounds += 1
+            self.after_round()
+        if self.schedule.falls == "ends it":
+            for side in self.running:
+                if side.failure is not None:
+                    raise FallenError(side.name, side.error or TrialError(side.failure))
+        self.collect()
+        return self.rounds - begin
+
+    def is_open(self, place: int) -> bool:
+        """Whether both sides of a pair run on, or would if there were processes."""
+        return all(p.failure is None or is_refused(p) for p in (self.players[0], self.players[place + 1]))
+
+    @property
+    def leg_s(self) -> float:
+        """The first leg's processes were started before it, one after the other."""
+        if self.legs > 1:
+            return (time.monotonic() - self.begin_s) / (self.legs - 0.5 * self.plan.fresh)
+        return self.plan.leg_s
+
+    def _is_last(self) -> bool:
+        rules = self.pairs.rules
+        if self.rounds >= rules.rounds_most or all(player.failure is not None for player in self.players):
+            return True
+        most = rules.fewest if self.is_stopped() else max(self.legs_most, rules.fewest)
+        needed = max(1, rules.fewest - self.legs)
+        return self.legs >= most or self.end_s - time.monotonic() < needed * self.leg_s
+
+
+def is_refused(player: Sliced) -> bool:
+    """Whether it has run, and the system gave it no further process."""
+    return bool(player.slices_ms) and player.error is not None and player.error.code == NOT_STARTED
+
+
 @dataclass(frozen=True, slots=True)
-class Pack:
+class ProcessGroup:
     """Interleaved processes: the first is compared with each of the others."""
 
     first: Contender
@@ -66,7 +171,7 @@ class Pack:
             each.latencies_ms.clear()
             each.laps.clear()
 
-    def take(self, fresh: "Pack") -> None:
+    def take(self, fresh: "ProcessGroup") -> None:
         """What other processes of the same sides measured counts as theirs."""
         for mine, its in zip(self.every, fresh.every, strict=True):
             mine.slices_ms += its.slices_ms
@@ -83,7 +188,7 @@ class Starter:
         self.seconds = 0.0
         """What it took to start the first."""
 
-    def first(self) -> Pack:
+    def first(self) -> ProcessGroup:
         """One after the other, so that each says how long it takes to load."""
         begin_s = time.monotonic()
         pack = self._start()
@@ -91,7 +196,7 @@ class Starter:
         self._together = max(each.loaded.load_ms for each in pack.every) < _QUICK_LOAD_MS
         return pack
 
-    def again(self, span_ms: float, position: int) -> Pack:
+    def again(self, span_ms: float, position: int) -> ProcessGroup:
         """Ends those that run; the new ones are warm, in the order of the rounds that follow."""
         self._stack.close()
         pack = self._start()
@@ -99,7 +204,7 @@ class Starter:
         pack.forget()
         return pack
 
-    def _start(self) -> Pack:
+    def _start(self) -> ProcessGroup:
         """Side by side, each may take as much longer as there are others."""
         begun, found = [], []
         for side in self._sides:
@@ -111,7 +216,7 @@ class Starter:
                 found.append(self._entered(child, side, 1))
         if self._together:
             found = [self._entered(child, side, len(begun)) for child, side in begun]
-        return Pack(found[0], tuple(found[1:]))
+        return ProcessGroup(found[0], tuple(found[1:]))
 
     def _entered(self, child: Child, side: Side, beside: int) -> Contender:
         try:
@@ -126,7 +231,7 @@ class Starter:
 class Terms:
     """What a proof is to show, and what it may cost."""
 
-    turns: Turns
+    turns: Schedule
     most: int
     """The number of legs."""
     until_s: float
@@ -166,88 +271,50 @@ class Found:
         )
 
 
-def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Found:
+def run_legs(group: ProcessGroup, starter: Starter, terms: Terms, span_ms: float) -> Found:
     """The first processes, warm, run the first leg, and fresh ones each further leg.
 
     Adds the measurements to those of the first. Raises FallenError if a process fails.
     """
-    proof = _Proof(pack, starter, terms, span_ms)
-    leg_after_leg(proof, proof.pairs)
-    return Found(proof.pairs, proof.watch.states, proof.legs, proof.fewest, proof.leg_s)
+    slow = max(each.loaded.load_ms for each in group.every) >= SLOW_LOAD_MS
+    rules = msgspec.structs.replace(rules_of(terms.turns), fewest=SLOW_FEWEST if slow else FEWEST)
+    now = group
+
+    def renew() -> Sequence[Contender]:
+        nonlocal now
+        now = starter.again(span_ms, driver.position)
+        return now.every
+
+    def collect() -> None:
+        if now is not group:
+            group.take(now)
+
+    driver = LegDriver(
+        players=(group.first, *group.others),
+        schedule=terms.turns,
+        plan=_proof_plan(group, starter, terms, rules.fewest, span_ms),
+        pairs=Pairs.of(len(group.others), rules),
+        watch=DeviceWatch(StateSampler(tuple), before=lambda _number, _count: terms.is_stopped()),
+        end_s=terms.until_s,
+        renew=renew,
+        is_over=lambda: is_settled(driver.pairs.decisions, terms.wanted, driver.legs, terms.turns),
+        running=group.every,
+        collect=collect,
+        is_stopped=terms.is_stopped,
+        legs_most=terms.most,
+    )
+    driver.run()
+    return Found(driver.pairs, driver.watch.states, driver.legs, rules.fewest, driver.leg_s)
 
 
-class _Proof:
-    """A match that ends when one falls."""
-
-    is_fresh = True
-
-    def __init__(self, pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> None:
-        self.players = (pack.first, *pack.others)
-        self._pack = self._now = pack
-        self._starter, self._terms, self._span_ms = starter, terms, span_ms
-        slow = max(each.loaded.load_ms for each in pack.every) >= SLOW_LOAD_MS
-        self.fewest = SLOW_FEWEST if slow else FEWEST
-        rules = msgspec.structs.replace(rules_of(terms.turns), fewest=self.fewest)
-        self.pairs = Pairs.of(len(pack.others), rules)
-        self.watch = DeviceWatch(StateSampler(lambda: ()), before=lambda _number, _count: terms.is_stopped())
-        self._round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
-        self._rounds = self._rounds_that_fit()
-        self._begin_s = time.monotonic()
-        self.legs = 0
-
-    def _rounds_that_fit(self) -> int:
-        """In a leg, so that there is time for as many legs as decide something."""
-        left_s = (self._terms.until_s - time.monotonic()) / self.fewest - _LATER_START * self._starter.seconds
-        able = max(self._terms.turns.leg_rounds[0], 2 * int(left_s / 2 / self._round_s))
-        return min(able, leg_rounds(self._starter.seconds, self._round_s, self._terms.turns))
-
-    @property
-    def _position(self) -> int:
-        """Of the first round of a leg: each leg begins with another side.
-
-        A side whose slice follows its own has the cores to itself, while threads of another one may still spin. In
-        the same order in each leg, the first side was 6 % faster than itself.
-        """
-        return 2 * self.legs
-
-    def renew(self) -> bool:
-        self._now = self._starter.again(self._span_ms, self._position)
-        return True
-
-    def run_leg(self) -> int:
-        """It is not cut short, as there must be some in any case."""
-        now, ran = self._now, 0
-        slices = run_slices(
-            now.every, self._terms.turns, lambda: self._span_ms, self.watch, self._rounds, self._position
-        )
-        for each in slices:
-            ran = each.done
-        for side in (now.first, *now.others):
-            if side.failure is not None:
-                raise FallenError(side.name, side.error or TrialError(side.failure))
-        if now is not self._pack:
-            self._pack.take(now)
-        self.legs += 1
-        return ran
-
-    @property
-    def leg_s(self) -> float:
-        """The first leg's processes were started before it, one after the other."""
-        if self.legs > 1:
-            return (time.monotonic() - self._begin_s) / (self.legs - 0.5)
-        return _LATER_START * self._starter.seconds + self._rounds * self._round_s
-
-    def is_open(self, _place: int) -> bool:
-        return True
-
-    def is_last(self) -> bool:
-        most = self.fewest if self._terms.is_stopped() else max(self._terms.most, self.fewest)
-        left_s = self._terms.until_s - time.monotonic()
-        needed = max(1, self.fewest - self.legs)
-        return self.legs >= most or left_s < needed * self.leg_s
-
-    def is_over(self) -> bool:
-        return is_settled(self.pairs.decisions, self._terms.wanted, self.legs, self._terms.turns)
+def _proof_plan(group: ProcessGroup, starter: Starter, terms: Terms, fewest: int, span_ms: float) -> LegPlan:
+    """Legs as short as it takes to have time for as many as decide something."""
+    round_s = sum(max(span_ms, each.run_ms) for each in group.every) / 1e3
+    starting_s = _LATER_START * starter.seconds
+    left_s = (terms.until_s - time.monotonic()) / fewest - starting_s
+    able = max(terms.turns.leg_rounds[0], 2 * int(left_s / 2 / round_s))
+    rounds = min(able, leg_rounds(starter.seconds, round_s, terms.turns))
+    return LegPlan(span_ms, rounds, starting_s + rounds * round_s, fresh=True)
 
 
 def proof_seconds(baseline: Contender, sides: int = 2) -> float:
@@ -271,14 +338,14 @@ def leg_slice_ms(run_ms: float) -> float:
     return min(max(_RUNS_A_SLICE * run_ms, SHORTEST_SLICE_MS), _LONGEST_SLICE_MS)
 
 
-def leg_rounds(starting_s: float, round_s: float, turns: Turns = PROOF) -> int:
+def leg_rounds(starting_s: float, round_s: float, turns: Schedule = PROOF) -> int:
     """How many rounds a leg has, an even number: they take about as long as its start."""
     least, most = turns.leg_rounds
     return max(least, min(most, 2 * round(starting_s / 2 / round_s)))
 
 
 def is_settled(
-    decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Turns = PROOF
+    decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Schedule = PROOF
 ) -> bool:
     """Whether every answer is clear by now, or the least that is wanted is too little to go on for."""
     known = [each for each in decisions if each is not None]

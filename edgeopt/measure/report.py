@@ -145,7 +145,7 @@ class RoundState(msgspec.Struct, frozen=True):
     """For how long a container's quota of CPU time held its threads up, all added; None: there is no quota."""
     bad: tuple[str, ...] = ()
     repeated: bool = False
-    """Taken in a bad state, and run again: it does not count."""
+    """Measured in a bad state, and run again: it does not count."""
 
 
 class Energy(msgspec.Struct, frozen=True):

@@ -16,8 +16,8 @@ from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Contender, take_slice
 from edgeopt.measure.instruments.machine_state import StateSampler, sentence
 from edgeopt.measure.report import RoundState
+from edgeopt.measure.schedules import Schedule
 from edgeopt.measure.stats import Interval, bootstrap_median, paired_ratios
-from edgeopt.measure.terms import Turns
 
 # Enough runs in a slice that its median is one, within what a round may take.
 _RUNS_A_SLICE = 10
@@ -34,6 +34,11 @@ class Player(Protocol):
 class Sliced(Player, Protocol):
     """Whose turns are time slices."""
 
+    @property
+    def name(self) -> str: ...
+
+    error: TrialError | None
+    """The failure with its hint and code."""
     slices_ms: list[float]
     """What the slices of the rounds that count came down to."""
 
@@ -101,7 +106,7 @@ class DeviceWatch:
 
 def take_turns(
     players: Sequence[_Player],
-    terms: Turns,
+    terms: Schedule,
     turn: Callable[[_Player], _Taken | None],
     watch: DeviceWatch | None = None,
     rounds: int | None = None,
@@ -142,7 +147,7 @@ _Sliced = TypeVar("_Sliced", bound=Sliced)
 
 def run_slices(
     players: Sequence[_Sliced],
-    terms: Turns,
+    terms: Schedule,
     span_ms: Callable[[], float],
     watch: DeviceWatch | None = None,
     rounds: int | None = None,
@@ -161,7 +166,7 @@ def run_rounds(
     contenders: Sequence[Contender], rounds: int, span_ms: float, is_late: Callable[[], bool] = lambda: False
 ) -> None:
     """As many rounds, after which nobody leaves: to warm up, and to rank."""
-    deque(run_slices(contenders, Turns("rounds", (rounds,)), lambda: span_ms, is_late=is_late), 0)
+    deque(run_slices(contenders, Schedule("rounds", (rounds,)), lambda: span_ms, is_late=is_late), 0)
 
 
 def slice_ms(latency_ms: float) -> float:

@@ -14,13 +14,14 @@ and is printed. What it finds under recorded noise: `benchmarks/contest_simulati
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from edgeopt.measure.report import Verdict, lies
 from edgeopt.measure.rounds import Sliced
+from edgeopt.measure.schedules import CONTEST, LUCK_PERCENT, Schedule
 from edgeopt.measure.stats import (
     EQUAL_PERCENT,
     NO_DIFFERENCE,
@@ -30,7 +31,6 @@ from edgeopt.measure.stats import (
     trimmed,
     trimmed_interval,
 )
-from edgeopt.measure.terms import CONTEST, LUCK_PERCENT, Turns
 
 # With fewer fresh processes luck is not averaged out, and between equal models smaller differences than this are
 # seen too often (`benchmarks/contest_simulation.py --starting 100`).
@@ -78,7 +78,7 @@ class Rules(msgspec.Struct, frozen=True):
         return min(self.repeats_most, self.rounds_most // 2)
 
 
-def rules_of(terms: Turns) -> Rules:
+def rules_of(terms: Schedule) -> Rules:
     return Rules(
         looks=terms.looks,
         error=terms.error,
@@ -167,40 +167,6 @@ def _exp(value: float) -> float:
     return math.exp(value) if value < 700 else math.inf
 
 
-class Match(Protocol):
-    """Who runs leg after leg."""
-
-    @property
-    def is_fresh(self) -> bool:
-        """Each leg has processes of its own."""
-        ...
-
-    @property
-    def players(self) -> Sequence[Sliced]:
-        """The first, and those that it is compared with."""
-        ...
-
-    def renew(self) -> bool:
-        """Starts fresh processes, which are warm then; False where the system gives none."""
-        ...
-
-    def run_leg(self) -> int:
-        """How many rounds it ran."""
-        ...
-
-    def is_open(self, place: int) -> bool:
-        """Whether the answer to the other at this place may still be had."""
-        ...
-
-    def is_last(self) -> bool:
-        """Whether no further leg fits; asked once after each."""
-        ...
-
-    def is_over(self) -> bool:
-        """Whether what is known by now is enough."""
-        ...
-
-
 @dataclass(slots=True)
 class Pairs:
     """What the legs say of the first against each other side, in their order."""
@@ -225,19 +191,3 @@ class Pairs:
         for place, (legs, before) in enumerate(zip(self.legs, self.decisions, strict=True)):
             if is_open(place) and not (before and before.done):
                 self.decisions[place] = decide(legs, self.rules, last) or before
-
-
-def leg_after_leg(match: Match, pairs: Pairs) -> None:
-    """Runs legs until the answers are clear or no further one fits; the first leg's processes are warm."""
-    begun = False
-    while True:
-        if begun and match.is_fresh and not match.renew():
-            # The legs so far are all that there will be.
-            pairs.judge(True, match.is_open)
-            return
-        rounds = match.run_leg()
-        pairs.note(match.players, rounds, match.is_fresh or not begun)
-        begun, last = True, match.is_last()
-        pairs.judge(last, match.is_open)
-        if last or match.is_over():
-            return

@@ -10,8 +10,8 @@ from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy, Tail
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import ONE, Calls, Memory
+from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.tally import Taken
 from edgeopt.pipeline.shapes.sized import SizeTimes
 
 SCHEMA = 2
@@ -102,8 +102,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Which nodes of the bundle do not run where its backend says, as a sentence; empty where all do."""
     outputs: tuple[OutputAccuracy, ...] = ()
     """Without their figures for each sample."""
-    taken: Taken | None = None
-    baseline_taken: Taken | None = None
+    taken: TrialLog | None = None
+    baseline_taken: TrialLog | None = None
     measured_while: str = ""
     """What the device did meanwhile, as a sentence."""
     judged: str = ""

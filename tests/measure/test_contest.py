@@ -9,7 +9,7 @@ from edgeopt import events
 from edgeopt.errors import TrialError
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure import contest as contests
-from edgeopt.measure import tally
+from edgeopt.measure import scoreboard
 from edgeopt.measure.contender import Side
 from edgeopt.measure.contest import contest, plan_legs
 from edgeopt.measure.instruments.energy import EnergyMeter
@@ -109,7 +109,7 @@ def test_what_each_side_gave_is_kept(side):
 
 @pytest.mark.timing
 def test_of_very_many_runs_a_part_is_kept_and_the_figures_are_of_all(side, monkeypatch):
-    monkeypatch.setattr(tally, "KEPT_RUNS", 20)
+    monkeypatch.setattr(scoreboard, "KEPT_RUNS", 20)
     (quick,) = contest(LocalHost(), [side("quick")], FEW, events.ignore).sides
     for kept in quick.slices:
         assert len(kept.latencies_ms) == len(kept.starts_ms) == 20

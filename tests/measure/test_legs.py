@@ -22,9 +22,9 @@ from edgeopt.measure.legs import (
     run_legs,
 )
 from edgeopt.measure.rounds import run_rounds
+from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.sequential import Decision
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.terms import PROOF
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.tasks import TRIAL
 

@@ -10,8 +10,8 @@ from edgeopt.measure.contender import Contender, ask
 from edgeopt.measure.messages import Loaded, Memory, Time, Timed
 from edgeopt.measure.report import RoundState
 from edgeopt.measure.rounds import DeviceWatch, latency_ms, run_rounds, slice_ms, speedup, take_turns
+from edgeopt.measure.schedules import Schedule
 from edgeopt.measure.stats import verdict
-from edgeopt.measure.terms import Turns
 
 
 class Listed:
@@ -161,7 +161,7 @@ class Simple:
     failure = None
 
 
-FIVE = Turns("five", (2, 5), fewest=2)
+FIVE = Schedule("five", (2, 5), fewest=2)
 
 
 def test_rounds_are_numbered_and_it_is_looked_where_the_table_says():

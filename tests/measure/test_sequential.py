@@ -5,8 +5,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.measure.sequential import Leg, Pairs, Rules, decide, leg_after_leg, leg_of, rules_of
-from edgeopt.measure.terms import CONTEST, LUCK_PERCENT, PROOF, QUANTIZED
+from edgeopt.errors import TrialError
+from edgeopt.measure.legs import FallenError, LegDriver, LegPlan
+from edgeopt.measure.rounds import DeviceWatch
+from edgeopt.measure.schedules import CONTEST, LUCK_PERCENT, PROOF, QUANTIZED
+from edgeopt.measure.sequential import Leg, Pairs, Rules, decide, leg_of, rules_of
+from edgeopt.workers.host import NOT_STARTED
 
 
 def legs(count, percent=0.0, scatter=0.002, fresh=True, seed=0):
@@ -227,85 +231,102 @@ def test_legs_far_apart_are_too_noisy_to_tell_and_settle_nothing():
     assert (found.verdict, found.done, found.at_most_percent) == ("too noisy to tell", False, None)
 
 
-RULES = rules_of(CONTEST)
-
-
 class Planted:
-    """A side whose slices are known before."""
+    """A side whose slices are known before: one time for each leg of two rounds."""
 
-    def __init__(self, *times_ms):
-        self.times_ms, self.slices_ms, self.failure = times_ms, [], None
+    name = "planted"
 
+    def __init__(self, *times_ms, falls_in=None):
+        self.times_ms, self.slices_ms, self.failure, self.error, self.falls_in = times_ms, [], None, None, falls_in
 
-class Match:
-    """Legs of two rounds; in each, a side has its next time."""
+    def turn(self, _span_ms):
+        leg = len(self.slices_ms) // 2
+        if leg + 1 == self.falls_in:
+            self.failure = "crashed"
+            return None
+        return self.times_ms[leg % len(self.times_ms)]
 
-    is_fresh = True
-
-    def __init__(self, players, most=41, processes=41, falls_in=None):
-        self.players, self.most, self.left, self.falls_in = players, most, processes - 1, falls_in
-        self.legs = 0
-        self.pairs = Pairs.of(len(players) - 1, RULES)
-
-    def renew(self):
-        self.left -= 1
-        return self.left >= 0
-
-    def run_leg(self):
-        for player in self.players:
-            if player.failure is None:
-                player.slices_ms += [player.times_ms[self.legs % len(player.times_ms)]] * 2
-        self.legs += 1
-        if self.legs == self.falls_in:
-            self.players[1].failure = "crashed"
-        return 2
-
-    def is_open(self, place):
-        return self.players[place + 1].failure is None
-
-    def is_last(self):
-        return self.legs >= self.most
-
-    def is_over(self):
-        return all(found and found.done for k, found in enumerate(self.pairs.decisions) if self.is_open(k))
+    def keep(self, _number, time_ms):
+        self.slices_ms.append(time_ms)
 
 
-def run(*players, **told):
-    match = Match(players, **told)
-    leg_after_leg(match, match.pairs)
-    return match
+def run(*players, most=41, processes=41, fresh=True, schedule=CONTEST, rounds=2):
+    """`processes`: the number of times that the system starts some."""
+
+    def renew():
+        if driver.legs >= processes:
+            players[1].error = TrialError("no process", code=NOT_STARTED)
+            players[1].failure = "no process"
+        return players
+
+    def is_over():
+        known = driver.pairs.decisions
+        return all(found and found.done for k, found in enumerate(known) if driver.is_open(k))
+
+    driver = LegDriver(
+        players=players,
+        schedule=schedule,
+        plan=LegPlan(1.0, rounds, 0.0, fresh),
+        pairs=Pairs.of(len(players) - 1, rules_of(CONTEST)),
+        watch=DeviceWatch(),
+        end_s=math.inf,
+        renew=renew,
+        is_over=is_over,
+        running=players,
+        legs_most=most,
+    )
+    driver.run()
+    return driver
 
 
 def test_legs_end_at_the_first_look_at_which_all_is_clear():
-    match = run(Planted(1.0), Planted(2.0))
-    assert (match.legs, match.pairs.decisions[0].verdict) == (CONTEST.looks[0], "faster")
-    assert match.pairs.decisions[0].speedup.median == pytest.approx(2.0)
+    driver = run(Planted(1.0), Planted(2.0))
+    assert (driver.legs, driver.pairs.decisions[0].verdict) == (CONTEST.looks[0], "faster")
+    assert driver.pairs.decisions[0].speedup.median == pytest.approx(2.0)
 
 
 def test_a_verdict_stands_while_another_pair_goes_on():
     turned = (3.0, 3.0, 3.0, *repeat(0.1, 50))
-    match = run(Planted(1.0), Planted(*turned), Planted(1.0, 1.5, 0.6), most=6)
-    assert match.legs == 6
-    assert [found.verdict for found in match.pairs.decisions] == ["faster", "too noisy to tell"]
-    assert match.pairs.decisions[0].looks == 1
+    driver = run(Planted(1.0), Planted(*turned), Planted(1.0, 1.5, 0.6), most=6)
+    assert driver.legs == 6
+    assert [found.verdict for found in driver.pairs.decisions] == ["faster", "too noisy to tell"]
+    assert driver.pairs.decisions[0].looks == 1
 
 
 def test_who_falls_has_no_leg_of_that_and_is_not_judged_any_more():
-    match = run(Planted(1.0), Planted(1.0, 1.3), Planted(1.0, 1.3), most=4, falls_in=2)
-    assert [len(legs) for legs in match.pairs.legs] == [1, 4]
-    assert match.pairs.decisions[0] is None
-    assert match.pairs.decisions[1] is not None
+    driver = run(Planted(1.0), Planted(1.0, 1.3, falls_in=2), Planted(1.0, 1.3), most=4)
+    assert [len(legs) for legs in driver.pairs.legs] == [1, 4]
+    assert driver.pairs.decisions[0] is None
+    assert driver.pairs.decisions[1] is not None
 
 
 def test_without_further_processes_the_legs_so_far_are_judged():
-    match = run(Planted(1.0), Planted(1.2, 1.3), processes=2)
-    assert match.legs == 2
-    assert match.pairs.decisions[0].done
+    driver = run(Planted(1.0), Planted(1.2, 1.3), processes=2)
+    assert driver.legs == 2
+    assert driver.pairs.decisions[0].done
 
 
 def test_the_same_processes_are_not_started_again_and_their_legs_are_marked():
-    players = (Planted(1.0), Planted(1.0, 1.3))
-    match = Match(players, most=4, processes=1)
-    match.is_fresh = False
-    leg_after_leg(match, match.pairs)
-    assert [leg.fresh for leg in match.pairs.legs[0]] == [True, False, False, False]
+    driver = run(Planted(1.0), Planted(1.0, 1.3), most=4, processes=1, fresh=False)
+    assert [leg.fresh for leg in driver.pairs.legs[0]] == [True, False, False, False]
+
+
+def test_a_side_that_falls_ends_what_cannot_go_on_without_it():
+    with pytest.raises(FallenError, match="crashed") as caught:
+        run(Planted(1.0), Planted(1.0, falls_in=2), schedule=PROOF)
+    assert caught.value.name == "planted"
+
+
+@pytest.mark.parametrize(("schedule", "first"), [(CONTEST, "abab"), (PROOF, "abba")])
+def test_legs_of_a_proof_begin_with_another_side_each_and_those_of_a_contest_go_on(schedule, first):
+    order = []
+
+    class Noted(Planted):
+        def turn(self, span_ms):
+            order.append(self.name)
+            return super().turn(span_ms)
+
+    players = Noted(1.0), Noted(1.0, 1.3)
+    players[0].name, players[1].name = "a", "b"
+    run(*players, most=2, schedule=schedule, rounds=4)
+    assert "".join(order[0:2] + order[8:10]) == first

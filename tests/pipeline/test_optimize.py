@@ -21,7 +21,7 @@ from edgeopt.errors import DataError, EdgeoptError, ModelError, StoppedError, Us
 from edgeopt.events import Log, Progress, ignore
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.measure.messages import Memory
-from edgeopt.measure.terms import Turns
+from edgeopt.measure.schedules import Schedule
 from edgeopt.pipeline.build.variants import inspect
 from edgeopt.pipeline.inspect import running_today
 from edgeopt.pipeline.objectives import OBJECTIVES, ResourceLimits, excess, limits_from, objective_named
@@ -322,7 +322,7 @@ def test_the_first_interrupt_counts_once_there_is_something_to_hand_out():
 def test_a_race_that_is_stopped_has_just_enough_rounds_to_choose_by(track):
     entry, stop = track.enter("ab"), Stop()
     stop.set()
-    turns = Turns("many", (50,), 2, keeps=(0.0,))
+    turns = Schedule("many", (50,), 2, keeps=(0.0,))
     found = race(track.baseline, [entry], turns, ignore, "racing", time.monotonic() + 60, stop)
     assert found == [entry]
     assert len(entry.contender.slices_ms) == 2

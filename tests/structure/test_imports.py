@@ -342,7 +342,7 @@ REGISTRIES = (
     ("edgeopt/backends/onnxruntime/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/openvino/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
-    ("edgeopt/measure/terms.py", "TABLE"),
+    ("edgeopt/measure/schedules.py", "TABLE"),
     ("edgeopt/pipeline/plans/recipes.py", "RECIPES"),
     ("edgeopt/commands/ops/cases.py", "FAMILIES"),
     ("edgeopt/cli/commands.py", "GROUPS"),

@@ -28,7 +28,7 @@ BUDGETS = {
     "edgeopt/cli": 4950,
     "agent": 14_600,
     "gui": 20_000,
-    "tests": 91_150,
+    "tests": 91_200,
 }
 
 

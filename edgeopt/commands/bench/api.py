@@ -13,8 +13,8 @@ from edgeopt.commands.bench.sweep import SweepReport
 from edgeopt.data.samples import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.keywords import read, takes
-from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
 from edgeopt.measure.report import ContestReport
+from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
 from edgeopt.workspace import WORK, workspace
 
 Subject = str | Path | None

@@ -24,20 +24,6 @@ from edgeopt.hw.device import Unavailable, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.contender import Side, ask, load_patience_s
 from edgeopt.measure.contest import contest
-from edgeopt.measure.duties.cold import run_cold
-from edgeopt.measure.duties.concurrent import run_concurrent
-from edgeopt.measure.duties.paced import run_paced
-from edgeopt.measure.duties.records import (
-    ColdReport,
-    ColdRules,
-    ConcurrencyReport,
-    ConcurrentRules,
-    PacedReport,
-    PacedRules,
-    SustainedReport,
-    SustainedRules,
-)
-from edgeopt.measure.duties.sustained import run_sustained
 from edgeopt.measure.instruments.counters import open_counters
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler
@@ -48,6 +34,20 @@ from edgeopt.measure.stages import with_stages
 from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.measure.watch import WatchReport
 from edgeopt.measure.watch import watch as watch_side
+from edgeopt.measure.workloads.cold import run_cold
+from edgeopt.measure.workloads.concurrent import run_concurrent
+from edgeopt.measure.workloads.paced import run_paced
+from edgeopt.measure.workloads.records import (
+    ColdReport,
+    ColdRules,
+    ConcurrencyReport,
+    ConcurrentRules,
+    PacedReport,
+    PacedRules,
+    SustainedReport,
+    SustainedRules,
+)
+from edgeopt.measure.workloads.sustained import run_sustained
 from edgeopt.version import __version__
 from edgeopt.workers.host import LocalHost
 from edgeopt.workspace import workspace

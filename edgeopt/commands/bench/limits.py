@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 
 from edgeopt.errors import EXIT_CANCELLED, ConstraintError, UsageError
-from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport
 from edgeopt.measure.report import (
     Check,
     Comparison,
@@ -20,6 +19,7 @@ from edgeopt.measure.report import (
     lies,
 )
 from edgeopt.measure.stats import UNITY, Interval
+from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport
 
 Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport
 """The reports that hold sides against the first one."""

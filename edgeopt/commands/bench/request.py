@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from edgeopt.data.samples import Data
     from edgeopt.measure.report import Limits
 
-Duty = Literal["steady", "cold", "paced", "sustained"]
-DUTIES: tuple[Duty, ...] = get_args(Duty)
+Workload = Literal["steady", "cold", "paced", "sustained"]
+WORKLOADS: tuple[Workload, ...] = get_args(Workload)
 
 SUBJECT = "MODEL|BUNDLE|URL"
 SLOWEST_PER_S = 0.001
@@ -208,7 +208,7 @@ class Wishes(TypedDict, total=False):
 
 
 class AllWishes(Wishes, total=False):
-    duty: Duty
+    duty: Workload
     rate_per_s: float | None
     minutes: float | None
     concurrency: Iterable[int]
@@ -247,8 +247,8 @@ def sides_of(request: Request) -> "list[Named]":
 
 def check(request: Request) -> None:
     """Raises UsageError for what cannot be asked together."""
-    if request.duty not in DUTIES:
-        raise UsageError(f"There is no workload '{request.duty}'.", f"--duty takes: {', '.join(DUTIES)}.")
+    if request.duty not in WORKLOADS:
+        raise UsageError(f"There is no workload '{request.duty}'.", f"--duty takes: {', '.join(WORKLOADS)}.")
     in_turns = not (request.concurrency or request.processes) and request.duty == "steady"
     only_with = (
         ("--rate", request.rate_per_s, "--duty paced", request.duty == "paced"),

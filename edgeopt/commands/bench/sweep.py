@@ -23,9 +23,9 @@ from edgeopt.measure.contest import contest
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
+from edgeopt.measure.scoreboard import RUNS_FOR_P99
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.tally import RUNS_FOR_P99
 from edgeopt.nearest import nearest
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost, TrialHost

@@ -27,9 +27,9 @@ from edgeopt.commands.cost.figures import (
 from edgeopt.commands.cost.request import CostRequest, check
 from edgeopt.errors import BundleError, InputError, UsageError
 from edgeopt.events import Emit, Progress
-from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, SustainedReport, SustainedSide
 from edgeopt.measure.messages import Calls
 from edgeopt.measure.report import Comparison, ContestReport, SideReport
+from edgeopt.measure.workloads.records import ConcurrencyReport, ConcurrencySide, SustainedReport, SustainedSide
 from edgeopt.nearest import near
 
 _ALONE = "one request at a time"

@@ -19,7 +19,7 @@ from edgeopt.commands.ops.tasks import Opened, OpenOperator, Timed, TimeOperator
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
 from edgeopt.measure.rounds import take_turns
-from edgeopt.measure.terms import OPERATORS
+from edgeopt.measure.schedules import OPERATORS
 from edgeopt.workers.arrays import read_arrays, write_arrays
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost, TrialHost

@@ -11,8 +11,8 @@ from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
+from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.tally import Taken
 from edgeopt.pipeline.shapes.sized import SizeTimes
 
 SCHEMA = 1
@@ -24,7 +24,7 @@ class SpeedSide(msgspec.Struct, frozen=True):
 
     name: str
     latency_ms: float | None = None
-    taken: Taken | None = None
+    taken: TrialLog | None = None
     memory: Memory | None = None
 
 

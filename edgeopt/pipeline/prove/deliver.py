@@ -18,9 +18,9 @@ from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError, TrialError, VerificationError
 from edgeopt.events import Progress
 from edgeopt.measure.legs import FEWEST
+from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, verdict
-from edgeopt.measure.terms import PROOF
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import is_wrapped

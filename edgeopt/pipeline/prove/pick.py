@@ -5,7 +5,7 @@ import msgspec
 from edgeopt import units
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.graph.accuracy import accuracy_text, decibels
-from edgeopt.measure.terms import PROOF
+from edgeopt.measure.schedules import PROOF
 from edgeopt.nearest import near
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.objectives import THROUGHPUT, objective_named

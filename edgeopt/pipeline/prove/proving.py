@@ -25,13 +25,13 @@ from edgeopt.graph.levels import weak_samples
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler, sentence
-from edgeopt.measure.legs import Found, Pack, Starter, Terms, leg_slice_ms, run_legs
+from edgeopt.measure.legs import Found, ProcessGroup, Starter, Terms, leg_slice_ms, run_legs
 from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
+from edgeopt.measure.schedules import ALONE, METERED_PROOF, PROOF
+from edgeopt.measure.scoreboard import trial_log
 from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
-from edgeopt.measure.tally import taken_by
-from edgeopt.measure.terms import ALONE, METERED_PROOF, PROOF
 from edgeopt.measure.trial import rotated
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
@@ -237,7 +237,7 @@ def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
     return [Calls(load.callers, load.batch)] if load is not None else []
 
 
-def _answered(proving: ProofInputs, ground: TrialRunner, pack: Pack, batch: int) -> ProofOutputs:
+def _answered(proving: ProofInputs, ground: TrialRunner, pack: ProcessGroup, batch: int) -> ProofOutputs:
     standard, which, rivals = proving.standard, proving.standard.split.prove, proving.rivals
     with judge_for(ground, pack.others[0], rivals.baseline.backend, rivals.model) as judge:
         reference = ground.outputs(judge, which, 1)
@@ -250,7 +250,7 @@ def _answered(proving: ProofInputs, ground: TrialRunner, pack: Pack, batch: int)
     return ProofOutputs(reference, single, compare_outputs(reference, outputs), judged, met)
 
 
-def _raced(means: ProofResources, pack: Pack, starter: Starter, terms: Terms) -> Found:
+def _raced(means: ProofResources, pack: ProcessGroup, starter: Starter, terms: Terms) -> Found:
     """In legs of fresh processes."""
     old = pack.others[0]
     # The first round warms all up together and is not counted.
@@ -287,8 +287,8 @@ def _proof(
         baseline_memory=old.memory,
         fallback=fallback(new.loaded.placement) or "",
         outputs=tuple(output.without_samples() for output in accuracy.outputs),
-        taken=taken_by(new),
-        baseline_taken=taken_by(old),
+        taken=trial_log(new),
+        baseline_taken=trial_log(old),
         measured_while=sentence(found.states),
         judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
         current=today.decision.speedup if today else None,

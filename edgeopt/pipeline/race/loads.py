@@ -17,7 +17,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import ONE, Calls
 from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
-from edgeopt.measure.terms import FINAL, LOADS, OPENING, TUNING, Turns
+from edgeopt.measure.schedules import FINAL, LOADS, OPENING, TUNING, Schedule
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.place import SearchContext
@@ -181,7 +181,7 @@ def most(limits: ResourceLimits, races: RaceTerms, entrants: CandidatePool, room
 
 
 def _raced(
-    limits: ResourceLimits, races: RaceTerms, entries: list[PoolEntry], turns: Turns, phase: str, ends: float
+    limits: ResourceLimits, races: RaceTerms, entries: list[PoolEntry], turns: Schedule, phase: str, ends: float
 ) -> list[PoolEntry]:
     """As all races, and then without those that take too long for an answer."""
     baseline, until_s = races.baseline, races.ending.clock.until(ends)

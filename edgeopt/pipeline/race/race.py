@@ -16,7 +16,7 @@ from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import Contender, take_slice
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms, speedup, take_turns
-from edgeopt.measure.terms import FIGURES, METERED, METERED_FINAL, Turns
+from edgeopt.measure.schedules import FIGURES, METERED, METERED_FINAL, Schedule
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import ENERGY, Objective
 from edgeopt.pipeline.outcome import Candidate
@@ -57,7 +57,7 @@ def meter_all(
     meter: EnergyMeter,
     contenders: Sequence[Contender],
     emit: Emit,
-    turns: Turns = METERED,
+    turns: Schedule = METERED,
     until: float = math.inf,
 ) -> None:
     """What a run of each takes, in stretches by turns; the first round is run however late it is."""
@@ -113,7 +113,7 @@ HINT = "Measure the model alone with `edgeopt bench`; the device may be short of
 def race(
     baseline: Contender,
     entries: Sequence[PoolEntry],
-    turns: Turns,
+    turns: Schedule,
     emit: Emit,
     phase: str,
     deadline: float,

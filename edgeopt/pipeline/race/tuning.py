@@ -11,7 +11,7 @@ from edgeopt.events import Log, Progress
 from edgeopt.hw.device import Device
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.rounds import run_slices, slice_ms
-from edgeopt.measure.terms import FINAL, OPENING, OPTIONS
+from edgeopt.measure.schedules import FINAL, OPENING, OPTIONS
 from edgeopt.pipeline import stopping
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import Objective

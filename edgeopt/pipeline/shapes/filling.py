@@ -26,7 +26,7 @@ from edgeopt.graph.accuracy import EQUAL_DB, compare_outputs, decibels
 from edgeopt.graph.masks import is_mask
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
-from edgeopt.measure.terms import GAPS
+from edgeopt.measure.schedules import GAPS
 from edgeopt.measure.trial import ROTATION
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.notes import SearchNotes

@@ -22,9 +22,9 @@ from edgeopt.measure.legs import FallenError, Starter, Terms, run_legs
 from edgeopt.measure.messages import Load, Memory
 from edgeopt.measure.report import Verdict
 from edgeopt.measure.rounds import run_rounds, slice_ms
+from edgeopt.measure.schedules import PLANS, QUANTIZED
+from edgeopt.measure.scoreboard import TrialLog, trial_log
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.tally import Taken, taken_by
-from edgeopt.measure.terms import PLANS, QUANTIZED
 from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.records import AccuracyProof
 from edgeopt.quant.measured.study import LayerMeasurements
@@ -129,7 +129,7 @@ class ContestResult:
     speeds: Mapping[str, Speed] = field(default_factory=dict)
     """Of the first against each other one."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    taken: Mapping[str, Taken] = field(default_factory=dict)
+    taken: Mapping[str, TrialLog] = field(default_factory=dict)
     memory: Mapping[str, Memory] = field(default_factory=dict)
     processes: int = 0
     """The number of processes of each side, one after the other, over which their luck averages out."""
@@ -170,7 +170,7 @@ def compared(
             if decision is not None
         },
         {},
-        {each.name: taken_by(each) for each in pack.every},
+        {each.name: trial_log(each) for each in pack.every},
         {each.name: each.memory for each in pack.every if each.memory is not None},
         found.legs,
         found.warning,

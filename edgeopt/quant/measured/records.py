@@ -13,8 +13,8 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.levels import LevelAccuracy, Tail, WeakSamples
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
+from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
-from edgeopt.measure.tally import Taken
 from edgeopt.quant.records import CalibrationTried, PrecisionPlan, QuantFinding, TargetSaid
 
 PLAN = "plan"
@@ -147,7 +147,7 @@ class Quantized(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     phases_s: dict[str, float] = {}
     """Where the time went."""
-    taken: dict[str, Taken] = {}
+    taken: dict[str, TrialLog] = {}
     """In a bundle alone: how the result, floats and the source ran."""
     memory: dict[str, Memory] = {}
     """In a bundle alone, likewise."""

@@ -5,9 +5,9 @@ import pytest
 
 from edgeopt.commands.bench.limits import broken, exit_code, judge, read_limits, refuse_without_verdict
 from edgeopt.errors import UsageError
-from edgeopt.measure.duties.records import ColdReport, ColdSide
 from edgeopt.measure.report import Comparison, Limits
 from edgeopt.measure.stats import Interval
+from edgeopt.measure.workloads.records import ColdReport, ColdSide
 
 
 def compared(second, low, high, **more):
@@ -124,7 +124,7 @@ def test_the_luck_of_processes_is_not_held_against_anybody(report):
 
 
 def test_duties_say_what_was_compared():
-    cold = ColdReport((ColdSide("a"), ColdSide("b")), (compared("b", 0.5, 0.6),))
+    cold = ColdReport((ColdSide("a"), ColdSide("b")), comparisons=(compared("b", 0.5, 0.6),))
     (check,) = judge(cold, Limits(0.02)).checks
     assert check.measured == "the time to the first answer"
     assert "a against b, by the time to the first answer, is" in check.sentence

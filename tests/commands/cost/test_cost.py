@@ -8,7 +8,9 @@ from edgeopt.commands.bench.saved import save
 from edgeopt.commands.cost.cost import check_terms, of_bundle, of_saved_run, read_load, read_prices
 from edgeopt.commands.cost.figures import PriceTerms, Span
 from edgeopt.errors import BundleError, InputError, UsageError
-from edgeopt.measure.duties.records import (
+from edgeopt.measure.report import Comparison, ContestReport, Figures, SideReport
+from edgeopt.measure.stats import Interval
+from edgeopt.measure.workloads.records import (
     ConcurrencyReport,
     ConcurrencySide,
     Level,
@@ -16,8 +18,6 @@ from edgeopt.measure.duties.records import (
     SustainedReport,
     SustainedSide,
 )
-from edgeopt.measure.report import Comparison, ContestReport, Figures, SideReport
-from edgeopt.measure.stats import Interval
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.device import device_for_evidence
 from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Memory
+from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval, paired_ratios, sign_interval
-from edgeopt.measure.tally import Taken
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, VariantReport
 from edgeopt.quant.measured.records import AccuracyProof as PlanProof
 from edgeopt.quant.measured.records import Quantized
@@ -34,7 +34,7 @@ def taken(middle_ms, seed):
     drawn = np.random.default_rng(seed)
     slices = tuple((middle_ms * drawn.lognormal(0, 0.05, 22)).tolist())
     runs = middle_ms * drawn.lognormal(0, 0.1, 500)
-    return Taken(slices, 500, tuple(np.quantile(runs, np.linspace(0, 1, 101)).tolist()), 30.0, 3.0)
+    return TrialLog(slices, 500, tuple(np.quantile(runs, np.linspace(0, 1, 101)).tolist()), 30.0, 3.0)
 
 
 BEHIND = "0.50 of the speed of the best"

@@ -10,8 +10,8 @@ from edgeopt.events import Log, Progress, ignore
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.schedules import Schedule
 from edgeopt.measure.stats import sign_interval
-from edgeopt.measure.terms import Turns
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
@@ -126,7 +126,7 @@ def tuned(track):
     ending = StopControl(Stop(), SearchClock(0.0, 60.0), track.baseline, said.append)
     races = RaceTerms(track.baseline, ending, said.append)
     start = add(Candidate("source", "null"))
-    two = Turns("two", (2,), 2, keeps=(0.0,))
+    two = Schedule("two", (2,), 2, keeps=(0.0,))
     alive = race(track.baseline, [start], two, said.append, "racing", time.monotonic() + 60)
     return SimpleNamespace(races=races, entrants=entrants, alive=alive, said=said, device=probe())
 
@@ -230,7 +230,7 @@ def test_counters_that_can_be_read_are_used(machine):
 @pytest.mark.timing
 def test_a_run_takes_what_is_drawn_while_it_lasts(track):
     quick, slow = track.enter("quick", latency_ms=2.0).contender, track.enter("slow", latency_ms=20.0).contender
-    meter_all(EnergyMeter((Rail(),)), [quick, slow], ignore, Turns("two", (2,)))
+    meter_all(EnergyMeter((Rail(),)), [quick, slow], ignore, Schedule("two", (2,)))
     assert (len(quick.joules), len(slow.joules)) == (2, 2)
     # Four watts for 20 ms, or for more where others take the cores.
     assert all(0.079 < each < 0.3 for each in slow.joules)

@@ -14,9 +14,9 @@ from edgeopt.errors import UsageError
 from edgeopt.events import ignore
 from edgeopt.hw.probe import probe
 from edgeopt.measure.legs import FEWEST, is_settled
+from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.sequential import Pairs, leg_of, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, NO_DIFFERENCE, TOO_FEW, TOO_NOISY, UNITY, Interval
-from edgeopt.measure.terms import PROOF
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import objective_named
 from edgeopt.pipeline.optimize import optimize

@@ -19,7 +19,7 @@ from edgeopt.events import Progress, Standing, ignore
 from edgeopt.measure.contender import enter
 from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import run_rounds, speedup
-from edgeopt.measure.terms import Turns
+from edgeopt.measure.schedules import Schedule
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
 from edgeopt.pipeline.race.loads import BaselineRun, no_batches
@@ -43,7 +43,7 @@ from tests.pipeline.conftest import search
 
 def of(*looks, share=0.0):
     """Heats of which each keeps who has such a share of the best speed."""
-    return Turns("heats", looks, 2, keeps=(share,) * len(looks))
+    return Schedule("heats", looks, 2, keeps=(share,) * len(looks))
 
 
 SHORT = of(3, 5, share=0.5)

@@ -19,7 +19,7 @@ from edgeopt.graph.analysis.roofline import Least, least
 from edgeopt.hw.device import Device
 from edgeopt.measure.kernel_times import OptionValue
 from edgeopt.measure.rounds import take_turns
-from edgeopt.measure.terms import LAYERS
+from edgeopt.measure.schedules import LAYERS
 from edgeopt.quant.forms import Scheme
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, settings_for
 from edgeopt.quant.measured.study import forms_for

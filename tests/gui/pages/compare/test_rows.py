@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QApplication
 from edgeopt.commands.compare.records import ComparedModel, LayerComparison, ModelComparison, Probe
 from edgeopt.graph.analysis import NodeRow, TensorFacts
 from edgeopt.measure.messages import Memory
-from edgeopt.measure.report import ContestReport, Figures, SideReport, Slice
 from edgeopt.measure.report import Comparison as Contest
+from edgeopt.measure.report import ContestReport, Figures, SideReport, Slice
 from edgeopt.measure.stats import Interval
 from edgeopt_gui.pages.compare import found, rows
 from edgeopt_gui.pages.compare.rows import LayerRow

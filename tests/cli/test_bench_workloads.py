@@ -8,13 +8,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli import bench_duties as duties
+from edgeopt.cli import bench_workloads as workloads
 from edgeopt.cli.bench import _exit_code
-from edgeopt.cli.bench_duties import duration, sweep
+from edgeopt.cli.bench_workloads import duration, sweep
 from edgeopt.commands.bench.sweep import Stretch, SweepPoint, SweepReport
-from edgeopt.measure.duties import records as r
 from edgeopt.measure.report import Comparison, Energy
 from edgeopt.measure.stats import Interval
+from edgeopt.measure.workloads import records as r
 from edgeopt.views.terminal import write
 
 FASTER = Comparison("a.onnx", "b.onnx", Interval(1.5, 1.4, 1.6, 9, 0.98), "faster")
@@ -39,11 +39,16 @@ def cold():
     start = r.ColdStart(150, 20, 30, 5, 205)
     phases = [spread(v) for v in (150.0, 20.0, 30.0, 5.0, 205.0)]
     sides = (r.ColdSide("a.onnx", (start,), *phases), r.ColdSide("bad.onnx", failure="crashed: SIGSEGV"))
-    return r.ColdReport(sides, (FASTER,), (FASTER,), "The model files were read from the disk at each start.")
+    return r.ColdReport(
+        sides,
+        comparisons=(FASTER,),
+        load_comparisons=(FASTER,),
+        cache="The model files were read from the disk at each start.",
+    )
 
 
 def test_cold_starts(cold):
-    text = shown(duties.cold, cold)
+    text = shown(workloads.cold, cold)
     assert "a.onnx 150 20.0 30.0 5.00 205 185-226" in text.replace("184-226", "185-226")
     assert "To the first answer: a.onnx is faster than b.onnx: 1.50x [1.40 1.60], 9 rounds." in text
     assert "bad.onnx did not finish: crashed: SIGSEGV." in text
@@ -52,7 +57,10 @@ def test_cold_starts(cold):
 
 def test_paced_runs():
     side = r.PacedSide("a.onnx", 200, 4, 29.4, False, 7.0, 9.0, 9.5, 12.0, 7.7, 23.3, Energy(reason="no meter"))
-    text = shown(duties.paced, r.PacedReport(30, (side,), (FASTER,), (), 9, 0.67, warnings=("'a.onnx' is slow.",)))
+    text = shown(
+        workloads.paced,
+        r.PacedReport(30, (side,), (), 9, 0.67, comparisons=(FASTER,), warnings=("'a.onnx' is slow.",)),
+    )
     assert "a.onnx 7.00 9.00 12.0 29.4 2.0 7.70 23 %" in text
     assert "30 runs a second by the clock, 9 rounds" in text
     assert "Energy: no meter." in text
@@ -68,7 +76,7 @@ def test_a_sustained_run():
     metered = msgspec.structs.replace(side, energy=Energy("RAPL", 0.0123, 0.004, 5.0))
     unmetered = msgspec.structs.replace(side, energy=Energy(reason="no meter"))
     report = r.SustainedReport((metered, unmetered), 4, 5, (48.0,), "interrupt")
-    text = shown(duties.sustained, report)
+    text = shown(workloads.sustained, report)
     assert "a.onnx slowed to 0.91x." in text
     assert "235" not in text.split("4,800 runs")[0]  # at most a dozen rows
     assert "1.53 to 2 GHz" in text
@@ -79,7 +87,7 @@ def test_a_sustained_run():
         "Energy: 12.3 mJ per run of the whole device, 4.00 mJ without what the idle device draws, by RAPL" in text
     )
     report = r.SustainedReport((side, r.SustainedSide("b.onnx")), 4, 5, (48.0,), "interrupt")
-    assert "b.onnx was not measured" in shown(duties.sustained, report)
+    assert "b.onnx was not measured" in shown(workloads.sustained, report)
 
 
 def test_levels_of_concurrency():
@@ -88,7 +96,7 @@ def test_levels_of_concurrency():
         r.Level("threads", 2, 150, 75.0, 26.0, 30.0, Interval(1.5, 1.4, 1.6, 11, 0.98), 75.0, 2**26),
         r.Level("processes", 4, failure="crashed: SIGKILL"),
     )
-    text = shown(duties.concurrency, r.ConcurrencyReport((r.ConcurrencySide("a.onnx", levels),), 11, 200))
+    text = shown(workloads.concurrency, r.ConcurrencyReport((r.ConcurrencySide("a.onnx", levels),), 11, 200))
     assert "2 threads 75.0 1.50x [1.40 1.60] 75 % 26.0 30.0 64.0" in text
     assert "Highest throughput: 2 threads, 1.50x of one alone." in text
     assert "4 processes did not finish: crashed: SIGKILL." in text

@@ -1,6 +1,6 @@
 """Schedules of interleaved runs: when a result is judged, how certain it must be, and which sides leave.
 
-All of them use the same loops: interleaved rounds (`rounds`), and legs of fresh processes (`pairs`).
+All of them use the same loops: interleaved rounds (`rounds`), and legs of fresh processes (`legs`).
 """
 
 import math
@@ -15,8 +15,8 @@ LUCK_PERCENT = 4.0
 """Two processes of one model may differ by this for their whole life; fresh ones average it out."""
 
 
-class Turns(msgspec.Struct, frozen=True):
-    """One who takes turns."""
+class Schedule(msgspec.Struct, frozen=True):
+    """The schedule of one kind of measurement."""
 
     name: str
     looks: tuple[int, ...]
@@ -47,6 +47,8 @@ class Turns(msgspec.Struct, frozen=True):
     """The most legs of fresh processes, for the first candidate and for those behind it."""
     leg_rounds: tuple[int, int] = (0, 0)
     """The fewest rounds, if there is time, and the most; a slow start is worth more of them."""
+    rotates: bool = False
+    """Each leg begins with another side; otherwise the order goes on from leg to leg."""
 
     @property
     def most(self) -> int:
@@ -54,7 +56,7 @@ class Turns(msgspec.Struct, frozen=True):
 
 
 # `edgeopt bench` judges. Eight rounds have seen every order of two sides twice.
-CONTEST = Turns(
+CONTEST = Schedule(
     "contest",
     LOOKS,
     fewest=0,
@@ -67,7 +69,7 @@ CONTEST = Turns(
 # One false "faster" in forty searches at most, however often it looks and however many candidates it tries: half
 # of what each contest may err calls the candidate slower. When four in a row fail their proof, something other
 # than the candidate is wrong.
-PROOF = Turns(
+PROOF = Schedule(
     "proof of a search",
     PROOF_LOOKS,
     falls="ends it",
@@ -79,30 +81,31 @@ PROOF = Turns(
     fewest_legs=8,
     legs=(18, 12, 8, 8),
     leg_rounds=(2, 8),
+    rotates=True,
 )
 # One false "faster" in forty, of `quantize` and of `replay`.
 QUANTIZED = msgspec.structs.replace(PROOF, name="proof of a file", error=0.05, legs=(12,))
 # Two processes in the same state for all rounds may be told apart by luck alone; cold starts have one each.
-COLD = Turns("cold starts", (9,), error=0.02, same_percent=1.0)
-PACED = Turns("paced", (9,), error=0.02, same_percent=LUCK_PERCENT)
-CONCURRENT = Turns("several at once", (11,), error=0.02, same_percent=LUCK_PERCENT)
+COLD = Schedule("cold starts", (9,), error=0.02, same_percent=1.0)
+PACED = Schedule("paced", (9,), error=0.02, same_percent=LUCK_PERCENT)
+CONCURRENT = Schedule("several at once", (11,), error=0.02, same_percent=LUCK_PERCENT)
 # Early looks are short and forgiving: they only tell the hopeless; the last ones tell apart what is close.
-OPENING = Turns("opening", (2, 5, 9), 2, keeps=(0.5, 0.75, 0.88))
-TUNING = Turns("callers and batches", (2, 6, 10), 2, keeps=(0.75, 0.9, 0.94))
-FINAL = Turns("final", (4, 10, 18, 26, 34), 2, keeps=(0.9, 0.95, 0.97, 0.98, 0.98))
+OPENING = Schedule("opening", (2, 5, 9), 2, keeps=(0.5, 0.75, 0.88))
+TUNING = Schedule("callers and batches", (2, 6, 10), 2, keeps=(0.75, 0.9, 0.94))
+FINAL = Schedule("final", (4, 10, 18, 26, 34), 2, keeps=(0.9, 0.95, 0.97, 0.98, 0.98))
 # Enough rounds for an interval; nobody leaves, as what comes later may be slower still.
-FIGURES = Turns("other figures than speed", (6,), 2, keeps=(0.0,))
+FIGURES = Schedule("other figures than speed", (6,), 2, keeps=(0.0,))
 # Two that are close have a few rounds more.
-OPTIONS = Turns("options of two", (4, 5, 6, 7, 8), 2, "ends it", apart_percent=5.0)
-LOADS = Turns("loads of the baseline", (4,))
-ALONE = Turns("a bundle of the baseline itself", (10,), fewest=2)
-METERED = Turns("energy of all", (3,))
-METERED_FINAL = Turns("energy of the least", (8,))
-METERED_PROOF = Turns("energy of a proof", (11,))
-GAPS = Turns("sizes between buckets", (6,))
-PLANS = Turns("plans of quantization", (11,))
-LAYERS = Turns("kernels of layers", (2,))
-OPERATORS = Turns("single operators", (3,))
+OPTIONS = Schedule("options of two", (4, 5, 6, 7, 8), 2, "ends it", apart_percent=5.0)
+LOADS = Schedule("loads of the baseline", (4,))
+ALONE = Schedule("a bundle of the baseline itself", (10,), fewest=2)
+METERED = Schedule("energy of all", (3,))
+METERED_FINAL = Schedule("energy of the least", (8,))
+METERED_PROOF = Schedule("energy of a proof", (11,))
+GAPS = Schedule("sizes between buckets", (6,))
+PLANS = Schedule("plans of quantization", (11,))
+LAYERS = Schedule("kernels of layers", (2,))
+OPERATORS = Schedule("single operators", (3,))
 
 TABLE = (
     *(CONTEST, PROOF, QUANTIZED, COLD, PACED, CONCURRENT, OPENING, TUNING, FINAL, FIGURES, OPTIONS, LOADS),

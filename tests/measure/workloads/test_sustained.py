@@ -7,9 +7,9 @@ import pytest
 from edgeopt.errors import Terminated, TrialError, UsageError
 from edgeopt.events import Progress
 from edgeopt.hw.device import Unavailable
-from edgeopt.measure.duties.records import SustainedRules, Window
-from edgeopt.measure.duties.sustained import judge, run_sustained
 from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.workloads.records import SustainedRules, Window
+from edgeopt.measure.workloads.sustained import judge, run_sustained
 
 
 def windows(p50s_ms, busy=1.0, **series):

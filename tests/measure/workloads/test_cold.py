@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from edgeopt.errors import TrialError, UsageError
-from edgeopt.measure.duties.cold import drop, library_files, model_files, resident_bytes, run_cold
-from edgeopt.measure.duties.records import ColdRules
 from edgeopt.measure.messages import Load
+from edgeopt.measure.workloads.cold import drop, library_files, model_files, resident_bytes, run_cold
+from edgeopt.measure.workloads.records import ColdRules
 
 MIB = 2**20
 

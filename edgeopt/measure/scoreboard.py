@@ -1,4 +1,4 @@
-"""What one side of a contest has given so far, and the report of it."""
+"""What one side of a contest has done so far, and the report of it."""
 
 import time
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def stable(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]
     return all(max(values) <= _WITHIN * min(values) for values in (latency, throughput))
 
 
-class Taken(msgspec.Struct, frozen=True):
+class TrialLog(msgspec.Struct, frozen=True):
     """How one side of a contest ran."""
 
     slices_ms: tuple[float, ...]
@@ -82,11 +82,11 @@ class Taken(msgspec.Struct, frozen=True):
     first_run_ms: float | None = None
 
 
-def taken_by(contender: Contender) -> Taken:
+def trial_log(contender: Contender) -> TrialLog:
     """Of a contender whose latencies were emptied when it was warm."""
     runs = contender.latencies_ms
     spread = np.quantile(runs, np.linspace(0, 1, _QUANTILES)).tolist() if runs else []
-    return Taken(
+    return TrialLog(
         tuple(map(_four_digits, contender.slices_ms)),
         len(runs),
         tuple(map(_four_digits, spread)),
@@ -112,7 +112,9 @@ class Turn(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class Scoreboard:
+    """What one side of a contest has done so far, in all its processes."""
+
     side: Side
     gauges: Gauges
     meter: Meter = None
@@ -137,6 +139,10 @@ class Tally:
     _walls: list[float] = field(default_factory=list)
 
     @property
+    def name(self) -> str:
+        return self.side.name
+
+    @property
     def stable(self) -> bool | None:
         return stable(self._latencies, self._seconds)
 
@@ -144,7 +150,7 @@ class Tally:
         """Fresh processes, with the model loaded; it has failed where that cannot be."""
         self.close()
         try:
-            self.contender = enter(host, self.side.name, self.side.load, patience_s, self.side.concurrency)
+            self.contender = enter(host, self.name, self.side.load, patience_s, self.side.concurrency)
         except TrialError as error:
             self.error = error
             told_when = error.ending in {"", "not-started"}
@@ -163,7 +169,7 @@ class Tally:
         limit_s = max(self.patience_s, 8 * contender.loaded.first_run_ms / 1e3)
         try:
             wanted = Time(span_ms, contender.concurrency)
-            answer = self.gauges.ask(contender.child, wanted, limit_s, self.side.name)
+            answer = self.gauges.ask(contender.child, wanted, limit_s, self.name)
             if not isinstance(answer, Timed) or not answer.latencies_ms:
                 raise failed(answer)
         except TrialError as error:
@@ -220,8 +226,8 @@ class Tally:
                 counted[name] = counted.get(name, 0) + value
         load = self.side.load
         return SideReport(
-            name=self.side.name,
-            subject=self.side.subject or self.side.name,
+            name=self.name,
+            subject=self.side.subject or self.name,
             kind=self.side.kind,
             backend=load.backend,
             options=load.options,
@@ -260,7 +266,7 @@ class Tally:
         parts = min(len(runs), max(1, int(np.ceil(seconds / SAMPLE_S))))
         for place, part in enumerate(np.array_split(runs, parts), 1):
             at_s = end_s - seconds * (1 - place / parts)
-            self.gauges.tell("latency_ms", float(np.median(part)), self.side.name, at_s)
+            self.gauges.tell("latency_ms", float(np.median(part)), self.name, at_s)
 
 
 def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -270,12 +276,12 @@ def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(values[k] for k in places)
 
 
-def with_energy(side: SideReport, tally: Tally) -> SideReport:
+def with_energy(side: SideReport, board: Scoreboard) -> SideReport:
     """The report with the energy of a longer stretch, where its slices gave none and the meter is quick enough.
 
     What goes wrong in it takes nothing from what was measured before.
     """
-    meter, contender = tally.meter, tally.contender
+    meter, contender = board.meter, board.contender
     if not isinstance(meter, EnergyMeter) or contender is None or side.failure or not side.slices:
         return side
     told = side.energy is None or side.energy.joules_per_run is not None
@@ -286,7 +292,7 @@ def with_energy(side: SideReport, tally: Tally) -> SideReport:
     before, begin_s = meter.joules(), time.monotonic()
     try:
         wanted = Time(1e3 * span_s, contender.concurrency)
-        answer = tally.gauges.ask(contender.child, wanted, tally.patience_s, side.name)
+        answer = board.gauges.ask(contender.child, wanted, board.patience_s, side.name)
     except TrialError:
         return side
     after, wall_s = meter.joules(), time.monotonic() - begin_s

@@ -3,8 +3,8 @@ import signal
 import pytest
 
 from edgeopt.errors import TrialError, UsageError
-from edgeopt.measure.duties.concurrent import run_concurrent
-from edgeopt.measure.duties.records import ConcurrentRules
+from edgeopt.measure.workloads.concurrent import run_concurrent
+from edgeopt.measure.workloads.records import ConcurrentRules
 
 
 @pytest.mark.timing

@@ -3,26 +3,34 @@
 import math
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.bench_rows import added_mebibytes, mebibytes, millijoules, number, p99, said, span
+from edgeopt.cli.bench_rows import (
+    failures,
+    millijoules,
+    number,
+    p99,
+    said,
+    span,
+    table,
+)
 from edgeopt.units import count
 from edgeopt.views.blocks import (
     Block,
     Drawing,
-    Item,
     WordsBlock,
-    filled,
     lines,
     section,
-    table_of,
     warnings,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from edgeopt.commands.bench.sweep import SweepPoint, SweepReport, Value
-    from edgeopt.measure.duties.records import (
+    from edgeopt.measure.report import Comparison
+    from edgeopt.measure.stats import Interval
+    from edgeopt.measure.workloads.records import (
         ColdReport,
+        ColdSide,
         ConcurrencyReport,
         ConcurrencySide,
         PacedReport,
@@ -31,9 +39,6 @@ if TYPE_CHECKING:
         SustainedReport,
         SustainedSide,
     )
-    from edgeopt.measure.report import Comparison
-    from edgeopt.measure.stats import Interval
-    from edgeopt.views.blocks import Cell
 
 _MOST_ROWS = 12
 _WIDEST = 100
@@ -44,15 +49,14 @@ def cold(report: "ColdReport") -> list[Block]:
     """Where the time to the first answer goes, and who gives it first."""
     starts = max((len(side.starts) for side in report.sides), default=0)
     return [
-        *_table(
+        *table(
             [side for side in report.sides if side.starts],
-            ("=", lambda side: side.name),
-            (">process ms", lambda side: _median(side.start_ms)),
-            (">import ms", lambda side: _median(side.import_ms)),
-            (">load ms", lambda side: _median(side.load_ms)),
-            (">first run ms", lambda side: _median(side.first_run_ms)),
-            (">first answer ms", lambda side: _median(side.total_ms)),
-            (">middle half ms", lambda side: _middle(side.total_ms)),
+            "name",
+            *(_phase(*each) for each in _PHASES),
+            (
+                ">middle half ms",
+                lambda side: span((side.total_ms.low, side.total_ms.high)) if side.total_ms else "",
+            ),
         ),
         *_verdicts("To the first answer", report.comparisons),
         *_verdicts("Loading alone", report.load_comparisons),
@@ -68,17 +72,17 @@ def paced(report: "PacedReport") -> list[Block]:
     rate = f"{report.rate_per_s:g}"
     kept = f"{rate} runs a second by the clock, {report.rounds} rounds with {report.slice_s:.2g} s for each side."
     return [
-        *_table(
+        *table(
             [side for side in report.sides if side.runs],
-            ("=", lambda side: side.name),
-            (">p50 ms", lambda side: number(side.p50_ms)),
-            (">p90 ms", lambda side: number(side.p90_ms)),
-            (">p99 ms", lambda side: p99(side.p99_ms, side.runs)),
+            "name",
+            "p50",
+            "p90",
+            "p99",
             (f">of {rate} /s", lambda side: number(side.achieved_per_s)),
             (">missed %", lambda side: f"{100 * side.missed_runs / (side.runs + side.missed_runs):.1f}"),
             (">CPU ms /run", lambda side: number(side.cpu_ms_per_run)),
             (">of a core", lambda side: _whole(side.cpu_percent, " %")),
-            (">mJ /run", lambda side: millijoules(side.energy)),
+            "energy",
         ),
         *_verdicts("At the median", report.comparisons),
         *_verdicts("At the 99th percentile", report.tail_comparisons),
@@ -113,16 +117,16 @@ def sustained(report: "SustainedReport") -> list[Block]:
 
 def _course(side: "SustainedSide") -> "Iterator[Block]":
     yield WordsBlock(f"{side.name} {side.verdict}.", "strong")
-    yield from _table(
+    yield from table(
         side.windows[:: -(-len(side.windows) // _MOST_ROWS)],
         (">from s", lambda window: f"{window.begin_s:.0f}"),
-        (">p50 ms", lambda window: number(window.p50_ms)),
-        (">p99 ms", lambda window: p99(window.p99_ms, window.runs)),
-        (">runs /s", lambda window: number(window.throughput_per_s)),
+        "p50",
+        "p99",
+        "runs",
         (">clock GHz", lambda window: "" if window.clock_hz is None else f"{window.clock_hz / 1e9:.2f}"),
         (">temp. °C", lambda window: _whole(window.temperature_c)),
         (">others %", lambda window: _whole(window.others_percent)),
-        (">MiB", lambda window: mebibytes(window.memory_bytes)),
+        "resident",
     )
     yield Drawing(lambda width, plain: _curves(side, min(width, _WIDEST), plain))
     tail = p99(side.p99_ms, side.runs)
@@ -177,15 +181,15 @@ def concurrency(report: "ConcurrencyReport") -> list[Block]:
 def _levels(side: "ConcurrencySide") -> "Iterator[Block]":
     ran = [level for level in side.levels if level.throughput_per_s is not None]
     yield WordsBlock(side.name, "strong")
-    yield from _table(
+    yield from table(
         ran,
         ("=at once", lambda level: "1" if level.count == 1 else f"{level.count} {level.kind}"),
-        (">runs /s", lambda level: number(level.throughput_per_s)),
+        "runs",
         (">gain", lambda level: "" if level.gain is None else str(level.gain)),
         (">efficiency", lambda level: _whole(level.efficiency_percent, " %")),
-        (">p50 ms", lambda level: number(level.p50_ms)),
-        (">p99 ms", lambda level: p99(level.p99_ms, level.runs)),
-        (">MiB", lambda level: mebibytes(level.memory_bytes)),
+        "p50",
+        "p99",
+        "resident",
     )
     yield from _failed((f"{lv.count} {lv.kind}", lv.failure) for lv in side.levels)
     gains = [(level, level.gain.median) for level in ran if level.gain is not None and level.gain.low > 1]
@@ -196,17 +200,22 @@ def _levels(side: "ConcurrencySide") -> "Iterator[Block]":
         yield WordsBlock("None has a higher throughput than one alone.")
 
 
-def _median(spread: "Spread | None") -> str:
-    return number(spread.median if spread else None)
+_PHASES = (
+    *(("process", "start_ms"), ("import", "import_ms"), ("load", "load_ms")),
+    *(("first run", "first_run_ms"), ("first answer", "total_ms")),
+)
 
 
-def _middle(spread: "Spread | None") -> str:
+def _phase(title: str, name: str) -> "tuple[str, Callable[[ColdSide], str]]":
+    def median(side: "ColdSide") -> str:
+        spread: Spread | None = getattr(side, name)
+        return number(spread.median if spread else None)
+
+    return f">{title} ms", median
+
+
+def _middle_half(spread: "Spread | None") -> str:
     return span((spread.low, spread.high)) if spread else ""
-
-
-def _table(items: "Sequence[Item]", *says: "tuple[str, Callable[[Item], Cell]]") -> list[Block]:
-    """Columns in which nobody has a value are left out."""
-    return [filled(table_of(items, *says))] if items else []
 
 
 def _verdicts(what: str, comparisons: "tuple[Comparison, ...]") -> tuple[WordsBlock, ...]:
@@ -218,9 +227,8 @@ def _energy_reasons(sides: "tuple[PacedSide, ...] | tuple[SustainedSide, ...]") 
     return lines(f"Energy: {reason.rstrip('.')}." for reason in sorted(reasons))
 
 
-def _failed(failures: "Iterable[tuple[str, str | None]]") -> tuple[WordsBlock, ...]:
-    told = (f"{name} did not finish: {failure.rstrip('.')}." for name, failure in failures if failure)
-    return lines(told, "warning")
+def _failed(parts: "Iterable[tuple[str, str | None]]") -> tuple[WordsBlock, ...]:
+    return lines(failures(parts), "warning")
 
 
 def sweep(report: "SweepReport") -> list[Block]:
@@ -228,8 +236,8 @@ def sweep(report: "SweepReport") -> list[Block]:
     shown: list[Block] = [WordsBlock(f"{report.name} of {report.subject} on {report.backend}", "strong")]
     if ran:
         shown += _option_table(report, ran) if report.kind == "option" else _axis_table(report, ran)
-    failures = _failed((f"{report.name}={written(point.value)}", point.failure) for point in report.points)
-    return [*shown, *lines(sentences(report, ran)), *failures, *warnings(report.warnings)]
+    fallen = _failed((f"{report.name}={written(point.value)}", point.failure) for point in report.points)
+    return [*shown, *lines(sentences(report, ran)), *fallen, *warnings(report.warnings)]
 
 
 def sentences(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
@@ -247,14 +255,14 @@ def _option_table(report: "SweepReport", ran: "list[SweepPoint]") -> list[Block]
         best = best_value(report, runs) if len(ran) > 1 else None
         return lambda point: f"{_BEST if point.value == best else ''}{duration(point.totals_ms[runs])}"
 
-    return _table(
+    return table(
         ran,
         (f"={report.name}", lambda point: written(point.value)),
-        (">create ms", lambda point: number(point.create_ms)),
-        (">run ms", lambda point: number(point.p50_ms)),
-        (">p99 ms", lambda point: number(point.p99_ms)),
+        "create",
+        "run",
+        "p99",
         (f">against {written(report.points[0].value)}", lambda point: _gain(point.gain)),
-        (">added MiB", lambda point: added_mebibytes(point.memory)),
+        "added",
         *((f">{count(runs, 'run')}", total(runs)) for runs in report.totals),
     )
 
@@ -304,16 +312,16 @@ def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
 
 def _axis_table(report: "SweepReport", ran: "list[SweepPoint]") -> list[Block]:
     item = "sample" if report.kind == "batch" else "step"
-    return _table(
+    return table(
         ran,
         (f">{report.name}", lambda point: written(point.value)),
-        (">run ms", lambda point: number(point.p50_ms)),
-        (">p99 ms", lambda point: number(point.p99_ms)),
+        "run",
+        "p99",
         (f">ms /{item}", lambda point: number(point.item_ms)),
         (f">{item}s /s", lambda point: number(point.throughput_per_s)),
         (f">per {item}, against {written(report.points[0].value)}", lambda point: _gain(point.gain)),
-        (">create ms", lambda point: number(point.create_ms)),
-        (">added MiB", lambda point: added_mebibytes(point.memory)),
+        "create",
+        "added",
     )
 
 

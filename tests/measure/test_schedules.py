@@ -2,8 +2,8 @@ from itertools import pairwise
 
 import pytest
 
+from edgeopt.measure.schedules import CONTEST, PROOF, TABLE
 from edgeopt.measure.sequential import Rules, rules_of
-from edgeopt.measure.terms import CONTEST, PROOF, TABLE
 
 
 @pytest.mark.parametrize("terms", TABLE, ids=lambda terms: terms.name)

@@ -11,8 +11,8 @@ from edgeopt.events import Metric
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.contest import contest
 from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.scoreboard import WINDOW_SLICES, figures, stable, trial_log
 from edgeopt.measure.sequential import Rules
-from edgeopt.measure.tally import WINDOW_SLICES, figures, stable, taken_by
 from edgeopt.workers.host import LocalHost
 
 
@@ -59,7 +59,7 @@ def test_throughput_must_agree_too():
 def test_it_keeps_the_rounds_and_how_single_runs_lie():
     loaded = SimpleNamespace(load_ms=12.34567, first_run_ms=3.0)
     contender = Contender("a", None, loaded, [1.23456, 2.0], [float(k) for k in range(1, 1001)])
-    found = taken_by(contender)
+    found = trial_log(contender)
     assert found.slices_ms == (1.235, 2.0)
     assert (found.runs, len(found.quantiles_ms), found.load_ms) == (1000, 101, 12.35)
     assert found.quantiles_ms[50] == pytest.approx(500.5)
@@ -67,7 +67,7 @@ def test_it_keeps_the_rounds_and_how_single_runs_lie():
 
 
 def test_of_a_contender_that_never_ran_there_is_nothing():
-    found = taken_by(Contender("a", None, SimpleNamespace(load_ms=1.0, first_run_ms=1.0)))
+    found = trial_log(Contender("a", None, SimpleNamespace(load_ms=1.0, first_run_ms=1.0)))
     assert (found.slices_ms, found.runs, found.quantiles_ms) == ((), 0, ())
 
 

@@ -1,16 +1,33 @@
-"""Rules, reports and comparisons of the workloads of `edgeopt bench --duty`."""
+"""Rules and reports of the workloads of `edgeopt bench --duty`."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
-from edgeopt.errors import TrialError
-from edgeopt.measure.contender import Side
-from edgeopt.measure.instruments.machine_state import StateSampler
-from edgeopt.measure.report import SCHEMA, Comparison, Energy, Judgement, Verdict
-from edgeopt.measure.stats import Interval, direction, paired_ratios, sign_interval
-from edgeopt.measure.terms import COLD, CONCURRENT, LUCK_PERCENT, PACED, Turns
+from edgeopt.measure.report import SCHEMA, Comparison, Energy, Judgement
+from edgeopt.measure.schedules import COLD, CONCURRENT, PACED
+from edgeopt.measure.stats import Interval
+
+
+class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What the reports of all workloads hold."""
+
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    machine: dict[str, str] = {}
+    """The device in words."""
+    schema: int = SCHEMA
+
+
+class ComparedReport(WorkloadReport, frozen=True, kw_only=True):
+    """Of sides that ran in rounds."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    """Of the first side with each other one, by the workload's main figure."""
+    measured_while: str = ""
+    """A sentence on the state of the device."""
+    judgement: Judgement | None = None
+    """What the limits say that were asked for."""
 
 
 class ColdRules(msgspec.Struct, frozen=True):
@@ -76,24 +93,13 @@ class ColdSide(msgspec.Struct, frozen=True):
     failure: str | None = None
 
 
-class ColdReport(msgspec.Struct, frozen=True):
+class ColdReport(ComparedReport, frozen=True):
     sides: tuple[ColdSide, ...]
-    comparisons: tuple[Comparison, ...] = ()
-    """By the time to the first answer, of the first side with each other one."""
     load_comparisons: tuple[Comparison, ...] = ()
     """By the loading of the model alone."""
     cache: str = ""
     """A sentence: what the page cache held at each start."""
-    measured_while: str = ""
-    """A sentence on the state of the device."""
-    seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
-    machine: dict[str, str] = {}
-    """The device in words."""
-    judgement: Judgement | None = None
-    """What the limits say that were asked for."""
     duty: Literal["cold"] = "cold"
-    schema: int = SCHEMA
 
 
 class PacedSide(msgspec.Struct, frozen=True):
@@ -117,25 +123,14 @@ class PacedSide(msgspec.Struct, frozen=True):
     failure: str | None = None
 
 
-class PacedReport(msgspec.Struct, frozen=True):
+class PacedReport(ComparedReport, frozen=True):
     rate_per_s: float
     sides: tuple[PacedSide, ...]
-    comparisons: tuple[Comparison, ...] = ()
-    """By the median latency, of the first side with each other one."""
     tail_comparisons: tuple[Comparison, ...] = ()
     """By the latency that 99 % of a slice's runs stay within."""
     rounds: int = 0
     slice_s: float = 0.0
-    measured_while: str = ""
-    """A sentence on the state of the device."""
-    seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
-    machine: dict[str, str] = {}
-    """The device in words."""
-    judgement: Judgement | None = None
-    """What the limits say that were asked for."""
     duty: Literal["paced"] = "paced"
-    schema: int = SCHEMA
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -179,7 +174,7 @@ class SustainedSide(msgspec.Struct, frozen=True):
     failure: str | None = None
 
 
-class SustainedReport(msgspec.Struct, frozen=True):
+class SustainedReport(WorkloadReport, frozen=True):
     sides: tuple[SustainedSide, ...]
     minutes: float
     window_s: float
@@ -187,12 +182,7 @@ class SustainedReport(msgspec.Struct, frozen=True):
     """Before each side but the first, to cool down."""
     stopped_by: Literal["", "interrupt", "terminate"] = ""
     """What ended it early: Ctrl-C or SIGTERM; what there was by then is kept."""
-    seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
-    machine: dict[str, str] = {}
-    """The device in words."""
     duty: Literal["sustained"] = "sustained"
-    schema: int = SCHEMA
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -218,68 +208,8 @@ class ConcurrencySide(msgspec.Struct, frozen=True):
     levels: tuple[Level, ...]
 
 
-class ConcurrencyReport(msgspec.Struct, frozen=True):
+class ConcurrencyReport(ComparedReport, frozen=True):
     sides: tuple[ConcurrencySide, ...]
     rounds: int = 0
     slice_ms: float = 0.0
-    measured_while: str = ""
-    """A sentence on the state of the device."""
-    seconds: float = 0.0
-    warnings: tuple[str, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
-    """By throughput, of the first side with each other one, each as it does most."""
-    machine: dict[str, str] = {}
-    """The device in words."""
-    judgement: Judgement | None = None
-    """What the limits say that were asked for."""
     duty: Literal["concurrent"] = "concurrent"
-    schema: int = SCHEMA
-
-
-def compared(
-    name: str, other: str, mine_ms: Sequence[float], theirs_ms: Sequence[float], terms: Turns
-) -> Comparison | None:
-    """How many times faster the first is than the second, judged once; None without a round of both."""
-    rounds = min(len(mine_ms), len(theirs_ms))
-    if not rounds:
-        return None
-    ratio = sign_interval(paired_ratios(theirs_ms[:rounds], mine_ms[:rounds]), 1 - terms.error)
-    said = _verdict(ratio, terms)
-    at_most = 100 * (max(ratio.high, 1 / max(ratio.low, 1e-9)) - 1) if said == "no difference seen" else None
-    luck_percent = terms.same_percent if terms.same_percent >= LUCK_PERCENT else 0.0
-    return Comparison(name, other, ratio, said, at_most, error=terms.error, luck_percent=luck_percent)
-
-
-def _verdict(ratio: Interval, terms: Turns) -> Verdict:
-    least = 1 + terms.same_percent / 100
-    # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
-    if 2 * 0.5**ratio.rounds > terms.error:
-        return "too few rounds to tell"
-    return direction(ratio, least)
-
-
-def against_first(
-    names: Sequence[str], values_ms: Sequence[Sequence[float]], terms: Turns
-) -> tuple[Comparison, ...]:
-    """The first side with each other one."""
-    others = zip(names[1:], values_ms[1:], strict=True)
-    made = (compared(names[0], name, values_ms[0], values, terms) for name, values in others)
-    return tuple(c for c in made if c is not None)
-
-
-def require_one(failures: dict[str, str | None], hint: str = "Run it in its own runtime for details.") -> None:
-    """Raises TrialError when no side is left; a side that failed beside others is a part of the report."""
-    if failures and all(why is not None for why in failures.values()):
-        name, why = next(iter(failures.items()))
-        raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", hint)
-
-
-def sampler_for(sides: Sequence[Side]) -> StateSampler:
-    """What looks at the device; the server of a served model is one of the "others", and spoils no round."""
-    return StateSampler(tuple, judge_others=all(side.kind != "url" for side in sides))
-
-
-def warnings_of(failures: dict[str, str | None]) -> tuple[str, ...]:
-    return tuple(
-        f"'{name}' {why.rstrip('.')}; it was skipped from then on." for name, why in failures.items() if why
-    )

@@ -9,25 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.errors import Terminated, TrialError, UsageError
-from edgeopt.events import Emit, Log, Metric, Progress
+from edgeopt.events import Emit, Metric, Progress
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.load import LoadSample
 from edgeopt.measure.contender import Contender, Side, enter
-from edgeopt.measure.duties.records import (
+from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
+from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.messages import Watched
+from edgeopt.measure.watch import follow
+from edgeopt.measure.workloads.loop import EnergyLog, require_one, skipped, warn
+from edgeopt.measure.workloads.records import (
     Course,
     SustainedReport,
     SustainedRules,
     SustainedSide,
     Window,
-    require_one,
-    warnings_of,
 )
-from edgeopt.measure.instruments.energy import EnergyMeter, energy
-from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
-from edgeopt.measure.instruments.machine_state import StateSampler
-from edgeopt.measure.messages import Watched
-from edgeopt.measure.report import Energy
-from edgeopt.measure.watch import follow
 from edgeopt.workers.host import LocalChild, TrialHost
 
 SAME = 0.05
@@ -166,13 +164,11 @@ def run_sustained(
             raise
         stopped_by = "terminate" if isinstance(stop, Terminated) else "interrupt"
     found = tuple(each.side() for each in measured)
-    failures = {side.name: side.failure for side in found}
     if not any(side.windows for side in found):
         crashed = any(each.failure and not each.too_short for each in measured)
-        require_one(failures, *(() if crashed else ("Give it more time: --minutes 5",)))
-    warnings = warnings_of(failures)
-    for warning in warnings:
-        emit(Log("warning", warning))
+        require_one(
+            {side.name: side.failure for side in found}, *(() if crashed else ("Give it more time: --minutes 5",))
+        )
     return SustainedReport(
         sides=found,
         minutes=rules.minutes,
@@ -180,7 +176,7 @@ def run_sustained(
         pauses_s=tuple(pauses_s),
         stopped_by=stopped_by,
         seconds=time.monotonic() - begin,
-        warnings=warnings,
+        warnings=warn(emit, skipped(found)),
     )
 
 
@@ -198,10 +194,9 @@ class _Measured:
 
     def __init__(self, name: str, window_s: float, meter: EnergyMeter | Unavailable | None) -> None:
         self.name, self.window_s, self._meter = name, window_s, meter
+        self._energy = EnergyLog(meter)
+        """Of all windows as one stretch, which is what slow meters need."""
         self._joules_at_begin: float | None = None
-        self._joules_at_end: float | None = None
-        self._end = 0.0
-        """Of the latest window; so is the energy above."""
         self.windows: list[Window] = []
         self.failure: str | None = None
         self.too_short = False
@@ -220,7 +215,7 @@ class _Measured:
             self._pids = [contender.child.pid]
         self.first_temperature_c = sample.temperature_c if sample else None
         self.begin = self._begin = time.monotonic()
-        self._joules_at_begin = self._joules()
+        self._joules_at_begin = self._energy.joules()
         self._state.begin_round(0)
 
     def add(self, answer: Watched, sample: LoadSample | None, memory_bytes: int | None) -> NDArray[np.float32]:
@@ -257,8 +252,9 @@ class _Measured:
             )
             # Runs longer than a window make it longer; nothing is lost.
             self._taken, self._samples, self._running_s = [], [], 0.0
-            self._begin = self._end = time.monotonic()
-            self._joules_at_end = self._joules()
+            self._begin = time.monotonic()
+            self._energy = EnergyLog(self._meter)
+            self._energy.note(self._joules_at_begin, self._energy.joules(), self._begin - self.begin)
         self._state.begin_round(len(self.windows))
 
     def side(self) -> SustainedSide:
@@ -279,20 +275,9 @@ class _Measured:
             speed_at_end=found.speed_at_end,
             changed_after_s=found.changed_after_s,
             verdict=found.verdict,
-            energy=self._energy(runs),
+            energy=self._energy.of_runs(runs),
             failure=self.failure,
         )
-
-    def _joules(self) -> float | None:
-        return self._meter.joules() if isinstance(self._meter, EnergyMeter) else None
-
-    def _energy(self, runs: int) -> Energy | None:
-        """Over all windows as one stretch, which is what slow meters need."""
-        if self._meter is None:
-            return None
-        begin_j, end_j, seconds = self._joules_at_begin, self._joules_at_end, self._end - self.begin
-        drawn = None if begin_j is None or end_j is None else end_j - begin_j
-        return energy(self._meter, drawn, seconds, runs / max(seconds, 1e-9))
 
 
 def _measure(

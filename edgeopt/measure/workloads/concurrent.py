@@ -13,23 +13,15 @@ import msgspec
 import numpy as np
 
 from edgeopt.errors import TrialError, UsageError
-from edgeopt.events import Emit, Log, Progress
+from edgeopt.events import Emit, Progress
 from edgeopt.measure.contender import Contender, Side, accept, enter
-from edgeopt.measure.duties.records import (
-    ConcurrencyReport,
-    ConcurrencySide,
-    ConcurrentRules,
-    Level,
-    compared,
-    require_one,
-    sampler_for,
-)
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Time, Timed
 from edgeopt.measure.report import Comparison
-from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.schedules import CONCURRENT
 from edgeopt.measure.stats import paired_ratios, sign_interval
-from edgeopt.measure.terms import CONCURRENT
+from edgeopt.measure.workloads.loop import Member, comparisons, require_one, run_members, skipped, warn
+from edgeopt.measure.workloads.records import ConcurrencyReport, ConcurrencySide, ConcurrentRules, Level
 from edgeopt.workers.host import TrialHost
 
 _SHORTEST_SLICE_MS, _LONGEST_SLICE_MS = 200.0, 2000.0
@@ -43,19 +35,15 @@ _BUSY = (
 )
 
 
-@dataclass(slots=True)
-class _Running:
-    """One level while it is measured: the trials that run at once in it."""
+@dataclass(slots=True, kw_only=True)
+class _Running(Member):
+    """One level while it is measured: the trials that run at once in it, and the throughput of each round."""
 
-    side: str
     kind: Literal["threads", "processes"]
     count: int
     trials: list[Contender] = field(default_factory=list)
-    throughputs: dict[int, float] = field(default_factory=dict)
-    """By round."""
     latencies_ms: list[float] = field(default_factory=list)
     memory_bytes: int | None = None
-    failure: str | None = None
 
     @property
     def name(self) -> str:
@@ -71,35 +59,25 @@ def run_concurrent(
     gauges = Gauges(emit)
     with ExitStack() as stack:
         levels = [level for side in sides for level in _enter(host, side, rules, stack, emit)]
-        _require_one(levels)
-        slice_ms = _slice_ms(levels, gauges)
+        alone = [level for level in levels if level.count == 1]
+        slice_ms = _slice_ms(levels, alone, gauges)
 
         def tell(number: int, count: int) -> None:
             left_s = (rules.rounds - number) * count * slice_ms / 1e3
             emit(Progress("measuring", f"{count} levels, interleaved", number, rules.rounds, time_left_s=left_s))
 
-        watch = DeviceWatch(sampler_for(sides), before=tell)
-        turns = take_turns(levels, CONCURRENT, lambda lv: _slice(lv, slice_ms, gauges), watch, rules.rounds)
-        for each in turns:
-            for level, throughput in each.taken:
-                level.throughputs[each.number] = throughput
-            _require_one(levels)
-    warnings = tuple(
-        f"{lv.name}: {lv.failure.rstrip('.')}; it was skipped from then on." for lv in levels if lv.failure
-    )
-    if any(each.bad for each in watch.states):
-        warnings += (_BUSY,)
-    for warning in warnings:
-        emit(Log("warning", warning))
-    found = tuple(_side(side.name, [lv for lv in levels if lv.side == side.name]) for side in sides)
+        watch = run_members(
+            levels, sides, CONCURRENT, rules.rounds, lambda lv: _slice(lv, slice_ms, gauges), tell, alone
+        )
+    busy = (_BUSY,) if any(each.bad for each in watch.states) else ()
     return ConcurrencyReport(
-        sides=found,
+        sides=tuple(_side(side.name, [lv for lv in levels if lv.side == side.name]) for side in sides),
         comparisons=_comparisons([side.name for side in sides], levels),
         rounds=rules.rounds,
         slice_ms=slice_ms,
         measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
-        warnings=warnings,
+        warnings=warn(emit, (*skipped(levels, "{}: {}"), *busy)),
     )
 
 
@@ -111,9 +89,9 @@ def _check(rules: ConcurrentRules) -> None:
 
 def _enter(host: TrialHost, side: Side, rules: ConcurrentRules, stack: ExitStack, emit: Emit) -> list[_Running]:
     """One trial for each number of threads, so that memory is its own; processes share theirs between levels."""
-    alone = _Running(side.name, "threads", 1)
-    threads = [_Running(side.name, "threads", n) for n in sorted({*rules.threads} - {1})]
-    processes = [_Running(side.name, "processes", n) for n in sorted({*rules.processes} - {1})]
+    alone = _Running(side.name, kind="threads", count=1)
+    threads = [_Running(side.name, kind="threads", count=n) for n in sorted({*rules.threads} - {1})]
+    processes = [_Running(side.name, kind="processes", count=n) for n in sorted({*rules.processes} - {1})]
     pool: list[Contender] = []
     for level in (alone, *threads, *processes):
         emit(Progress("loading", level.name))
@@ -132,14 +110,14 @@ def _enter(host: TrialHost, side: Side, rules: ConcurrentRules, stack: ExitStack
     return [alone, *threads, *processes]
 
 
-def _slice_ms(levels: list[_Running], gauges: Gauges) -> float:
+def _slice_ms(levels: list[_Running], alone: list[_Running], gauges: Gauges) -> float:
     """Long enough for the slowest level, after a first slice of each that warms it up and is not kept."""
     slowest_ms = 0.0
     for level in levels:
         if level.failure is None and _slice(level, _SHORTEST_SLICE_MS, gauges) is not None:
             slowest_ms = max(slowest_ms, float(np.median(level.latencies_ms)))
             level.latencies_ms.clear()
-    _require_one(levels)
+    require_one({level.side: level.failure for level in alone})
     return float(np.clip(_RUNS_A_SLICE * slowest_ms, _SHORTEST_SLICE_MS, _LONGEST_SLICE_MS))
 
 
@@ -176,10 +154,6 @@ def _hear(trial: Contender, level: _Running, gauges: Gauges) -> Timed | None:
         return None
 
 
-def _require_one(levels: list[_Running]) -> None:
-    require_one({level.side: level.failure for level in reversed(levels) if level.count == 1})
-
-
 def _side(name: str, levels: list[_Running]) -> ConcurrencySide:
     alone = next(level for level in levels if level.count == 1)
     return ConcurrencySide(name, tuple(_level(level, alone) for level in levels))
@@ -187,29 +161,23 @@ def _side(name: str, levels: list[_Running]) -> ConcurrencySide:
 
 def _comparisons(names: Sequence[str], levels: Sequence[_Running]) -> tuple[Comparison, ...]:
     """What the first side can do at most against each other one, paired within the rounds that both ran in."""
-    most = {name: _most([level for level in levels if level.side == name]) for name in names}
-    made = (_compared(most[names[0]], most[name]) for name in names[1:])
-    return tuple(each for each in made if each is not None)
+    first, *others = (_most([level for level in levels if level.side == name]) for name in names)
+    pairs = ((first, other) for other in others if first is not None and other is not None)
+    return tuple(
+        each for pair in pairs for each in comparisons(pair, lambda done: 1e3 / max(done, 1e-9), CONCURRENT)
+    )
 
 
 def _most(levels: Sequence[_Running]) -> _Running | None:
-    ran = [level for level in levels if level.throughputs]
-    return max(ran, key=lambda level: float(np.median([*level.throughputs.values()])), default=None)
-
-
-def _compared(first: _Running | None, other: _Running | None) -> Comparison | None:
-    if first is None or other is None:
-        return None
-    shared = sorted(first.throughputs.keys() & other.throughputs.keys())
-    mine, theirs = ([1e3 / max(level.throughputs[r], 1e-9) for r in shared] for level in (first, other))
-    return compared(first.side, other.side, mine, theirs, CONCURRENT)
+    ran = [level for level in levels if level.rounds]
+    return max(ran, key=lambda level: float(np.median([*level.rounds.values()])), default=None)
 
 
 def _level(level: _Running, alone: _Running) -> Level:
-    shared = sorted(level.throughputs.keys() & alone.throughputs.keys())
+    shared = sorted(level.rounds.keys() & alone.rounds.keys())
     if not shared:
         return Level(level.kind, level.count, failure=level.failure or "no round was completed")
-    mine, one = ([each.throughputs[r] for r in shared] for each in (level, alone))
+    mine, one = ([each.rounds[r] for r in shared] for each in (level, alone))
     gain = sign_interval(paired_ratios(mine, one), 1 - CONCURRENT.error)
     p50, p99 = (float(v) for v in np.percentile(level.latencies_ms, [50, 99]))
     return Level(

@@ -4,8 +4,8 @@ import pytest
 
 from edgeopt.errors import TrialError, UsageError
 from edgeopt.hw.device import Unavailable
-from edgeopt.measure.duties.paced import run_paced
-from edgeopt.measure.duties.records import PacedRules
+from edgeopt.measure.workloads.paced import run_paced
+from edgeopt.measure.workloads.records import PacedRules
 
 
 @pytest.mark.timing

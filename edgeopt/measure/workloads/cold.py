@@ -10,28 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from edgeopt.backends import BACKENDS
 from edgeopt.errors import UsageError
-from edgeopt.events import Emit, Log, Metric, Progress
+from edgeopt.events import Emit, Metric, Progress
 from edgeopt.measure.contender import Side, failed
-from edgeopt.measure.duties.records import (
-    ColdReport,
-    ColdRules,
-    ColdSide,
-    ColdStart,
-    Spread,
-    against_first,
-    require_one,
-    sampler_for,
-    warnings_of,
-)
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Load, Loaded
-from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.schedules import COLD
 from edgeopt.measure.stats import total
-from edgeopt.measure.terms import COLD
+from edgeopt.measure.workloads.loop import Member, comparisons, run_members, skipped, warn
+from edgeopt.measure.workloads.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
 from edgeopt.workers.host import TrialHost
 
 _PAGE_BYTES = mmap.PAGESIZE
@@ -104,17 +95,14 @@ def resident_bytes(path: Path) -> int | None:
     return min(size, sum(page & 1 for page in found) * _PAGE_BYTES)
 
 
-@dataclass(slots=True)
-class _Starting:
-    side: Side
+@dataclass(slots=True, kw_only=True)
+class _Starting(Member):
+    load: Load
     model: tuple[Path, ...]
     libraries: tuple[Path, ...]
-    starts: dict[int, ColdStart] = field(default_factory=dict)
-    """By repetition."""
     kept: list[float | None] = field(default_factory=list)
     """The share of its files that stayed in memory, by start."""
     libraries_kept: list[float | None] = field(default_factory=list)
-    failure: str | None = None
 
 
 def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emit) -> ColdReport:
@@ -125,39 +113,27 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
     gauges = Gauges(emit)
     members = [
         _Starting(
-            side,
-            model_files(side.load) if rules.drop_files else (),
-            library_files(_package(side)) if rules.drop_libraries else (),
+            side.name,
+            load=side.load,
+            model=model_files(side.load) if rules.drop_files else (),
+            libraries=library_files(_package(side.load)) if rules.drop_libraries else (),
         )
         for side in sides
     ]
-    watch = DeviceWatch(sampler_for(sides))
 
     def start(member: _Starting) -> ColdStart:
-        emit(Progress("starting", member.side.name, len(member.starts), rules.repetitions))
+        emit(Progress("starting", member.name, len(member.rounds), rules.repetitions))
         return _start(host, member, gauges)
 
-    for each in take_turns(members, COLD, start, watch, rules.repetitions):
-        for member, found in each.taken:
-            member.starts[each.number] = found
-        require_one({m.side.name: m.failure for m in members})
-    names = [m.side.name for m in members]
-    shared = [r for r in members[0].starts if all(r in m.starts for m in members if m.starts)]
-    totals, loads = (
-        [[getattr(m.starts[r], phase) for r in shared if r in m.starts] for m in members]
-        for phase in ("total_ms", "load_ms")
-    )
-    warnings = warnings_of({m.side.name: m.failure for m in members})
-    for warning in warnings:
-        emit(Log("warning", warning))
+    watch = run_members(members, sides, COLD, rules.repetitions, start)
     return ColdReport(
-        sides=tuple(_side(m) for m in members),
-        comparisons=against_first(names, totals, COLD),
-        load_comparisons=against_first(names, loads, COLD),
+        sides=tuple(_side(member) for member in members),
+        comparisons=comparisons(members, lambda start: start.total_ms, COLD),
+        load_comparisons=comparisons(members, lambda start: start.load_ms, COLD),
         cache=_cache_sentence(members, rules),
         measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
-        warnings=warnings,
+        warnings=warn(emit, skipped(members)),
     )
 
 
@@ -170,46 +146,39 @@ def _start(host: TrialHost, member: _Starting, gauges: Gauges) -> ColdStart:
     begin_s = time.monotonic()
     child = host.start()
     try:
-        answer = gauges.ask(child, member.side.load, _PATIENCE_S, member.side.name)
+        answer = gauges.ask(child, member.load, _PATIENCE_S, member.name)
         if not isinstance(answer, Loaded):
             raise failed(answer)
-        gauges.sample([child], member.side.name)
+        gauges.sample([child], member.name)
     finally:
         child.close()
     import_ms = answer.import_ms or 0.0
     start_ms = 0.0 if answer.begin_s is None else max(0.0, answer.begin_s - begin_s) * 1e3
     total_ms = start_ms + import_ms + answer.load_ms + answer.first_run_ms
-    gauges.emit(Metric("first_answer_ms", total_ms, member.side.name))
+    gauges.emit(Metric("first_answer_ms", total_ms, member.name))
     return ColdStart(start_ms, import_ms, answer.load_ms, answer.first_run_ms, total_ms)
 
 
-def _package(side: Side) -> str | None:
+def _package(load: Load) -> str | None:
     """The runtime's Python package; that of a bundle's own backend is not known before it is read."""
-    if side.load.backend == "bundle":
+    if load.backend == "bundle":
         from edgeopt.bundle.read import read_bundle
 
-        name = read_bundle(Path(side.load.model_path)).deployment.run.backend
+        name = read_bundle(Path(load.model_path)).deployment.run.backend
     else:
-        name = side.load.backend
+        name = load.backend
     return next((b.package for b in BACKENDS if b.name == name), None)
 
 
 def _side(member: _Starting) -> ColdSide:
-    starts = tuple(member.starts.values())
+    starts = tuple(member.rounds.values())
     if not starts:
-        return ColdSide(member.side.name, failure=member.failure)
+        return ColdSide(member.name, failure=member.failure)
     known = [k for k in member.kept if k is not None]
-    return ColdSide(
-        name=member.side.name,
-        starts=starts,
-        start_ms=_spread([s.start_ms for s in starts]),
-        import_ms=_spread([s.import_ms for s in starts]),
-        load_ms=_spread([s.load_ms for s in starts]),
-        first_run_ms=_spread([s.first_run_ms for s in starts]),
-        total_ms=_spread([s.total_ms for s in starts]),
-        kept_percent=100 * float(np.median(known)) if known else None,
-        failure=member.failure,
-    )
+    phases = {name: _spread([getattr(start, name) for start in starts]) for name in ColdStart.__struct_fields__}
+    kept_percent = 100 * float(np.median(known)) if known else None
+    side = ColdSide(member.name, starts, kept_percent=kept_percent, failure=member.failure)
+    return msgspec.structs.replace(side, **phases)
 
 
 def _spread(values: Sequence[float]) -> Spread:

@@ -3,18 +3,12 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import TrialError
-from edgeopt.measure.duties.cold import run_cold
-from edgeopt.measure.duties.concurrent import run_concurrent
-from edgeopt.measure.duties.paced import run_paced
-from edgeopt.measure.duties.records import (
-    ColdRules,
-    ConcurrentRules,
-    PacedRules,
-    against_first,
-    compared,
-    require_one,
-)
-from edgeopt.measure.terms import COLD, PACED
+from edgeopt.measure.schedules import COLD, PACED
+from edgeopt.measure.workloads.cold import run_cold
+from edgeopt.measure.workloads.concurrent import run_concurrent
+from edgeopt.measure.workloads.loop import Member, compared, comparisons, require_one
+from edgeopt.measure.workloads.paced import run_paced
+from edgeopt.measure.workloads.records import ColdRules, ConcurrentRules, PacedRules
 
 
 def noisy(middle, rounds, seed):
@@ -43,7 +37,8 @@ def test_what_two_processes_of_one_model_differ_by_is_no_verdict():
 def test_few_rounds_give_no_verdict_and_none_no_comparison():
     assert compared("a", "b", [1.0] * 6, [9.0] * 6, PACED).verdict == "too few rounds to tell"
     assert compared("a", "b", [], [1.0], PACED) is None
-    assert [c.second for c in against_first(["a", "b", "c"], [[1.0], [2.0], []], PACED)] == ["b"]
+    members = Member("a", rounds={0: 1.0}), Member("b", rounds={0: 2.0}), Member("c")
+    assert [c.second for c in comparisons(members, float, PACED)] == ["b"]
 
 
 def test_only_when_all_have_failed_it_is_an_error():

@@ -1,0 +1,155 @@
+"""The loop of the workloads that run in rounds, and how their sides are compared: by pairs within rounds, once."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, Protocol, TypeVar
+
+from edgeopt.errors import TrialError
+from edgeopt.events import Emit, Log
+from edgeopt.hw.device import Unavailable
+from edgeopt.measure.contender import Side
+from edgeopt.measure.instruments.energy import EnergyMeter, energy
+from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.report import Comparison, Energy, Verdict
+from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.schedules import LUCK_PERCENT, Schedule
+from edgeopt.measure.stats import Interval, direction, paired_ratios, sign_interval, total
+
+
+class Named(Protocol):
+    """A side while it is measured."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def failure(self) -> str | None: ...
+
+
+@dataclass(slots=True)
+class Member:
+    """A side, or one of its levels, while it is measured."""
+
+    side: str
+    failure: str | None = None
+    rounds: dict[int, Any] = field(default_factory=dict)
+    """What it measured, by the number of the round."""
+
+    @property
+    def name(self) -> str:
+        return self.side
+
+
+MemberT = TypeVar("MemberT", bound=Member)
+
+
+def run_members(
+    members: Sequence[MemberT],
+    sides: Sequence[Side],
+    schedule: Schedule,
+    rounds: int,
+    turn: Callable[[MemberT], object | None],
+    before: Callable[[int, int], object] = lambda _number, _count: None,
+    needed: Sequence[MemberT] = (),
+) -> DeviceWatch:
+    """Interleaved rounds of those who have not failed; raises TrialError when all of `needed` have (none: all)."""
+    # The server of a served model is one of the "others", and spoils no round.
+    state = StateSampler(tuple, judge_others=all(side.kind != "url" for side in sides))
+    watch = DeviceWatch(state, before=before)
+    for each in take_turns(members, schedule, turn, watch, rounds):
+        for member, found in each.taken:
+            member.rounds[each.number] = found
+        require_one({member.side: member.failure for member in needed or members})
+    return watch
+
+
+def require_one(failures: dict[str, str | None], hint: str = "Run it in its own runtime for details.") -> None:
+    """Raises TrialError when no side is left; a side that failed beside others is a part of the report."""
+    if failures and all(why is not None for why in failures.values()):
+        name, why = next(iter(failures.items()))
+        raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", hint)
+
+
+def skipped(members: Iterable[Named], form: str = "'{}' {}") -> list[str]:
+    """A sentence for each that failed; `form` joins its name and the reason."""
+    return [
+        f"{form.format(each.name, each.failure.rstrip('.'))}; it was skipped from then on."
+        for each in members
+        if each.failure
+    ]
+
+
+def warn(emit: Emit, texts: Iterable[str]) -> tuple[str, ...]:
+    """Emits each as a warning and returns them for the report."""
+    said = tuple(texts)
+    for text in said:
+        emit(Log("warning", text))
+    return said
+
+
+@dataclass(slots=True)
+class EnergyLog:
+    """What the device draws while a side runs, in one stretch or several."""
+
+    meter: EnergyMeter | Unavailable | None
+    drawn_j: list[float | None] = field(default_factory=list)
+    walls_s: list[float] = field(default_factory=list)
+
+    def joules(self) -> float | None:
+        return self.meter.joules() if isinstance(self.meter, EnergyMeter) else None
+
+    @contextmanager
+    def stretch(self) -> Iterator[None]:
+        before, begin_s = self.joules(), monotonic()
+        yield
+        self.note(before, self.joules(), monotonic() - begin_s)
+
+    def note(self, before_j: float | None, after_j: float | None, seconds: float) -> None:
+        self.drawn_j.append(None if before_j is None or after_j is None else after_j - before_j)
+        self.walls_s.append(seconds)
+
+    def of_runs(self, runs: int) -> Energy | None:
+        """None where no energy was asked for."""
+        if self.meter is None:
+            return None
+        seconds = sum(self.walls_s)
+        return energy(
+            self.meter, total(self.drawn_j), seconds, runs / max(seconds, 1e-9), min(self.walls_s, default=None)
+        )
+
+
+def comparisons(
+    members: Sequence[Member], figure_ms: Callable[[Any], float], schedule: Schedule
+) -> tuple[Comparison, ...]:
+    """The first with each other one, over the rounds in which it ran with all that ever ran."""
+    first, *others = members
+    shared = [r for r in first.rounds if all(r in other.rounds for other in others if other.rounds)]
+    values = [[figure_ms(each.rounds[r]) for r in shared if r in each.rounds] for each in members]
+    made = (
+        compared(first.side, other.side, values[0], theirs, schedule)
+        for other, theirs in zip(others, values[1:], strict=True)
+    )
+    return tuple(each for each in made if each is not None)
+
+
+def compared(
+    name: str, other: str, mine_ms: Sequence[float], theirs_ms: Sequence[float], schedule: Schedule
+) -> Comparison | None:
+    """How many times faster the first is than the second, judged once; None without a round of both."""
+    rounds = min(len(mine_ms), len(theirs_ms))
+    if not rounds:
+        return None
+    ratio = sign_interval(paired_ratios(theirs_ms[:rounds], mine_ms[:rounds]), 1 - schedule.error)
+    said = _verdict(ratio, schedule)
+    at_most = 100 * (max(ratio.high, 1 / max(ratio.low, 1e-9)) - 1) if said == "no difference seen" else None
+    luck_percent = schedule.same_percent if schedule.same_percent >= LUCK_PERCENT else 0.0
+    return Comparison(name, other, ratio, said, at_most, error=schedule.error, luck_percent=luck_percent)
+
+
+def _verdict(ratio: Interval, schedule: Schedule) -> Verdict:
+    # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
+    if 2 * 0.5**ratio.rounds > schedule.error:
+        return "too few rounds to tell"
+    return direction(ratio, 1 + schedule.same_percent / 100)
