@@ -20,6 +20,7 @@ BUDGETS = {
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7600,
     "edgeopt/fleet": 1800,
+    "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 7950,
     "edgeopt/pipeline": 8700,
