@@ -15,8 +15,8 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
-    *("hw", "graph", "diagram", "backends", "profiles", "data", "bundle", "fleet"),
-    *("workers", "measure", "quant", "pipeline"),
+    *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
+    *("measure", "quant", "pipeline"),
     *("views", "commands", "cli", "__main__"),
 )
 
@@ -56,6 +56,7 @@ LAYERS = (
             *(f"edgeopt.hw.{part}" for part in ("device", "freed_memory", "user_folders")),
         ),
     ),
+    ("edgeopt.workers", (*GROUND, "edgeopt.backends", "edgeopt.hw", "edgeopt.workers")),
     (
         "edgeopt.pipeline.cache",
         (

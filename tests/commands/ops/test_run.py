@@ -2,90 +2,11 @@ import msgspec
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.commands.ops import run as ops_run
 from edgeopt.commands.ops.cases import CASES
-from edgeopt.commands.ops.run import BackendWorker, measure, options_for
-from edgeopt.commands.ops.tasks import Opened, Timed
+from edgeopt.commands.ops.run import measure, options_for
 from edgeopt.events import ignore
 from edgeopt.hw.device import Runtime
 from edgeopt.hw.probe import probe
-from edgeopt.workers.host import LocalHost
-from edgeopt.workers.protocol import Failed
-
-CHILD = """
-import os, signal, threading
-import msgspec
-from edgeopt.workers.protocol import serve
-from edgeopt.commands.ops.tasks import Opened, OpenOperator, Timed
-
-def answer(line):
-    if b"open-operator" not in line:
-        return msgspec.json.encode(Timed(float(os.getpid())))
-    name = msgspec.json.decode(line, type=OpenOperator).model_path
-    if "crashes" in name:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if "hangs" in name:
-        threading.Event().wait()
-    if "babbles" in name:
-        return b"hello"
-    return msgspec.json.encode(Opened(refusal="no") if "refused" in name else Opened(1.0))
-
-serve(answer)
-"""
-
-
-@pytest.fixture
-def few_starts(monkeypatch):
-    monkeypatch.setattr(ops_run, "_MOST_STARTS", 2)
-
-
-@pytest.fixture
-def worker(tmp_path, monkeypatch):
-    (tmp_path / "planted_ops_child.py").write_text(CHILD)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "planted_ops_child")
-    made = BackendWorker("x", LocalHost(), tmp_path)
-    yield made
-    made.client.close()
-
-
-def opened(worker, name, tmp_path, within_s=60):
-    worker.open(tmp_path / name, tmp_path / "feeds", {})
-    return worker.answer(Opened, within_s)
-
-
-def test_what_is_open_can_be_timed(worker, tmp_path):
-    assert opened(worker, "good", tmp_path) == Opened(1.0)
-    first, second = worker.time(1.0), worker.time(1.0)
-    assert isinstance(first, Timed)
-    assert first == second  # the same process
-
-
-def test_what_the_backend_refuses_is_no_failure(worker, tmp_path):
-    assert opened(worker, "refused", tmp_path) == Opened(refusal="no")
-
-
-@pytest.mark.parametrize(
-    ("name", "said"), [("crashes", "crashed: SIGSEGV"), ("hangs", "hung"), ("babbles", "invalid answer")]
-)
-def test_the_next_case_gets_a_new_process(worker, tmp_path, name, said):
-    opened(worker, "good", tmp_path)
-    before = worker.time(1.0)
-    answer = opened(worker, name, tmp_path, within_s=0.5 if name == "hangs" else 20)
-    assert isinstance(answer, Failed)
-    assert said in answer.message
-    assert opened(worker, "good", tmp_path) == Opened(1.0)
-    assert worker.time(1.0) != before
-
-
-@pytest.mark.usefixtures("few_starts")
-def test_a_process_that_ends_again_and_again_is_given_up(worker, tmp_path):
-    for _ in range(2):
-        assert "SIGSEGV" in opened(worker, "crashes", tmp_path).message
-    assert opened(worker, "good", tmp_path) == Failed(
-        "ended too often; it was not started again", ending="too-often"
-    )
-
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 BY_NAME = {case.name: case for case in CASES}

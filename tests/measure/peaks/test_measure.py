@@ -84,15 +84,6 @@ def test_the_others_go_on_in_a_new_process(runtime, bad, reason):
     assert before != after
 
 
-def test_a_process_that_fails_again_and_again_is_given_up(runtime, monkeypatch):
-    monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "no_such_module")
-    one = runtime("a", "b", "c", "d")
-    for name in "abcd":
-        turn(one, name)
-    assert one.tasks == []
-    assert one.failures[Dispatch("d")] == "ended too often; it was not started again"
-
-
 ORT = "onnxruntime-cpu"
 
 

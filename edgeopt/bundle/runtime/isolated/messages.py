@@ -19,6 +19,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, Placement, TensorInfo
 from edgeopt.errors import ModelError
+from edgeopt.workers.protocol import Failed
 
 OptionValue = str | int | float | bool | dict[str, list[int]]
 
@@ -91,14 +92,6 @@ class TooLarge(msgspec.Struct, frozen=True, tag="too-large"):
     """It ran, but the outputs take this much."""
 
     size_bytes: int
-
-
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    message: str
-    hint: str = ""
-    code: str = ""
-    """Of the error that edgeopt raised; empty where a library raised one of its own."""
-    no_memory: bool = False
 
 
 Request = Load | Execute | Collect

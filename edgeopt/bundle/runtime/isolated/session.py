@@ -25,7 +25,6 @@ from edgeopt.bundle.runtime.isolated.messages import (
     Collect,
     Execute,
     Executed,
-    Failed,
     Load,
     Loaded,
     Request,
@@ -39,6 +38,7 @@ from edgeopt.bundle.runtime.isolated.messages import (
 )
 from edgeopt.errors import EdgeoptError, UsageError, WorkerError, error_with_code, signal_name
 from edgeopt.hw.child import python_command
+from edgeopt.workers.protocol import FAILED, NO_MEMORY, NO_PACKAGE, Failed
 
 _MODULE = "edgeopt.bundle.runtime.isolated.worker"
 # It imports what this process would. -P: nothing of the working directory that this process would not see.
@@ -301,7 +301,7 @@ class IsolatedSession:
             self._load()
             self._send(request, segments)
         answer = self._answer(self._isolation.time_limit_s, "while it ran this request")
-        if isinstance(answer, Failed) and answer.no_memory:
+        if isinstance(answer, Failed) and answer.code == NO_MEMORY:
             self._replace()
         return answer
 
@@ -354,14 +354,14 @@ class IsolatedSession:
         )
 
     def _error(self, failed: Failed) -> EdgeoptError:
-        if failed.no_memory:
+        if failed.code == NO_MEMORY:
             limit = self._request.memory_limit_bytes // 2**20
             return WorkerError(
                 f"The worker of '{self._name}' ran out of memory; its limit is {limit} MiB.",
                 "Use a smaller batch, or raise memory_limit_bytes of edgeopt.Isolation.",
                 ending="memory",
             )
-        if not failed.code:
+        if failed.code in {FAILED, NO_PACKAGE}:
             return WorkerError(
                 f"The worker of '{self._name}' failed: {failed.message.rstrip('.')}.",
                 "Run the model without 'isolate' to see where the error comes from.",

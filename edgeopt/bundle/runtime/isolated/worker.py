@@ -16,14 +16,13 @@ from edgeopt.bundle.runtime.isolated.messages import (
     Collect,
     Execute,
     Executed,
-    Failed,
     Load,
     Loaded,
     Request,
     TooLarge,
 )
-from edgeopt.errors import EdgeoptError, said_by
 from edgeopt.hw import lifeline
+from edgeopt.workers.protocol import failure_of
 
 _STACK_BYTES = 8 << 20
 
@@ -47,12 +46,8 @@ class Worker:
                 found = self._session.run(messages.read(self._memory[request.inputs], request.feeds))
                 self._outputs = {name: messages.flat_texts(name, value) for name, value in found.items()}
             return self._written(request)
-        except EdgeoptError as error:
-            return Failed(error.message, error.hint, error.code)
-        except MemoryError:
-            return Failed("There is not enough memory.", no_memory=True)
         except Exception as error:  # noqa: BLE001 - the process's edge: whatever a library raises is an answer
-            return Failed(f"{type(error).__name__}: {said_by(error)}")
+            return failure_of(error)
 
     def _load(self, request: Load) -> Loaded:
         _limit_memory(request.memory_limit_bytes)
