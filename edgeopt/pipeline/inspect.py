@@ -24,12 +24,15 @@ from edgeopt.errors import MissingError, ModelError, Named, TrialError, UsageErr
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.levels import Usual, usual_power
-from edgeopt.hw.device import Unavailable
+from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
+from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import inspect
 from edgeopt.pipeline.notes import SearchNotes
+from edgeopt.pipeline.objectives import Objective
+from edgeopt.pipeline.outcome import CURRENT, Candidate
 from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.space import StartOptions, starts_on
 from edgeopt.pipeline.race.baseline import PROCESSOR, Baseline, first_running, judge_for
@@ -170,6 +173,54 @@ class SearchSetup:
     """What the bundle is to do before and after the model."""
     limit_s: float
     """For the whole search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search after inspection: the request and its goal, what was found, and the baseline of all comparisons."""
+
+    request: OptimizeRequest
+    goal: SearchGoal
+    setup: SearchSetup
+    device: Device
+    baseline: Candidate
+
+    @property
+    def facts(self) -> Inspected:
+        return self.setup.facts
+
+    @property
+    def profile(self) -> TargetProfile:
+        return self.setup.profile
+
+    @property
+    def given(self) -> SearchData:
+        return self.setup.given
+
+    @property
+    def standard(self) -> AccuracyReference:
+        return self.setup.standard
+
+    @property
+    def objective(self) -> Objective:
+        return self.goal.objective
+
+    @property
+    def today(self) -> Bundle | None:
+        return self.setup.today
+
+    @property
+    def attached(self) -> Attached | None:
+        return self.setup.attached
+
+    @property
+    def floor(self) -> str:
+        goal = self.standard.goal
+        return f"{goal.floor:g} dB" if goal.is_ratio else str(goal)
+
+    def is_kept(self, winner: Candidate) -> bool:
+        """Where a bundle runs today, that is what is kept, and the source itself may win against it."""
+        return winner.variant == CURRENT or (winner == self.baseline and self.request.baseline is None)
 
 
 def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -> tuple[SearchSetup, Baseline]:

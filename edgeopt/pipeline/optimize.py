@@ -15,11 +15,10 @@ from edgeopt.bundle.write import check_target
 from edgeopt.data.samples import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.graph.files.sniff import check_file
-from edgeopt.hw.device import Device
 from edgeopt.keywords import read, takes
-from edgeopt.pipeline.aim import SearchGoal, aim_of
+from edgeopt.pipeline.aim import aim_of
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.inspect import SearchSetup, prepare
+from edgeopt.pipeline.inspect import Search, SearchSetup, prepare
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate, Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
@@ -27,11 +26,10 @@ from edgeopt.pipeline.place import SearchContext, placed
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import BuildInputs
 from edgeopt.pipeline.plans.space import courses_on
-from edgeopt.pipeline.prove.deliver import DeliverySpec, RaceResult, deliver
+from edgeopt.pipeline.prove.deliver import RaceResult, deliver
 from edgeopt.pipeline.prove.pick import pick as deliver_picked
 from edgeopt.pipeline.prove.pick import wanted
-from edgeopt.pipeline.prove.proving import Baselines, Golden, ProofInputs, ProofResources
-from edgeopt.pipeline.prove.report import SearchFacts
+from edgeopt.pipeline.prove.proving import ProofResources
 from edgeopt.pipeline.race.loads import BaselineRun, choose_load
 from edgeopt.pipeline.race.race import RaceTerms, open_meter
 from edgeopt.pipeline.race.tuning import run_races
@@ -70,30 +68,6 @@ def plan_terms_of(
     standard, profile, starts = prepared.standard, prepared.profile, prepared.starts
     labels = None if standard.labels is None else standard.labels[: standard.split.prove_first]
     return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, floats_ms))
-
-
-def delivery_of(
-    settings: OptimizeRequest, aim: SearchGoal, prepared: SearchSetup, device: Device, baseline: Candidate
-) -> DeliverySpec:
-    given, facts, attached = prepared.given, prepared.facts, prepared.attached
-    rivals = Baselines(settings.model, facts.size_bytes, baseline, prepared.today)
-    case = SearchFacts(
-        model=settings.model,
-        out=settings.out,
-        goal=settings.goal,
-        objective=aim.objective,
-        today=settings.baseline.name if settings.baseline is not None else None,
-        facts=facts,
-        device=device,
-        profile=prepared.profile,
-        baseline=baseline,
-        limit_s=prepared.limit_s,
-        calibration_count=given.split.calibration_count,
-        processing=attached.processing if attached is not None else None,
-    )
-    proving = ProofInputs(prepared.standard, aim.objective, rivals, given.samples, given.shaped)
-    golden = Golden(given.split, given.samples, given.raw, attached)
-    return DeliverySpec(aim, case, proving, golden, attached, settings.single_file)
 
 
 @takes(OptimizeRequest, OptimizeKeywords)
@@ -162,11 +136,11 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
         gathering = VariantBuilder(material, terms, variants, place, ending, memory.of_variants(clock.limit_s))
         stack.callback(gathering.close)
 
-        delivery = delivery_of(settings, aim, prepared, place.device, baseline.candidate)
+        search = Search(settings, aim, prepared, place.device, baseline.candidate)
         means = ProofResources(place.ground, ending, place.notes, meter)
         if known is not None and picked is not None:
-            return deliver_picked(delivery, gathering, means, picked, known)
+            return deliver_picked(search, gathering, means, picked, known)
         races = RaceTerms(baseline.contender, ending, emit, meter)
         best = run_races(aim, races, entrants, gathering, place.device)
-        outcome = deliver(delivery, RaceResult(variants, entrants.entries, means), best)
+        outcome = deliver(search, RaceResult(variants, entrants.entries, means), best)
     return outcome if outcome.cut_short else memory.keep(outcome)

@@ -19,17 +19,16 @@ from edgeopt.hw.probe import probe
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.inspect import Search, SearchData, SearchSetup
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, VariantReport
 from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.space import StartOptions
-from edgeopt.pipeline.prove.deliver import DeliverySpec
-from edgeopt.pipeline.prove.proving import Baselines, Golden, ProofInputs
-from edgeopt.pipeline.prove.report import SearchFacts
 from edgeopt.pipeline.race.baseline import Baseline
 from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, ScreeningRules, screen
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.workers.host import LocalHost
@@ -72,19 +71,14 @@ class Track:
         self.stack.callback(found.close)
         return found
 
-    def delivery(self, out, profile) -> DeliverySpec:
+    def search(self, out, profile) -> Search:
         """Of the baseline's model, which is to become faster."""
-        source, objective = Candidate("source", "null"), objective_named("latency")
+        source, goal = Candidate("source", "null"), SearchGoal(objective_named("latency"), ResourceLimits())
         ports = (TensorInfo("x", "float32", ("batch", 8)),), (TensorInfo("y", "float32", ("batch", 8)),)
-        facts, goal = Inspected(*ports, "0" * 64, 1, {}, 100), self.standard.goal
-        proving = ProofInputs(
-            self.standard, objective, Baselines(self.path, 100, source, None), self.samples, None
-        )
-        golden = Golden(self.standard.split, self.samples, None, None)
-        case = SearchFacts(self.path, out, goal, objective, None, facts, probe(), profile, source, 9.0, 0, None)
-        return DeliverySpec(
-            SearchGoal(objective, ResourceLimits()), case, proving, golden, None, single_file=False
-        )
+        facts = Inspected(*ports, "0" * 64, 1, {}, 100)
+        data = SearchData(self.samples, of_user=False, split=self.standard.split)
+        setup = SearchSetup(profile, facts, StartOptions({}), data, self.standard, None, None, 9.0)
+        return Search(OptimizeRequest(self.path, out), goal, setup, probe(), source)
 
     def enter(self, name, timeout_s=20.0, **faults) -> PoolEntry:
         path = self.null_model(name, **{"latency_ms": 4.0, **faults})

@@ -23,13 +23,12 @@ from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, verdict
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.inspect import is_wrapped
+from edgeopt.pipeline.inspect import Search, is_wrapped
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ENERGY, OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
-from edgeopt.pipeline.prove.proving import BundleDraft, Golden, ProofInputs, ProofResources, measured, unchanged
+from edgeopt.pipeline.prove.proving import BundleDraft, ProofResources, measured, put_golden, unchanged
 from edgeopt.pipeline.prove.report import (
-    SearchFacts,
     SearchSummary,
     evidence_for,
     ledger_of,
@@ -43,20 +42,6 @@ from edgeopt.pipeline.stopping import StopControl, nothing_proved_error
 
 
 @dataclass(frozen=True, slots=True)
-class DeliverySpec:
-    """A delivery: the source model, the goal and the baseline of its proof."""
-
-    aim: SearchGoal
-    case: SearchFacts
-    proving: ProofInputs
-    golden: Golden
-    attached: Attached | None
-    """What the bundle is to do before and after the model."""
-    single_file: bool
-    """The bundle becomes one file instead of a folder."""
-
-
-@dataclass(frozen=True, slots=True)
 class RaceResult:
     """The state after the races: the variants, all candidates, and what a proof needs."""
 
@@ -65,20 +50,20 @@ class RaceResult:
     means: ProofResources
 
 
-def prove(delivery: DeliverySpec, means: ProofResources, bundle: BundleDraft, legs: int) -> Proof:
+def prove(search: Search, means: ProofResources, bundle: BundleDraft, legs: int) -> Proof:
     """Measures a bundle as it was written, and adds golden samples from that; no `legs`: it runs the baseline."""
-    found = measured(delivery.proving, means, bundle, legs) if legs else unchanged(delivery.proving, means, bundle)
-    delivery.golden.put(bundle.folder, found.outputs, found.reference, means.notes)
+    found = measured(search, means, bundle, legs) if legs else unchanged(search, means, bundle)
+    put_golden(search, bundle.folder, found, means.notes)
     return found.proof
 
 
-def outcome_for(delivery: DeliverySpec, raced: RaceResult, winner: Candidate, proof: Proof) -> Outcome:
+def outcome_for(search: Search, raced: RaceResult, winner: Candidate, proof: Proof) -> Outcome:
     """What the search found, as of now."""
     ending = raced.means.ending
     rejection_reason = SearchSummary(
         raced.means.notes.kept, ending.cut_short, ending.clock.spent_s, ending.unproved
     )
-    return outcome_of(delivery.case, raced.variants, raced.entries, winner, proof, rejection_reason)
+    return outcome_of(search, raced.variants, raced.entries, winner, proof, rejection_reason)
 
 
 # Of an objective that no contest decides; memory and first answers differ by a percent or so from run to run.
@@ -148,33 +133,31 @@ class Documents(NamedTuple):
 
 
 @contextmanager
-def written(delivery: DeliverySpec, raced: RaceResult, candidate: Candidate) -> Iterator[BundleDraft]:
+def written(search: Search, raced: RaceResult, candidate: Candidate) -> Iterator[BundleDraft]:
     """The bundle of a candidate, in a hidden folder that is gone afterwards unless it was published."""
-    files = _model_files(delivery, raced.variants, candidate)
+    files = _model_files(search, raced.variants, candidate)
     size_bytes = sum(file.stat().st_size for file in files.values())
-    plan = plan_of(delivery.case, raced.variants, candidate)
+    plan = plan_of(search, raced.variants, candidate)
     raced.means.notes.emit(Progress("proving", f"the written bundle: {candidate.name}"))
-    with write.draft(delivery.case.out) as folder:
-        if delivery.attached is not None:
-            delivery.attached.put(folder)
-        write.fill(folder, files, plan.deployment(delivery.case.device), {}, plan.record)
+    with write.draft(search.request.out) as folder:
+        if search.attached is not None:
+            search.attached.put(folder)
+        write.fill(folder, files, plan.deployment(search.device), {}, plan.record)
         yield BundleDraft(folder, size_bytes, candidate.calls, plan)
 
 
 def publish_proved(
-    delivery: DeliverySpec, raced: RaceResult, bundle: BundleDraft, winner: Candidate, outcome: Outcome
+    search: Search, raced: RaceResult, bundle: BundleDraft, winner: Candidate, outcome: Outcome
 ) -> Outcome:
     """Adds the evidence and puts the bundle in its place."""
     assert bundle.plan is not None  # noqa: S101 - what runs today is published as it is
-    deployment = bundle.plan.deployment(delivery.case.device, outcome.summary, evidence_for(outcome))
+    deployment = bundle.plan.deployment(search.device, outcome.summary, evidence_for(outcome))
     documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(raced.variants, winner)}
-    publish(delivery, raced.means, bundle.folder, Documents(deployment, documents, bundle.plan.record))
+    publish(search, raced.means, bundle.folder, Documents(deployment, documents, bundle.plan.record))
     return outcome
 
 
-def publish(
-    delivery: DeliverySpec, means: ProofResources, folder: Path, rejection_reason: Documents | None
-) -> None:
+def publish(search: Search, means: ProofResources, folder: Path, rejection_reason: Documents | None) -> None:
     """Puts a bundle in its place; `told`: None for one that says already what it is to say."""
     if rejection_reason is not None:
         fill_timed(
@@ -185,44 +168,44 @@ def publish(
             rejection_reason.record,
             means.notes.emit,
         )
-    write.publish(folder, delivery.case.out, single_file=delivery.single_file)
+    write.publish(folder, search.request.out, single_file=search.request.single_file)
 
 
-def _model_files(delivery: DeliverySpec, variants: Variants, candidate: Candidate) -> dict[str, Path]:
+def _model_files(search: Search, variants: Variants, candidate: Candidate) -> dict[str, Path]:
     path = variants.path(candidate.variant, candidate.backend)
     if candidate.variant == "source":
-        return {path.name: path, **{name: path.parent / name for name in delivery.case.facts.external}}
+        return {path.name: path, **{name: path.parent / name for name in search.facts.external}}
     return {file.name: file for file in path.parent.iterdir() if file.is_file()}
 
 
-def keep_current(delivery: DeliverySpec, raced: RaceResult, current: Bundle) -> Outcome:
+def keep_current(search: Search, raced: RaceResult, current: Bundle) -> Outcome:
     """Measures it against the source, and puts a copy of it in the bundle's place.
 
     The evidence of a bundle stays as it was; what was a model gets what was measured now, and its processing.
     """
-    case, run, means, proving = delivery.case, current.deployment.run, raced.means, delivery.proving
+    run, means = current.deployment.run, raced.means
     notes = means.notes
     notes.emit(Progress("proving", "what runs today"))
     size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
-    alone = dataclasses.replace(proving, rivals=proving.rivals._replace(today=None))
-    found = measured(alone, means, BundleDraft(current.folder, size_bytes, case.baseline.calls), FEWEST)
+    alone = dataclasses.replace(search, setup=dataclasses.replace(search.setup, today=None))
+    found = measured(alone, means, BundleDraft(current.folder, size_bytes, search.baseline.calls), FEWEST)
     if not found.proof.met:
         notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
     made_here = is_wrapped(current, means.ground.folder)
-    if delivery.attached is not None and not made_here and not _processes(current, delivery.attached):
+    if search.attached is not None and not made_here and not _processes(current, search.attached):
         notes.warn("The baseline is kept unchanged: its bundle does not apply this --pre and --post.")
-    kept = Candidate(CURRENT, run.backend, run.options, case.baseline.calls)
-    with write.draft(case.out) as folder:
+    kept = Candidate(CURRENT, run.backend, run.options, search.baseline.calls)
+    with write.draft(search.request.out) as folder:
         shutil.copytree(current.folder, folder, dirs_exist_ok=True)
         if made_here:
-            if delivery.attached is not None:
-                delivery.attached.put(folder)
-            delivery.golden.put(folder, found.outputs, found.reference, notes)
-        outcome = outcome_for(delivery, raced, kept, found.proof)
+            if search.attached is not None:
+                search.attached.put(folder)
+            put_golden(search, folder, found, notes)
+        outcome = outcome_for(search, raced, kept, found.proof)
         rejection_reason = Documents(
-            _deployment(current, case, outcome), {"evidence.json": outcome, "ledger.json": ()}
+            _deployment(current, search, outcome), {"evidence.json": outcome, "ledger.json": ()}
         )
-        publish(delivery, means, folder, rejection_reason if made_here else None)
+        publish(search, means, folder, rejection_reason if made_here else None)
     return outcome
 
 
@@ -235,33 +218,33 @@ def _processes(current: Bundle, attached: Attached) -> bool:
     )
 
 
-def _deployment(current: Bundle, case: SearchFacts, outcome: Outcome) -> Deployment:
+def _deployment(current: Bundle, search: Search, outcome: Outcome) -> Deployment:
     return on_device(
         current.deployment,
-        case.device,
-        target=case.profile.name,
+        search.device,
+        target=search.profile.name,
         summary=outcome.summary,
         evidence=evidence_for(outcome),
-        processing=case.processing,
+        processing=search.attached.processing if search.attached is not None else None,
     )
 
 
-def deliver(delivery: DeliverySpec, raced: RaceResult, best: list[PoolEntry]) -> Outcome:
+def deliver(search: Search, raced: RaceResult, best: list[PoolEntry]) -> Outcome:
     """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
     ending, notes = raced.means.ending, raced.means.notes
     # What is said of these may still change.
     open_ends = list(best)
     outcome = None
-    for entry, legs in proof_order(ending, notes, _in_line(delivery, raced.entries, best)):
+    for entry, legs in proof_order(ending, notes, _in_line(search, raced.entries, best)):
         open_ends = [e for e in open_ends if e is not entry]
         notes.emit(racing(entry))
-        outcome = _tried(delivery, raced, entry, legs)
+        outcome = _tried(search, raced, entry, legs)
         notes.emit(final(entry))
         if outcome is not None:
             break
     if outcome is None and ending.is_asked:
         raise nothing_proved_error("proving", kept=ending.kept)
-    outcome = outcome or _kept(delivery, raced)
+    outcome = outcome or _kept(search, raced)
     for entry in open_ends:
         notes.emit(final(entry))
     return outcome
@@ -286,26 +269,26 @@ def proof_order(
         yield entry, legs
 
 
-def _tried(delivery: DeliverySpec, raced: RaceResult, entry: PoolEntry, legs: int) -> Outcome | None:
+def _tried(search: Search, raced: RaceResult, entry: PoolEntry, legs: int) -> Outcome | None:
     """The outcome if this entry is proved, with its bundle in place; otherwise the entry has the reason."""
     entry.of_best = None  # how it is out now is up to its proof
-    with written(delivery, raced, entry.candidate) as bundle:
+    with written(search, raced, entry.candidate) as bundle:
         try:
-            proof = prove(delivery, raced.means, bundle, legs)
+            proof = prove(search, raced.means, bundle, legs)
         except TrialError as error:
             entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
             return None
         entry.proof, entry.proof_verdict = proof.speedup, proof.verdict
-        if not _holds(delivery, entry, proof):
+        if not _holds(search, entry, proof):
             return None
         entry.status, entry.reason = "winner", ""
-        outcome = outcome_for(delivery, raced, entry.candidate, proof)
-        return publish_proved(delivery, raced, bundle, entry.candidate, outcome)
+        outcome = outcome_for(search, raced, entry.candidate, proof)
+        return publish_proved(search, raced, bundle, entry.candidate, outcome)
 
 
-def _holds(delivery: DeliverySpec, entry: PoolEntry, proof: Proof) -> bool:
+def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:
     """Whether it may be delivered; if not, the entry has the reason."""
-    aim, today = delivery.aim, delivery.proving.rivals.today
+    aim, today = search.goal, search.today
     if not proof.met:
         entry.status = "below the floor"
         reached = proof.judged or f"{proof.accuracy_db:.1f} dB"
@@ -323,27 +306,27 @@ def _holds(delivery: DeliverySpec, entry: PoolEntry, proof: Proof) -> bool:
     return False
 
 
-def _kept(delivery: DeliverySpec, raced: RaceResult) -> Outcome:
+def _kept(search: Search, raced: RaceResult) -> Outcome:
     """What the user has: what runs today, or else the source as it is, in a bundle."""
-    source, today = delivery.case.baseline, delivery.proving.rivals.today
+    source, today = search.baseline, search.today
     if today is not None:
-        return keep_current(delivery, raced, today)
-    with written(delivery, raced, source) as bundle:
+        return keep_current(search, raced, today)
+    with written(search, raced, source) as bundle:
         try:
-            proof = prove(delivery, raced.means, bundle, 0)
+            proof = prove(search, raced.means, bundle, 0)
         except TrialError as error:
             raise VerificationError(
                 f"The source model could not be measured from a bundle: {error.message}.",
                 "Run the command again. If it fails twice, the device is too busy or short of memory.",
             ) from None
-        check_limits(delivery.aim.limits, delivery.case.facts.size_bytes, raced.entries, proof)
-        return publish_proved(delivery, raced, bundle, source, outcome_for(delivery, raced, source, proof))
+        check_limits(search.goal.limits, search.facts.size_bytes, raced.entries, proof)
+        return publish_proved(search, raced, bundle, source, outcome_for(search, raced, source, proof))
 
 
-def _in_line(delivery: DeliverySpec, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:
+def _in_line(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:
     """Who may prove itself: the finalists, then those who left earlier, as far as they beat the baseline."""
-    source, today = delivery.case.baseline, delivery.proving.rivals.today
-    if delivery.aim.objective.figure is not None:
+    source, today = search.baseline, search.today
+    if search.goal.objective.figure is not None:
         # Nobody who came in behind what the user has.
         own = next((place for place, e in enumerate(best) if e.candidate == source), len(best))
         return [e for e in best[:own] if e.speedup]

@@ -8,10 +8,11 @@ from edgeopt.graph.accuracy import accuracy_text, decibels
 from edgeopt.measure.schedules import PROOF
 from edgeopt.nearest import near
 from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
 from edgeopt.pipeline.plans.gathering import VariantBuilder
-from edgeopt.pipeline.prove.deliver import DeliverySpec, RaceResult, outcome_for, prove, publish_proved, written
+from edgeopt.pipeline.prove.deliver import RaceResult, outcome_for, prove, publish_proved, written
 from edgeopt.pipeline.prove.proving import ProofResources
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
 
@@ -20,18 +21,18 @@ _COUNTS = 0.01
 
 
 def pick(
-    delivery: DeliverySpec, gathering: VariantBuilder, means: ProofResources, candidate: Candidate, known: Outcome
+    search: Search, gathering: VariantBuilder, means: ProofResources, candidate: Candidate, known: Outcome
 ) -> Outcome:
     """Makes, proves and writes this one; VerificationError where it does not hold."""
     raced = RaceResult(_made(gathering, candidate), [], means)
-    with written(delivery, raced, candidate) as bundle:
-        proof = prove(delivery, means, bundle, PROOF.legs[0])
+    with written(search, raced, candidate) as bundle:
+        proof = prove(search, means, bundle, PROOF.legs[0])
         if not proof.met:
             reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
             raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the floor.")
         found = _found(candidate, proof, known)
         outcome = msgspec.structs.replace(
-            outcome_for(delivery, raced, candidate, proof),
+            outcome_for(search, raced, candidate, proof),
             verdict="picked",
             summary=f"Picked: {found}",
             found=found,
@@ -40,7 +41,7 @@ def pick(
             front=known.front,
             is_cached=known.is_cached,
         )
-        return publish_proved(delivery, raced, bundle, candidate, outcome)
+        return publish_proved(search, raced, bundle, candidate, outcome)
 
 
 def _made(gathering: VariantBuilder, candidate: Candidate) -> Variants:

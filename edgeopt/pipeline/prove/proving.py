@@ -14,11 +14,8 @@ from edgeopt.backends.base import fallback
 from edgeopt.bundle import write
 from edgeopt.bundle.golden import put_processing_golden
 from edgeopt.bundle.plan import Plan
-from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.data.judging.metric import Judged
-from edgeopt.data.samples import Samples
-from edgeopt.data.split import Split
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.levels import weak_samples
@@ -33,13 +30,14 @@ from edgeopt.measure.scoreboard import trial_log
 from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
 from edgeopt.measure.trial import rotated
+from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
-from edgeopt.pipeline.outcome import Candidate, Proof
+from edgeopt.pipeline.outcome import Proof
 from edgeopt.pipeline.race.baseline import judge_for
-from edgeopt.pipeline.race.ground import AccuracyReference, Answers, TrialRunner
+from edgeopt.pipeline.race.ground import Answers, TrialRunner
 from edgeopt.pipeline.race.race import meter_all
-from edgeopt.pipeline.shapes.sized import Shaped, times_by_size
+from edgeopt.pipeline.shapes.sized import times_by_size
 from edgeopt.pipeline.stopping import StopControl
 
 
@@ -56,50 +54,21 @@ def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, 
     return Terms(PROOF, most, ending.proofs_end_s, wanted, is_stopped)
 
 
-@dataclass(frozen=True, slots=True)
-class Golden:
-    split: Split
-    samples: Samples
-    raw: Samples | None
-    """What they were made of by the preprocessing."""
-    attached: Attached | None
-
-    def put(self, folder: Path, outputs: Answers, reference: Answers, notes: SearchNotes) -> None:
-        """What the bundle answered to the samples that prove, one at a time, and what the source did."""
-        first, places = self.split.prove_first, write.golden_places(self.split.prove_count)
-        answered = [outputs[k] for k in places]
-        inputs = [self.samples.feeds(first + k) for k in places]
-        write.write_golden_runs(folder, inputs, answered, [reference[k] for k in places])
-        if self.attached is not None:
-            raw = [self.raw.feeds(first + k) for k in places] if self.raw is not None else []
-            unchecked = put_processing_golden(folder, self.attached.processing, raw, answered)
-            notes.warn_once(unchecked)
+def put_golden(search: Search, folder: Path, found: "ProofRun", notes: SearchNotes) -> None:
+    """What the bundle answered to a few of the samples that prove, one at a time, and what the source did."""
+    given, attached = search.given, search.attached
+    places = write.golden_places(given.split.prove_count)
+    rows = [given.split.prove_first + k for k in places]
+    answered = [found.outputs[k] for k in places]
+    inputs = [given.samples.feeds(row) for row in rows]
+    write.write_golden_runs(folder, inputs, answered, [found.reference[k] for k in places])
+    if attached is not None:
+        raw = [given.raw.feeds(row) for row in rows] if given.raw is not None else []
+        notes.warn_once(put_processing_golden(folder, attached.processing, raw, answered))
 
 
 # The confidence of reported meter readings.
 _CONFIDENCE = 1 - 0.05 / 18
-
-
-class Baselines(NamedTuple):
-    """What a bundle must stand up to."""
-
-    model: Path
-    size_bytes: int
-    """Of the source model, with external data."""
-    baseline: Candidate
-    today: Bundle | None
-    """What runs today, where that is to be outrun, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProofInputs:
-    """The baselines and samples of a proof."""
-
-    standard: AccuracyReference
-    objective: Objective
-    rivals: Baselines
-    samples: Samples
-    shaped: Shaped | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,41 +120,41 @@ class _Faced(NamedTuple):
     verdict: str
 
 
-def measured(proving: ProofInputs, means: ProofResources, bundle: BundleDraft, legs: int) -> ProofRun:
+def measured(search: Search, means: ProofResources, bundle: BundleDraft, legs: int) -> ProofRun:
     """Proves a bundle against the baseline and against the incumbent, in at most this many legs.
 
     All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
     of them falls.
     """
-    ways = tuple(dict.fromkeys((bundle.calls, proving.rivals.baseline.calls)))
+    ways = tuple(dict.fromkeys((bundle.calls, search.baseline.calls)))
     with ExitStack() as stack:
-        sides = [*_sides(proving, means.ground, bundle, ways)]
-        starter = Starter(means.ground.host, sides, stack, proving.objective.by_sample)
+        sides = [*_sides(search, means.ground, bundle, ways)]
+        starter = Starter(means.ground.host, sides, stack, search.objective.by_sample)
         pack = starter.first()
-        answered = _answered(proving, means.ground, pack, bundle.calls.batch)
-        terms = terms_of(proving.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
+        answered = _answered(search, means.ground, pack, bundle.calls.batch)
+        terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)
         if found.warning:
             means.notes.tell(found.warning)
-        means.notes.warn_once(_weak(proving, answered))
+        means.notes.warn_once(_weak(search, answered))
         faced = list(zip(pack.others, found.decisions, strict=True))
         against = _hardest(faced[: len(ways)])
-        today = _hardest(faced[len(ways) :]) if proving.rivals.today is not None else None
-        proof = _proof(proving, bundle, pack.first, against, today, answered, found)
+        today = _hardest(faced[len(ways) :]) if search.today is not None else None
+        proof = _proof(search, bundle, pack.first, against, today, answered, found)
         return ProofRun(proof, answered.reference, answered.single)
 
 
-def unchanged(proving: ProofInputs, means: ProofResources, bundle: BundleDraft) -> ProofRun:
+def unchanged(search: Search, means: ProofResources, bundle: BundleDraft) -> ProofRun:
     """Figures of a bundle that runs the baseline itself, as it is: nothing to compare its speed with.
 
     Raises TrialError if it falls.
     """
-    sides = [*_sides(proving, means.ground, bundle, [bundle.calls])][:2]
+    sides = [*_sides(search, means.ground, bundle, [bundle.calls])][:2]
     with ExitStack() as stack:
-        pack = Starter(means.ground.host, sides, stack, proving.objective.by_sample).first()
-        answered, alone = _answered(proving, means.ground, pack, bundle.calls.batch), pack.first
+        pack = Starter(means.ground.host, sides, stack, search.objective.by_sample).first()
+        answered, alone = _answered(search, means.ground, pack, bundle.calls.batch), pack.first
         pack.others[0].close()
-        means.notes.warn_once(_weak(proving, answered))
+        means.notes.warn_once(_weak(search, answered))
         watch = DeviceWatch(StateSampler(lambda: ()))
         until_s = means.ending.proofs_end_s
         if means.meter is not None:
@@ -199,27 +168,24 @@ def unchanged(proving: ProofInputs, means: ProofResources, bundle: BundleDraft) 
         decision = Decision(True, TOO_FEW, UNITY, None, 0, first_ms=own, second_ms=own)
         found = Found(Pairs.of(0, rules_of(PROOF)), watch.states, 1, 1, 0.0)
         faced = _Faced(alone, decision, IDENTICAL)
-        proof = _proof(proving, bundle, alone, faced, None, answered, found)
+        proof = _proof(search, bundle, alone, faced, None, answered, found)
         proof = msgspec.structs.replace(proof, less=None, by_size=())
         return ProofRun(proof, answered.reference, answered.single)
 
 
-def _weak(proving: ProofInputs, answered: ProofOutputs) -> str:
-    goal = proving.standard.goal
-    weak = weak_samples(answered.accuracy, goal.needed, proving.standard.usual) if goal.is_ratio else None
+def _weak(search: Search, answered: ProofOutputs) -> str:
+    goal = search.standard.goal
+    weak = weak_samples(answered.accuracy, goal.needed, search.standard.usual) if goal.is_ratio else None
     return weak.warning if weak is not None else ""
 
 
-def _sides(
-    proving: ProofInputs, ground: TrialRunner, bundle: BundleDraft, ways: Sequence[Calls]
-) -> Sequence[Side]:
+def _sides(search: Search, ground: TrialRunner, bundle: BundleDraft, ways: Sequence[Calls]) -> Sequence[Side]:
     """The bundle, then the ways to run the baseline, then those to run what runs today."""
 
-    rivals = proving.rivals
     sides = [_side(ground, "bundle", "bundle", bundle.folder, bundle.calls)]
-    sides += [_side(ground, "baseline", rivals.baseline.backend, rivals.model, how) for how in ways]
-    if rivals.today is not None:
-        folder, known = rivals.today.folder, _ways_of_today(rivals.today, proving.objective)
+    sides += [_side(ground, "baseline", search.baseline.backend, search.request.model, how) for how in ways]
+    if search.today is not None:
+        folder, known = search.today.folder, _ways_of_today(search.today, search.objective)
         called = dict.fromkeys((bundle.calls, *known))
         sides += [_side(ground, "current", "bundle", folder, how) for how in called]
     return sides
@@ -237,9 +203,9 @@ def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
     return [Calls(load.callers, load.batch)] if load is not None else []
 
 
-def _answered(proving: ProofInputs, ground: TrialRunner, pack: ProcessGroup, batch: int) -> ProofOutputs:
-    standard, which, rivals = proving.standard, proving.standard.split.prove, proving.rivals
-    with judge_for(ground, pack.others[0], rivals.baseline.backend, rivals.model) as judge:
+def _answered(search: Search, ground: TrialRunner, pack: ProcessGroup, batch: int) -> ProofOutputs:
+    standard, which = search.standard, search.standard.split.prove
+    with judge_for(ground, pack.others[0], search.baseline.backend, search.request.model) as judge:
         reference = ground.outputs(judge, which, 1)
     outputs = ground.outputs(pack.first, which)
     # A batch is what was raced; those who send one sample get an answer as good.
@@ -263,7 +229,7 @@ def _raced(means: ProofResources, pack: ProcessGroup, starter: Starter, terms: T
 
 
 def _proof(
-    proving: ProofInputs,
+    search: Search,
     bundle: BundleDraft,
     new: Contender,
     against: _Faced,
@@ -271,9 +237,10 @@ def _proof(
     answered: ProofOutputs,
     found: Found,
 ) -> Proof:
-    old, objective, goal = against.contender, proving.objective, proving.standard.goal
+    old, objective, goal = against.contender, search.objective, search.standard.goal
     accuracy, judged, decision = answered.accuracy, answered.judged, against.decision
-    by_size = times_by_size(proving.shaped, old, new, rotated(proving.samples)) if bundle.calls == ONE else ()
+    given = search.given
+    by_size = times_by_size(given.shaped, old, new, rotated(given.samples)) if bundle.calls == ONE else ()
     metered = old.joules and len(old.joules) == len(new.joules)
     return Proof(
         verdict=against.verdict,
@@ -281,8 +248,8 @@ def _proof(
         baseline_ms=_run_ms(old, decision.second_ms),
         latency_ms=_run_ms(new, decision.first_ms),
         accuracy_db=accuracy.snr_db if judged.snr_db is None else judged.snr_db,
-        samples=proving.standard.split.prove_count,
-        set_aside=proving.standard.split.calibration_count > 0,
+        samples=search.standard.split.prove_count,
+        set_aside=search.standard.split.calibration_count > 0,
         memory=new.memory,
         baseline_memory=old.memory,
         fallback=fallback(new.loaded.placement) or "",
@@ -295,7 +262,7 @@ def _proof(
         current_verdict=today.verdict if today else "",
         less=sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE) if metered else None,
         figure=_figure(objective, new, decision.first_ms, bundle.size_bytes),
-        baseline_figure=_figure(objective, old, decision.second_ms, proving.rivals.size_bytes),
+        baseline_figure=_figure(objective, old, decision.second_ms, search.facts.size_bytes),
         baseline_calls=Calls(old.concurrency, old.batch),
         by_size=by_size,
         met=answered.met,

@@ -1,8 +1,6 @@
 """Puts a search into records: the outcome, its front, the steps of the deployment, the evidence, the ledger."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -11,7 +9,6 @@ from edgeopt import units
 from edgeopt.bundle.deployment import (
     Budget,
     Evidence,
-    Processing,
     Run,
     SourceModel,
     Step,
@@ -20,17 +17,15 @@ from edgeopt.bundle.deployment import (
 )
 from edgeopt.bundle.plan import Plan, evidence_of, quantized_step
 from edgeopt.bundle.write import MODEL_FOLDER
-from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.graph.ledger import Ledger
-from edgeopt.hw.device import Device, device_for_evidence
+from edgeopt.hw.device import device_for_evidence
 from edgeopt.measure.stats import EQUAL_PERCENT, IDENTICAL, TOO_FEW, TOO_NOISY, UNITY
 from edgeopt.pipeline.build.cleaning import NAME as LOWERED
-from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import THROUGHPUT, Objective
 from edgeopt.pipeline.outcome import (
-    CURRENT,
     Candidate,
     CandidateReport,
     Outcome,
@@ -165,33 +160,6 @@ def _kept(names: list[str], variants: Variants, variant: str, backend: str) -> l
     return [name for name in names if name not in undone - stayed]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFacts:
-    """What the records of a search say of what was asked and where, whatever was found."""
-
-    model: Path
-    out: Path
-    goal: Goal
-    objective: Objective
-    today: str | None
-    """The name of what runs today, where that was given."""
-    facts: Inspected
-    device: Device
-    profile: TargetProfile
-    baseline: Candidate
-    limit_s: float
-    calibration_count: int
-    processing: Processing | None
-
-    @property
-    def floor(self) -> str:
-        return f"{self.goal.floor:g} dB" if self.goal.is_ratio else str(self.goal)
-
-    def is_kept(self, winner: Candidate) -> bool:
-        """Where a bundle runs today, that is what is kept, and the source itself may win against it."""
-        return winner.variant == CURRENT or (winner == self.baseline and self.today is None)
-
-
 class SearchSummary(NamedTuple):
     """What there is to say of how the search went."""
 
@@ -204,41 +172,41 @@ class SearchSummary(NamedTuple):
 
 
 def outcome_of(
-    case: SearchFacts,
+    search: Search,
     variants: Variants,
     entries: Sequence[PoolEntry],
     winner: Candidate,
     proof: Proof,
     told: SearchSummary,
 ) -> Outcome:
-    kept, cut_short = case.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
-    candidates = tuple(candidate_reports(case, entries, winner, proof))
+    kept, cut_short = search.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
+    candidates = tuple(candidate_reports(search, entries, winner, proof))
     undecided = undecided_by(proof, candidates, variants.reports, told.unproved) if kept else ()
-    found = _undecided(undecided) if undecided else _found(case, winner, proof)
+    found = _undecided(undecided) if undecided else _found(search, winner, proof)
     word = "Undecided" if undecided else "Keep what you have"
     return Outcome(
-        model=case.model.name,
-        model_digest=case.facts.digest,
-        bundle=str(case.out),
-        target=case.profile.name,
-        verdict=_verdict(case, kept, undecided),
-        objective=case.objective.name,
+        model=search.request.model.name,
+        model_digest=search.facts.digest,
+        bundle=str(search.request.out),
+        target=search.profile.name,
+        verdict=_verdict(search, kept, undecided),
+        objective=search.objective.name,
         summary=(f"{word}: {found}" if kept else found) + cut_short,
-        floor_db=case.goal.target_db or 0.0,
-        goal="" if case.goal.is_ratio else str(case.goal),
+        floor_db=search.standard.goal.target_db or 0.0,
+        goal="" if search.standard.goal.is_ratio else str(search.standard.goal),
         winner=winner,
-        baseline=case.baseline,
+        baseline=search.baseline,
         proof=proof,
-        inputs=case.facts.inputs,
-        outputs=case.facts.outputs,
+        inputs=search.facts.inputs,
+        outputs=search.facts.outputs,
         variants=tuple(variants.reports),
         candidates=candidates,
         front=front_of(candidates),
         cut_short=cut_short.strip(),
         warnings=(*told.warnings, *warnings_of(proof)),
         seconds=told.seconds,
-        device=device_for_evidence(case.device),
-        operators=case.facts.operators,
+        device=device_for_evidence(search.device),
+        operators=search.facts.operators,
         found=found + cut_short if kept else "",
         undecided=undecided,
     )
@@ -271,10 +239,10 @@ def _undecided(reasons: Sequence[str]) -> str:
     return f"{'; '.join(reasons)}. The bundle holds your model unchanged."
 
 
-def _verdict(case: SearchFacts, kept: bool, undecided: Sequence[str]) -> Verdict:
+def _verdict(search: Search, kept: bool, undecided: Sequence[str]) -> Verdict:
     if kept:
         return "undecided" if undecided else "keep what you have"
-    return "faster" if case.objective.figure is None else "better"
+    return "faster" if search.objective.figure is None else "better"
 
 
 def warnings_of(proof: Proof) -> tuple[str, ...]:
@@ -282,18 +250,18 @@ def warnings_of(proof: Proof) -> tuple[str, ...]:
     return (f"In the bundle, {proof.fallback}.",) if proof.fallback else ()
 
 
-def plan_of(case: SearchFacts, variants: Variants, candidate: Candidate) -> Plan:
+def plan_of(search: Search, variants: Variants, candidate: Candidate) -> Plan:
     """What the candidate runs, and how that is made of the source model."""
-    file = recipe_named(candidate.variant).file or case.model.name
+    file = recipe_named(candidate.variant).file or search.request.model.name
     return Plan(
-        source=SourceModel(case.model.name, case.facts.digest, case.facts.size_bytes),
-        target=case.profile.name,
+        source=SourceModel(search.request.model.name, search.facts.digest, search.facts.size_bytes),
+        target=search.profile.name,
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
-        inputs=case.facts.inputs,
-        outputs=case.facts.outputs,
-        steps=steps_of(variants, candidate, case.profile, case.calibration_count),
-        processing=case.processing,
-        budget=Budget(case.floor, case.objective.name, round(case.limit_s, 1)),
+        inputs=search.facts.inputs,
+        outputs=search.facts.outputs,
+        steps=steps_of(variants, candidate, search.profile, search.given.split.calibration_count),
+        processing=search.attached.processing if search.attached is not None else None,
+        budget=Budget(search.floor, search.objective.name, round(search.setup.limit_s, 1)),
         record=record_of(variants, candidate),
     )
 
@@ -326,13 +294,13 @@ def _load(outcome: Outcome, proof: Proof) -> UnderLoad | None:
     )
 
 
-def _found(case: SearchFacts, winner: Candidate, proof: Proof) -> str:
-    objective, own = case.objective, case.baseline.name
-    if case.is_kept(winner):
-        name = own if case.today is None else case.today
-        return f"nothing within {case.floor} is proved {_better(objective)} than {name}."
+def _found(search: Search, winner: Candidate, proof: Proof) -> str:
+    objective, own = search.objective, search.baseline.name
+    if search.is_kept(winner):
+        name = own if search.request.baseline is None else search.request.baseline.name
+        return f"nothing within {search.floor} is proved {_better(objective)} than {name}."
     if objective.by_sample:
-        return _throughput(case, winner, proof)
+        return _throughput(search, winner, proof)
     speed = f"{proof.speedup.median:.2f}x the speed of {own}"
     if proof.figure is not None and proof.baseline_figure is not None:
         least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
@@ -343,11 +311,11 @@ def _found(case: SearchFacts, winner: Candidate, proof: Proof) -> str:
     return f"{proof.speedup.median:.2f}x faster than {own} {times}"
 
 
-def _throughput(case: SearchFacts, winner: Candidate, proof: Proof) -> str:
+def _throughput(search: Search, winner: Candidate, proof: Proof) -> str:
     today = f"{proof.current.median:.2f}x that of the baseline, and " if proof.current is not None else ""
-    shown = case.objective.shown
+    shown = search.objective.shown
     figures = f"{shown(proof.figure or 0.0)} instead of {shown(proof.baseline_figure or 0.0)}"
-    baseline = msgspec.structs.replace(case.baseline, calls=proof.baseline_calls)
+    baseline = msgspec.structs.replace(search.baseline, calls=proof.baseline_calls)
     return (
         f"Throughput {today}{proof.speedup.median:.2f}x that of {baseline.name} ({figures}): "
         f"run it with {winner.calls}, {proof.latency_ms:.3g} ms a run; {_accuracy(proof)}."
@@ -361,7 +329,7 @@ def _better(objective: Objective) -> str:
 
 
 def candidate_reports(
-    case: SearchFacts, entries: Sequence[PoolEntry], winner: Candidate, proof: Proof
+    search: Search, entries: Sequence[PoolEntry], winner: Candidate, proof: Proof
 ) -> Iterator[CandidateReport]:
     """Each candidate with the one estimate of its speed.
 
@@ -369,9 +337,9 @@ def candidate_reports(
     stands as far from the winner as in the race.
     """
     own = next((pace for e in entries if e.candidate == winner and (pace := _pace(e, entries))), None)
-    scale = proof.speedup.median / own if own and not case.is_kept(winner) else 1.0
+    scale = proof.speedup.median / own if own and not search.is_kept(winner) else 1.0
     for entry in entries:
-        report = _race_report(case, proof, entry, _pace(entry, entries), scale)
+        report = _race_report(search, proof, entry, _pace(entry, entries), scale)
         if entry.candidate == winner:
             yield msgspec.structs.replace(
                 report,
@@ -383,20 +351,20 @@ def candidate_reports(
                 latency_ms=proof.latency_ms,
                 accuracy_db=proof.accuracy_db,
                 memory=proof.memory or report.memory,
-                throughput_per_s=proof.figure if case.objective.by_sample else None,
+                throughput_per_s=proof.figure if search.objective.by_sample else None,
             )
         else:
             yield report
 
 
 def _race_report(
-    case: SearchFacts, proof: Proof, entry: PoolEntry, pace: float | None, scale: float
+    search: Search, proof: Proof, entry: PoolEntry, pace: float | None, scale: float
 ) -> CandidateReport:
     own = entry.speedup
     # A proof without enough processes says less than the race.
-    proved = entry.proof is not None and entry.proof.usable and entry.candidate != case.baseline
+    proved = entry.proof is not None and entry.proof.usable and entry.candidate != search.baseline
     speedup = entry.proof if proved else None
-    if entry.candidate == case.baseline:
+    if entry.candidate == search.baseline:
         speedup = UNITY
     elif speedup is None and own is not None and pace is not None:
         moved = scale * pace / own.median
@@ -404,7 +372,7 @@ def _race_report(
     throughput_per_s = None
     # Times of a race are not those of the proof, so only ratios are taken from it.
     latency_ms = proof.baseline_ms / speedup.median if speedup is not None else None
-    if case.objective.by_sample:
+    if search.objective.by_sample:
         latency_ms = entry.latency_ms
         throughput_per_s = proof.baseline_figure * speedup.median if proof.baseline_figure and speedup else None
     return CandidateReport(

@@ -43,9 +43,9 @@ def delivered(track, tmp_path, quick_profile):
         entrants = track.entrants(ending)
         twice = RacePace(Interval(2.0, 1.9, 2.1, 11), 2.0)
         entries = [PoolEntry(Candidate("source", "null", each), pace=twice) for each in options]
-        delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
+        search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
         raced = RaceResult(entrants._variants, entries, ProofResources(track.ground, ending, track.notes))
-        return deliver(delivery, raced, entries), entries
+        return deliver(search, raced, entries), entries
 
     return work
 
@@ -72,14 +72,14 @@ def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered,
 
 
 def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(track, tmp_path, quick_profile):
-    delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
+    search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
     quick = Interval(2.0, 1.9, 2.1, 22)
     proof = Proof("faster", quick, 4.0, 2.0, accuracy_db=12.0, samples=4, set_aside=True, met=False)
     entry = PoolEntry(Candidate("source", "null"))
-    assert not _holds(delivery, entry, proof)
+    assert not _holds(search, entry, proof)
     assert entry.status == "below the floor"
     assert "12.0 dB from the written bundle" in entry.reason
-    assert _holds(delivery, entry, msgspec.structs.replace(proof, accuracy_db=60.0, met=True))
+    assert _holds(search, entry, msgspec.structs.replace(proof, accuracy_db=60.0, met=True))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import dataclasses
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from edgeopt.bundle import write
@@ -23,21 +24,22 @@ def proved(track, tmp_path, quick_profile):
     """What the proof of a null model says of it, with these faults and options; held against another, perhaps."""
 
     def work(options=None, today=None, same=False, **faults):
-        delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
+        search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
         means = ProofResources(track.ground, track.ending(), track.notes)
 
         def bundle(name, how):
             path = track.null_model(name, **{"latency_ms": 4.0, **faults})
-            case = dataclasses.replace(delivery.case, model=path)
-            deployment = plan_of(case, Variants(), Candidate("source", "null", how)).deployment(case.device)
+            mine = dataclasses.replace(search, request=msgspec.structs.replace(search.request, model=path))
+            plan = plan_of(mine, Variants(), Candidate("source", "null", how))
+            deployment = plan.deployment(search.device)
             (tmp_path / name).mkdir()
             write.fill(tmp_path / name, {path.name: path}, deployment, {})
             return read_bundle(tmp_path / name)
 
-        proving = delivery.proving
+        proving = search
         if today is not None:
-            rivals = proving.rivals._replace(today=bundle("today", today))
-            proving = dataclasses.replace(proving, rivals=rivals)
+            setup = dataclasses.replace(search.setup, today=bundle("today", today))
+            proving = dataclasses.replace(search, setup=setup)
         written = BundleDraft(bundle("new", options or {}).folder, 10)
         if same:
             return unchanged(proving, means, written)
