@@ -19,12 +19,12 @@ from edgeopt.data.read import load_data
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load, save
 from edgeopt.quant.calibrate import calibrate
-from edgeopt.quant.forms import FormContext, form_named
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.work import prepared
 from edgeopt.quant.plan.solve import decibels
 from edgeopt.quant.records import QuantSettings, Sensitivity
+from edgeopt.quant.schemes import SchemeContext, scheme_named
 from edgeopt.quant.sensitivity.measure import sensitivities
 from edgeopt.quant.sensitivity.switchboard import GatedModel
 from edgeopt.quant.write import tensors_wanted
@@ -54,8 +54,8 @@ def main() -> None:
         save(model, path)
         tensors = tensors_wanted(model, layers, settings)
         ranges = calibrate(path, given[range(half)], tensors, settings).ranges
-    context = FormContext(arguments.backend, settings, ranges)
-    form = form_named(arguments.form)
+    context = SchemeContext(arguments.backend, settings, ranges)
+    form = scheme_named(arguments.form)
     forms = {layer.name: (form.name,) for layer in layers if not layer.reason and not form.fits(layer, context)}
     begin, cpu = time.perf_counter(), time.process_time()
     with GatedModel(model, layers, forms, context) as board:

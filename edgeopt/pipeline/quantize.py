@@ -12,9 +12,6 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import agreement
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.pipeline.prove.quantized import finish, may_be_delivered
-from edgeopt.quant.forms import Scheme, form_named
-from edgeopt.quant.forms.base import FormContext
-from edgeopt.quant.forms.qdq import INT8
 from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, Entry, settings_for, write_entry
@@ -31,6 +28,9 @@ from edgeopt.quant.records import (
     Range,
     TargetSaid,
 )
+from edgeopt.quant.schemes import Scheme, scheme_named
+from edgeopt.quant.schemes.base import SchemeContext
+from edgeopt.quant.schemes.qdq import INT8
 from edgeopt.workspace import WORK, workspace
 
 
@@ -102,7 +102,7 @@ def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
 
     def judge(ranges: Mapping[str, Range]) -> tuple[float, float]:
         settings = study.known.settings
-        context = FormContext(course.backend, settings, ranges)
+        context = SchemeContext(course.backend, settings, ranges)
         choices = {
             layer.name: INT8.name for layer in study.layers if not layer.reason and not INT8.fits(layer, context)
         }
@@ -179,7 +179,7 @@ def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
 
 def single(work: QuantizeRun) -> Quantized:
     """The quickest that meets the goal, measured; where none does, the one that comes nearest, to be told."""
-    form = form_named(work.request.method)
+    form = scheme_named(work.request.method)
     if form.needs_ranges and not len(work.given.calibrate):
         raise DataError(
             f"The method {form.name} calibrates activation ranges on samples, but there are none.",

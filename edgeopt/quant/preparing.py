@@ -11,10 +11,10 @@ from edgeopt.errors import UsageError
 from edgeopt.graph.ledger import Change, Refusal
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
-from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.layers import nodes_by_key
 from edgeopt.quant.ranges import ObservedRange
 from edgeopt.quant.records import Layer, Range
+from edgeopt.quant.schemes.base import Smoothing
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -12,24 +12,24 @@ from edgeopt.backends.base import Array
 from edgeopt.errors import BundleError, ModelError, UsageError
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
-from edgeopt.quant.forms import FORMS, FormContext, Scheme, form_named
-from edgeopt.quant.forms.base import Smoothing
-from edgeopt.quant.forms.flow import through
 from edgeopt.quant.layers import PRODUCTS, keyed, nodes_by_key
 from edgeopt.quant.records import FLOAT, Layer, QuantSettings, Range
 from edgeopt.quant.rules import rules_of
+from edgeopt.quant.schemes import SCHEMES, Scheme, SchemeContext, scheme_named
+from edgeopt.quant.schemes.base import Smoothing
+from edgeopt.quant.schemes.flow import through
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from edgeopt.quant.forms.writer import Writer
+    from edgeopt.quant.schemes.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What a model was written with, besides the choices."""
 
-    context: FormContext
+    context: SchemeContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class QuantizedModel:
 
 
 def write(
-    model: "ir.Model", layers: Sequence[Layer], choices: Mapping[str, str], context: FormContext
+    model: "ir.Model", layers: Sequence[Layer], choices: Mapping[str, str], context: SchemeContext
 ) -> QuantizedModel:
     """The model with the chosen forms; the one that is given stays as it is.
 
@@ -60,7 +60,7 @@ def write(
 
 
 def _by_form(
-    layers: Sequence[Layer], choices: Mapping[str, str], context: FormContext
+    layers: Sequence[Layer], choices: Mapping[str, str], context: SchemeContext
 ) -> dict[Scheme, tuple[Layer, ...]]:
     from edgeopt.errors import UsageError
 
@@ -68,10 +68,10 @@ def _by_form(
     for name, form in choices.items():
         if name not in by_name:
             raise UsageError(f"There is no layer '{name}' in this model.", "`edgeopt quantize` lists all of them.")
-        if form != FLOAT and (reason := form_named(form).fits(by_name[name], context)):
+        if form != FLOAT and (reason := scheme_named(form).fits(by_name[name], context)):
             raise UsageError(f"The layer '{name}' cannot be {form}: {reason}.", "Leave it float.")
     chosen = {
-        form: tuple(layer for layer in layers if choices.get(layer.name, FLOAT) == form.name) for form in FORMS
+        form: tuple(layer for layer in layers if choices.get(layer.name, FLOAT) == form.name) for form in SCHEMES
     }
     return {form: some for form, some in chosen.items() if some}
 
@@ -156,7 +156,7 @@ class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 def record_of(choices: Mapping[str, str], trace: "Trace", equalization: Mapping[str, Array]) -> Recorded:
     """Without factors where no form smooths."""
     context = trace.context
-    forms = [form_named(name) for name in dict.fromkeys(choices.values())]
+    forms = [scheme_named(name) for name in dict.fromkeys(choices.values())]
     smoothed: dict[str, list[str]] = {}
     factors: dict[str, Array] = {}
     if any(form.smooths for form in forms):
@@ -222,7 +222,7 @@ def write_again(
         for layer in one.layers
     }
     ranges = {name: Range(low, high) for name, (low, high) in recorded.ranges.items()}
-    context = FormContext(backend, settings, ranges, _arrays(recorded.weights), smoothing)
+    context = SchemeContext(backend, settings, ranges, _arrays(recorded.weights), smoothing)
     return write(model, layers, choices, context)
 
 
@@ -238,7 +238,7 @@ def raised(model: "ir.Model") -> "ir.Model":
 
 def _with_biases(model: "ir.Model", means: Mapping[str, Array]) -> "ir.Model":
     """The float model without these mean errors; UsageError for nodes that it does not have."""
-    from edgeopt.quant.forms.writer import Writer
+    from edgeopt.quant.schemes.writer import Writer
 
     copy = model.clone()
     nodes, writer = nodes_by_key(copy.graph), Writer(copy.graph)

@@ -24,9 +24,9 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.pipeline.quantize import proved_entries
-from edgeopt.quant.forms import form_named
 from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.work import prepare
+from edgeopt.quant.schemes import scheme_named
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from
 from tests.differential.regimes import REGIMES, SIZES
@@ -146,7 +146,7 @@ def judged(case, method, regimes, runs, folder, seen):
     (folder / "work").mkdir()
     try:
         work = prepare(request, folder / "work", runs, ignore)
-        entries, reasons = proved_entries(work, form_named(name))
+        entries, reasons = proved_entries(work, scheme_named(name))
     except EdgeoptError as error:
         seen.counts["refused"] += 1
         if not error.message.rstrip().endswith((".", "?")):

@@ -7,9 +7,9 @@ from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load
 from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.calibrate import calibrate
-from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.schemes import SchemeContext
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import write_onnx
 
@@ -51,4 +51,4 @@ def quantized(path, settings, form="int8", backend="onnxruntime-cpu", data=None)
     layers = find_layers(model, {name: tuple(shape) for name, shape in data.shapes().items()})
     ranges = calibrate(path, data, tensors_wanted(model, layers, settings), settings).ranges
     choices = {layer.name: form for layer in layers}
-    return write(model, layers, choices, FormContext(backend, settings, ranges)).model
+    return write(model, layers, choices, SchemeContext(backend, settings, ranges)).model

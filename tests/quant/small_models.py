@@ -10,10 +10,10 @@ import onnxruntime as ort
 
 from edgeopt.graph.model import load, save
 from edgeopt.graph.nodes import constant
-from edgeopt.quant.forms import FormContext, form_named
-from edgeopt.quant.forms.writer import Writer, give_as_output
 from edgeopt.quant.layers import computed_inputs, find_layers, nodes_by_key
 from edgeopt.quant.records import Layer, QuantSettings, Range
+from edgeopt.quant.schemes import SchemeContext, scheme_named
+from edgeopt.quant.schemes.writer import Writer, give_as_output
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import narrow, seeded, write_onnx
 
@@ -30,16 +30,16 @@ class Case:
     feeds: list[dict[str, np.ndarray]]
     ranges: dict[str, Range]
 
-    def context(self, backend: str, **settings: object) -> FormContext:
+    def context(self, backend: str, **settings: object) -> SchemeContext:
         """For this device, unless told otherwise."""
         settings = {"reduce_range": narrow(), **settings}
-        return FormContext(backend, QuantSettings(**settings), self.ranges)  # type: ignore[arg-type]
+        return SchemeContext(backend, QuantSettings(**settings), self.ranges)  # type: ignore[arg-type]
 
-    def choices(self, form: str, context: FormContext) -> dict[str, str]:
+    def choices(self, form: str, context: SchemeContext) -> dict[str, str]:
         """That form for every layer that it fits."""
-        return {layer.name: form for layer in self.layers if not form_named(form).fits(layer, context)}
+        return {layer.name: form for layer in self.layers if not scheme_named(form).fits(layer, context)}
 
-    def written(self, form: str, context: FormContext, path: Path) -> Path:
+    def written(self, form: str, context: SchemeContext, path: Path) -> Path:
         save(write(self.model, self.layers, self.choices(form, context), context).model, path)
         onnx.checker.check_model(str(path))
         return path
@@ -48,7 +48,7 @@ class Case:
         return run(path or self.path, self.feeds)
 
 
-def context_for(one: Case, form: str, backend: str) -> FormContext:
+def context_for(one: Case, form: str, backend: str) -> SchemeContext:
     """Products of sixteen bits overflow nowhere, so their weights have all eight."""
     return one.context(backend, **({"reduce_range": False} if form == "a16w8" else {}))
 
@@ -102,9 +102,9 @@ def snr_db(wanted: list[dict[str, np.ndarray]], got: list[dict[str, np.ndarray]]
     return min(10 * np.log10(energy(n, "signal") / max(energy(n, "noise"), 1e-30)) for n in wanted[0])
 
 
-def simulated(one: Case, form: str, context: FormContext, path: Path) -> Path:
+def simulated(one: Case, form: str, context: SchemeContext, path: Path) -> Path:
     """The float model with what the form can hold in place of weights and activations."""
-    model, chosen = one.model.clone(), form_named(form)
+    model, chosen = one.model.clone(), scheme_named(form)
     nodes, names = nodes_by_key(model.graph), one.choices(form, context)
     pairs = [(nodes[key], layer) for layer in one.layers if layer.name in names for key in layer.nodes]
     for node, layer in pairs:

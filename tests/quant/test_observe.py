@@ -13,10 +13,10 @@ from edgeopt.quant import calibrate
 from edgeopt.quant import calibrate as module
 from edgeopt.quant.calibrate import observe
 from edgeopt.quant.compare_calibrations import compare_calibrations
-from edgeopt.quant.forms import FormContext
-from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.ranges import METHODS
 from edgeopt.quant.records import QuantSettings, Range
+from edgeopt.quant.schemes import SchemeContext
+from edgeopt.quant.schemes.base import Smoothing
 from edgeopt.quant.write import Numbers, Recorded, Trace, decoded, encoded, record_of, write_again
 from tests.conftest import seeded, write_onnx
 
@@ -173,7 +173,7 @@ FLOATS = np.array([[1.5, -0.1], [3e-38, 7.0]], np.float32)
 
 
 def trace():
-    context = FormContext(
+    context = SchemeContext(
         "onnxruntime-cpu",
         QuantSettings(),
         {"x": Range(-0.1, 2 / 3)},

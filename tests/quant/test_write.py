@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.graph.model import load, save
-from edgeopt.quant.forms import FORMS, form_named
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.records import FLOAT, QuantSettings
+from edgeopt.quant.schemes import SCHEMES, scheme_named
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import seeded, write_onnx
 from tests.quant.small_models import case, odd_net, picture_net, ranges, run, snr_db, token_net
@@ -36,7 +36,7 @@ def test_any_choice_gives_a_valid_model_that_is_nearly_the_same(nets, place, whi
     context = one.context(backend, block_size=16, group_size=16)
     choices = {}
     for layer in one.layers:
-        fitting = [f.name for f in FORMS if f.name not in {"bf16", "w4"} and not f.fits(layer, context)]
+        fitting = [f.name for f in SCHEMES if f.name not in {"bf16", "w4"} and not f.fits(layer, context)]
         choices[layer.name] = data.draw(st.sampled_from([FLOAT, *fitting]))
     save(write(one.model, one.layers, choices, context).model, place)
     onnx.checker.check_model(str(place))
@@ -138,9 +138,9 @@ def test_impossible_choices_are_refused(nets, choices, said):
 
 
 def test_a_form_by_name_and_what_was_meant():
-    assert form_named("w4").name == "w4"
+    assert scheme_named("w4").name == "w4"
     with pytest.raises(UsageError) as caught:
-        form_named("int8-group")
+        scheme_named("int8-group")
     assert "int8-groups" in str(caught.value.hint)
 
 

@@ -15,7 +15,7 @@ from edgeopt.commands.bench.limits import Judged, judge, refuse_without_verdict
 from edgeopt.commands.bench.naming import first_side, read_options
 from edgeopt.commands.bench.request import Request, WatchRequest, check, levels, sides_of
 from edgeopt.commands.bench.saved import check_place, save
-from edgeopt.commands.bench.sides import Prepared, Settings, prepare
+from edgeopt.commands.bench.sides import PreparedSides, Settings, prepare
 from edgeopt.commands.bench.suite import SuiteReport, suite
 from edgeopt.commands.bench.sweep import Sweep, SweepReport, sweep
 from edgeopt.errors import ConstraintError, TrialError, UsageError
@@ -195,7 +195,7 @@ def _check(request: Request) -> None:
         check_place(request.save, "The report")
 
 
-def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) -> Report:
+def _measured(request: Request, prepared: PreparedSides, folder: Path, emit: Emit) -> Report:
     host = LocalHost(folder)
     sides, rounds = prepared.sides, request.rounds
     if request.concurrency or request.processes:
@@ -221,7 +221,7 @@ def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) ->
     return msgspec.structs.replace(report, sides=with_stages(timed, sides, folder, emit))
 
 
-def _sweep(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) -> SweepReport:
+def _sweep(request: Request, prepared: PreparedSides, host: LocalHost, emit: Emit) -> SweepReport:
     assert request.sweep is not None  # noqa: S101 - asked for
     (side,) = prepared.sides
     limited = request.rounds is not None or request.time_limit_s is not None
@@ -244,7 +244,7 @@ def _rules(request: Request) -> Rules:
     return _with(_with(rules, "rounds_most", request.rounds), "time_limit_s", request.time_limit_s)
 
 
-def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) -> ContestReport:
+def _contest(request: Request, prepared: PreparedSides, host: LocalHost, emit: Emit) -> ContestReport:
     sides = prepared.sides
     # The server of a served model is one of the "others" that a quiet device would be without.
     state = StateSampler(lambda: (), judge_others=all(side.kind != "url" for side in sides))

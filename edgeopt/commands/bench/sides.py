@@ -324,7 +324,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedSides:
     """Sides ready to load, and the samples that all of them run on."""
 
     sides: list[Side]
@@ -333,7 +333,7 @@ class Prepared:
     """What the sides lie in: bundles that are single files stay unpacked as long as this is held."""
 
 
-def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) -> Prepared:
+def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) -> PreparedSides:
     """Checks every side as far as that goes without measuring; `folder` takes the samples."""
     libraries = _libraries(settings.custom_ops)
     for each in named:
@@ -370,7 +370,7 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
     ]
     first, *others = sides
     marked = [msgspec.structs.replace(each, same_as_first=_is_same(first, each)) for each in others]
-    return Prepared([first, *marked], written, places)
+    return PreparedSides([first, *marked], written, places)
 
 
 def _is_same(one: Side, other: Side) -> bool:

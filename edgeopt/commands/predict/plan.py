@@ -27,11 +27,11 @@ from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.race.baseline import baseline_order, plain
 from edgeopt.pipeline.request import OptimizeRequest
-from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
 from edgeopt.quant.measured.timing.courses import GROUPS
 from edgeopt.quant.rules import rules_of
+from edgeopt.quant.schemes import SCHEMES
 from edgeopt.workspace import WORK, workspace
 
 
@@ -332,7 +332,7 @@ def make_all(plan: PredictionPlan, folder: Path) -> list[PredictedVariant]:
         for backend in plan.backends.order
         for name in (("source", CLEANED) if plan.cleaning else ("source",))
     ]
-    forms = {form.name: form for form in FORMS}
+    forms = {form.name: form for form in SCHEMES}
     quantizes = not (plan.given.use.generated or plan.given.use.shared)
     for name in plan.profile.precision.ladder:
         form = forms.get(name)

@@ -21,7 +21,6 @@ from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for, without_planned
-from edgeopt.quant.forms import Scheme
 from edgeopt.quant.inventory import inventory_of
 from edgeopt.quant.measured.given import ModelRuns, SampleSets, read_given
 from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
@@ -30,6 +29,7 @@ from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, computed_factors, findings
 from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.schemes import Scheme
 from edgeopt.quant.write import raised
 
 if TYPE_CHECKING:

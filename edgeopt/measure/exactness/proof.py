@@ -69,7 +69,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenProof:
     """What a rewritten model answers: to the samples, then in the regimes."""
 
     path: Path
@@ -111,7 +111,7 @@ class SourceCheck:
     """How many of the samples were made to show whether padding matters."""
     source: "Source | None" = None
     """What rounding does to the source is asked of it; None: answers that are not close are wrong."""
-    seen: "list[Seen]" = field(default_factory=list)
+    seen: "list[SeenProof]" = field(default_factory=list)
     """The answers of the model that ran last."""
     folder: "tempfile.TemporaryDirectory[str]" = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
@@ -271,7 +271,7 @@ class SourceCheck:
         """How far the ordinary results are from the source's."""
         return self._seen(model_ir).accuracy
 
-    def _seen(self, model_ir: "ir.Model") -> Seen:
+    def _seen(self, model_ir: "ir.Model") -> SeenProof:
         """Saves the model, runs it, compares; the same bytes run once."""
         from edgeopt.graph.accuracy import compare_outputs
         from edgeopt.graph.structure import as_model_takes, as_source_gives
@@ -289,7 +289,7 @@ class SourceCheck:
             if failed is not None:
                 raise failed
             accuracy = compare_outputs(self.reference, [one for one in ordinary if isinstance(one, dict)])
-            self.seen[:] = [Seen(path, accuracy, answers)]
+            self.seen[:] = [SeenProof(path, accuracy, answers)]
         return self.seen[0]
 
     def _samples(self) -> "list[Mapping[str, Any]]":
@@ -351,7 +351,7 @@ class SourceCheck:
         answers = self._seen(model_ir).answers[len(self.ordinary) + len(self.regimes) :]
         return self._first_difference(self.edges, answers)
 
-    def _beyond_rounding(self, seen: Seen) -> str | None:
+    def _beyond_rounding(self, seen: SeenProof) -> str | None:
         known = (*self.ordinary, *self.regimes, *(self.edges if self.strict else ()))
         return self._first_difference(known, seen.answers[: len(known)])
 

@@ -21,7 +21,7 @@ from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Load, Loaded
 from edgeopt.measure.schedules import COLD
 from edgeopt.measure.stats import total
-from edgeopt.measure.workloads.loop import Member, comparisons, run_members, skipped, warn
+from edgeopt.measure.workloads.loop import LoopMember, comparisons, run_members, skipped, warn
 from edgeopt.measure.workloads.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
 from edgeopt.workers.host import TrialHost
 
@@ -96,7 +96,7 @@ def resident_bytes(path: Path) -> int | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Starting(Member):
+class _Starting(LoopMember):
     load: Load
     model: tuple[Path, ...]
     libraries: tuple[Path, ...]

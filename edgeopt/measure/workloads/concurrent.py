@@ -20,7 +20,7 @@ from edgeopt.measure.messages import Time, Timed
 from edgeopt.measure.report import Comparison
 from edgeopt.measure.schedules import CONCURRENT
 from edgeopt.measure.stats import paired_ratios, sign_interval
-from edgeopt.measure.workloads.loop import Member, comparisons, require_one, run_members, skipped, warn
+from edgeopt.measure.workloads.loop import LoopMember, comparisons, require_one, run_members, skipped, warn
 from edgeopt.measure.workloads.records import ConcurrencyReport, ConcurrencySide, ConcurrentRules, Level
 from edgeopt.workers.host import TrialHost
 
@@ -36,7 +36,7 @@ _BUSY = (
 
 
 @dataclass(slots=True, kw_only=True)
-class _Running(Member):
+class _Running(LoopMember):
     """One level while it is measured: the trials that run at once in it, and the throughput of each round."""
 
     kind: Literal["threads", "processes"]

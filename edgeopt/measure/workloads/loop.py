@@ -18,7 +18,7 @@ from edgeopt.measure.schedules import LUCK_PERCENT, Schedule
 from edgeopt.measure.stats import Interval, direction, paired_ratios, sign_interval, total
 
 
-class Named(Protocol):
+class NamedSide(Protocol):
     """A side while it is measured."""
 
     @property
@@ -29,7 +29,7 @@ class Named(Protocol):
 
 
 @dataclass(slots=True)
-class Member:
+class LoopMember:
     """A side, or one of its levels, while it is measured."""
 
     side: str
@@ -42,7 +42,7 @@ class Member:
         return self.side
 
 
-MemberT = TypeVar("MemberT", bound=Member)
+MemberT = TypeVar("MemberT", bound=LoopMember)
 
 
 def run_members(
@@ -72,7 +72,7 @@ def require_one(failures: dict[str, str | None], hint: str = "Run it in its own 
         raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", hint)
 
 
-def skipped(members: Iterable[Named], form: str = "'{}' {}") -> list[str]:
+def skipped(members: Iterable[NamedSide], form: str = "'{}' {}") -> list[str]:
     """A sentence for each that failed; `form` joins its name and the reason."""
     return [
         f"{form.format(each.name, each.failure.rstrip('.'))}; it was skipped from then on."
@@ -121,7 +121,7 @@ class EnergyLog:
 
 
 def comparisons(
-    members: Sequence[Member], figure_ms: Callable[[Any], float], schedule: Schedule
+    members: Sequence[LoopMember], figure_ms: Callable[[Any], float], schedule: Schedule
 ) -> tuple[Comparison, ...]:
     """The first with each other one, over the rounds in which it ran with all that ever ran."""
     first, *others = members

@@ -20,7 +20,15 @@ from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Watch, Watched
 from edgeopt.measure.schedules import PACED
 from edgeopt.measure.watch import follow
-from edgeopt.measure.workloads.loop import EnergyLog, Member, comparisons, require_one, run_members, skipped, warn
+from edgeopt.measure.workloads.loop import (
+    EnergyLog,
+    LoopMember,
+    comparisons,
+    require_one,
+    run_members,
+    skipped,
+    warn,
+)
 from edgeopt.measure.workloads.records import PacedReport, PacedRules, PacedSide
 from edgeopt.workers.host import LocalChild, TrialHost
 
@@ -31,7 +39,7 @@ _KEPT_LATENCIES = 20_000
 
 
 @dataclass(slots=True, kw_only=True)
-class _Pacing(Member):
+class _Pacing(LoopMember):
     """One side while it is measured; its rounds hold the median and the 99th percentile of a slice."""
 
     energy: EnergyLog

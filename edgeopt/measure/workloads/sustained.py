@@ -41,17 +41,17 @@ _PAUSE_SHARE, _LONGEST_PAUSE_S = 0.2, 60.0
 _COOL_C = 2.0
 
 
-class Judged(NamedTuple):
+class JudgedSide(NamedTuple):
     course: Course
     speed_at_end: float | None
     changed_after_s: float | None
     verdict: str
 
 
-def judge(windows: Sequence[Window]) -> Judged:
+def judge(windows: Sequence[Window]) -> JudgedSide:
     """The last minute against the first (or the last third against the first, of less than three)."""
     if len(windows) < _FEWEST_WINDOWS:
-        return Judged("too short to tell", None, None, "ran too briefly to tell whether it keeps its speed")
+        return JudgedSide("too short to tell", None, None, "ran too briefly to tell whether it keeps its speed")
     width = sum(w.seconds for w in windows) / len(windows)
     span = max(2, min(len(windows) // 3, round(_SPAN_S / max(width, 1e-9))))
     early, late = windows[:span], windows[-span:]
@@ -62,17 +62,17 @@ def judge(windows: Sequence[Window]) -> Judged:
     lowest = median(w.p50_ms for w in windows) / max(w.p50_ms for w in windows)
     if abs(speed - 1) <= SAME:
         dip = f"; its slowest {_long(width)} ran at {lowest:.2f}x of the middle" if lowest < 1 - 2 * SAME else ""
-        return Judged("kept its speed", speed, None, f"kept its speed: {ends}{dip}{_others(windows)}")
+        return JudgedSide("kept its speed", speed, None, f"kept its speed: {ends}{dip}{_others(windows)}")
     if (slower if speed < 1 else 1 - slower) < _AGREE:
         highest = median(w.p50_ms for w in windows) / min(w.p50_ms for w in windows)
         range_ = f"windows between {lowest:.2f}x and {highest:.2f}x of the middle one"
-        return Judged("no clear course", speed, None, f"went up and down ({range_}): {ends}{_others(windows)}")
+        return JudgedSide("no clear course", speed, None, f"went up and down ({range_}): {ends}{_others(windows)}")
     after_s = windows[_turning_point([w.p50_ms for w in windows])].begin_s
     if speed < 1:
         verdict = f"slowed to {speed:.2f}x after {_long(after_s)}{_held_up(early, late, speed)}{_why(early, late)}"
-        return Judged("slowed", speed, after_s, verdict)
+        return JudgedSide("slowed", speed, after_s, verdict)
     verdict = f"got faster, to {speed:.2f}x, after {_long(after_s)}{_why(early, late)}"
-    return Judged("got faster", speed, after_s, verdict)
+    return JudgedSide("got faster", speed, after_s, verdict)
 
 
 def _middle(windows: Sequence[Window]) -> float:

@@ -7,7 +7,7 @@ import msgspec
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_samples
-from edgeopt.pipeline.build.messages import Inspect, Inspected, Made, Make, Plans, Task
+from edgeopt.pipeline.build.messages import BuildTask, Inspect, Inspected, Made, Make, Plans
 from edgeopt.pipeline.plans.recipes import recipe_named
 
 
@@ -34,7 +34,7 @@ def _narrowed(info: TensorInfo, narrowed: tuple[TensorInfo, ...]) -> TensorInfo:
 def make_variant(request: Make) -> Made:
     begin = time.perf_counter()
     samples = open_samples(Path(request.samples_path))
-    task = Task(
+    task = BuildTask(
         source=Path(request.source_path),
         base=Path(request.base_path),
         out=Path(request.out_path),

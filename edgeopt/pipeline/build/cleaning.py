@@ -18,7 +18,7 @@ from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.measure.exactness.inputs import padded_cases, source_file, taken_inputs
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import also_loading, first_opened
-from edgeopt.pipeline.build.messages import Task
+from edgeopt.pipeline.build.messages import BuildTask
 from edgeopt.profiles import TargetProfile
 from edgeopt.workers.isolated_backend import IsolatedBackends
 
@@ -26,7 +26,7 @@ NOTHING = "No exact rewrite applies to this graph."
 _MOST_CHECKED = 4
 
 
-def clean(task: Task) -> Ledger:
+def clean(task: BuildTask) -> Ledger:
     """Writes the cleaned model; raises ModelError when no pass changed anything in any runtime."""
     ledger = proved(task, task.source, only=task.passes or ())
     if not changed(ledger) and not wrong_elsewhere(ledger):
@@ -35,7 +35,7 @@ def clean(task: Task) -> Ledger:
 
 
 def proved(
-    task: Task,
+    task: BuildTask,
     source: Path,
     *,
     only: Iterable[str] = (),
@@ -134,7 +134,7 @@ def lowerings_of(backend: str) -> tuple[Pass, ...]:
     return onnxruntime.lowerings() if backend.startswith("onnxruntime-") else ()
 
 
-def lower(task: Task) -> Ledger:
+def lower(task: BuildTask) -> Ledger:
     """Writes the lowered model; raises ModelError with the reasons when nothing applied."""
     known = {one.name: one for one in lowerings_of(task.backends[0])}
     passes = tuple(known[name] for name in dict.fromkeys(task.lowerings))
@@ -165,37 +165,37 @@ def _reasons(ledger: Ledger) -> str:
 _MOST_SAMPLES = 100
 
 
-def by_nncf(task: Task) -> Ledger:
+def by_nncf(task: BuildTask) -> Ledger:
     from edgeopt.quant.libraries import quantize_by_nncf
 
     return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=False),)
 
 
-def by_nncf_for_transformers(task: Task) -> Ledger:
+def by_nncf_for_transformers(task: BuildTask) -> Ledger:
     from edgeopt.quant.libraries import quantize_by_nncf
 
     return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=True),)
 
 
-def weights_by_nncf(task: Task) -> Ledger:
+def weights_by_nncf(task: BuildTask) -> Ledger:
     from edgeopt.quant.libraries import compress_weights
 
     return (compress_weights(task.base, task.out),)
 
 
-def by_onnxruntime(task: Task) -> Ledger:
+def by_onnxruntime(task: BuildTask) -> Ledger:
     from edgeopt.quant.libraries import quantize_by_onnxruntime
 
     return (quantize_by_onnxruntime(task.base, task.out, _samples(task), reduce_range=task.settings.reduce_range),)
 
 
-def dynamic_by_onnxruntime(task: Task) -> Ledger:
+def dynamic_by_onnxruntime(task: BuildTask) -> Ledger:
     from edgeopt.quant.libraries import quantize_dynamic
 
     return (quantize_dynamic(task.base, task.out, reduce_range=task.settings.reduce_range),)
 
 
-def _samples(task: Task) -> list[Feeds]:
+def _samples(task: BuildTask) -> list[Feeds]:
     samples = task.calibration
     if samples is None:
         raise ModelError("Quantizing needs data.", "Give some.")

@@ -57,7 +57,7 @@ class Plans(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class BuildTask:
     """One variant to be made."""
 
     source: Path

@@ -22,8 +22,7 @@ from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.build.inspect import describe
-from edgeopt.pipeline.build.messages import PLANNED, PlannedVariant, Plans, Task
-from edgeopt.quant.forms import Scheme, form_named
+from edgeopt.pipeline.build.messages import PLANNED, BuildTask, PlannedVariant, Plans
 from edgeopt.quant.measured.given import ModelRuns, SampleSets
 from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
@@ -35,6 +34,7 @@ from edgeopt.quant.measured.timing.courses import GROUP_SIZES, GROUPS, OPENVINO,
 from edgeopt.quant.measured.timing.gains import ConfigGains, tracks_of
 from edgeopt.quant.measured.work import QuantizeRun, unfit, why_none
 from edgeopt.quant.records import FLOAT, QuantSettings
+from edgeopt.quant.schemes import Scheme, scheme_named
 from edgeopt.quant.write import raised
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _FEWEST_TO_PART = 6
 
 
-def studied(task: Task, reference: Mapping[int, Mapping[str, Array]]) -> LayerMeasurements:
+def studied(task: BuildTask, reference: Mapping[int, Mapping[str, Array]]) -> LayerMeasurements:
     """`reference`: what the source answers to those samples on which something is judged."""
     from edgeopt.graph.model import load
 
@@ -54,7 +54,7 @@ def studied(task: Task, reference: Mapping[int, Mapping[str, Array]]) -> LayerMe
     return begin(model, given_by(task), reference, task.settings, folder)
 
 
-def given_by(task: Task) -> SampleSets:
+def given_by(task: BuildTask) -> SampleSets:
     """Of the samples that check, the first two thirds plan, and the rest tries the plan."""
     from edgeopt.graph.model import load
 
@@ -77,26 +77,26 @@ def packed(labels: Labels | None) -> bytes:
     return file.getvalue()
 
 
-def _labels(task: Task) -> Labels | None:
+def _labels(task: BuildTask) -> Labels | None:
     found = task.planning.labels if task.planning is not None else b""
     return np.load(io.BytesIO(found), allow_pickle=False) if found else None
 
 
-def samples_of(task: Task) -> Samples:
+def samples_of(task: BuildTask) -> Samples:
     """Those that calibrate and those that check; the ones that prove are not among them."""
     if task.samples is None:
         raise ModelError("Quantizing needs data.", "Give some.")
     return task.samples
 
 
-def folder_of(task: Task) -> Path:
+def folder_of(task: BuildTask) -> Path:
     """Where it works; beside what it makes, as that is deleted with it."""
     folder = task.out.parent / "work"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def put(task: Task, model: "ir.Model", backend: str) -> Path:
+def put(task: BuildTask, model: "ir.Model", backend: str) -> Path:
     """Writes a model into a folder of its own, as a bundle takes all that lies beside it."""
     from edgeopt.graph.model import save
 
@@ -112,7 +112,7 @@ _PLANNING_ENDS = 0.6
 _CHOOSING_ENDS = 1.0
 
 
-def plan(task: Task) -> Plans:
+def plan(task: BuildTask) -> Plans:
     """Writes a model for each backend where a plan saves time; says why where it does not."""
     begun = time.monotonic()
     with ModelRuns() as runs:
@@ -159,7 +159,7 @@ def _of_track(work: QuantizeRun, track: ConfigGains, able: Sequence[ConfigGains]
         return []
 
 
-def _plans(task: Task, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
+def _plans(task: BuildTask, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
     found: list[PlannedVariant] = []
     for backend in _backends([entry.course for entry in entries if not entry.is_float]):
         mine = [entry for entry in entries if entry.course.backend == backend and not entry.is_float]
@@ -174,7 +174,7 @@ def _plans(task: Task, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[
     return Plans((), seen, _with_warnings(said, work), ledger)
 
 
-def _written(task: Task, work: QuantizeRun, entry: Entry) -> PlannedVariant:
+def _written(task: BuildTask, work: QuantizeRun, entry: Entry) -> PlannedVariant:
     from edgeopt.graph.model import load
 
     model = load(entry.path).ir
@@ -211,7 +211,7 @@ def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
     )
 
 
-def _work(task: Task, runs: ModelRuns, begun: float) -> QuantizeRun:
+def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
     """What the methods of quantization work with, from what the search has prepared."""
     from edgeopt.data.samples import save_samples
 
@@ -252,10 +252,10 @@ def _with_warnings(said: str, work: QuantizeRun) -> str:
     return " ".join([said, *work.warnings])
 
 
-def form_all(task: Task, name: str) -> Plans:
+def form_all(task: BuildTask, name: str) -> Plans:
     """Writes a model for each backend; raises ModelError where no layer takes the form on any."""
     begun = time.monotonic()
-    form = form_named(name)
+    form = scheme_named(name)
     study = studied(task, {})
     if form.needs_ranges:
         study.calibrated()
@@ -276,7 +276,7 @@ def form_all(task: Task, name: str) -> Plans:
 
 
 def _written_in_form(
-    task: Task, study: LayerMeasurements, form: Scheme, backend: str, layers: tuple[str, ...], begun: float
+    task: BuildTask, study: LayerMeasurements, form: Scheme, backend: str, layers: tuple[str, ...], begun: float
 ) -> PlannedVariant:
     choices = dict.fromkeys(layers, form.name)
     written = study.written(choices, backend, **_changes(form))

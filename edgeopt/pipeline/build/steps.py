@@ -16,7 +16,7 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.passes import Pass, PassContext, standard_passes
 from edgeopt.graph.passes.base import plural
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline, select
-from edgeopt.quant.forms import form_named
+from edgeopt.quant.schemes import scheme_named
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model
@@ -76,7 +76,7 @@ def check_steps(profile: Profile) -> None:
             if maker is _cleaned:
                 select(standard_passes(), only=_listed(step, "passes"))
             for form in step.forms:
-                form_named(form)
+                scheme_named(form)
         except UsageError as error:
             raise _not_again(step, error) from None
         if maker is _quantized:

@@ -12,12 +12,12 @@ from edgeopt.backends import NAMES
 from edgeopt.data.split import Split
 from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.build.cleaning import NONE_LISTED, Lowered, lowered_variants
-from edgeopt.pipeline.build.messages import PLANNED, Make, Planning, Plans, Task
+from edgeopt.pipeline.build.messages import PLANNED, BuildTask, Make, Planning, Plans
 from edgeopt.profiles import TargetProfile
-from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.planning.entry import GROUPED
 from edgeopt.quant.measured.timing.courses import GROUPS
 from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.schemes import SCHEMES
 
 # Which of them are tried is said by the profile, and by what is installed.
 ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
@@ -45,7 +45,7 @@ class Recipe:
     title: str
     file: str
     backends: tuple[str, ...]
-    make: Callable[[Task], Ledger | Plans]
+    make: Callable[[BuildTask], Ledger | Plans]
     needs: tuple[str, ...]
     """Import packages that it works with."""
     exact: bool = False
@@ -63,33 +63,33 @@ class Recipe:
     """The runtime option that changes its numbers: every value of it is a candidate of its own."""
 
 
-def _source(_: Task) -> Ledger:
+def _source(_: BuildTask) -> Ledger:
     """Nothing to make: the backends read the source file itself."""
     return ()
 
 
-def _cleaned(task: Task) -> Ledger:
+def _cleaned(task: BuildTask) -> Ledger:
     from edgeopt.pipeline.build.cleaning import clean
 
     return clean(task)
 
 
-def _lowered(task: Task) -> Ledger:
+def _lowered(task: BuildTask) -> Ledger:
     from edgeopt.pipeline.build.cleaning import lower
 
     return lower(task)
 
 
-def _planned(task: Task) -> Plans:
+def _planned(task: BuildTask) -> Plans:
     from edgeopt.pipeline.build.planning import plan
 
     return plan(task)
 
 
-def _whole(name: str, task: Task) -> Ledger | Plans:
+def _whole(name: str, task: BuildTask) -> Ledger | Plans:
     from edgeopt.pipeline.build import cleaning as library_recipes
 
-    make: Callable[[Task], Ledger | Plans] = getattr(library_recipes, name)
+    make: Callable[[BuildTask], Ledger | Plans] = getattr(library_recipes, name)
     return make(task)
 
 
@@ -117,7 +117,7 @@ def _by_onnxruntime(name: str, title: str, make: str, unsuited: Unsuited = _suit
     return Recipe(name, title, "model.onnx", ORT, made, needs, needs_data=True, whole=True, unsuited=unsuited)
 
 
-def _in_one_form(form: str, task: Task) -> Plans:
+def _in_one_form(form: str, task: BuildTask) -> Plans:
     from edgeopt.pipeline.build.planning import form_all
 
     return form_all(task, form)
@@ -173,7 +173,7 @@ RECIPES = (
             uniform=True,
             numeric=GROUPS if form.name == GROUPED else "precision",
         )
-        for form in FORMS
+        for form in SCHEMES
     ),
 )
 

@@ -109,10 +109,10 @@ def _record(work: QuantizeRun, entry: Entry) -> bytes:
 
 
 def _trace(work: QuantizeRun, entry: Entry) -> "Trace":
-    from edgeopt.quant.forms import FormContext
+    from edgeopt.quant.schemes import SchemeContext
     from edgeopt.quant.write import Trace
 
-    return entry.trace or Trace(FormContext(entry.course.backend, work.study.known.settings))
+    return entry.trace or Trace(SchemeContext(entry.course.backend, work.study.known.settings))
 
 
 def has_evidence(measured: ContestResult) -> bool:

@@ -18,12 +18,12 @@ from edgeopt.backends.base import Array
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change
-from edgeopt.quant.forms import FORMS, FormContext, Scheme
-from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.measured.given import Outputs, SampleSets
 from edgeopt.quant.ranges import ObservedRange
 from edgeopt.quant.records import Layer, QuantFinding, QuantSettings, Range, Sensitivity
 from edgeopt.quant.rules import rules_of
+from edgeopt.quant.schemes import SCHEMES, Scheme, SchemeContext
+from edgeopt.quant.schemes.base import Smoothing
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -88,10 +88,10 @@ class LayerMeasurements:
         finally:
             self.phases_s[name] = self.phases_s.get(name, 0.0) + time.monotonic() - begin
 
-    def context(self, backend: str, **changes: int) -> FormContext:
+    def context(self, backend: str, **changes: int) -> SchemeContext:
         """What forms need to know; `changes` are of the settings."""
         settings = msgspec.structs.replace(self.known.settings, **changes)
-        return FormContext(backend, settings, self.known.ranges, smoothing=self.smoothing)
+        return SchemeContext(backend, settings, self.known.ranges, smoothing=self.smoothing)
 
     def forms(self, backend: str, wanted: Sequence[Scheme], **changes: int) -> dict[str, tuple[str, ...]]:
         """By layer, which of these forms fit it."""
@@ -214,9 +214,9 @@ def begin(
     return LayerMeasurements(folder, model, given, reference, Known(layers, settings), emit)
 
 
-def forms_for(backend: str, calibrated: bool) -> tuple[Scheme, ...]:
+def schemes_for(backend: str, calibrated: bool) -> tuple[Scheme, ...]:
     """The forms with which a backend may be faster; those with ranges only where these can be found."""
-    return tuple(form for form in FORMS if backend in form.backends and (calibrated or not form.needs_ranges))
+    return tuple(form for form in SCHEMES if backend in form.backends and (calibrated or not form.needs_ranges))
 
 
 def _kept(layers: Sequence[Layer], patterns: Sequence[str]) -> tuple[Layer, ...]:
@@ -240,7 +240,7 @@ def _is_meant(layer: Layer, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in (layer.name, *layer.nodes))
 
 
-def _key(context: FormContext) -> str:
+def _key(context: SchemeContext) -> str:
     """What a simulated form depends on besides its layer: how the backend wants it, and the settings."""
     rules = rules_of(context.backend)
     told = f"{rules.style} symmetric={rules.symmetric} signed={rules.signed} everywhere={rules.everywhere}"

@@ -21,7 +21,6 @@ from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.forms import Scheme, form_named
 from edgeopt.quant.measured.given import ModelRuns, SampleSets, read_given
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
@@ -29,6 +28,7 @@ from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
 from edgeopt.quant.measured.timing.courses import ExecutionConfig, backends_for, courses_for, with_shapes
 from edgeopt.quant.records import Layer, QuantSettings
+from edgeopt.quant.schemes import Scheme, scheme_named
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -126,7 +126,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
     model = load(request.model)
     inputs = runs.inputs(request.model)
     emit(Progress("reading the data", request.data.name if request.data is not None else "made up"))
-    calibrates = request.method == PLAN or form_named(request.method).needs_ranges
+    calibrates = request.method == PLAN or scheme_named(request.method).needs_ranges
     given = read_given(request, inputs, profile.data, calibrates)
     courses = tuple(with_shapes(course, inputs, given.samples) for course in courses)
     save_samples(given.samples, folder / "samples")

@@ -18,10 +18,10 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.data.samples import Samples
 from edgeopt.graph.nodes import constant
-from edgeopt.quant.forms.base import FormContext, Scheme
-from edgeopt.quant.forms.qdq import division, multiplied
-from edgeopt.quant.forms.writer import Writer
 from edgeopt.quant.records import FLOAT, Layer
+from edgeopt.quant.schemes.base import Scheme, SchemeContext
+from edgeopt.quant.schemes.qdq import division, multiplied
+from edgeopt.quant.schemes.writer import Writer
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -34,7 +34,7 @@ class Fakes:
     that stays as the model is; from there the nodes are lifted.
     """
 
-    def __init__(self, model: "ir.Model", target: "ir.Model", context: FormContext) -> None:
+    def __init__(self, model: "ir.Model", target: "ir.Model", context: SchemeContext) -> None:
         from edgeopt.quant.layers import nodes_by_key
 
         self.context = context
@@ -202,7 +202,7 @@ class GatedModel:
         model: "ir.Model",
         layers: Sequence[Layer],
         forms: Mapping[str, Sequence[str]],
-        context: FormContext,
+        context: SchemeContext,
         registry: Sequence[Scheme] | None = None,
     ) -> None:
         """`registry`: where the forms are looked up, all of edgeopt's unless told."""
@@ -247,7 +247,7 @@ def with_switches(
     model: "ir.Model",
     layers: Sequence[Layer],
     forms: Mapping[str, Sequence[Scheme]],
-    context: FormContext,
+    context: SchemeContext,
 ) -> "ir.Model":
     """A copy of the model with a switch around each layer; it shares the float weights."""
     from edgeopt.quant.layers import nodes_by_key
@@ -310,9 +310,9 @@ def _switch(
 
 
 def _registry() -> Sequence[Scheme]:
-    from edgeopt.quant.forms import FORMS
+    from edgeopt.quant.schemes import SCHEMES
 
-    return FORMS
+    return SCHEMES
 
 
 def session(model: "ir.Model", threads: int) -> Any:  # noqa: ANN401 - ONNX Runtime has no types

@@ -6,7 +6,7 @@ from edgeopt.errors import TrialError
 from edgeopt.measure.schedules import COLD, PACED
 from edgeopt.measure.workloads.cold import run_cold
 from edgeopt.measure.workloads.concurrent import run_concurrent
-from edgeopt.measure.workloads.loop import Member, compared, comparisons, require_one
+from edgeopt.measure.workloads.loop import LoopMember, compared, comparisons, require_one
 from edgeopt.measure.workloads.paced import run_paced
 from edgeopt.measure.workloads.records import ColdRules, ConcurrentRules, PacedRules
 
@@ -37,7 +37,7 @@ def test_what_two_processes_of_one_model_differ_by_is_no_verdict():
 def test_few_rounds_give_no_verdict_and_none_no_comparison():
     assert compared("a", "b", [1.0] * 6, [9.0] * 6, PACED).verdict == "too few rounds to tell"
     assert compared("a", "b", [], [1.0], PACED) is None
-    members = Member("a", rounds={0: 1.0}), Member("b", rounds={0: 2.0}), Member("c")
+    members = LoopMember("a", rounds={0: 1.0}), LoopMember("b", rounds={0: 2.0}), LoopMember("c")
     assert [c.second for c in comparisons(members, float, PACED)] == ["b"]
 
 

@@ -17,7 +17,7 @@ from edgeopt.graph.passes.base import Pass, PassResult
 from edgeopt.graph.passes.knowledge.forms import take_place
 from edgeopt.measure.exactness.proof import FLOOR_DB
 from edgeopt.pipeline.build.cleaning import clean, proved
-from edgeopt.pipeline.plans.recipes import Task
+from edgeopt.pipeline.build.messages import BuildTask
 from edgeopt.quant.records import QuantSettings
 
 
@@ -25,7 +25,7 @@ from edgeopt.quant.records import QuantSettings
 def task(tmp_path):
     def lay_out(model, shape, passes=None):
         samples = Samples({"x": np.random.default_rng(0).random((3, *shape), np.float32)}, {"x": len(shape) + 1})
-        return Task(model, model, tmp_path / "clean.onnx", samples, None, QuantSettings(), passes)
+        return BuildTask(model, model, tmp_path / "clean.onnx", samples, None, QuantSettings(), passes)
 
     return lay_out
 
@@ -98,7 +98,7 @@ def test_a_cleaned_detector_with_shuffles_answers_the_same_in_each_runtime(shuff
     pytest.importorskip(backend.partition("-")[0], reason="one of the runtimes")
     images = np.random.default_rng(1).standard_normal((3, 3, 64, 64)).astype(np.float32)
     samples = Samples({"image": images}, {"image": 4})
-    work = Task(shuffle_detector, shuffle_detector, tmp_path / "clean.onnx", samples, None, QuantSettings())
+    work = BuildTask(shuffle_detector, shuffle_detector, tmp_path / "clean.onnx", samples, None, QuantSettings())
     assert any(entry.applied for entry in clean(work))
     answers = []
     for path in (shuffle_detector, work.out):

@@ -7,7 +7,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.pipeline.build.cleaning import lower, lowered_variants, lowerings_of
-from edgeopt.pipeline.build.messages import Task
+from edgeopt.pipeline.build.messages import BuildTask
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.profiles import load_profile, profiles_folder
@@ -35,7 +35,7 @@ def task(tmp_path):
 
     def lay_out(model, feeds, *lowerings):
         samples = Samples({k: v[None] for k, v in feeds.items()}, {k: v.ndim for k, v in feeds.items()})
-        return Task(
+        return BuildTask(
             model, model, tmp_path / "out.onnx", samples, None, QuantSettings(),
             backends=("onnxruntime-cpu",), lowerings=lowerings,
         )  # fmt: skip

@@ -15,9 +15,9 @@ from edgeopt.pipeline.build.variants import BuildWorker, make_all
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.replay import replay
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.timing.courses import ExecutionConfig
 from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.schemes import SCHEMES
 from edgeopt.workers.host import LocalHost
 from tests.conftest import write_onnx
 
@@ -96,7 +96,7 @@ def test_a_plan_is_a_model_of_its_own_with_the_options_that_it_holds_with(found)
         pytest.skip("eight bits may not pay on this processor")
     (variant,) = found.plans.variants
     assert (variant.backend, variant.options) == (ORT, {"threads": 1})
-    assert set(variant.forms) <= {form.name for form in FORMS}
+    assert set(variant.forms) <= {form.name for form in SCHEMES}
     onnx.checker.check_model(onnx.load(variant.path))
     (entry,) = variant.ledger
     told = [*entry.applied, *entry.refused]
@@ -147,7 +147,7 @@ def test_a_bundle_of_a_plan_says_which_layer_has_which_form(searched, products, 
         pytest.skip("another candidate was quicker here")
     step = read_bundle(bundle).deployment.steps[-1]
     assert step.recipe == "planned"
-    assert step.forms.keys() <= {form.name for form in FORMS}
+    assert step.forms.keys() <= {form.name for form in SCHEMES}
     assert {layer for layers in step.forms.values() for layer in layers} <= {"MatMul_0", "MatMul_2"}
     assert any(step.forms.values())
     assert replay(ReplayRequest(bundle, products, tmp_path / "again.edgeopt")).same_files

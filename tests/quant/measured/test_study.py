@@ -13,7 +13,7 @@ from edgeopt.errors import DataError, ModelError, UsageError, VerificationError
 from edgeopt.graph.model import load
 from edgeopt.quant.measured.given import ModelRuns, read_given
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.study import KEPT, begin, forms_for
+from edgeopt.quant.measured.study import KEPT, begin, schemes_for
 from edgeopt.quant.records import QuantSettings
 
 
@@ -66,13 +66,13 @@ def test_what_stays_float_fits_no_form(study):
     study.known = msgspec.structs.replace(study.known, layers=(*kept, *study.layers[1:]))
     study.calibrated()
 
-    fitting = study.forms("onnxruntime-cpu", forms_for("onnxruntime-cpu", True))
+    fitting = study.forms("onnxruntime-cpu", schemes_for("onnxruntime-cpu", True))
     assert set(fitting) == {"MatMul_2", "MatMul_4"}
 
 
 def test_without_ranges_no_form_that_needs_them(study):
-    assert "int8" in {form.name for form in forms_for("onnxruntime-cpu", True)}
-    assert not any(form.needs_ranges for form in forms_for("onnxruntime-cpu", False))
+    assert "int8" in {form.name for form in schemes_for("onnxruntime-cpu", True)}
+    assert not any(form.needs_ranges for form in schemes_for("onnxruntime-cpu", False))
 
 
 def test_the_written_model_loads_and_the_float_one_stays(study):

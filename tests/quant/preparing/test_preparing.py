@@ -10,10 +10,10 @@ from edgeopt.data.samples import Samples
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load, save
 from edgeopt.quant.calibrate import calibrate
-from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.preparing import equalized, factors_for, smoothing
 from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.schemes import SchemeContext
 from edgeopt.quant.sensitivity.switchboard import GatedModel
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import narrow, seeded, write_onnx
@@ -93,7 +93,7 @@ def test_the_floats_stay_and_eight_bits_come_nearer(tmp_path, make, shape):
     reached = []
     for file in (path, tmp_path / "even.onnx"):
         graph, some, calibrated = seen_in(file, data)
-        context = FormContext("onnxruntime-cpu", SETTINGS, calibrated.ranges)
+        context = SchemeContext("onnxruntime-cpu", SETTINGS, calibrated.ranges)
         save(write(graph, some, {each.name: "int8" for each in some}, context).model, tmp_path / "int8.onnx")
         reached.append(compare_outputs(wanted, answers(tmp_path / "int8.onnx", data)).snr_db)
     assert reached[1] > reached[0]
@@ -186,7 +186,7 @@ def known(model, data):
 def context_of(known, backend, smooth=True):
     graph, layers, found = known
     factors, ranges = smoothing(graph, layers, found.seen)
-    context = FormContext(backend, SETTINGS_SMOOTHING, {**found.ranges, **ranges}, smoothing=factors)
+    context = SchemeContext(backend, SETTINGS_SMOOTHING, {**found.ranges, **ranges}, smoothing=factors)
     return context if smooth else dataclasses.replace(context, smoothing={})
 
 

@@ -6,9 +6,9 @@ import pytest
 from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load
 from edgeopt.quant.calibrate import calibrate
-from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.schemes import SchemeContext
 from edgeopt.quant.write import tensors_wanted
 from tests.conftest import seeded, write_onnx
 
@@ -86,18 +86,18 @@ def contexts(varied, varied_path, layers, samples):
     for backend in ("onnxruntime-cpu", "openvino-cpu", "onnxruntime-qnn"):
         tensors = tensors_wanted(varied, layers, settings, backend)
         ranges = calibrate(varied_path, samples, tensors, settings).ranges
-        found[backend] = FormContext(backend, settings, ranges)
+        found[backend] = SchemeContext(backend, settings, ranges)
     return found
 
 
 @pytest.fixture(scope="session")
 def fitting(layers):
     """By layer, those of these forms that fit it."""
-    from edgeopt.quant.forms import form_named
+    from edgeopt.quant.schemes import scheme_named
 
     def choose(context, *names):
         forms = {
-            layer.name: tuple(n for n in names if not layer.reason and not form_named(n).fits(layer, context))
+            layer.name: tuple(n for n in names if not layer.reason and not scheme_named(n).fits(layer, context))
             for layer in layers
         }
         return {name: some for name, some in forms.items() if some}

@@ -12,9 +12,9 @@ from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.files.saving import save
 from edgeopt.graph.model import load
-from edgeopt.quant.forms import form_named
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.records import FLOAT
+from edgeopt.quant.schemes import scheme_named
 from edgeopt.quant.sensitivity import measure as module
 from edgeopt.quant.sensitivity.measure import local_noise, sensitivities
 from edgeopt.quant.sensitivity.switchboard import GATES, GatedModel, with_switches
@@ -164,7 +164,7 @@ def test_more_bits_leave_less_noise_in_every_layer(varied, layers, contexts, fit
         found = local_noise(board, samples)
     assert set(found) == {(name, form) for name in forms for form in ("w8", "w4")}
     assert all(0 < found[name, "w8"] < 0.1 * found[name, "w4"] < math.inf for name in forms)
-    assert form_named("w8") in board.forms[next(iter(forms))]
+    assert scheme_named("w8") in board.forms[next(iter(forms))]
 
 
 def test_shared_weights_are_one_layer_with_both_products(varied, layers, contexts, samples):
@@ -249,7 +249,7 @@ def test_forms_that_round_weights_alike_share_them(varied, layers, contexts, fit
     context = contexts["onnxruntime-qnn"]
 
     def weight_bytes(*names):
-        forms = {layer: tuple(map(form_named, some)) for layer, some in fitting(context, *names).items()}
+        forms = {layer: tuple(map(scheme_named, some)) for layer, some in fitting(context, *names).items()}
         able = [layer for layer in layers if layer.name in forms]
         built = with_switches(varied, able, forms, context)
         return sum(value.const_value.nbytes for value in built.graph.initializers.values())

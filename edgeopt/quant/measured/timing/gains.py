@@ -20,9 +20,8 @@ from edgeopt.hw.device import Device
 from edgeopt.measure.kernel_times import OptionValue
 from edgeopt.measure.rounds import take_turns
 from edgeopt.measure.schedules import LAYERS
-from edgeopt.quant.forms import Scheme
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, settings_for
-from edgeopt.quant.measured.study import forms_for
+from edgeopt.quant.measured.study import schemes_for
 from edgeopt.quant.measured.timing.clock import KernelClock, Lap, Sources
 from edgeopt.quant.measured.timing.courses import (
     CONVERSIONS,
@@ -38,6 +37,7 @@ from edgeopt.quant.measured.timing.courses import (
 from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.solve import Border
 from edgeopt.quant.records import Layer, LayerGain
+from edgeopt.quant.schemes import Scheme
 from edgeopt.workspace import WORK, workspace
 
 PHASE = "timing the layers"
@@ -352,7 +352,7 @@ def _track(work: QuantizeRun, course: ExecutionConfig) -> ConfigGains | None:
             said = f"float itself reaches only {base_db:.1f} dB there"
             work.emit(Log("info", f"{course.name} is skipped: {said}."))
             return None
-    forms = forms_for(course.backend, bool(work.study.known.ranges))
+    forms = schemes_for(course.backend, bool(work.study.known.ranges))
     settled = _grouped(work, course, forms)
     fitting = _fitting(work, settled, forms)
     if not fitting:
@@ -470,7 +470,7 @@ def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
 def unfit_reasons(work: QuantizeRun, track: ConfigGains) -> dict[str, str]:
     """Why a layer has no form there, as the end of a sentence."""
     context = work.study.context(track.course.backend, **settings_for(track.course))
-    forms = forms_for(track.course.backend, bool(work.study.known.ranges))
+    forms = schemes_for(track.course.backend, bool(work.study.known.ranges))
     gains: dict[str, list[LayerGain]] = {}
     for gain in track.timed.gains:
         gains.setdefault(gain.layer, []).append(gain)

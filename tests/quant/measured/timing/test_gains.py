@@ -9,7 +9,6 @@ from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.model import load, save
 from edgeopt.hw.probe import probe
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.forms import FormContext
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.measured.planning.entry import options_for, quantized, settings_for, share_of
 from edgeopt.quant.measured.timing.courses import (
@@ -23,6 +22,7 @@ from edgeopt.quant.measured.timing.courses import (
 )
 from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, noise_of, time_forms, worth
 from edgeopt.quant.records import LayerGain, QuantSettings, Range
+from edgeopt.quant.schemes import SchemeContext
 from edgeopt.quant.write import tensors_wanted, write
 from tests.families.stack import ROWS, WIDTH
 
@@ -183,7 +183,7 @@ def test_conversions_belong_to_the_layer_that_needs_them(stack_model, stack_laye
     model = load(stack_model).ir
     settings = QuantSettings()
     ranges = {name: Range(-4.0, 4.0) for name in tensors_wanted(model, stack_layers, settings)}
-    context = FormContext("onnxruntime-cpu", settings, ranges)
+    context = SchemeContext("onnxruntime-cpu", settings, ranges)
     path = tmp_path / "second.onnx"
     save(write(model, stack_layers, {"MatMul_2": "int8"}, context).model, path)
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.graph.nodes import constant
-from edgeopt.quant.forms.base import FormContext
-from edgeopt.quant.forms.writer import Writer
 from edgeopt.quant.records import Layer
+from edgeopt.quant.schemes.base import SchemeContext
+from edgeopt.quant.schemes.writer import Writer
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -130,7 +130,7 @@ _CONTRIBUTED = "com.microsoft"
 FLOATS, EIGHT_BITS = 1, 4
 
 
-def weights_of(layer: Layer, node: "ir.Node", context: FormContext) -> Array:
+def weights_of(layer: Layer, node: "ir.Node", context: SchemeContext) -> Array:
     weight = context.weights.get(layer.weight)
     if weight is None:
         weight = constant(node.inputs[0 if node.op_type == "Gather" else 1])
@@ -148,7 +148,7 @@ def no_matrix(layer: Layer) -> str:
     return ""
 
 
-def block_size(layer: Layer, context: FormContext) -> int:
+def block_size(layer: Layer, context: SchemeContext) -> int:
     """The block size of a layer's weights: that of the settings if it fits the inputs, otherwise a column."""
     inputs, size = inputs_count(layer), context.settings.block_size
     if runs_n_bits(context):  # whose kernels take blocks of these sizes, and fill up the last
@@ -156,18 +156,18 @@ def block_size(layer: Layer, context: FormContext) -> int:
     return size if 0 < size < inputs and inputs % size == 0 else inputs
 
 
-def runs_n_bits(context: FormContext) -> bool:
+def runs_n_bits(context: SchemeContext) -> bool:
     """Whether the backend has ONNX Runtime's own operator for weights in blocks."""
     return context.backend in {"onnxruntime-cpu", "onnxruntime-cuda", "onnxruntime-directml"}
 
 
-def fake_weights(bits: int, weight: Array, layer: Layer, context: FormContext) -> Array:
+def fake_weights(bits: int, weight: Array, layer: Layer, context: SchemeContext) -> Array:
     found = in_blocks(as_matrix(weight, layer), block_size(layer, context), bits).floats()
     return np.ascontiguousarray(found.T if layer.channel_axis == 0 else found)
 
 
 def write_blocks(
-    writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: FormContext, bits: int, accuracy_level: int
+    writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: SchemeContext, bits: int, accuracy_level: int
 ) -> None:
     matrix = as_matrix(weights_of(layer, nodes[0], context), layer)
     blocks = in_blocks(matrix, block_size(layer, context), bits)

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
-from edgeopt.quant.forms import blocks
-from edgeopt.quant.forms.base import FormContext, Scheme
-from edgeopt.quant.forms.blocks import grouped, inputs_count
-from edgeopt.quant.forms.writer import Writer
 from edgeopt.quant.layers import nodes_by_key
 from edgeopt.quant.records import Layer
+from edgeopt.quant.schemes import blocks
+from edgeopt.quant.schemes.base import Scheme, SchemeContext
+from edgeopt.quant.schemes.blocks import grouped, inputs_count
+from edgeopt.quant.schemes.writer import Writer
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BITS = 8
 
 
-def fits(layer: Layer, context: FormContext) -> str:
+def fits(layer: Layer, context: SchemeContext) -> str:
     if reason := blocks.no_matrix(layer):
         return reason
     inputs, size = inputs_count(layer), context.settings.group_size
@@ -27,19 +27,19 @@ def fits(layer: Layer, context: FormContext) -> str:
     return ""
 
 
-def fake_weights(weight: Array, layer: Layer, context: FormContext) -> Array:
+def fake_weights(weight: Array, layer: Layer, context: SchemeContext) -> Array:
     return blocks.fake_weights(BITS, weight, layer, context)
 
 
 def fake_input(
-    graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: FormContext
+    graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: SchemeContext
 ) -> "ir.Value":
     own = blocks.runs_n_bits(context)
     size = blocks.block_size(layer, context) if own else context.settings.group_size
     return grouped(graph, node, value, inputs_count(layer), size)
 
 
-def write(model: "ir.Model", layers: tuple[Layer, ...], context: FormContext) -> tuple[Change, ...]:
+def write(model: "ir.Model", layers: tuple[Layer, ...], context: SchemeContext) -> tuple[Change, ...]:
     writer, found = Writer(model.graph), nodes_by_key(model.graph)
     for layer in layers:
         nodes = [found[key] for key in layer.nodes]

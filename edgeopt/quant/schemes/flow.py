@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
 from edgeopt.graph.nodes import constant, is_op
-from edgeopt.quant.forms.writer import Use, uses
 from edgeopt.quant.layers import computed_inputs
 from edgeopt.quant.records import Range
+from edgeopt.quant.schemes.writer import Use, uses
 
 if TYPE_CHECKING:
     import onnx_ir as ir

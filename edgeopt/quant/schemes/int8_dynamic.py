@@ -7,12 +7,12 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
-from edgeopt.quant.forms import qdq
-from edgeopt.quant.forms.base import FormContext, Scheme
-from edgeopt.quant.forms.blocks import weights_of
-from edgeopt.quant.forms.writer import Writer, rounded_weight
 from edgeopt.quant.layers import nodes_by_key
 from edgeopt.quant.records import Layer
+from edgeopt.quant.schemes import qdq
+from edgeopt.quant.schemes.base import Scheme, SchemeContext
+from edgeopt.quant.schemes.blocks import weights_of
+from edgeopt.quant.schemes.writer import Writer, rounded_weight
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OPERATORS = ("MatMul", "Gemm", "Conv")
 
 
-def fits(layer: Layer, context: FormContext) -> str:  # noqa: ARG001 - every scheme function has these parameters
+def fits(layer: Layer, context: SchemeContext) -> str:  # noqa: ARG001 - every scheme function has these parameters
     if layer.reason:
         return layer.reason
     return "" if layer.operator in _OPERATORS else f"there is no integer {layer.operator}"
@@ -31,7 +31,7 @@ def fake_input(
     node: "ir.Node",
     value: "ir.Value",
     layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
-    context: FormContext,  # noqa: ARG001
+    context: SchemeContext,  # noqa: ARG001
 ) -> "ir.Value":
     import onnx_ir as ir
 
@@ -58,7 +58,7 @@ def _rounded(writer: Writer, node: "ir.Node", value: "ir.Value") -> "tuple[ir.Va
     return results[0], results[1], results[2]
 
 
-def write(model: "ir.Model", layers: tuple[Layer, ...], context: FormContext) -> tuple[Change, ...]:
+def write(model: "ir.Model", layers: tuple[Layer, ...], context: SchemeContext) -> tuple[Change, ...]:
     writer, found = Writer(model.graph), nodes_by_key(model.graph)
     order = {node: place for place, node in enumerate(model.graph)}
     nodes = sorted(
@@ -83,7 +83,7 @@ def write(model: "ir.Model", layers: tuple[Layer, ...], context: FormContext) ->
     return (Change(what, keys),)
 
 
-def _weights(writer: Writer, layer: Layer, node: "ir.Node", context: FormContext) -> "tuple[ir.Value, ir.Value]":
+def _weights(writer: Writer, layer: Layer, node: "ir.Node", context: SchemeContext) -> "tuple[ir.Value, ir.Value]":
     weight = weights_of(layer, node, context)
     axis = qdq.axis_of(layer, context)
     scales = qdq.scales_of(weight, layer, context)
@@ -145,7 +145,7 @@ def _write_product(
     writer.take_over(old, made[-1].outputs[0])
 
 
-def fake_weights(weight: Array, layer: Layer, context: FormContext) -> Array:
+def fake_weights(weight: Array, layer: Layer, context: SchemeContext) -> Array:
     return qdq.fake_weights(weight, layer, context)
 
 

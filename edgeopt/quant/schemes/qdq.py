@@ -14,9 +14,12 @@ from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
-from edgeopt.quant.forms import flow as flows
-from edgeopt.quant.forms.base import FormContext, Scheme, Smoothing
-from edgeopt.quant.forms.writer import (
+from edgeopt.quant.layers import PRODUCTS, nodes_by_key
+from edgeopt.quant.records import Layer, Range
+from edgeopt.quant.rules import rules_of
+from edgeopt.quant.schemes import flow as flows
+from edgeopt.quant.schemes.base import Scheme, SchemeContext, Smoothing
+from edgeopt.quant.schemes.writer import (
     Steps,
     Writer,
     activation_steps,
@@ -27,9 +30,6 @@ from edgeopt.quant.forms.writer import (
     uses,
     weight_scales,
 )
-from edgeopt.quant.layers import PRODUCTS, nodes_by_key
-from edgeopt.quant.records import Layer, Range
-from edgeopt.quant.rules import rules_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -60,7 +60,7 @@ _SMALLEST_PRODUCT = 1.2e-38
 _WIDENED = 2.0
 
 
-def fits(bits: int, layer: Layer, context: FormContext) -> str:
+def fits(bits: int, layer: Layer, context: SchemeContext) -> str:
     rules = rules_of(context.backend)
     if layer.reason:
         return layer.reason
@@ -76,7 +76,7 @@ def fits(bits: int, layer: Layer, context: FormContext) -> str:
     return f"the range of '{missing[0]}' is not known" if missing else ""
 
 
-def steps_of(kept: Range, context: FormContext, bits: int, *, second: bool = False) -> Steps:
+def steps_of(kept: Range, context: SchemeContext, bits: int, *, second: bool = False) -> Steps:
     """How an activation is written for this backend; `second` is the other factor of a product of two."""
     rules, settings = rules_of(context.backend), context.settings
     symmetric = rules.symmetric or settings.symmetric_activations
@@ -86,7 +86,7 @@ def steps_of(kept: Range, context: FormContext, bits: int, *, second: bool = Fal
     return activation_steps(kept, f"{'' if signed else 'u'}int{bits}", symmetric)
 
 
-def kept_range(value: "ir.Value", context: FormContext, bits: int) -> Range | None:
+def kept_range(value: "ir.Value", context: SchemeContext, bits: int) -> Range | None:
     """As calibrated, and wider where the steps suffice; not beyond what a Relu or Clip lets through."""
     kept = context.ranges.get(str(value.name))
     if kept is None or bits <= _SMOOTHED_BITS:
@@ -94,26 +94,26 @@ def kept_range(value: "ir.Value", context: FormContext, bits: int) -> Range | No
     return flows.bounded(value, Range(_WIDENED * kept.low, _WIDENED * kept.high))
 
 
-def scales_of(weight: Array, layer: Layer, context: FormContext) -> Array:
+def scales_of(weight: Array, layer: Layer, context: SchemeContext) -> Array:
     return weight_scales(weight, axis_of(layer, context), largest(context))
 
 
-def fake_weights(weight: Array, layer: Layer, context: FormContext) -> Array:
+def fake_weights(weight: Array, layer: Layer, context: SchemeContext) -> Array:
     scales, axis = scales_of(weight, layer, context), axis_of(layer, context)
     rounded = rounded_weight(weight, scales, axis, largest(context))
     return (rounded * along(scales, axis, weight.ndim)).astype(np.float32)
 
 
-def axis_of(layer: Layer, context: FormContext) -> int | None:
+def axis_of(layer: Layer, context: SchemeContext) -> int | None:
     return layer.channel_axis if context.settings.per_channel else None
 
 
-def largest(context: FormContext) -> int:
+def largest(context: SchemeContext) -> int:
     return SEVEN_BITS if context.settings.reduce_range else EIGHT_BITS
 
 
 def fake_input(
-    bits: int, graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: FormContext
+    bits: int, graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: SchemeContext
 ) -> "ir.Value":
     second = not layer.weight and node.inputs[1] is value and node.inputs[0] is not value
     kept = kept_range(value, context, bits)
@@ -129,7 +129,7 @@ def fake_output(
     node: "ir.Node",
     value: "ir.Value",
     layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
-    context: FormContext,
+    context: SchemeContext,
 ) -> "ir.Value":
     rules = rules_of(context.backend)
     if rules.style != "through" or not (rules.everywhere or flows.gives_eight_bits(node)):
@@ -162,11 +162,11 @@ def _faked(graph: "ir.Graph", node: "ir.Node", value: "ir.Value", steps: Steps, 
     return up.outputs[0]
 
 
-def _is_symmetric(context: FormContext) -> bool:
+def _is_symmetric(context: SchemeContext) -> bool:
     return rules_of(context.backend).symmetric or context.settings.symmetric_activations
 
 
-def range_of(context: FormContext, bits: int) -> flows.RangeOf:
+def range_of(context: SchemeContext, bits: int) -> flows.RangeOf:
     """Ranges as calibrated, or as they follow from those before or behind a Relu or Clip."""
 
     def find(value: "ir.Value") -> Range | None:
@@ -203,7 +203,7 @@ def _range_of_integers(node: "ir.Node") -> Range | None:
     return Range((int(limits.min) - middle) * step, (int(limits.max) - middle) * step)
 
 
-def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: FormContext) -> tuple[Change, ...]:
+def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: SchemeContext) -> tuple[Change, ...]:
     graph, rules = model.graph, rules_of(context.backend)
     found = nodes_by_key(graph)
     nodes = {found[key]: layer for layer in layers for key in layer.nodes}
@@ -288,7 +288,7 @@ def _write_weights(
     writer: Writer,
     layer: Layer,
     nodes: "list[ir.Node]",
-    context: FormContext,
+    context: SchemeContext,
     steps: "Mapping[ir.Value, Steps]",
     smoothing: Smoothing | None,
 ) -> None:

@@ -7,9 +7,9 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from edgeopt.backends import backend_named
-from edgeopt.quant.forms import form_named
-from edgeopt.quant.forms.blocks import in_blocks
 from edgeopt.quant.records import Range
+from edgeopt.quant.schemes import scheme_named
+from edgeopt.quant.schemes.blocks import in_blocks
 from tests.conftest import seeded, write_onnx
 from tests.quant.small_models import case, run, simulated, snr_db
 
@@ -69,7 +69,7 @@ def test_openvino_answers_as_it_was_simulated(tmp_path, form, block_size):
 
 def test_groups_of_a_size_that_does_not_divide_the_inputs(tmp_path):
     one = products(tmp_path, inputs=100)
-    form, context = form_named("int8-groups"), one.context("openvino-cpu")
+    form, context = scheme_named("int8-groups"), one.context("openvino-cpu")
     assert form.fits(one.layers[0], context) == "its 100 inputs are not a multiple of the group size, 64"
     assert form.fits(one.layers[0], one.context("onnxruntime-cpu")) == "", "its last block is filled up"
     path = one.written("int8-groups", one.context("onnxruntime-cpu"), tmp_path / "q.onnx")
@@ -107,7 +107,9 @@ def test_a_table_is_looked_up_in_eight_bits(odd, tmp_path):
 @pytest.mark.parametrize(("form", "layer"), [("int8-groups", "c1"), ("w4", "c1"), ("w4", "rows"), ("w4", "m")])
 def test_what_is_no_matrix_says_so(odd, form, layer):
     found = next(each for each in odd.layers if each.name == layer)
-    assert form_named(form).fits(found, odd.context("openvino-cpu")) == "it is not a product with a weight matrix"
+    assert (
+        scheme_named(form).fits(found, odd.context("openvino-cpu")) == "it is not a product with a weight matrix"
+    )
 
 
 BACKEND = "onnxruntime-tensorrt"
@@ -143,7 +145,7 @@ def test_outputs_stay_float32(odd, tmp_path):
 
 
 def test_layers_that_leave_the_range_are_kept(pictures):
-    layer, form = pictures.layers[2], form_named("fp16")
+    layer, form = pictures.layers[2], scheme_named("fp16")
     for low, high, said in ((-1.0, 70000.0, "reach 7e+04"), (-1e-9, 1e-9, "rounds to zero"), (-1.0, 60000.0, "")):
         one = dataclasses.replace(pictures, ranges={**pictures.ranges, "r2": Range(low, high)})
         assert said in form.fits(layer, one.context(BACKEND))
@@ -165,5 +167,5 @@ def test_operators_whose_results_leave_the_range_are_kept(tmp_path):
 
 
 def test_bf16_is_refused_where_a_runtime_has_no_kernels(pictures):
-    reason = form_named("bf16").fits(pictures.layers[0], pictures.context("onnxruntime-cpu"))
+    reason = scheme_named("bf16").fits(pictures.layers[0], pictures.context("onnxruntime-cpu"))
     assert reason == "onnxruntime-cpu does not support bf16 models"

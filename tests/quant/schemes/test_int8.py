@@ -8,9 +8,9 @@ import pytest
 from onnx import numpy_helper
 
 from edgeopt.backends import backend_named
-from edgeopt.quant.forms import FORMS, FormContext, form_named
-from edgeopt.quant.forms.qdq import kept_range
 from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.schemes import SCHEMES, SchemeContext, scheme_named
+from edgeopt.quant.schemes.qdq import kept_range
 from edgeopt.quant.write import tensors_wanted
 from tests.conftest import seeded, write_onnx
 from tests.quant.small_models import case, context_for, ranges, run, simulated, snr_db
@@ -193,7 +193,7 @@ def test_a_relu_stays_where_steps_reach_below_zero(pictures, tmp_path):
 )
 def test_what_does_not_fit_says_why(odd, layer, backend, said):
     found = next(each for each in odd.layers if each.name == layer)
-    reason = form_named("int8").fits(found, odd.context(backend))
+    reason = scheme_named("int8").fits(found, odd.context(backend))
     assert said in reason
     assert bool(reason) == bool(said)
 
@@ -201,11 +201,13 @@ def test_what_does_not_fit_says_why(odd, layer, backend, said):
 def test_a_tensor_without_a_range_says_so(pictures):
     known = {name: kept for name, kept in pictures.ranges.items() if name != "r1"}
     layer = next(each for each in pictures.layers if "r1" in each.inputs)
-    assert "range of 'r1'" in form_named("int8").fits(layer, FormContext("openvino-cpu", QuantSettings(), known))
+    assert "range of 'r1'" in scheme_named("int8").fits(
+        layer, SchemeContext("openvino-cpu", QuantSettings(), known)
+    )
 
 
 def test_no_form_is_there_twice():
-    assert len({form.name for form in FORMS}) == len(FORMS) == 8
+    assert len({form.name for form in SCHEMES}) == len(SCHEMES) == 8
 
 
 @pytest.mark.parametrize("form", ["int8", "a16w8"])
@@ -252,7 +254,7 @@ def test_it_needs_no_ranges(pictures, tmp_path):
 
 def test_a_transposed_convolution_has_no_kernel(odd):
     layer = next(each for each in odd.layers if each.operator == "ConvTranspose")
-    reason = form_named("int8-dynamic").fits(layer, odd.context("onnxruntime-cpu"))
+    reason = scheme_named("int8-dynamic").fits(layer, odd.context("onnxruntime-cpu"))
     assert reason == "there is no integer ConvTranspose"
 
 
@@ -292,7 +294,7 @@ def test_eight_bits_keep_the_range_of_the_samples(clipped):
 ALIKE_DB = 50.0  # where one number now and then is rounded the other way
 HALVES_DB = 6.0  # what lies between products is rounded as well, and a sum in half precision rounds on its way
 BETWEEN_DB = 3.0  # eight bits are kept through what lies between products, which rounds once more
-RUNNABLE = [form.name for form in FORMS if form.name != "bf16"]  # for which ONNX Runtime has no convolution
+RUNNABLE = [form.name for form in SCHEMES if form.name != "bf16"]  # for which ONNX Runtime has no convolution
 
 
 CASES = [

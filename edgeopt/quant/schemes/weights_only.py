@@ -8,12 +8,12 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import plural
-from edgeopt.quant.forms import blocks
-from edgeopt.quant.forms.base import FormContext, Scheme
-from edgeopt.quant.forms.blocks import grouped, inputs_count
-from edgeopt.quant.forms.writer import Writer, along, rounded_weight, weight_scales
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
 from edgeopt.quant.records import Layer
+from edgeopt.quant.schemes import blocks
+from edgeopt.quant.schemes.base import Scheme, SchemeContext
+from edgeopt.quant.schemes.blocks import grouped, inputs_count
+from edgeopt.quant.schemes.writer import Writer, along, rounded_weight, weight_scales
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -22,13 +22,13 @@ _EIGHT, _FOUR = 8, 4
 _LARGEST = 127
 
 
-def fits(bits: int, layer: Layer, context: FormContext) -> str:  # noqa: ARG001 - every scheme function has these parameters
+def fits(bits: int, layer: Layer, context: SchemeContext) -> str:  # noqa: ARG001 - every scheme function has these parameters
     if bits == _FOUR or layer.operator in blocks.MATRIX_PRODUCTS:
         return blocks.no_matrix(layer)
     return layer.reason
 
 
-def fake_weights(bits: int, weight: Array, layer: Layer, context: FormContext) -> Array:
+def fake_weights(bits: int, weight: Array, layer: Layer, context: SchemeContext) -> Array:
     if layer.operator in blocks.MATRIX_PRODUCTS:
         return blocks.fake_weights(bits, weight, layer, context)
     axis = layer.channel_axis
@@ -37,14 +37,14 @@ def fake_weights(bits: int, weight: Array, layer: Layer, context: FormContext) -
 
 
 def fake_input(
-    bits: int, graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: FormContext
+    bits: int, graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: SchemeContext
 ) -> "ir.Value":
     if bits == _FOUR and blocks.runs_n_bits(context):
         return grouped(graph, node, value, inputs_count(layer), blocks.block_size(layer, context))
     return value
 
 
-def write(bits: int, model: "ir.Model", layers: tuple[Layer, ...], context: FormContext) -> tuple[Change, ...]:
+def write(bits: int, model: "ir.Model", layers: tuple[Layer, ...], context: SchemeContext) -> tuple[Change, ...]:
     writer, found = Writer(model.graph), nodes_by_key(model.graph)
     for layer in layers:
         nodes = [found[key] for key in layer.nodes]
@@ -60,7 +60,7 @@ def write(bits: int, model: "ir.Model", layers: tuple[Layer, ...], context: Form
     return (Change(f"stored the weights of {plural(len(keys), 'node')} in {bits} bits", keys),)
 
 
-def _write_channels(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: FormContext) -> None:
+def _write_channels(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: SchemeContext) -> None:
     """A scale for each channel, taken back where the weights are read."""
     import onnx_ir as ir
 
@@ -81,7 +81,7 @@ def _write_channels(writer: Writer, layer: Layer, nodes: "list[ir.Node]", contex
         node.replace_input_with(1, up.outputs[0])
 
 
-def _write_rows(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: FormContext) -> None:
+def _write_rows(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: SchemeContext) -> None:
     """A scale for each row, taken back for the rows that are looked up; the table itself stays in eight bits."""
     import onnx_ir as ir
 

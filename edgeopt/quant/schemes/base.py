@@ -22,7 +22,7 @@ class Smoothing:
 
 
 @dataclass(frozen=True, slots=True)
-class FormContext:
+class SchemeContext:
     """What writing and simulating a form needs besides the layer."""
 
     backend: str
@@ -46,19 +46,19 @@ class Scheme:
     """Where it computes in fewer bits; elsewhere it may run, and is no faster."""
     lowest_opset: int
     needs_ranges: bool
-    fits: Callable[[Layer, FormContext], str]
+    fits: Callable[[Layer, SchemeContext], str]
     """Why it does not fit a layer, as the end of a sentence; empty where it does."""
-    write: "Callable[[ir.Model, tuple[Layer, ...], FormContext], tuple[Change, ...]]"
+    write: "Callable[[ir.Model, tuple[Layer, ...], SchemeContext], tuple[Change, ...]]"
     """Gives these layers the form, as the backend wants it written."""
-    fake_weights: Callable[[Array, Layer, FormContext], Array]
+    fake_weights: Callable[[Array, Layer, SchemeContext], Array]
     """The weights as floats, with the values that the form can hold."""
-    fake_input: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, FormContext], ir.Value]"
+    fake_input: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, SchemeContext], ir.Value]"
     """Inserts nodes before a node that give one of its inputs the values that the form can hold; from opset 17.
 
     Run it with the session entry `session.disable_quant_qdq` = 1: otherwise ONNX Runtime rounds weights after a
     DequantizeLinear to eight bits itself (WeightBiasQuantization).
     """
-    fake_output: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, FormContext], ir.Value] | None" = None
+    fake_output: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, SchemeContext], ir.Value] | None" = None
     """The same behind a node, for a form that on the backend gives its results in few bits too (ONNX Runtime's
     convolutions do): takes what the node gives, before a Relu or Clip behind it, and gives it back as it is where
     the backend gives floats. None: the form always gives floats."""

@@ -10,10 +10,10 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural, quiet
 from edgeopt.graph.shapes import infer_shapes
-from edgeopt.quant.forms.base import FormContext, Scheme
-from edgeopt.quant.forms.writer import Writer, uses
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
 from edgeopt.quant.records import Layer
+from edgeopt.quant.schemes.base import Scheme, SchemeContext
+from edgeopt.quant.schemes.writer import Writer, uses
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -34,7 +34,7 @@ _FLOAT_PLACES = {
 }
 
 
-def fits(kind: str, layer: Layer, context: FormContext) -> str:
+def fits(kind: str, layer: Layer, context: SchemeContext) -> str:
     if layer.reason:
         return layer.reason
     if layer.operator not in PRODUCTS:
@@ -61,7 +61,7 @@ def _halved(kind: str, array: Array) -> Array:
     return np.where(np.isfinite(array), (rounded & _BF16_BITS).view(np.float32), array)
 
 
-def fake_weights(kind: str, weight: Array, layer: Layer, context: FormContext) -> Array:  # noqa: ARG001
+def fake_weights(kind: str, weight: Array, layer: Layer, context: SchemeContext) -> Array:  # noqa: ARG001
     return _halved(kind, weight)
 
 
@@ -72,7 +72,7 @@ def fake(
     node: "ir.Node",
     value: "ir.Value",
     layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
-    context: FormContext,  # noqa: ARG001
+    context: SchemeContext,  # noqa: ARG001
 ) -> "ir.Value":
     """What a node reads, put before it, or what it gives, put behind."""
     down, up = _there_and_back(Writer(graph, counted=True), kind, value)
@@ -100,7 +100,7 @@ def _dtype(kind: str) -> "ir.DataType":
     return ir.DataType.FLOAT16 if kind == "fp16" else ir.DataType.BFLOAT16
 
 
-def write(kind: str, model: "ir.Model", layers: tuple[Layer, ...], context: FormContext) -> tuple[Change, ...]:
+def write(kind: str, model: "ir.Model", layers: tuple[Layer, ...], context: SchemeContext) -> tuple[Change, ...]:
     import onnx_ir as ir
 
     with quiet():
@@ -129,7 +129,7 @@ def write(kind: str, model: "ir.Model", layers: tuple[Layer, ...], context: Form
     return (Change(f"computes {plural(len(region), 'node')} in {kind}", names),)
 
 
-def _region(graph: "ir.Graph", products: "set[ir.Node]", context: FormContext, kind: str) -> "set[ir.Node]":
+def _region(graph: "ir.Graph", products: "set[ir.Node]", context: SchemeContext, kind: str) -> "set[ir.Node]":
     """The products, and what takes its floats from them alone."""
     region = set(products)
     for node in graph:  # in the order of computation, so that what feeds a node was looked at before it
