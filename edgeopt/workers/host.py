@@ -74,7 +74,7 @@ def child_environment(
     for name in _OURS:
         own.setdefault(_OUTER + name, own.get(name, ""))
     # Not the working directory, which `python -m` puts first: a numpy.py of the user's must not be imported.
-    here, package = str(Path.cwd()), str(Path(__file__).resolve().parents[3])
+    here, package = str(Path.cwd()), str(Path(__file__).resolve().parents[2])
     own["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([package, *(p for p in sys.path if p and p != here)]))
     if not calculates:
         own.setdefault(BLAS_THREADS, "1")

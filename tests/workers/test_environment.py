@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import edgeopt
 from edgeopt.workers.host import (
     BLAS_THREADS,
     UNPADDED,
@@ -161,3 +162,8 @@ def test_not_from_the_working_directory(environment, tmp_path):
     environment.chdir(tmp_path)
     environment.syspath_prepend(str(tmp_path))
     assert str(tmp_path) not in child_environment(None)["PYTHONPATH"].split(os.pathsep)
+
+
+def test_the_folder_of_edgeopt_comes_first(environment):
+    environment.chdir(Path(edgeopt.__file__).parents[1])
+    assert child_environment(None)["PYTHONPATH"].split(os.pathsep)[0] == str(Path(edgeopt.__file__).parents[1])
