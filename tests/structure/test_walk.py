@@ -2,6 +2,7 @@
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_each_file_of_the_walk_is_imported_by_the_one_above_it(caller, called):
 def test_the_walk_is_short():
     depths = [depth for depth, _ in stops()]
     assert 10 < len(depths) <= MOST_STOPS
-    assert sum(after <= before for before, after in zip(depths, depths[1:], strict=False)) <= MOST_RETURNS
+    assert sum(after <= before for before, after in pairwise(depths)) <= MOST_RETURNS
 
 
 def test_the_walk_begins_at_the_command_line_and_reaches_the_bundle():
