@@ -130,7 +130,7 @@ GOLDEN_SAMPLES = 4
 
 
 def golden_places(count: int) -> list[int]:
-    """A few of so many samples, from first to last: generated ones begin with the ordinary."""
+    """The places of a few of `count` samples, from first to last: generated ones begin with the ordinary."""
     golden = min(count, GOLDEN_SAMPLES)
     return [round(k * (count - 1) / max(golden - 1, 1)) for k in range(golden)]
 
