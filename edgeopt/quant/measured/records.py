@@ -16,9 +16,10 @@ from edgeopt.measure.messages import Memory
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
 from edgeopt.quant.records import CalibrationTried, PrecisionPlan, QuantFinding, TargetSaid
+from edgeopt.quant.schemes import SCHEMES
 
 PLAN = "plan"
-METHODS = (PLAN, "int8", "int8-dynamic", "int8-groups", "a16w8", "w8", "w4", "fp16", "bf16")
+METHODS = (PLAN, *(scheme.name for scheme in SCHEMES))
 """`plan` chooses for each layer; the others are forms, given to every layer that they fit."""
 
 Outcome = Literal["written", "keep float", "reported"]
