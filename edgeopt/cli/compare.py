@@ -171,7 +171,7 @@ def _output_row(output: "OutputAccuracy") -> tuple[str, ...]:
 
 def _layers(layers: "LayerComparison") -> Section:
     if layers.not_compared:
-        return section("LayerComparison", WordsBlock(f"Layers were not compared: {layers.not_compared}"))
+        return section("Layers", WordsBlock(f"Layers were not compared: {layers.not_compared}"))
     cells = [(p.value, p.node, p.other_node, _accuracy_of(p), f"{p.max_abs:.1e}") for p in layers.probes]
     if layers.first is None:
         line = f"None of the {layers.compared} values that both have before '{layers.output}' is below the floor."

@@ -109,7 +109,7 @@ def _facts(diagram: Diagram, box: Box, drawn: PageGraph) -> Iterator[tuple[str, 
     if isinstance(item, End):
         yield "Input" if item.is_input else "Output", _tensor(item.tensor)
     elif isinstance(item, OutlineGroup):
-        yield "OutlineGroup", item.title
+        yield "Group", item.title
         yield "Nodes", f"{item.nodes_count:,}"
     else:
         node = diagram.nodes[item.position]

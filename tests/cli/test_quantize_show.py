@@ -145,7 +145,7 @@ def test_findings_calibrations_targets_and_warnings_are_told():
         targets=(TargetSaid("cpu-avx2", "saturates", "3 % of the pairs overflow.", "Reduce the range."),),
         warnings=("Mind the gap.",),
     )
-    assert "QuantFinding 0." in text
+    assert "Finding 0." in text
     assert "3 more (--all)" in text
     assert text.index("entropy") < text.index("minmax"), "the most exact first"
     assert "3 % of the pairs overflow. Reduce the range." in text

@@ -77,7 +77,7 @@ _RULES: tuple[tuple[str, Rule, tuple[int, ...]], ...] = (
     ("OneHot", rules.one_hot, (0,)),
     ("DynamicQuantizeLinear DynamicQuantizeLSTM NonZero Unique NonMaxSuppression EyeLike", rules.collective, _ALL),
     ("Shape", shaping.shape_of, (0,)),
-    ("RowSize", shaping.size_of, (0,)),
+    ("Size", shaping.size_of, (0,)),
     ("Constant", shaping.constant_node, ()),
     ("ConstantOfShape", shaping.constant_of_shape, (0,)),
     ("Expand", shaping.expand, (0, 1)),
@@ -96,7 +96,7 @@ _RULES: tuple[tuple[str, Rule, tuple[int, ...]], ...] = (
 """The rule of each operator, and the places of the inputs that may have rows; parameters are at the others."""
 _RULE_OF = {operator: (rule, places) for operators, rule, places in _RULES for operator in operators.split()}
 _COUNTING = (
-    "Shape RowSize ConstantOfShape Expand Range Reshape Transpose Squeeze Unsqueeze Concat Slice Gather "
+    "Shape Size ConstantOfShape Expand Range Reshape Transpose Squeeze Unsqueeze Concat Slice Gather "
     f"{_ELEMENTWISE}"
 ).split()
 """Followed where the number of rows is among their inputs."""

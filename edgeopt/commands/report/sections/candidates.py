@@ -13,7 +13,7 @@ from edgeopt.views.charts import Axes, ChartDot, Path, scale_for
 def accuracy_section(facts: ReportFacts) -> Section | None:
     found = facts.accuracy
     if found is None:
-        return Section("accuracy", "AccuracyFacts", (WordsBlock("The bundle has no record of its accuracy."),))
+        return Section("accuracy", "Accuracy", (WordsBlock("The bundle has no record of its accuracy."),))
     blocks: list[Block] = [WordsBlock(_accuracy_sentence(found))]
     if found.weakest is not None:
         blocks.append(WordsBlock(found.weakest.sentence))
@@ -27,7 +27,7 @@ def accuracy_section(facts: ReportFacts) -> Section | None:
         titles = ("output", *errors, ">equal values", ">tolerance")
         blocks.append(Table(columns(*titles), tuple(_output_row(each) for each in found.outputs), caption))
     blocks += [WordsBlock(f"{each.name}: {each.problem}", "warning") for each in found.outputs if each.problem]
-    return Section("accuracy", "AccuracyFacts", tuple(blocks))
+    return Section("accuracy", "Accuracy", tuple(blocks))
 
 
 def _accuracy_sentence(found: AccuracyFacts) -> str:
@@ -117,7 +117,7 @@ def _accuracy_chart(points: Sequence[FrontPoint], floor: float | None) -> Chart:
         f"Lower left is faster and less accurate; at {EXACT_DB:g} dB and above, only rounding "
         f"differs. {_legend(points)}"
     )
-    return Chart("AccuracyFacts against time", says, draw, caption)
+    return Chart("Accuracy against time", says, draw, caption)
 
 
 def _size_chart(points: Sequence[FrontPoint]) -> Chart:

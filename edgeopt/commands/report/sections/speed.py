@@ -17,7 +17,7 @@ _FEWEST_FOR_P99 = 100
 def speed_section(facts: ReportFacts) -> Section | None:
     speed = facts.speed
     if speed is None:
-        return Section("speed", "SpeedFacts", (WordsBlock(_not_measured(facts)),))
+        return Section("speed", "Speed", (WordsBlock(_not_measured(facts)),))
     blocks: list[Block] = [WordsBlock(f"{speed.source} {speed.measured_while}".strip()), _sides(speed)]
     if speed.by_size:
         blocks.append(_sizes(speed))
@@ -38,7 +38,7 @@ def speed_section(facts: ReportFacts) -> Section | None:
         blocks += [*_latencies(speed), *_rounds(speed)]
     else:
         blocks.append(WordsBlock("The bundle holds only medians, so single runs cannot be drawn.", "faint"))
-    return Section("speed", "SpeedFacts", tuple(blocks))
+    return Section("speed", "Speed", tuple(blocks))
 
 
 def _not_measured(facts: ReportFacts) -> str:

@@ -83,12 +83,12 @@ def _of_speed(speed: SpeedFacts) -> list[Figure]:
 
 def _of_accuracy(accuracy: AccuracyFacts | None) -> Figure:
     if accuracy is None or accuracy.snr_db is None:
-        return Figure("AccuracyFacts", "not known", "the bundle has no record")
+        return Figure("Accuracy", "not known", "the bundle has no record")
     floor = accuracy.goal or (f"{accuracy.floor_db:g} dB" if accuracy.floor_db is not None else "not told")
     samples = words.several(accuracy.samples or 0, "sample")
     on = f"on {samples} set aside" if accuracy.set_aside else f"on {samples}"
     mood: Mood = "" if good_enough(accuracy) else "bad"
-    return Figure("AccuracyFacts", words.decibels(accuracy.snr_db), f"floor {floor}; {on}", mood)
+    return Figure("Accuracy", words.decibels(accuracy.snr_db), f"floor {floor}; {on}", mood)
 
 
 def _of_memory(speed: SpeedFacts | None, *, unchanged: bool) -> list[Figure]:

@@ -51,7 +51,7 @@ class PlanView(QWidget):
         self.records: RecordsModel[PredictedCandidate] = RecordsModel(
             columns, lambda r: r.candidate.name, _look, self
         )
-        self.table = RecordsTable(self.records, "PredictedCandidate candidates")
+        self.table = RecordsTable(self.records, "Planned candidates")
         height = self.fontMetrics().height()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

@@ -257,7 +257,7 @@ def test_every_group_of_every_board_has_something_to_say(board, name):
 def test_facts_name_their_source(board):
     facts = shown(board("amd-zen4"))
     assert "/proc/cpuinfo: model name" in facts["CPU", "Model"].source
-    assert "/proc/meminfo" in facts["SystemMemory", "Total"].source
+    assert "/proc/meminfo" in facts["Memory", "Total"].source
 
 
 def test_the_instruction_sets_are_shown_by_what_they_are_for(board):
@@ -295,7 +295,7 @@ def test_what_is_unknown_is_said_and_not_invented(board):
         runtimes=(),
     )
     facts = shown(bare)
-    assert not [title for group, title in facts if group in {"SystemMemory", "Runtimes"}]
+    assert not [title for group, title in facts if group in {"Memory", "Runtimes"}]
     assert facts["CPU", "Cores"].value.startswith("unknown physical")
     assert headline(bare)[0] == "x86_64 CPU of an unknown model"
     assert "memory" not in headline(bare)[1]
@@ -321,9 +321,9 @@ def test_load_and_memory_of_the_moment_are_told_once_and_the_rest_with_its_time(
     at = time.mktime((2026, 11, 24, 14, 3, 25, 0, 0, -1))
     found = groups(device, at)
     facts = {(group.title, fact.name): fact.value for group in found for fact in group.facts}
-    assert "available" not in facts["SystemMemory", "Total"]
-    assert ("SystemMemory", "Usable") not in facts
-    assert facts["State at 14:03:25", "SystemMemory usable"]
+    assert "available" not in facts["Memory", "Total"]
+    assert ("Memory", "Usable") not in facts
+    assert facts["State at 14:03:25", "Memory usable"]
     assert facts["State at 14:03:25", "Worth measuring"]
     assert not {name for title, name in facts if title.startswith("State")} & {"Load", "Clock", "Temperature"}
 
@@ -354,7 +354,7 @@ EMPTY = LoadSample(None, None, None, None, None, {"clock_hz": "the kernel has no
 def test_values_with_their_units():
     assert [(r.name, r.text, r.note) for r in readings(FULL)] == [
         ("Load", "42 %", "of all cores"),
-        ("SystemMemory in use", "6 GiB", "of 16 GiB"),
+        ("Memory in use", "6 GiB", "of 16 GiB"),
         ("Clock", "2.40 GHz", "mean of the cores"),
         ("Temperature", "61 °C", "the hottest sensor"),
     ]
