@@ -75,8 +75,9 @@ def quantize(
     said: list[str] = []
 
     def work(emit: "Emit") -> "Quantized":
-        from edgeopt.commands.bench.saved import check_place, save
+        from edgeopt.commands.bench.saved import save
         from edgeopt.commands.quantize.quantize import answer
+        from edgeopt.measure.files import check_place
 
         if asked.out is None and not asked.sensitivity and not asked.check_targets.strip(" ,"):
             raise UsageError(

@@ -13,7 +13,6 @@ from edgeopt.bundle.deployment import SUFFIX, Deployment
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.analyze.messages import Lane, RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
-from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, DeploymentRow, ProvedOutput
@@ -23,6 +22,7 @@ from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.measure.serve import Failed
+from edgeopt.options import read_shapes
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend

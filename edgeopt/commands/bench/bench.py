@@ -14,7 +14,7 @@ from edgeopt.bundle.deployment import machine_of
 from edgeopt.commands.bench.limits import Judged, judge, refuse_without_verdict
 from edgeopt.commands.bench.naming import first_side, read_options
 from edgeopt.commands.bench.request import Request, WatchRequest, check, levels, sides_of
-from edgeopt.commands.bench.saved import check_place, save
+from edgeopt.commands.bench.saved import save
 from edgeopt.commands.bench.sides import Prepared, Settings, prepare
 from edgeopt.commands.bench.suite import SuiteReport, suite
 from edgeopt.commands.bench.sweep import Sweep, SweepReport, sweep
@@ -38,6 +38,7 @@ from edgeopt.measure.duties.records import (
     SustainedRules,
 )
 from edgeopt.measure.duties.sustained import run_sustained
+from edgeopt.measure.files import check_place
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.instruments.counters import open_counters
 from edgeopt.measure.instruments.energy import EnergyMeter

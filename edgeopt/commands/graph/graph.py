@@ -6,10 +6,8 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.commands.analyze.analyze import AnalyzedModel, Wishes, read_and_analyze
-from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.graph.request import GraphRequest, format_of
 from edgeopt.commands.graph.revisions import Revision, Revisions, changes_between, of_passes, of_two
-from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.diagram.colours import Colouring, change_colouring, colourings
 from edgeopt.diagram.page import PageGraph, page, svg
 from edgeopt.diagram.scene import Layout, diagram_of, opened_at_first
@@ -17,7 +15,8 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Given, OpTimes
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.hw.probe import probe
-from edgeopt.measure.files import writing
+from edgeopt.measure.files import check_place, writing
+from edgeopt.options import read_shapes
 
 
 class GraphFile(msgspec.Struct, frozen=True):

@@ -155,7 +155,7 @@ def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
         request = QuantizeRequest(**same, compare_calibrations=True)
     else:
         from edgeopt.commands.bench.naming import read_options
-        from edgeopt.commands.simplify.request import read_shapes
+        from edgeopt.options import read_shapes
 
         same |= {"goal": _goal(asked), "options": _plain(read_options(list(asked.options)))}
         targets = tuple(name.strip() for name in asked.check_targets.split(",") if name.strip())

@@ -121,7 +121,7 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
 
 
 def _cleaned(bench: _Bench) -> Ledger:
-    from edgeopt.commands.simplify.request import read_shapes
+    from edgeopt.options import read_shapes
 
     context = PassContext(shapes=read_shapes(_listed(bench.step, "shapes")))
     return _passed(bench, _listed(bench.step, "passes"), standard_passes(), context)

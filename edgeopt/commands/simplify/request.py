@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.options import argument, option
+from edgeopt.options import argument, option, read_shapes
 
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import PassContext
@@ -55,20 +55,6 @@ class Request(msgspec.Struct, frozen=True):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Raises UsageError for what is no shape."""
         return read_shapes(self.shape)
-
-
-def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """`NAME=1x3x224x224`, or `NAME=` for a single number."""
-    shapes = {}
-    for text in texts:
-        name, equals, sizes = text.rpartition("=")
-        parts = sizes.lower().split("x") if sizes else []
-        if not equals or not name or not all(part.isdecimal() for part in parts):
-            raise UsageError(
-                f"'{text}' is not a shape.", "Write an input's name and sizes: --shape image=1x3x224x224"
-            )
-        shapes[name] = tuple(int(part) for part in parts)
-    return shapes
 
 
 def context_of(request: Request) -> "PassContext":

@@ -5,8 +5,8 @@ import onnx.parser
 import pytest
 
 import edgeopt
-from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import UsageError
+from edgeopt.options import read_shapes
 
 pytest.importorskip("onnxruntime", reason="results are proved in ONNX Runtime")
 TEXT = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,4] x) => (float[1,4] y) {
