@@ -15,8 +15,8 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
-    *("hw", "graph", "diagram", "backends", "profiles", "data", "bundle", "fleet", "measure", "quant", "pipeline"),
-    *("views", "commands", "cli", "__main__"),
+    *("hw", "graph", "diagram", "backends", "profiles", "data", "bundle", "fleet", "measure", "quant"),
+    *("importing", "pipeline", "views", "commands", "cli", "__main__"),
 )
 
 # Who takes less than what stands below it: what such a part may import of edgeopt. The first entry that fits a
@@ -345,6 +345,7 @@ REGISTRIES = (
     ("edgeopt/pipeline/plans/recipes.py", "RECIPES"),
     ("edgeopt/commands/ops/cases.py", "FAMILIES"),
     ("edgeopt/cli/commands.py", "GROUPS"),
+    ("edgeopt/importing/sources.py", "SOURCES"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
     ("agent/edgeopt_agent/deployments/states.py", "TABLE"),
 )
