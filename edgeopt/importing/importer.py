@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -27,7 +26,6 @@ from edgeopt.errors import (
     VerificationError,
     error_with_code,
     signal_name,
-    writing_to,
 )  # fmt: skip
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
@@ -38,6 +36,7 @@ from edgeopt.measure.files import check_place, writing
 from edgeopt.measure.host import last_words, outer_environment
 from edgeopt.measure.isolated_backend import Apart
 from edgeopt.version import __version__
+from edgeopt.workspace import WORK, workspace
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model
@@ -89,8 +88,7 @@ def import_model(request: Request, emit: events.Emit = events.ignore) -> Importe
     backend = backend_named(RUNTIME)
     if isinstance(state := backend.available(), Unavailable):
         raise MissingError(f"{backend.title} is not available: {state.reason}", "pip install onnxruntime")
-    with tempfile.TemporaryDirectory(prefix="edgeopt-import-") as place, closing(Apart()) as apart:
-        folder = Path(place)
+    with workspace(WORK) as folder, closing(Apart()) as apart:
         backend = apart.of(backend)
         if source.source.child:
             exported = _in_child(request, source, folder, emit)
@@ -155,7 +153,7 @@ def _in_child(request: Request, source: Recognized, folder: Path, emit: events.E
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     python = str(request.python or sys.executable)
     scripts = (str(CHILDREN / "child.py"), str(CHILDREN / source.source.child))
-    with writing_to(folder), (folder / "log").open("wb+") as log:
+    with (folder / "log").open("wb+") as log:
         try:
             process = subprocess.Popen(
                 [python, "-u", "-B", *scripts, str(folder / "job.json")],
@@ -163,7 +161,7 @@ def _in_child(request: Request, source: Recognized, folder: Path, emit: events.E
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env=outer_environment(),
+                env={**outer_environment(), "TMPDIR": str(folder)},
             )
         except OSError as error:
             raise UsageError(f"'{python}' cannot be started: {error.strerror}.", "Correct --python.") from error

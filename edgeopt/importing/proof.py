@@ -143,16 +143,12 @@ def _values_of_layers(model: "Model") -> dict[str, str]:
     """The last value of each layer of PyTorch, as both of its exporters name them."""
     found = {}
     for node in model.ir.graph:
-        output = str(node.outputs[0].name)
+        layer, name = "", node.name or ""
         if scopes := node.metadata_props.get(SCOPES):
-            layer = ast.literal_eval(scopes)[-2:-1]
-            found[layer[0] if layer else ""] = output
-        elif output.startswith("/"):
-            layer = ""
-            for part in output.split("/")[1:-1]:
+            layer = "".join(ast.literal_eval(scopes)[-2:-1])
+        elif name.startswith("/"):  # `/blocks/blocks.1/Relu` is in the layer `blocks.1`
+            for part in name.split("/")[1:-1]:
                 layer = part if not layer or part.startswith(f"{layer}.") else f"{layer}.{part}"
-            found[layer] = output
-        elif (node.name or "").startswith("/"):  # the last one, whose value has the name of an output
-            found["" if node.name is None else ".".join(node.name.split("/")[1:-1][-1:])] = output
+        found[layer] = str(node.outputs[0].name)
     found.pop("", None)
     return found

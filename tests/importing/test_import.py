@@ -42,6 +42,12 @@ def test_export_that_is_right_for_one_size_alone_is_refused_with_the_size(import
     assert "[2, 4, 4] instead of [3, 4, 4]" in last["message"]
 
 
+def test_dimension_that_the_original_does_not_take_in_other_sizes_is_named(imports, planted):
+    code, last, left = imports(planted("fixed"), "--dynamic", "batch")
+    assert (code, left) == (3, set())
+    assert "fails for batch = 2: ValueError: one picture at a time" in last["message"]
+
+
 def test_refused_import_keeps_the_model_of_an_earlier_one(imports, planted, tmp_path):
     assert imports(planted("none"))[0] == 0
     before = (tmp_path / "out.onnx").read_bytes(), (tmp_path / "out.npz").read_bytes()

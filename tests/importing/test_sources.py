@@ -56,6 +56,7 @@ def test_missing_framework_is_named_with_the_line_that_installs_it(imports, file
     [
         ("--dynamic", "batch,batch", "does not name an open dimension"),
         ("--dynamic", "height=first", "does not name an open dimension"),
+        ("--dynamic", "batch,depth=5", "No input has the axis 5 of 'depth'"),
         ("--shape", "image", "is not a shape"),
         ("-o", "model.pb", "is no .onnx file"),
         ("-o", "nowhere/model.onnx", "does not exist"),

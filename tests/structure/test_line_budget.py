@@ -22,14 +22,14 @@ BUDGETS = {
     "edgeopt/fleet": 1800,
     "edgeopt/measure": 10_250,
     "edgeopt/quant": 8600,
-    "edgeopt/importing": 1450,
+    "edgeopt/importing": 1500,
     "edgeopt/pipeline": 7450,
     "edgeopt/views": 2250,
     "edgeopt/commands": 16_000,
     "edgeopt/cli": 5000,
     "agent": 14_600,
     "gui": 20_000,
-    "tests": 91_550,
+    "tests": 91_650,
 }
 
 

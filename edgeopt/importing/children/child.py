@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -227,7 +228,7 @@ def work(framework: Any, job: Job) -> None:
     exporter = framework.export(original, resized(job, samples, grown), list(first), job)
     job.say(event="progress", phase="run", message="original")
     runs = runs_of(job, samples)
-    outputs = [framework.run(original, feeds, job) for _, feeds in runs]
+    outputs = [_output(framework, original, job, *run) for run in runs]
     layers = framework.layers(original, samples[0], job)
     _save(job, "feeds", [feeds for _, feeds in runs])
     _save(job, "outputs", outputs)
@@ -245,6 +246,21 @@ def work(framework: Any, job: Job) -> None:
     )
 
 
+def _output(framework: Any, original: Any, job: Job, sizes: dict[str, int], feeds: Feeds) -> Feeds:
+    try:
+        found: Feeds = framework.run(original, feeds, job)
+    except Exception as error:
+        if not sizes:
+            raise
+        where = ", ".join(f"{dim} = {size}" for dim, size in sizes.items())
+        job.refuse(
+            "bad-model",
+            f"The original fails for {where}: {job.reason(error)}.",
+            "Leave out dimensions in --dynamic that the model does not take in other sizes.",
+        )
+    return found
+
+
 def open_dimensions(job: Job, samples: list[Feeds]) -> None:
     """What `--dynamic` names, in each input with that axis, unless the framework has set them."""
     if job.dims:
@@ -252,6 +268,13 @@ def open_dimensions(job: Job, samples: list[Feeds]) -> None:
     for name, array in samples[0].items():
         if axes := {axis: dim for dim, axis in job.axes.items() if axis < array.ndim}:
             job.dims[name] = axes
+    unused = set(job.axes) - {dim for axes in job.dims.values() for dim in axes.values()}
+    if unused:
+        job.refuse(
+            "usage",
+            f"No input has the axis {job.axes[min(unused)]} of '{min(unused)}'.",
+            "Correct --dynamic: NAME=AXIS, counted from 0.",
+        )
 
 
 def _save(job: Job, name: str, runs: list[Feeds]) -> None:
@@ -299,7 +322,10 @@ def main(framework: str, request: str) -> None:
 
 
 def _end_with_parent() -> None:
+    """With all that the model's code has started."""
     sys.stdin.buffer.read()
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(1)
 
 
