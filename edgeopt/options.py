@@ -119,6 +119,20 @@ def arguments(kind: type[msgspec.Struct], given: Mapping[str, object]) -> tuple[
     return tuple(words)
 
 
+def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """`NAME=1x3x224x224`, or `NAME=` for a single number."""
+    shapes = {}
+    for text in texts:
+        name, equals, sizes = text.rpartition("=")
+        parts = sizes.lower().split("x") if sizes else []
+        if not equals or not name or not all(part.isdecimal() for part in parts):
+            raise UsageError(
+                f"'{text}' is not a shape.", "Write an input's name and sizes: --shape image=1x3x224x224"
+            )
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
+
+
 def changed(request: msgspec.Struct) -> tuple[Option, ...]:
     """Those that are not as they are by themselves."""
     return tuple(each for each in options_of(type(request)) if getattr(request, each.name) != each.default)
@@ -142,17 +156,3 @@ def _option(field: msgspec.structs.FieldInfo) -> Option:
         least=extra["least"],
         most=extra["most"],
     )
-
-
-def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """`NAME=1x3x224x224`, or `NAME=` for a single number."""
-    shapes = {}
-    for text in texts:
-        name, equals, sizes = text.rpartition("=")
-        parts = sizes.lower().split("x") if sizes else []
-        if not equals or not name or not all(part.isdecimal() for part in parts):
-            raise UsageError(
-                f"'{text}' is not a shape.", "Write an input's name and sizes: --shape image=1x3x224x224"
-            )
-        shapes[name] = tuple(int(part) for part in parts)
-    return shapes

@@ -24,6 +24,7 @@ from edgeopt.commands.report import request as reporting
 from edgeopt.commands.simplify import request as simplify
 from edgeopt.errors import UsageError, flag_of
 from edgeopt.fleet import request as fleet
+from edgeopt.importing import request as importing
 from edgeopt.options import check_range, option_named, options_of
 from edgeopt.pipeline import objectives
 from edgeopt.pipeline import request as settings
@@ -37,6 +38,7 @@ REQUESTS = (
     simplify.SimplifyRequest,
     replaying.ReplayRequest,
     analyzing.AnalyzeRequest,
+    importing.ImportRequest,
     comparing.ModelCompareRequest,
     drawing.GraphRequest,
     costing.CostRequest,

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -30,7 +31,7 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     made = program.application(_edgeopt)
     made.info.cls = _GroupedCommands
     for name in names:
-        function = name.replace("-", "_")
+        function = name.replace("-", "_") + "_" * iskeyword(name)
         program.add(made, name, getattr(importlib.import_module(f"edgeopt.cli.{function}"), function))
     return made
 

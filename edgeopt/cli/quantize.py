@@ -75,7 +75,8 @@ def quantize(
     said: list[str] = []
 
     def work(emit: "Emit") -> "Quantized":
-        from edgeopt.commands.bench.saved import check_place, save
+        from edgeopt.commands.bench.saved import save
+        from edgeopt.measure.files import check_place
         from edgeopt.pipeline.quantize import answer
 
         if asked.out is None and not asked.sensitivity and not asked.check_targets.strip(" ,"):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from edgeopt.errors import is_disk_full
+from edgeopt.errors import UsageError, is_disk_full
 
 # What lies there stands for something else, such as a file that this process holds open: /dev/stdout.
 _STAND_INS = (Path("/dev"), Path("/dev/fd"))
@@ -21,6 +21,17 @@ def in_its_place(path: Path) -> bool:
     if not path.exists():
         return False
     return not path.is_file() or not os.access(path.resolve().parent, os.W_OK)
+
+
+def check_place(path: Path, what: str) -> None:
+    """Raises UsageError where a file cannot be written, before minutes are spent on what goes into it."""
+    if path.is_dir():
+        raise UsageError(f"{what} cannot go to '{path}': that is a folder.", "Name a file in that folder.")
+    parent = path.absolute().parent if path.exists() else path.resolve().parent
+    if not parent.is_dir():
+        raise UsageError(f"The folder of '{path}' does not exist.", "Create it first.")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise UsageError(f"{what} cannot be written to '{path}'.", "Choose a writable place.")
 
 
 @contextmanager

@@ -59,6 +59,10 @@ CASES = {
         r"kind|data\.((first|second)\.(?!path).*|within|identical)",
     ),
     "graph": (("graph", MODEL, "-o", "graph.svg"), r"kind|data\.(format|nodes|graphs)"),
+    "import": (
+        ("import", MODEL, "--samples", 4, "-o", "imported.onnx"),
+        r"kind|data\.(output|samples_file|kind|opset|inputs\[\]\..*|proof\.(equal|floor_db|snr_db|samples|outputs\[\]\.name))",
+    ),
     "ops": (
         ("ops", "--quick", "--only", "Relu", "--backend", "onnxruntime-cpu"),
         r"kind|data\.\w+\[\]\.(operator|name)",

@@ -16,7 +16,7 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
     *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
-    *("measure", "quant", "pipeline"),
+    *("measure", "quant", "importing", "pipeline"),
     *("views", "commands", "cli", "__main__"),
 )
 
@@ -347,6 +347,7 @@ REGISTRIES = (
     ("edgeopt/pipeline/plans/recipes.py", "RECIPES"),
     ("edgeopt/commands/ops/cases.py", "FAMILIES"),
     ("edgeopt/cli/commands.py", "GROUPS"),
+    ("edgeopt/importing/sources.py", "SOURCES"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
     ("agent/edgeopt_agent/deployments/states.py", "TABLE"),
 )

@@ -14,7 +14,7 @@ from edgeopt.bundle.deployment import machine_of
 from edgeopt.commands.bench.limits import Judged, judge, refuse_without_verdict
 from edgeopt.commands.bench.naming import first_side, read_options
 from edgeopt.commands.bench.request import Request, WatchRequest, check, levels, sides_of
-from edgeopt.commands.bench.saved import check_place, save
+from edgeopt.commands.bench.saved import save
 from edgeopt.commands.bench.sides import PreparedSides, Settings, prepare
 from edgeopt.commands.bench.suite import SuiteReport, suite
 from edgeopt.commands.bench.sweep import Sweep, SweepReport, sweep
@@ -24,6 +24,7 @@ from edgeopt.hw.device import Unavailable, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure.contender import Side, ask, load_patience_s
 from edgeopt.measure.contest import contest
+from edgeopt.measure.files import check_place
 from edgeopt.measure.instruments.counters import open_counters
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler

@@ -1,7 +1,6 @@
 """Reports on disk: written so that a crash leaves the old file or the new one, and read back."""
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,22 +8,11 @@ from typing import Any
 
 import msgspec
 
-from edgeopt.errors import InputError, UsageError
+from edgeopt.errors import InputError
 from edgeopt.measure.files import writing
 from edgeopt.measure.report import SCHEMA, ContestReport
 
 _HINT = "Save one with: edgeopt bench MODEL --save FILE"
-
-
-def check_place(path: Path, what: str) -> None:
-    """Raises UsageError where a file cannot be written, before minutes are spent on what goes into it."""
-    if path.is_dir():
-        raise UsageError(f"{what} cannot go to '{path}': that is a folder.", "Name a file in that folder.")
-    parent = path.absolute().parent if path.exists() else path.resolve().parent
-    if not parent.is_dir():
-        raise UsageError(f"The folder of '{path}' does not exist.", "Create it first.")
-    if not os.access(path if path.exists() else parent, os.W_OK):
-        raise UsageError(f"{what} cannot be written to '{path}'.", "Choose a writable place.")
 
 
 def save(report: msgspec.Struct, path: Path) -> None:

@@ -14,7 +14,6 @@ from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend, Options, TensorInfo
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.compare.layers import LayerRunner, first_difference
 from edgeopt.commands.compare.records import ComparedModel, LayerComparison, ModelComparison
 from edgeopt.commands.compare.request import ModelCompareRequest
@@ -22,6 +21,7 @@ from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, U
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
 from edgeopt.hw.device import Unavailable
+from edgeopt.measure.files import check_place
 from edgeopt.workers.isolated_backend import IsolatedBackends
 
 if TYPE_CHECKING:

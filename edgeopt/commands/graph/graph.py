@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.commands.analyze.analyze import AnalyzedModel, AnalyzeKeywords, read_and_analyze
-from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.graph.request import GraphRequest, format_of
 from edgeopt.commands.graph.revisions import Revision, Revisions, changes_between, of_passes, of_two
 from edgeopt.diagram.colours import Colouring, change_colouring, colourings
@@ -16,7 +15,7 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import GivenShapes, OpTimes
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.hw.probe import probe
-from edgeopt.measure.files import writing
+from edgeopt.measure.files import check_place, writing
 from edgeopt.options import read_shapes
 
 

@@ -9,7 +9,6 @@ import msgspec
 from edgeopt.backends.base import Array
 from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.commands.analyze.analyze import analyze
-from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.predict.records import PredictedOutcome
 from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in, with_candidates
 from edgeopt.commands.report.facts import (
@@ -33,7 +32,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.measure.files import writing
+from edgeopt.measure.files import check_place, writing
 from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import IDENTICAL, Interval
 from edgeopt.pipeline.objectives import THROUGHPUT, objective_named

@@ -3,9 +3,10 @@ import math
 import msgspec
 import pytest
 
-from edgeopt.commands.bench.saved import check_place, read_saved, save
+from edgeopt.commands.bench.saved import read_saved, save
 from edgeopt.errors import InputError, UsageError
 from edgeopt.events import Result, encode
+from edgeopt.measure.files import check_place
 from edgeopt.measure.report import Comparison
 from edgeopt.measure.stats import Interval
 

@@ -1,0 +1,75 @@
+"""`edgeopt import`: a model of another framework as an ONNX model, proved against the original."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeopt import units
+from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.importing.request import ImportRequest
+from edgeopt.views.blocks import Block, Commands, Table, columns, lines, rows, section
+
+if TYPE_CHECKING:
+    from edgeopt.importing.importer import Imported
+
+
+@asks(ImportRequest)
+def import_(request: ImportRequest, json: JsonFlag = False) -> None:
+    """Convert a PyTorch, scikit-learn or ONNX model to ONNX and prove that it answers the same.
+
+    \b
+    The model and its converter run in the environment of --python; edgeopt needs neither. The proof
+    runs the original and the ONNX model on the same inputs, at several sizes of each open dimension.
+    The samples are written beside the model, as OUT.npz.
+
+    \b
+    Exit code 0: written; 2: wrong usage, or a pickle without --trust; 3: a model or data that cannot
+    be imported; 5: a missing package; 6: the ONNX model gives other outputs. Nothing is written then.
+
+    \b
+    Examples:
+      edgeopt import forest.joblib -o forest.onnx --trust --python ~/ml/bin/python
+      edgeopt import net.py:Net -o net.onnx --shape image=1x3x224x224 --dynamic batch
+      edgeopt import package.models:build -o net.onnx --data samples.npz
+      edgeopt import program.pt2 -o net.onnx
+      edgeopt import old.onnx -o new.onnx --opset 17 --shape image=1x3x224x224
+    """
+    from edgeopt.importing.importer import import_model
+
+    def shown(result: "Imported") -> list[Block]:
+        return [*show(result), section("", _next(result))]
+
+    execute("import", lambda emit: import_model(request, emit), shown, json, "no model was written")
+
+
+def _next(result: "Imported") -> Commands:
+    bundle = str(Path(result.output).with_suffix(".edgeopt"))
+    command = ["edgeopt", "optimize", result.output, "--data", result.samples_file, "-o", bundle]
+    return Commands((("Find its fastest deployment:", shlex.join(command)),))
+
+
+def show(result: "Imported") -> list[Block]:
+    from edgeopt.graph.accuracy import decibels
+
+    proof = result.proof
+    table = Table(
+        columns("=output", "!agreement", "!worst sample", "!largest difference"),
+        rows(*(
+            (each.name, decibels(each.snr_db), decibels(each.worst_db), f"{each.max_abs:.2g}")
+            for each in proof.outputs
+        )),
+    )  # fmt: skip
+    sizes = ", ".join(" ".join(f"{name}={size}" for name, size in one.items()) for one in proof.sizes)
+    on = units.count(proof.samples, "sample") + (f" and at {sizes}" if sizes else "")
+    return [
+        table,
+        *lines(result.notes),
+        section(
+            "",
+            *lines([
+                f"Proved against {result.framework} on {on} in {proof.runtime}.",
+                f"Written by {result.exporter}, opset {result.opset}: {result.output}  ({result.seconds:.1f} s)",
+                f"Samples: {result.samples_file}",
+            ]),
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,333 @@
+"""Exports a model and runs the original on samples: the part that runs in the user's environment.
+
+`python child.py FRAMEWORK.py JOB.json` writes one JSON object a line; the last one is a result or an error. It
+needs numpy and what the framework's file names, not edgeopt.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+Feeds = dict[str, Any]
+SEED = 20240
+
+
+class RefusalError(Exception):
+    """An error for the user: a code of `edgeopt.errors`, a sentence, a next step."""
+
+
+class Input:
+    """An input of the original; `shape` is None if the data alone decides."""
+
+    def __init__(self, name: str, dtype: str, shape: Any = None, example: Any = None, draw: Any = None) -> None:
+        self.name, self.dtype, self.example, self.draw = name, dtype, example, draw
+        self.shape = shape if example is None else example.shape
+
+
+class Job:
+    """What the parent asks, and the way to answer."""
+
+    def __init__(self, asked: dict[str, Any], answers: Any) -> None:
+        self.kind: str = asked["kind"]
+        self.place: str = asked["place"]
+        self.name: str = asked["name"]
+        self.folder = Path(asked["folder"])
+        self.samples: int = asked["samples"]
+        self.opset: int | None = asked["opset"]
+        self.shapes: dict[str, list[int]] = asked["shapes"]
+        self.axes: dict[str, int] = asked["dynamic"]
+        self.data = read_data(asked["data"]) if asked["data"] else None
+        self.notes: list[str] = []
+        self.dims: dict[str, dict[int, str]] = {}
+        """The open dimensions of each input by axis; a framework may set them itself."""
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self.renamed: dict[str, str] = {}
+        """What the original calls each output of the ONNX model, if the exporter chooses names itself."""
+        self.ranks: dict[str, int] = {}
+        self.Input = Input
+        self._answers = answers
+
+    def say(self, **event: Any) -> None:
+        self._answers.write(json.dumps(event) + "\n")
+        self._answers.flush()
+
+    def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
+        raise RefusalError(code, message, hint)
+
+    @staticmethod
+    def reason(error: BaseException) -> str:
+        """What went wrong first: libraries wrap it in advice, or in all that they know."""
+        while error.__cause__ is not None:
+            error = error.__cause__
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return f"{type(error).__name__}: {lines[0][:250] if lines else ''}".rstrip(".: ")
+
+
+def read_data(place: str) -> Feeds:
+    path = Path(place)
+    try:
+        if path.is_dir():
+            found = {file.stem: np.load(file, allow_pickle=False) for file in sorted(path.glob("*.npy"))}
+        else:
+            with np.load(path, allow_pickle=False) as archive:
+                found = {name: archive[name] for name in archive.files}
+    except Exception as error:
+        raise RefusalError(
+            "bad-data", f"'{path.name}' cannot be read as data: {error}.", "Give an .npz file."
+        ) from error
+    if not found or not all(array.ndim and len(array) for array in found.values()):
+        raise RefusalError(
+            "bad-data", f"'{path.name}' holds no samples.", "Give arrays with samples along the first axis."
+        )
+    return found
+
+
+def samples_of(job: Job, inputs: list[Input]) -> list[Feeds]:
+    if job.data is not None:
+        return _given(job, inputs, job.data)
+    random = np.random.default_rng(SEED)
+    drawn = [{each.name: _drawn(each, random) for each in inputs} for _ in range(job.samples)]
+    if all(each.example is not None for each in inputs):
+        drawn[0] = {each.name: each.example for each in inputs}
+    return drawn
+
+
+def _given(job: Job, inputs: list[Input], data: Feeds) -> list[Feeds]:
+    names = [each.name for each in inputs]
+    if len(data) == len(inputs) == 1:
+        data = {names[0]: next(iter(data.values()))}
+    missing = [name for name in names if name not in data]
+    if missing:
+        job.refuse(
+            "bad-data",
+            f"The data has no array for the input '{missing[0]}'; it has: {', '.join(data)}.",
+            f"The inputs are: {', '.join(names)}.",
+        )
+    counts = {len(data[name]) for name in names}
+    if len(counts) > 1:
+        job.refuse(
+            "bad-data", "The arrays of the data hold different numbers of samples.", "Give as many of each."
+        )
+    found = []
+    for k in range(min(job.samples, counts.pop())):
+        sample = {}
+        for each in inputs:
+            array = data[each.name]
+            rank = array.ndim if each.shape is None else len(each.shape)
+            if array.ndim not in (rank, rank + 1):
+                job.refuse(
+                    "bad-data",
+                    f"The array '{each.name}' has {array.ndim} dimensions; the input has {rank}.",
+                    f"Give {rank + 1} (samples first), or {rank} where the batch is 1.",
+                )
+            one = array[k] if array.ndim == rank + 1 else array[k : k + 1]
+            sample[each.name] = np.ascontiguousarray(one, None if one.dtype.kind in "US" else each.dtype)
+        found.append(sample)
+    return found
+
+
+def _drawn(each: Input, random: Any) -> Any:
+    if each.draw is not None:
+        return each.draw(random)
+    dtype, example = np.dtype(each.dtype), each.example
+    if dtype.kind == "b":
+        return random.integers(0, 2, each.shape).astype(dtype)
+    if dtype.kind in "iu":
+        # Tokens and classes: no value beyond those of the example, which the model surely takes.
+        low, high = (0, 1) if example is None or not example.size else (int(example.min()), int(example.max()))
+        return random.integers(low, high, each.shape, endpoint=True).astype(dtype)
+    scale, middle = (1.0, 0.0) if example is None or example.size < 2 else (example.std() or 1.0, example.mean())
+    return (random.standard_normal(each.shape) * scale + middle).astype(dtype)
+
+
+def resized(job: Job, samples: list[Feeds], sizes: dict[str, int]) -> Feeds:
+    """A run with other sizes of open dimensions, whose values come from several samples."""
+    found = {}
+    for name, array in samples[0].items():
+        now = array
+        for axis, dim in job.dims.get(name, {}).items():
+            # Before another axis was resized, other samples may be as large; the values are theirs as well.
+            parts, size = [now], sizes.get(dim, now.shape[axis])
+            others = [each[name] for each in samples[1:] if _fits(each[name], now, axis)] or [now]
+            while sum(part.shape[axis] for part in parts) < size:
+                parts.append(others[(len(parts) - 1) % len(others)])
+            now = np.take(np.concatenate(parts, axis), range(size), axis)
+        found[name] = np.ascontiguousarray(now)
+    return found
+
+
+def _fits(each: Any, array: Any, axis: int) -> bool:
+    """Whether the two can be joined along an axis."""
+    rests = [[*one.shape[:axis], *one.shape[axis + 1 :]] for one in (each, array)]
+    return each.ndim == array.ndim and rests[0] == rests[1]
+
+
+def runs_of(job: Job, samples: list[Feeds]) -> list[tuple[dict[str, int], Feeds]]:
+    """The samples as they are, then several sizes of each open dimension: alone, and all together."""
+    base = base_sizes(job, samples)
+    runs: list[tuple[dict[str, int], Feeds]] = [({}, sample) for sample in samples]
+    tried = {dim: [n for n in _tried(size) if _within(job, dim, n)] for dim, size in base.items()}
+    for k, dim in enumerate(tried):
+        turned = samples[k % len(samples) :] + samples[: k % len(samples)]
+        runs += [({dim: size}, resized(job, turned, {dim: size})) for size in tried[dim] if size != base[dim]]
+    if len(tried) > 1:
+        last = {dim: sizes[-1] for dim, sizes in tried.items() if sizes}
+        runs.append((last, resized(job, samples, last)))
+    return runs
+
+
+def base_sizes(job: Job, samples: list[Feeds]) -> dict[str, int]:
+    return {dim: samples[0][name].shape[axis] for name, axes in job.dims.items() for axis, dim in axes.items()}
+
+
+def _tried(size: int) -> list[int]:
+    return sorted({1, 2, size + 1, 2 * size + 1})
+
+
+def _within(job: Job, dim: str, size: int) -> bool:
+    low, high = job.ranges.get(dim, (1, sys.maxsize))
+    return low <= size <= high
+
+
+def work(framework: Any, job: Job) -> None:
+    for module, package in framework.NEEDS:
+        if importlib.util.find_spec(module) is None:
+            _missing(job, package)
+    job.say(event="progress", phase="load", message=job.name or Path(job.place).name)
+    original = framework.load(job)
+    inputs = framework.inputs(original, job)
+    samples = samples_of(job, inputs)
+    open_dimensions(job, samples)
+    first = framework.run(original, samples[0], job)
+    again = framework.run(original, samples[0], job)
+    for name, array in first.items():
+        if not np.array_equal(array, again[name], equal_nan=array.dtype.kind in "fc"):
+            reason, hint = framework.unsteady(original, samples[0], job)
+            job.refuse(
+                "bad-model", f"Two runs on the same inputs give different outputs '{name}': {reason}.", hint
+            )
+        if array.dtype.kind == "c":
+            job.refuse(
+                "bad-model",
+                f"The output '{name}' holds complex numbers, which runtimes of ONNX do not take.",
+                "Return the real and imaginary parts: torch.view_as_real(x).",
+            )
+    job.say(event="progress", phase="export", message=framework.NEEDS[0][1])
+    # An exporter takes a size of 1 for a constant, and equal sizes for one dimension.
+    grown = {dim: max(2, size) for dim, size in base_sizes(job, samples).items()}
+    exporter = framework.export(original, resized(job, samples, grown), list(first), job)
+    job.say(event="progress", phase="run", message="original")
+    runs = runs_of(job, samples)
+    outputs = [_output(framework, original, job, *run) for run in runs]
+    layers = framework.layers(original, samples[0], job)
+    _save(job, "feeds", [feeds for _, feeds in runs])
+    _save(job, "outputs", outputs)
+    _save(job, "layers", [{name: array for name, (_, array) in layers.items()}])
+    job.say(
+        event="result",
+        exporter=exporter,
+        framework=framework.version(),
+        base=len(samples),
+        sizes=[sizes for sizes, _ in runs],
+        inputs=list(samples[0]),
+        outputs=list(outputs[0]),
+        layers=[[name, kind] for name, (kind, _) in layers.items()],
+        notes=job.notes,
+    )
+
+
+def _output(framework: Any, original: Any, job: Job, sizes: dict[str, int], feeds: Feeds) -> Feeds:
+    try:
+        found: Feeds = framework.run(original, feeds, job)
+    except Exception as error:
+        if not sizes:
+            raise
+        where = ", ".join(f"{dim} = {size}" for dim, size in sizes.items())
+        job.refuse(
+            "bad-model",
+            f"The original fails for {where}: {job.reason(error)}.",
+            "Leave out dimensions in --dynamic that the model does not take in other sizes.",
+        )
+    return found
+
+
+def open_dimensions(job: Job, samples: list[Feeds]) -> None:
+    """What `--dynamic` names, in each input with that axis, unless the framework has set them."""
+    if job.dims:
+        return
+    for name, array in samples[0].items():
+        if axes := {axis: dim for dim, axis in job.axes.items() if axis < array.ndim}:
+            job.dims[name] = axes
+    unused = set(job.axes) - {dim for axes in job.dims.values() for dim in axes.values()}
+    if unused:
+        job.refuse(
+            "usage",
+            f"No input has the axis {job.axes[min(unused)]} of '{min(unused)}'.",
+            "Correct --dynamic: NAME=AXIS, counted from 0.",
+        )
+
+
+def _save(job: Job, name: str, runs: list[Feeds]) -> None:
+    """By number of the run and place of the array: names may be what no file can be called."""
+    arrays = {f"{k}.{place}": array for k, run in enumerate(runs) for place, array in enumerate(run.values())}
+    np.savez(job.folder / f"{name}.npz", **arrays)
+
+
+def _missing(job: Job, package: str) -> NoReturn:
+    job.refuse(
+        "missing",
+        f"The import needs {package}, which {sys.executable} does not have.",
+        f"Install it: {sys.executable} -m pip install {package}. Another environment: --python ENV/bin/python",
+    )
+
+
+def main(framework: str, request: str) -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # libraries print there
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    del sys.path[0]  # this folder: a file of the user's may have the name of one in it
+    warnings.simplefilter("ignore")
+    with Path(request).open(encoding="utf-8") as file:
+        asked = json.load(file)
+    code, message, hint = "", "", ""
+    try:
+        job = Job(asked, answers)
+        spec = importlib.util.spec_from_file_location("framework", framework)
+        assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is a path
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        try:
+            work(module, job)
+        except ModuleNotFoundError as error:
+            _missing(job, str(error.name))
+    except RefusalError as error:
+        code, message, hint = error.args
+    except BaseException as error:
+        code, message = "bad-model", f"It cannot be imported: {Job.reason(error)}."
+        hint = "Correct the model's code or its inputs (--data, --shape)."
+    if code:
+        answers.write(json.dumps({"event": "error", "code": code, "message": message, "hint": hint}) + "\n")
+        answers.flush()
+    os._exit(0)  # frameworks have been seen to crash at their end
+
+
+def _end_with_parent() -> None:
+    """With all that the model's code has started."""
+    sys.stdin.buffer.read()
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

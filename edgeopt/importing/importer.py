@@ -1,0 +1,301 @@
+"""Imports a model: starts the child, proves its model against the original, writes model and samples."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from edgeopt import events
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Array, Backend, TensorInfo, run_all
+from edgeopt.data.samples import from_feeds, write_archive
+from edgeopt.errors import (
+    MissingError,
+    ModelError,
+    UsageError,
+    VerificationError,
+    error_with_code,
+    signal_name,
+)  # fmt: skip
+from edgeopt.hw.device import Unavailable
+from edgeopt.importing import children
+from edgeopt.importing.proof import Proof, first_difference, prove
+from edgeopt.importing.request import ImportRequest
+from edgeopt.importing.sources import Recognized, recognize
+from edgeopt.measure.files import check_place, writing
+from edgeopt.version import __version__
+from edgeopt.workers.host import last_words, outer_environment
+from edgeopt.workers.isolated_backend import IsolatedBackends
+from edgeopt.workspace import WORK, workspace
+
+if TYPE_CHECKING:
+    from edgeopt.graph.model import Model
+
+CHILDREN = Path(children.__file__).parent
+RUNTIME = "onnxruntime-cpu"
+NEWEST_IR_VERSION = 10
+"""What the oldest supported ONNX Runtime reads."""
+PREFIX = "edgeopt.import."
+SEED = 20240
+Runs = list[dict[str, Array]]
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """The last line of the child."""
+
+    exporter: str
+    framework: str
+    base: int
+    sizes: tuple[dict[str, int], ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    layers: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Imported(msgspec.Struct, frozen=True):
+    output: str
+    samples_file: str
+    kind: str
+    source: str
+    framework: str
+    exporter: str
+    opset: int
+    inputs: tuple[TensorInfo, ...]
+    proof: Proof
+    notes: tuple[str, ...]
+    seconds: float
+
+
+def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> Imported:
+    """Writes the model and its samples; nothing where the model does not answer as the original does."""
+    from edgeopt.graph.model import load
+
+    start = time.monotonic()
+    samples_file = request.out.with_suffix(".npz")
+    _check_places(request, samples_file)
+    source = recognize(request.source, request.trust)
+    backend = backend_named(RUNTIME)
+    if isinstance(state := backend.available(), Unavailable):
+        raise MissingError(f"{backend.title} is not available: {state.reason}", "pip install onnxruntime")
+    with workspace(WORK) as folder, closing(IsolatedBackends()) as apart:
+        backend = apart.of(backend)
+        if source.source.child:
+            exported = _in_child(request, source, folder, emit)
+            feeds, reference = (_runs(folder / f"{name}.npz", names) for name, names in (
+                ("feeds", exported.inputs), ("outputs", exported.outputs),
+            ))  # fmt: skip
+        else:
+            exported, feeds, reference = _from_onnx(request, Path(source.place), backend, folder)
+        model = load(folder / "exported.onnx")
+        _check_inputs(model, exported)
+        emit(events.Progress("prove", f"{len(feeds)} runs"))
+        sizes = exported.sizes[exported.base :]
+        proof = prove(model.path, feeds, reference, exported.base, sizes, backend, request.floor_db)
+        if not proof.equal:
+            layers = _layers(folder, exported)
+            layer = (
+                first_difference(model, feeds[0], layers, backend, request.floor_db, folder) if layers else None
+            )
+            proof = msgspec.structs.replace(proof, layer=layer)
+            raise VerificationError(
+                f"The exported model does not answer as the original. {proof.difference}",
+                "Nothing was written. Try another --opset or version of the exporter; "
+                "for a model in half precision, set --floor.",
+            )
+        emit(events.Progress("write", str(request.out)))
+        _write(
+            model, request.out, samples_file, feeds[: exported.base], _metadata(source, exported, proof), folder
+        )
+    return Imported(
+        str(request.out), str(samples_file), source.source.kind, source.shown, exported.framework,
+        exported.exporter, model.ir.opset_imports.get("", 0), _ports(model), proof, exported.notes,
+        time.monotonic() - start,
+    )  # fmt: skip
+
+
+def _check_places(request: ImportRequest, samples_file: Path) -> None:
+    check_place(request.out, "The model")
+    check_place(samples_file, "The samples")
+    if request.out.suffix != ".onnx":
+        raise UsageError(f"The output '{request.out}' is no .onnx file.", "Write for example: -o model.onnx")
+    for given in (Path(request.source), *([request.data] if request.data else [])):
+        for made in (request.out, samples_file):
+            if given.exists() and made.exists() and made.samefile(given):
+                raise UsageError(f"The output '{made}' would overwrite '{given}'.", "Give another name with -o.")
+
+
+def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: events.Emit) -> Exported:
+    """Exports in the user's environment; raises what the child says, or how it ended."""
+    if request.python is None and getattr(sys, "frozen", False):
+        raise UsageError("This program has no Python packages of its own.", "Give --python ENV/bin/python.")
+    job = {
+        "kind": source.source.kind,
+        "place": source.place,
+        "name": source.name,
+        "folder": str(folder),
+        "data": str(request.data.absolute()) if request.data else "",
+        "samples": request.samples,
+        "opset": request.opset,
+        "shapes": request.shapes,
+        "dynamic": request.dynamic_axes,
+    }
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    python = str(request.python or sys.executable)
+    scripts = (str(CHILDREN / "child.py"), str(CHILDREN / source.source.child))
+    with (folder / "log").open("wb+") as log:
+        try:
+            process = subprocess.Popen(
+                [python, "-u", "-B", *scripts, str(folder / "job.json")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                env={**outer_environment(), "TMPDIR": str(folder)},
+            )
+        except OSError as error:
+            raise UsageError(f"'{python}' cannot be started: {error.strerror}.", "Correct --python.") from error
+        try:
+            last = _last_record(process, emit)
+            code = process.wait()
+        finally:
+            # Also what it has started itself.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        said = last_words(log.fileno())
+    if last.get("event") == "error":
+        raise error_with_code(*(str(last[key]) for key in ("code", "message", "hint")))
+    if last.get("event") != "result":
+        how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        raise ModelError(f"The import of '{source.shown}' {how}. {said}".strip(), "Check its memory and its code.")
+    return msgspec.convert(last, Exported)
+
+
+def _last_record(process: "subprocess.Popen[bytes]", emit: events.Emit) -> Mapping[str, object]:
+    last: dict[str, object] = {}
+    for line in process.stdout or ():
+        try:
+            last = msgspec.json.decode(line, type=dict[str, object])
+        except msgspec.DecodeError:
+            continue
+        if last.get("event") == "progress":
+            emit(events.Progress(str(last["phase"]), str(last["message"])))
+    return last
+
+
+def _runs(path: Path, names: tuple[str, ...]) -> Runs:
+    """What the child saved: arrays by number of the run and place of the name."""
+    found: dict[int, dict[str, Array]] = {}
+    with np.load(path, allow_pickle=False) as archive:
+        for key in archive.files:
+            run, place = map(int, key.split("."))
+            found.setdefault(run, {})[names[place]] = archive[key]
+    return [found[run] for run in sorted(found)]
+
+
+def _layers(folder: Path, exported: Exported) -> dict[str, tuple[str, Array]]:
+    if not exported.layers:
+        return {}
+    arrays = _runs(folder / "layers.npz", tuple(name for name, _ in exported.layers))[0]
+    return {name: (kind, arrays[name]) for name, kind in exported.layers}
+
+
+def _from_onnx(request: ImportRequest, path: Path, backend: Backend, folder: Path) -> tuple[Exported, Runs, Runs]:
+    """Another ONNX model: its opset raised, its shapes fixed."""
+    from edgeopt.data.read import load_data
+    from edgeopt.graph.feeds import generate_feeds
+    from edgeopt.graph.model import load, save
+    from edgeopt.graph.passes import PassContext, standard_passes
+
+    if request.dynamic:
+        raise UsageError("The dimensions of an ONNX model cannot be opened.", "Leave out --dynamic.")
+    model = load(path)
+    context = PassContext(target_opset=request.opset or 0, shapes=request.shapes)
+    notes = list(model.repairs)
+    changed = model.ir
+    for one in standard_passes():
+        if (one.name == "raise-opset" and request.opset) or (one.name == "fix-shapes" and request.shape):
+            made = one.apply(changed, context)
+            if made.refused:
+                raise UsageError(f"{made.refused[0].reason[:1].upper()}{made.refused[0].reason[1:]}.")
+            notes += [change.what for change in made.applied]
+            changed = made.model
+    save(changed, folder / "exported.onnx")
+    ports = _ports(load(folder / "exported.onnx"))
+    if request.data is not None:
+        data = load_data(request.data, ports)
+        feeds = [data.feeds(k) for k in range(min(len(data), request.samples))]
+    else:
+        feeds = generate_feeds(ports, changed, request.samples, SEED)
+    reference = run_all(path, feeds, backend)
+    sizes: tuple[dict[str, int], ...] = ({},) * len(feeds)
+    exported = Exported(
+        f"edgeopt {__version__}", "ONNX", len(feeds), sizes, tuple(feeds[0]), tuple(reference[0]),
+        notes=tuple(f"{note[:1].upper()}{note[1:]}." for note in notes),
+    )  # fmt: skip
+    return exported, feeds, reference
+
+
+def _ports(model: "Model") -> tuple[TensorInfo, ...]:
+    from edgeopt.graph.analysis.tensors import tensor_row
+
+    rows = [tensor_row(value) for value in model.ir.graph.inputs if not value.is_initializer()]
+    return tuple(TensorInfo(r.name, r.dtype or "", r.shape or (), r.shape is not None) for r in rows)
+
+
+def _check_inputs(model: "Model", exported: Exported) -> None:
+    """An exporter leaves out inputs that change nothing."""
+    missing = [name for name in exported.inputs if name not in {info.name for info in _ports(model)}]
+    if missing:
+        raise ModelError(
+            f"The exported model has no input '{missing[0]}': it does not change the outputs.",
+            "Remove it from the model's arguments.",
+        )
+
+
+def _metadata(source: Recognized, exported: Exported, proof: Proof) -> dict[str, str]:
+    """Figures of the proof for the model's metadata; docs/importing.md describes the keys."""
+    outputs = {each.name: round(each.snr_db, 1) for each in proof.outputs}
+    return {
+        f"{PREFIX}source": source.shown,
+        f"{PREFIX}kind": source.source.kind,
+        f"{PREFIX}framework": exported.framework,
+        f"{PREFIX}exporter": exported.exporter,
+        f"{PREFIX}runtime": proof.runtime,
+        f"{PREFIX}snr_db": f"{proof.snr_db:.1f}",
+        f"{PREFIX}floor_db": f"{proof.floor_db:g}",
+        f"{PREFIX}samples": str(proof.samples),
+        f"{PREFIX}sizes": json.dumps(proof.sizes),
+        f"{PREFIX}outputs": json.dumps(outputs),
+    }
+
+
+def _write(
+    model: "Model", out: Path, samples_file: Path, samples: Runs, metadata: dict[str, str], folder: Path
+) -> None:
+    """Both files or neither: the samples get their name when the model has its own."""
+    from edgeopt.graph.model import save
+
+    write_archive(folder / "samples.npz", from_feeds(samples))
+    model.ir.metadata_props.update(metadata)
+    if model.ir.opset_imports.get("", 0) <= 21:  # later ones need a newer IR version
+        model.ir.ir_version = min(model.ir.ir_version, NEWEST_IR_VERSION)
+    with writing(samples_file) as file:
+        with (folder / "samples.npz").open("rb") as made:
+            shutil.copyfileobj(made, file)
+        file.flush()
+        save(model.ir, out)

@@ -1,0 +1,61 @@
+"""What `edgeopt import` is asked."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from edgeopt.errors import UsageError
+from edgeopt.options import argument, option, read_shapes
+
+FLOOR_DB = 90.0
+
+
+class ImportRequest(msgspec.Struct, frozen=True):
+    source: Annotated[
+        str,
+        argument("Model file, or code: file.py:NAME or package.module:NAME.", metavar="SOURCE"),
+    ]
+    out: Annotated[Path, option("ONNX model to write.", "-o", "--out", metavar="OUT.onnx")]
+    data: Annotated[
+        Path | None,
+        option("Samples to export with and to prove the model on (default: generated).", metavar="DATA"),
+    ] = None
+    samples: Annotated[int, option("Number of samples of the proof.", metavar="N", least=1, most=4096)] = 32
+    shape: Annotated[tuple[str, ...], option("Shape of an input; repeatable.", metavar="NAME=1x3x224x224")] = ()
+    opset: Annotated[
+        int | None, option("Opset of the model (default: the exporter's choice).", metavar="N", least=7, most=99)
+    ] = None
+    dynamic: Annotated[
+        str,
+        option(
+            "Names of the leading dimensions to leave open, from axis 0 on; NAME=AXIS for others.",
+            metavar="batch,seq",
+        ),
+    ] = ""
+    python: Annotated[
+        Path | None,
+        option("Python of the environment with the framework (default: edgeopt's own).", metavar="ENV/bin/python"),
+    ] = None
+    trust: Annotated[bool, option("Open a pickle, which can run any code.")] = False
+    floor_db: Annotated[
+        float, option("Least agreement with the original, in dB.", metavar="DB", least=0, most=200)
+    ] = FLOOR_DB
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return read_shapes(self.shape)
+
+    @property
+    def dynamic_axes(self) -> dict[str, int]:
+        """The axis of each open dimension, by its name."""
+        axes: dict[str, int] = {}
+        for place, text in enumerate(part.strip() for part in self.dynamic.split(",") if part.strip()):
+            name, equals, axis = text.partition("=")
+            if not name.isidentifier() or name in axes or (equals and not axis.isdecimal()):
+                raise UsageError(
+                    f"'{text}' does not name an open dimension.",
+                    "Write names, and axes where they differ from the place: --dynamic batch,height=2,width=3",
+                )
+            axes[name] = int(axis) if equals else place
+        return axes

@@ -1,0 +1,90 @@
+"""The sources that can be imported, and which one a path or a name is."""
+
+import re
+import zipfile
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.errors import InputError, ModelError, UsageError
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A kind of source."""
+
+    kind: str
+    title: str
+    suffixes: tuple[str, ...] = ()
+    """Empty: code, written as `file.py:NAME` or `package.module:NAME`."""
+    child: str = ""
+    """The script that imports it; empty: edgeopt imports it itself."""
+    pickled: bool = False
+    zipped: bool = False
+
+
+SOURCES = (
+    Source("onnx", "ONNX model", (".onnx",)),
+    Source("sklearn", "scikit-learn model", (".joblib", ".pkl", ".pickle"), "sklearn_child.py", pickled=True),
+    Source("torch-program", "PyTorch exported program", (".pt2",), "torch_child.py", zipped=True),
+    Source("torchscript", "TorchScript module", (".pt", ".pth", ".ts"), "torch_child.py", zipped=True),
+    Source("torch", "PyTorch module", (), "torch_child.py"),
+)
+_CODE = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_][\w.]*)")
+_SCRIPT = "A PyTorch module needs the name of its class, instance or function: {}:NAME"
+
+
+class Recognized(msgspec.Struct, frozen=True):
+    """A source that was named: its kind, its file or module, and the name inside."""
+
+    source: Source
+    place: str
+    name: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Without the folder, which may tell more than the model's users are to know."""
+        file = Path(self.place).name
+        return f"{file}:{self.name}" if self.name else file
+
+
+def recognize(text: str, trust: bool = False) -> Recognized:
+    """Which kind of source it is; raises a sentence for what cannot be imported."""
+    code = _CODE.fullmatch(text)
+    if code is not None and not Path(text).exists():
+        place, name = code["place"], code["name"]
+        if place.endswith(".py") and not Path(place).is_file():
+            raise InputError(f"There is no file '{place}'.", "Check the path.")
+        return Recognized(next(each for each in SOURCES if not each.suffixes), place, name)
+    path = Path(text)
+    if not path.exists():
+        raise InputError(f"There is no file '{text}'.", "Check the path, or name code as file.py:NAME.")
+    if path.is_dir():
+        what = "contains no model" if any(path.iterdir()) else "is empty"
+        raise InputError(f"The folder '{text}' {what} that can be imported.", _known())
+    if path.suffix == ".py":
+        raise UsageError(f"'{text}' is a Python file.", _SCRIPT.format(text))
+    source = next((each for each in SOURCES if path.suffix.lower() in each.suffixes), None)
+    if source is None:
+        raise InputError(f"'{path.name}' has the suffix of no known source.", _known())
+    if source.pickled and not trust:
+        raise UsageError(
+            f"'{path.name}' is a pickle: opening it can run any code that its author put in.",
+            "Add --trust if you trust its author.",
+        )
+    _check_content(path, source)
+    return Recognized(source, text)
+
+
+def _check_content(path: Path, source: Source) -> None:
+    if path.stat().st_size == 0:
+        raise ModelError(f"'{path.name}' is empty.", "Save or download it again.")
+    if source.zipped and not zipfile.is_zipfile(path):
+        raise ModelError(
+            f"'{path.name}' is not a complete {source.title}.",
+            "Save or download it again. For a file of weights, name the class: file.py:NAME",
+        )
+
+
+def _known() -> str:
+    suffixes = ", ".join(suffix for each in SOURCES for suffix in each.suffixes)
+    return f"Give a file ({suffixes}), or code as file.py:NAME or package.module:NAME."

@@ -1,0 +1,125 @@
+"""Imports with a real child process and a small framework: what is written, and what is refused."""
+
+import json
+import sys
+
+import numpy as np
+import onnx
+import pytest
+
+import edgeopt
+from edgeopt.importing.importer import PREFIX
+
+
+def test_import_writes_the_model_its_proof_and_its_samples(imports, planted, tmp_path):
+    code, last, left = imports(planted("none"), "--dynamic", "batch", "--samples", 5)
+    assert (code, last["event"], left) == (0, "result", {"out.onnx", "out.npz"})
+    proof = last["data"]["proof"]
+    assert proof["equal"]
+    assert proof["snr_db"] > 100
+    assert proof["sizes"] == [{"batch": 2}, {"batch": 3}]
+    about = {each.key: each.value for each in onnx.load(tmp_path / "out.onnx").metadata_props}
+    assert float(about[f"{PREFIX}snr_db"]) == pytest.approx(proof["snr_db"], abs=0.1)
+    assert about[f"{PREFIX}framework"] == "planted 1"
+    assert json.loads(about[f"{PREFIX}sizes"]) == proof["sizes"]
+    samples = np.load(tmp_path / "out.npz")["x"]
+    assert samples.shape == (5, 1, 4, 4)
+    with edgeopt.load(tmp_path / "out.onnx") as session:
+        assert session.run({"x": samples[0]})["y"].shape == (1, 4, 4)
+
+
+@pytest.mark.parametrize(("fault", "layer"), [("bias", "'first' (Linear)"), ("axes", "'second' (Linear)")])
+def test_wrong_export_is_refused_with_its_first_differing_layer(imports, planted, fault, layer):
+    code, last, left = imports(planted(fault))
+    assert (code, last["code"], left) == (6, "verification-failed", set())
+    assert "output 'y'" in last["message"]
+    assert f"First differing layer: {layer}" in last["message"]
+
+
+def test_export_that_is_right_for_one_size_alone_is_refused_with_the_size(imports, planted):
+    code, last, left = imports(planted("size"), "--dynamic", "batch")
+    assert (code, left) == (6, set())
+    assert "[2, 4, 4] instead of [3, 4, 4]" in last["message"]
+
+
+def test_dimension_that_the_original_does_not_take_in_other_sizes_is_named(imports, planted):
+    code, last, left = imports(planted("fixed"), "--dynamic", "batch")
+    assert (code, left) == (3, set())
+    assert "fails for batch = 2: ValueError: one picture at a time" in last["message"]
+
+
+def test_refused_import_keeps_the_model_of_an_earlier_one(imports, planted, tmp_path):
+    assert imports(planted("none"))[0] == 0
+    before = (tmp_path / "out.onnx").read_bytes(), (tmp_path / "out.npz").read_bytes()
+    assert imports(planted("bias"))[0] == 6
+    assert before == ((tmp_path / "out.onnx").read_bytes(), (tmp_path / "out.npz").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "said"),
+    [
+        ("crash", 3, "SIGABRT"),
+        ("package", 5, "no_such_package"),
+        ("random", 3, "it counts its calls"),
+    ],
+)
+def test_original_that_cannot_be_run_is_refused(imports, planted, fault, code, said):
+    got, last, left = imports(planted(fault))
+    assert (got, left) == (code, set())
+    assert said in last["message"]
+    assert last["hint"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"a": np.zeros((3, 4, 4)), "b": np.zeros(3)}, "no array for the input 'x'"),
+        ({"x": np.zeros(4)}, "has 1 dimensions; the input has 3"),
+        ({"x": np.zeros((0, 4, 4))}, "holds no samples"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused(imports, planted, tmp_path, arrays, said):
+    np.savez(tmp_path / "data.npz", **arrays)
+    code, last, left = imports(planted("none"), "--data", "data.npz")
+    assert (code, last["code"], left) == (3, "bad-data", set())
+    assert said in last["message"]
+
+
+def test_given_samples_are_those_of_the_proof(imports, planted, tmp_path):
+    data = np.random.default_rng(1).standard_normal((7, 1, 4, 4)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=data)
+    _, last, _ = imports(planted("none"), "--data", "data.npz")
+    assert last["data"]["proof"]["samples"] == 7
+    assert np.array_equal(np.load(tmp_path / "out.npz")["x"], data)
+
+
+def test_output_over_the_data_is_refused(imports, planted, tmp_path):
+    np.savez(tmp_path / "out.npz", x=np.zeros((2, 4, 4)))
+    code, last, _ = imports(planted("none"), "--data", "out.npz")
+    assert code == 2
+    assert "would overwrite 'out.npz'" in last["message"]
+
+
+def test_python_that_is_none_is_refused(imports, planted):
+    code, last, left = imports(planted("none"), "--python", "no/python")
+    assert (code, left) == (2, set())
+    assert "'no/python' cannot be started" in last["message"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
+def test_python_of_the_user_runs_the_child(imports, planted, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ntouch "{tmp_path}/ran"\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    assert imports(planted("none"), "--python", python)[2] == {"out.onnx", "out.npz", "ran"}
+
+
+def test_onnx_model_gets_a_newer_opset_and_fixed_shapes(imports, write_model, tmp_path):
+    source = write_model("agraph (float[n,4] x) => (float[n,4] y) { y = Relu(x) }", opset=13)
+    code, last, left = imports(source, "--opset", 17, "--shape", "x=2x4")
+    assert (code, left) == (0, {"out.onnx", "out.npz"})
+    assert last["data"]["opset"] == 17
+    assert last["data"]["inputs"][0]["shape"] == [2, 4]
+    assert last["data"]["proof"]["snr_db"] == 200
+    code, last, _ = imports(source, "--shape", "y=2x4")
+    assert code == 2

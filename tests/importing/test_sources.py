@@ -1,0 +1,68 @@
+"""Sources that cannot be imported: the exit code, a sentence with a next step, and nothing written."""
+
+import importlib.util
+import zipfile
+
+import pytest
+
+BAD = (
+    ("missing.joblib", 3, "There is no file"),
+    ("missing.py:Net", 3, "There is no file 'missing.py'"),
+    ("empty", 3, "is empty"),
+    ("full", 3, "contains no model"),
+    ("weights.safetensors", 3, "the suffix of no known source"),
+    ("net.py", 2, "is a Python file"),
+    ("forest.pkl", 2, "can run any code"),
+    ("forest.joblib", 2, "can run any code"),
+    ("zero.onnx", 3, "is empty"),
+    ("half.pt2", 3, "not a complete PyTorch exported program"),
+    ("weights.pt", 3, "not a complete TorchScript module"),
+    ("damaged.onnx", 3, "damaged.onnx"),
+)
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("no model")
+    (tmp_path / "zero.onnx").touch()
+    for name in ("weights.safetensors", "net.py", "forest.pkl", "forest.joblib", "weights.pt"):
+        (tmp_path / name).write_text("import torch")
+    with zipfile.ZipFile(tmp_path / "whole.pt2", "w") as archive:
+        archive.writestr("archive/data", bytes(1000))
+    (tmp_path / "half.pt2").write_bytes((tmp_path / "whole.pt2").read_bytes()[:500])
+    (tmp_path / "damaged.onnx").write_bytes(bytes(range(200)))
+
+
+@pytest.mark.parametrize(("source", "code", "said"), BAD)
+def test_bad_source_is_refused(imports, files, source, code, said):
+    got, last, left = imports(source)
+    assert (got, last["event"], left) == (code, "error", set())
+    assert said in last["message"]
+    assert last["hint"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed here")
+def test_missing_framework_is_named_with_the_line_that_installs_it(imports, files):
+    code, last, left = imports("net.py:Net", "--shape", "x=1x3")
+    assert (code, left) == (5, set())
+    assert "needs torch" in last["message"]
+    assert "-m pip install torch" in last["hint"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--dynamic", "batch,batch", "does not name an open dimension"),
+        ("--dynamic", "height=first", "does not name an open dimension"),
+        ("--dynamic", "batch,depth=5", "No input has the axis 5 of 'depth'"),
+        ("--shape", "image", "is not a shape"),
+        ("-o", "model.pb", "is no .onnx file"),
+        ("-o", "nowhere/model.onnx", "does not exist"),
+    ],
+)
+def test_wrong_option_is_refused(imports, planted, option, value, said):
+    code, last, left = imports(planted("none"), option, value)
+    assert (code, last["code"], left) == (2, "usage", set())
+    assert said in last["message"]
