@@ -59,8 +59,8 @@ def recognize(text: str, trust: bool = False) -> Recognized:
     if not path.exists():
         raise InputError(f"There is no file '{text}'.", "Check the path, or name code as file.py:NAME.")
     if path.is_dir():
-        what = "contains no model" if any(path.iterdir()) else "is empty"
-        raise InputError(f"The folder '{text}' {what} that can be imported.", _known())
+        what = "contains no model that can be imported" if any(path.iterdir()) else "is empty"
+        raise InputError(f"The folder '{text}' {what}.", _known())
     if path.suffix == ".py":
         raise UsageError(f"'{text}' is a Python file.", _SCRIPT.format(text))
     source = next((each for each in SOURCES if path.suffix.lower() in each.suffixes), None)

@@ -8,7 +8,7 @@ import pytest
 BAD = (
     ("missing.joblib", 3, "There is no file"),
     ("missing.py:Net", 3, "There is no file 'missing.py'"),
-    ("empty", 3, "is empty"),
+    ("empty", 3, "is empty."),
     ("full", 3, "contains no model"),
     ("weights.safetensors", 3, "the suffix of no known source"),
     ("net.py", 2, "is a Python file"),
