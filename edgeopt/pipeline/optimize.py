@@ -22,20 +22,19 @@ from edgeopt.pipeline.inspect import Search, SearchSetup, prepare
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate, Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
-from edgeopt.pipeline.place import SearchContext, placed
+from edgeopt.pipeline.place import SearchContext, SearchResources, placed
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import BuildInputs
 from edgeopt.pipeline.plans.space import courses_on
 from edgeopt.pipeline.prove.deliver import RaceResult, deliver
 from edgeopt.pipeline.prove.pick import pick as deliver_picked
 from edgeopt.pipeline.prove.pick import wanted
-from edgeopt.pipeline.prove.proving import ProofResources
 from edgeopt.pipeline.race.loads import BaselineRun, choose_load
-from edgeopt.pipeline.race.race import RaceTerms, open_meter
+from edgeopt.pipeline.race.race import open_meter
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.recall import Remembered
 from edgeopt.pipeline.request import OptimizeKeywords, OptimizeRequest, check, inputs_of
-from edgeopt.pipeline.screen import CandidatePool, ScreeningRules
+from edgeopt.pipeline.screen import CandidatePool
 from edgeopt.pipeline.stopping import StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace
 
@@ -124,23 +123,17 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
             baseline, room = choose_load(plain, baseline, place, aim.limits, clock, stack)
         ending = StopControl(stop, clock, baseline.contender, emit, memory.on)
 
+        search = Search(settings, aim, prepared, place.device, baseline.candidate)
+        resources = SearchResources(place.ground, place.notes, ending, baseline.contender, meter)
         material = variant_inputs(settings.model, prepared, place)
         variants = Variants(material.passes)
-        most = prepared.profile.search.max_candidates
-        entering = ScreeningRules(
-            place, prepared.standard, aim.limits, baseline, prepared.starts, most, room, ending
-        )
-        entrants = CandidatePool(entering, variants, prepared.given.shaped)
+        entrants = CandidatePool(search, resources, variants, room)
         stack.callback(entrants.close)
         terms = plan_terms_of(aim.objective, prepared, entrants.floats_ms)
         gathering = VariantBuilder(material, terms, variants, place, ending, memory.of_variants(clock.limit_s))
         stack.callback(gathering.close)
-
-        search = Search(settings, aim, prepared, place.device, baseline.candidate)
-        means = ProofResources(place.ground, ending, place.notes, meter)
         if known is not None and picked is not None:
-            return deliver_picked(search, gathering, means, picked, known)
-        races = RaceTerms(baseline.contender, ending, emit, meter)
-        best = run_races(aim, races, entrants, gathering, place.device)
-        outcome = deliver(search, RaceResult(variants, entrants.entries, means), best)
+            return deliver_picked(search, gathering, resources, picked, known)
+        best = run_races(aim, resources, entrants, gathering, place.device)
+        outcome = deliver(search, RaceResult(variants, entrants.entries, resources), best)
     return outcome if outcome.cut_short else memory.keep(outcome)

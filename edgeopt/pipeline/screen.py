@@ -24,13 +24,13 @@ from edgeopt.measure.rounds import latency_ms, speedup
 from edgeopt.measure.stats import Interval
 from edgeopt.pipeline.build.messages import PLANNED
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.objectives import OVER, ResourceLimits, excess
+from edgeopt.pipeline.inspect import Search
+from edgeopt.pipeline.objectives import OVER, excess
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Status
-from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.gathering import ReadyVariant
 from edgeopt.pipeline.plans.recipes import recipe_named
 from edgeopt.pipeline.plans.space import StartOptions, first_candidates, other_threads
-from edgeopt.pipeline.race.baseline import Baseline
 from edgeopt.pipeline.race.ground import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.shapes.filling import (
     LATEST,
@@ -41,7 +41,7 @@ from edgeopt.pipeline.shapes.filling import (
     with_buckets,
 )
 from edgeopt.pipeline.shapes.sized import Shaped
-from edgeopt.pipeline.stopping import StopControl, takes_part
+from edgeopt.pipeline.stopping import takes_part
 
 
 class RacePace(NamedTuple):
@@ -298,49 +298,33 @@ _SMALL_MS = 2.0
 _FAR_DB = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class ScreeningRules:
-    """What a candidate must pass to enter the race."""
-
-    place: SearchContext
-    standard: AccuracyReference
-    limits: ResourceLimits
-    baseline: Baseline
-    starts: StartOptions
-    most: int
-    """The most candidates, besides the first of each variant."""
-    room: LoadLimits | None
-    """What may be turned in a search for throughput."""
-    ending: StopControl
-
-
 class CandidatePool:
     """Those of one search, in the order in which they were screened."""
 
-    def __init__(self, entering: ScreeningRules, variants: Variants, shaped: Shaped | None = None) -> None:
-        """`shaped`: the sizes that open dimensions will have."""
+    def __init__(
+        self, search: Search, resources: SearchResources, variants: Variants, room: LoadLimits | None = None
+    ) -> None:
+        """`room`: the load that may be changed in a search for throughput."""
         self.entries: list[PoolEntry] = []
-        self._entering, self._variants, self._shaped = entering, variants, shaped
+        self.room = room
+        self._search, self._resources, self._variants = search, resources, variants
+        self._shaped = search.given.shaped
         # Several threads on a small model run at one of two speeds, by chance: judged by those alone, a good
         # variant could be out before its runtime options are tuned.
-        self._small = entering.room is None and latency_ms(entering.baseline.contender) < _SMALL_MS
+        self._small = room is None and latency_ms(resources.baseline) < _SMALL_MS
 
     @property
     def starts(self) -> StartOptions:
-        return self._entering.starts
+        return self._search.setup.starts
 
     @property
     def baseline(self) -> Candidate:
-        return self._entering.baseline.candidate
-
-    @property
-    def room(self) -> LoadLimits | None:
-        return self._entering.room
+        return self._search.baseline
 
     @property
     def full(self) -> bool:
         """The limit of the profile is reached: only the first candidate of each variant is still added."""
-        return len(self.entries) >= self._entering.most
+        return len(self.entries) >= self._search.profile.search.max_candidates
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -355,7 +339,7 @@ class CandidatePool:
     def enter(self, ready: ReadyVariant) -> None:
         """The first candidates of a variant."""
         if ready.variant == "source" and self.room is not None:
-            self.add(self._entering.baseline.candidate)
+            self.add(self.baseline)
         for candidate in _firsts(ready, self.starts):
             if recipe_named(ready.variant).whole and self._is_far_below(ready.variant):
                 return  # eight bits throughout: no other precision of the rest mends that
@@ -363,23 +347,23 @@ class CandidatePool:
 
     def add(self, candidate: Candidate) -> PoolEntry:
         """One more candidate of a variant that is already made, screened."""
-        given, path = self._entering, self._variants.path(candidate.variant, candidate.backend)
-        entry = screen(given.place.ground, given.standard, candidate, path, _LONGEST_LOAD_S)
+        resources, path = self._resources, self._variants.path(candidate.variant, candidate.backend)
+        entry = screen(resources.ground, self._search.standard, candidate, path, _LONGEST_LOAD_S)
         if entry.status == "failed" and "shapes" in candidate.options and "buckets" not in candidate.options:
             # Not every model that runs with open shapes can be compiled with the data's own.
             rest = {name: value for name, value in candidate.options.items() if name != "shapes"}
             plainer = msgspec.structs.replace(candidate, options=rest)
-            entry = screen(given.place.ground, given.standard, plainer, path, _LONGEST_LOAD_S)
+            entry = screen(resources.ground, self._search.standard, plainer, path, _LONGEST_LOAD_S)
         entry.size_bytes = self._variants.size_bytes(candidate)
         if entry.contender is not None:
             entry.contender.by_sample = self.room is not None
-            over = excess(given.limits, entry.contender.memory, entry.size_bytes)
+            over = excess(self._search.goal.limits, entry.contender.memory, entry.size_bytes)
             if over:
                 entry.leave(OVER, over)
         self.entries.append(entry)
-        if entry.contender is not None and candidate != given.baseline.candidate:
-            takes_part(given.ending.stop)
-        given.place.notes.emit(racing(entry) if entry.contender is not None else final(entry))
+        if entry.contender is not None and candidate != self.baseline:
+            takes_part(resources.ending.stop)
+        resources.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
 
     def add_bucketed(self, best: Sequence[PoolEntry], most: int) -> list[PoolEntry]:
@@ -391,7 +375,7 @@ class CandidatePool:
             self._shaped = self._filled(self._shaped, able)
         found = with_buckets(self._shaped, [entry.candidate for entry in best], most)
         if not found:
-            self._entering.place.notes.tell(NO_BUCKETS)
+            self._resources.notes.tell(NO_BUCKETS)
         return [self.add(one) for one in found if one not in self.candidates]
 
     def floats_ms(self, planned: Candidate) -> float:
@@ -412,28 +396,28 @@ class CandidatePool:
                 entry.contender.close()
 
     def _filled(self, shaped: Shaped, able: Candidate) -> Shaped:
-        given = self._entering
-        given.place.notes.emit(Progress("tuning", "sizes from which padding pays"))
+        resources = self._resources
+        resources.emit(Progress("tuning", "sizes from which padding pays"))
         path = self._variants.path(able.variant, able.backend)
-        least = settle_filling(given.place.ground, shaped, able, path, given.ending.clock.until(LATEST))
+        least = settle_filling(resources.ground, shaped, able, path, resources.ending.clock.until(LATEST))
         for dimension in shaped.dimensions:
             if dimension.name in least:
-                given.place.notes.tell(said_of(dimension, least[dimension.name]))
+                resources.notes.tell(said_of(dimension, least[dimension.name]))
         return dataclasses.replace(shaped, fill_from=least)
 
     def _is_far_below(self, variant: str) -> bool:
         """Whether a candidate of the variant misses the floor in dB by more than another precision may change."""
-        floor_db = self._entering.standard.goal.target_db
+        floor_db = self._search.standard.goal.target_db
         found = [entry.accuracy_db for entry in self.entries if entry.candidate.variant == variant]
         return floor_db is not None and any(each is not None and each < floor_db - _FAR_DB for each in found)
 
     def _screen(self, candidate: Candidate) -> None:
-        given = self._entering
-        if given.ending.is_asked:
+        resources = self._resources
+        if resources.ending.is_asked:
             return
-        candidate = at_first(candidate, given.room)
-        left_s = max(0.0, given.ending.clock.until(1.0) - time.monotonic())
-        given.place.notes.emit(Progress("screening", candidate.name, time_left_s=left_s))
+        candidate = at_first(candidate, self.room)
+        left_s = max(0.0, resources.ending.clock.until(1.0) - time.monotonic())
+        resources.emit(Progress("screening", candidate.name, time_left_s=left_s))
         entry = self.add(candidate)
         if entry.contender is not None and self._small and not self.full:
             for other in other_threads(candidate, self.starts.space):

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from functools import partial
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -24,13 +25,13 @@ from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, VariantReport
-from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.space import StartOptions
-from edgeopt.pipeline.race.baseline import Baseline
 from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
 from edgeopt.pipeline.request import OptimizeRequest
-from edgeopt.pipeline.screen import CandidatePool, PoolEntry, ScreeningRules, screen
+from edgeopt.pipeline.screen import CandidatePool, PoolEntry, screen
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
+from edgeopt.profiles.targets import profile_for
 from edgeopt.workers.host import LocalHost
 from tests.conftest import still, write_onnx
 
@@ -60,20 +61,23 @@ class Track:
         """Of a search that has so much time from now on."""
         return StopControl(Stop(), SearchClock(time.monotonic(), limit_s), self.baseline, self.said.append)
 
+    def resources(self, ending) -> SearchResources:
+        return SearchResources(self.ground, self.notes, ending, self.baseline)
+
     def entrants(self, ending, limits=ResourceLimits(), most=40) -> CandidatePool:  # noqa: B008 - it never changes
         """Nobody yet; the candidates are the baseline's model with the option `latency_ms` of null models."""
         variants = Variants()
         variants.enter(VariantReport("source", "as it came", 100), self.path)
-        place = SearchContext(None, self.ground, None, self.notes)
-        source = Baseline(Candidate("source", "null"), self.baseline)
-        entering = ScreeningRules(place, self.standard, limits, source, StartOptions({}), most, None, ending)
-        found = CandidatePool(entering, variants)
+        profile = profile_for(probe(), None, None)
+        few = msgspec.structs.replace(profile.search, max_candidates=most)
+        search = self.search(self.path, msgspec.structs.replace(profile, search=few), limits)
+        found = CandidatePool(search, self.resources(ending), variants)
         self.stack.callback(found.close)
         return found
 
-    def search(self, out, profile) -> Search:
+    def search(self, out, profile, limits=ResourceLimits()) -> Search:  # noqa: B008 - it never changes
         """Of the baseline's model, which is to become faster."""
-        source, goal = Candidate("source", "null"), SearchGoal(objective_named("latency"), ResourceLimits())
+        source, goal = Candidate("source", "null"), SearchGoal(objective_named("latency"), limits)
         ports = (TensorInfo("x", "float32", ("batch", 8)),), (TensorInfo("y", "float32", ("batch", 8)),)
         facts = Inspected(*ports, "0" * 64, 1, {}, 100)
         data = SearchData(self.samples, of_user=False, split=self.standard.split)

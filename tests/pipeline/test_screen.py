@@ -16,8 +16,10 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Calls
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import PLANNED, PlannedVariant
+from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, VariantReport
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.gathering import ReadyVariant
 from edgeopt.pipeline.plans.space import (
     Effects,
@@ -30,7 +32,6 @@ from edgeopt.pipeline.plans.space import (
 )
 from edgeopt.pipeline.race.baseline import baseline_order, first_running, judge_for, plain
 from edgeopt.pipeline.race.ground import TrialRunner
-from edgeopt.pipeline.race.race import RaceTerms
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.screen import PoolEntry, judge
 from edgeopt.workers.host import LocalHost
@@ -112,7 +113,7 @@ def course(track):
         if stopped:
             ending.stop.set()
         aim = SearchGoal(objective_named(objective), ResourceLimits(), target_speedup)
-        races = RaceTerms(track.baseline, ending, track.said.append)
+        races = SearchResources(track.ground, SearchNotes(track.said.append), ending, track.baseline)
         best = run_races(aim, races, entrants, gathering, None)
         return SimpleNamespace(best=best, entrants=entrants, ending=ending, said=track.said)
 

@@ -27,7 +27,8 @@ from edgeopt.pipeline.inspect import Search, is_wrapped
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ENERGY, OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
-from edgeopt.pipeline.prove.proving import BundleDraft, ProofResources, measured, put_golden, unchanged
+from edgeopt.pipeline.place import SearchResources
+from edgeopt.pipeline.prove.proving import BundleDraft, measured, put_golden, unchanged
 from edgeopt.pipeline.prove.report import (
     SearchSummary,
     evidence_for,
@@ -47,10 +48,10 @@ class RaceResult:
 
     variants: Variants
     entries: list[PoolEntry]
-    means: ProofResources
+    means: SearchResources
 
 
-def prove(search: Search, means: ProofResources, bundle: BundleDraft, legs: int) -> Proof:
+def prove(search: Search, means: SearchResources, bundle: BundleDraft, legs: int) -> Proof:
     """Measures a bundle as it was written, and adds golden samples from that; no `legs`: it runs the baseline."""
     found = measured(search, means, bundle, legs) if legs else unchanged(search, means, bundle)
     put_golden(search, bundle.folder, found, means.notes)
@@ -157,7 +158,7 @@ def publish_proved(
     return outcome
 
 
-def publish(search: Search, means: ProofResources, folder: Path, rejection_reason: Documents | None) -> None:
+def publish(search: Search, means: SearchResources, folder: Path, rejection_reason: Documents | None) -> None:
     """Puts a bundle in its place; `told`: None for one that says already what it is to say."""
     if rejection_reason is not None:
         fill_timed(

@@ -11,9 +11,9 @@ from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.prove.deliver import RaceResult, outcome_for, prove, publish_proved, written
-from edgeopt.pipeline.prove.proving import ProofResources
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
 
 # A smaller share of the winner's is not worth telling.
@@ -21,7 +21,7 @@ _COUNTS = 0.01
 
 
 def pick(
-    search: Search, gathering: VariantBuilder, means: ProofResources, candidate: Candidate, known: Outcome
+    search: Search, gathering: VariantBuilder, means: SearchResources, candidate: Candidate, known: Outcome
 ) -> Outcome:
     """Makes, proves and writes this one; VerificationError where it does not hold."""
     raced = RaceResult(_made(gathering, candidate), [], means)

@@ -20,7 +20,6 @@ from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.levels import weak_samples
 from edgeopt.measure.contender import Contender, Side
-from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.instruments.machine_state import StateSampler, sentence
 from edgeopt.measure.legs import Found, ProcessGroup, Starter, Terms, leg_slice_ms, run_legs
 from edgeopt.measure.messages import ONE, Calls, Load
@@ -34,6 +33,7 @@ from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Proof
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.race.baseline import judge_for
 from edgeopt.pipeline.race.ground import Answers, TrialRunner
 from edgeopt.pipeline.race.race import meter_all
@@ -69,16 +69,6 @@ def put_golden(search: Search, folder: Path, found: "ProofRun", notes: SearchNot
 
 # The confidence of reported meter readings.
 _CONFIDENCE = 1 - 0.05 / 18
-
-
-@dataclass(frozen=True, slots=True)
-class ProofResources:
-    """What a proof is made with: processes, an end in time, and for energy a meter."""
-
-    ground: TrialRunner
-    ending: StopControl
-    notes: SearchNotes
-    meter: EnergyMeter | None = None
 
 
 class BundleDraft(NamedTuple):
@@ -120,7 +110,7 @@ class _Faced(NamedTuple):
     verdict: str
 
 
-def measured(search: Search, means: ProofResources, bundle: BundleDraft, legs: int) -> ProofRun:
+def measured(search: Search, means: SearchResources, bundle: BundleDraft, legs: int) -> ProofRun:
     """Proves a bundle against the baseline and against the incumbent, in at most this many legs.
 
     All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
@@ -144,7 +134,7 @@ def measured(search: Search, means: ProofResources, bundle: BundleDraft, legs: i
         return ProofRun(proof, answered.reference, answered.single)
 
 
-def unchanged(search: Search, means: ProofResources, bundle: BundleDraft) -> ProofRun:
+def unchanged(search: Search, means: SearchResources, bundle: BundleDraft) -> ProofRun:
     """Figures of a bundle that runs the baseline itself, as it is: nothing to compare its speed with.
 
     Raises TrialError if it falls.
@@ -216,7 +206,7 @@ def _answered(search: Search, ground: TrialRunner, pack: ProcessGroup, batch: in
     return ProofOutputs(reference, single, compare_outputs(reference, outputs), judged, met)
 
 
-def _raced(means: ProofResources, pack: ProcessGroup, starter: Starter, terms: Terms) -> Found:
+def _raced(means: SearchResources, pack: ProcessGroup, starter: Starter, terms: Terms) -> Found:
     """In legs of fresh processes."""
     old = pack.others[0]
     # The first round warms all up together and is not counted.

@@ -20,11 +20,10 @@ from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.measure.schedules import FINAL, LOADS, OPENING, TUNING, Schedule
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.place import SearchContext, SearchResources
 from edgeopt.pipeline.race import race
 from edgeopt.pipeline.race.baseline import Baseline
 from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
-from edgeopt.pipeline.race.race import RaceTerms
 from edgeopt.pipeline.screen import (
     CandidatePool,
     LoadLimits,
@@ -144,7 +143,9 @@ def no_batches(plain: BaselineRun, contender: Contender, ground: TrialRunner) ->
     return ""
 
 
-def most(limits: ResourceLimits, races: RaceTerms, entrants: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
+def most(
+    limits: ResourceLimits, races: SearchResources, entrants: CandidatePool, room: LoadLimits
+) -> list[PoolEntry]:
     """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
     alive = _raced(limits, races, entrants.entries, OPENING, "racing", race.OPENING_ENDS)
     late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
@@ -181,7 +182,12 @@ def most(limits: ResourceLimits, races: RaceTerms, entrants: CandidatePool, room
 
 
 def _raced(
-    limits: ResourceLimits, races: RaceTerms, entries: list[PoolEntry], turns: Schedule, phase: str, ends: float
+    limits: ResourceLimits,
+    races: SearchResources,
+    entries: list[PoolEntry],
+    turns: Schedule,
+    phase: str,
+    ends: float,
 ) -> list[PoolEntry]:
     """As all races, and then without those that take too long for an answer."""
     baseline, until_s = races.baseline, races.ending.clock.until(ends)

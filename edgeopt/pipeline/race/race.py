@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,9 @@ from edgeopt.measure.schedules import FIGURES, METERED, METERED_FINAL, Schedule
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import ENERGY, Objective
 from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.recipes import place_of
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, Ticker, final
-from edgeopt.pipeline.stopping import StopControl
 
 # Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
 _LONGEST_S = 2.0
@@ -259,18 +258,7 @@ BUCKETED = 2
 AS_FAST = 0.97
 
 
-@dataclass(frozen=True, slots=True)
-class RaceTerms:
-    """What all races of a search go by."""
-
-    baseline: Contender
-    ending: StopControl
-    emit: Emit
-    meter: EnergyMeter | None = None
-    """Of a search for the least energy."""
-
-
-def fast_enough(aim: SearchGoal, races: RaceTerms, entrants: CandidatePool) -> list[PoolEntry]:
+def fast_enough(aim: SearchGoal, races: SearchResources, entrants: CandidatePool) -> list[PoolEntry]:
     """All candidates, best first, if one is reliably as fast as asked for; otherwise nothing."""
     wanted = aim.target_speedup
     if wanted is None or aim.objective.figure is not None:
@@ -281,13 +269,13 @@ def fast_enough(aim: SearchGoal, races: RaceTerms, entrants: CandidatePool) -> l
     return best if enough else []
 
 
-def ranked_by_speed(races: RaceTerms, entrants: CandidatePool) -> list[PoolEntry]:
+def ranked_by_speed(races: SearchResources, entrants: CandidatePool) -> list[PoolEntry]:
     """Everybody who is in, after some rounds; nobody leaves."""
     until_s = races.ending.clock.until(OPENING_ENDS)
     return race(races.baseline, entrants.entries, FIGURES, races.emit, "racing", until_s)
 
 
-def least(aim: SearchGoal, races: RaceTerms, entrants: CandidatePool) -> list[PoolEntry]:
+def least(aim: SearchGoal, races: SearchResources, entrants: CandidatePool) -> list[PoolEntry]:
     """Those that are not slower than the baseline, the one with the least of the objective first."""
     objective, any_speed = aim.objective, aim.limits.latency_ms is not None
     ranked = ranked_by_speed(races, entrants)

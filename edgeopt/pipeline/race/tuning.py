@@ -16,6 +16,7 @@ from edgeopt.pipeline import stopping
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.plans.space import (
     Choices,
@@ -30,7 +31,7 @@ from edgeopt.pipeline.plans.space import (
 )
 from edgeopt.pipeline.race import race
 from edgeopt.pipeline.race.loads import most
-from edgeopt.pipeline.race.race import BUCKETED, RaceTerms, fast_enough, least
+from edgeopt.pipeline.race.race import BUCKETED, fast_enough, least
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace, final, racing
 
 # Subjects (a variant on a backend) whose options are tuned; the others are too far behind to catch up.
@@ -47,7 +48,7 @@ _ENTERING_S = 1.0
 
 @dataclasses.dataclass(slots=True)
 class _Tuning:
-    races: RaceTerms
+    races: SearchResources
     entrants: CandidatePool
     device: Device
     alive: list[PoolEntry]
@@ -73,7 +74,7 @@ class _Tuning:
 
 
 def tune(
-    races: RaceTerms, entrants: CandidatePool, alive: list[PoolEntry], until: float, device: Device
+    races: SearchResources, entrants: CandidatePool, alive: list[PoolEntry], until: float, device: Device
 ) -> list[PoolEntry]:
     """Those that are still in, and those that were tried here and are as fast; all of them are to race again."""
     run_races = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
@@ -200,7 +201,7 @@ def _tell(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: OptionGa
 
 
 def run_races(
-    aim: SearchGoal, races: RaceTerms, entrants: CandidatePool, gathering: VariantBuilder, device: Device
+    aim: SearchGoal, races: SearchResources, entrants: CandidatePool, gathering: VariantBuilder, device: Device
 ) -> list[PoolEntry]:
     """Those that came in, best first, each with what it measured and why it is behind; no trial runs any more."""
     races.emit(Progress("making variants"))
@@ -219,7 +220,7 @@ def run_races(
     return best
 
 
-def best_of(aim: SearchGoal, races: RaceTerms, entrants: CandidatePool, device: Device) -> list[PoolEntry]:
+def best_of(aim: SearchGoal, races: SearchResources, entrants: CandidatePool, device: Device) -> list[PoolEntry]:
     """The entries still in it after opening, tuning and final, best first."""
     if aim.objective.figure is not None:
         return least(aim, races, entrants)

@@ -13,12 +13,14 @@ from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.schedules import Schedule
 from edgeopt.measure.stats import sign_interval
 from edgeopt.pipeline.aim import SearchGoal
+from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.space import StartOptions, first_candidates, other_threads
 from edgeopt.pipeline.prove.deliver import meets_conditions
 from edgeopt.pipeline.race.baseline import plain
-from edgeopt.pipeline.race.race import RaceTerms, meter_all, open_meter, race
+from edgeopt.pipeline.race.race import meter_all, open_meter, race
 from edgeopt.pipeline.race.tuning import tune
 from edgeopt.pipeline.screen import screen
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
@@ -124,7 +126,7 @@ def tuned(track):
     space = {"null": {option: tuple(values) for option, values in LONGER.items()}}
     entrants = SimpleNamespace(entries=[], candidates=[], starts=StartOptions(space), full=False, add=add)
     ending = StopControl(Stop(), SearchClock(0.0, 60.0), track.baseline, said.append)
-    races = RaceTerms(track.baseline, ending, said.append)
+    races = SearchResources(track.ground, SearchNotes(said.append), ending, track.baseline)
     start = add(Candidate("source", "null"))
     two = Schedule("two", (2,), 2, keeps=(0.0,))
     alive = race(track.baseline, [start], two, said.append, "racing", time.monotonic() + 60)

@@ -13,8 +13,9 @@ from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
+from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.prove.deliver import meets_conditions, rejection_reason
-from edgeopt.pipeline.prove.proving import BundleDraft, ProofResources, measured, unchanged
+from edgeopt.pipeline.prove.proving import BundleDraft, measured, unchanged
 from edgeopt.pipeline.prove.report import plan_of, warnings_of
 from edgeopt.profiles.targets import profile_for
 
@@ -25,7 +26,7 @@ def proved(track, tmp_path, quick_profile):
 
     def work(options=None, today=None, same=False, **faults):
         search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
-        means = ProofResources(track.ground, track.ending(), track.notes)
+        means = SearchResources(track.ground, track.notes, track.ending(), track.baseline)
 
         def bundle(name, how):
             path = track.null_model(name, **{"latency_ms": 4.0, **faults})
