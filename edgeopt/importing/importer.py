@@ -27,6 +27,7 @@ from edgeopt.errors import (
     error_with_code,
     signal_name,
 )  # fmt: skip
+from edgeopt.hw.child import python_command
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
 from edgeopt.importing.proof import Proof, first_difference, prove
@@ -151,12 +152,13 @@ def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: ev
         "dynamic": request.dynamic_axes,
     }
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    python = str(request.python or sys.executable)
     scripts = (str(CHILDREN / "child.py"), str(CHILDREN / source.source.child))
+    arguments = ("-u", "-B", *scripts, str(folder / "job.json"))
+    command = python_command(*arguments) if request.python is None else (str(request.python), *arguments)
     with (folder / "log").open("wb+") as log:
         try:
             process = subprocess.Popen(
-                [python, "-u", "-B", *scripts, str(folder / "job.json")],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -164,7 +166,9 @@ def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: ev
                 env={**outer_environment(), "TMPDIR": str(folder)},
             )
         except OSError as error:
-            raise UsageError(f"'{python}' cannot be started: {error.strerror}.", "Correct --python.") from error
+            raise UsageError(
+                f"'{command[0]}' cannot be started: {error.strerror}.", "Correct --python."
+            ) from error
         try:
             last = _last_record(process, emit)
             code = process.wait()
