@@ -2,6 +2,7 @@
 
 import json
 import sys
+import venv
 
 import numpy as np
 import onnx
@@ -123,3 +124,15 @@ def test_onnx_model_gets_a_newer_opset_and_fixed_shapes(imports, write_model, tm
     assert last["data"]["proof"]["snr_db"] == 200
     code, last, _ = imports(source, "--shape", "y=2x4")
     assert code == 2
+
+
+def test_a_python_without_numpy_is_told_what_to_install(imports, tmp_path):
+    bare = tmp_path / "bare"
+    venv.create(bare, with_pip=False)
+    source = tmp_path / "model.pkl"
+    source.write_bytes(b"\x80\x04N.")
+    code, last, left = imports(source, "--trust", "--python", bare / "bin/python")
+    assert (code, last["code"]) == (5, "missing")
+    assert "needs numpy" in last["message"]
+    assert "-m pip install numpy" in last["hint"]
+    assert not left & {"out.onnx", "out.npz"}
