@@ -27,7 +27,7 @@ from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
-from edgeopt.pipeline.aim import SearchGoal
+from edgeopt.pipeline.aim import SearchGoal, aim_of
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import inspect
 from edgeopt.pipeline.notes import SearchNotes
@@ -54,7 +54,7 @@ _FOLDER = "today"
 _OF_THIS_MODEL = "Give a deployment of this model as --baseline."
 
 
-def running_today(path: Path, model: Path, facts: Inspected, ground: TrialRunner, client: WorkerClient) -> Bundle:
+def incumbent_of(path: Path, model: Path, facts: Inspected, ground: TrialRunner, client: WorkerClient) -> Bundle:
     """`facts`: of the source. UsageError where it is of another model, or cannot run the samples."""
     current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, ground, client)
     described = current.deployment
@@ -159,59 +159,30 @@ class SearchData:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchSetup:
-    """What was given, read and checked, before anything is made of it."""
-
-    profile: TargetProfile
-    facts: Inspected
-    starts: StartOptions
-    given: SearchData
-    standard: AccuracyReference
-    today: Bundle | None
-    """What runs today, where that was given."""
-    attached: Attached | None
-    """What the bundle is to do before and after the model."""
-    limit_s: float
-    """For the whole search."""
-
-
-@dataclass(frozen=True, slots=True)
 class Search:
     """A search after inspection: the request and its goal, what was found, and the baseline of all comparisons."""
 
     request: OptimizeRequest
     goal: SearchGoal
-    setup: SearchSetup
     device: Device
+    profile: TargetProfile
+    """With the backends that are installed here."""
+    facts: Inspected
+    """Of the source model."""
+    starts: StartOptions
+    given: SearchData
+    standard: AccuracyReference
     baseline: Candidate
-
-    @property
-    def facts(self) -> Inspected:
-        return self.setup.facts
-
-    @property
-    def profile(self) -> TargetProfile:
-        return self.setup.profile
-
-    @property
-    def given(self) -> SearchData:
-        return self.setup.given
-
-    @property
-    def standard(self) -> AccuracyReference:
-        return self.setup.standard
+    limit_s: float
+    """For the whole search."""
+    incumbent: Bundle | None = None
+    """The deployment that the user gave with `--baseline`."""
+    attached: Attached | None = None
+    """What the bundle does before and after the model."""
 
     @property
     def objective(self) -> Objective:
         return self.goal.objective
-
-    @property
-    def today(self) -> Bundle | None:
-        return self.setup.today
-
-    @property
-    def attached(self) -> Attached | None:
-        return self.setup.attached
 
     @property
     def floor(self) -> str:
@@ -223,7 +194,7 @@ class Search:
         return winner.variant == CURRENT or (winner == self.baseline and self.request.baseline is None)
 
 
-def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -> tuple[SearchSetup, Baseline]:
+def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -> tuple[Search, Baseline]:
     """Raises the first thing that is wrong with what was given; the baseline runs until the stack ends."""
     check_shape(settings)
     ground, notes = place.ground, place.notes
@@ -242,9 +213,9 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     baseline = first_running(ground, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
     standard = _standard(settings, given, attached, ground, baseline)
-    today = None
+    incumbent = None
     if settings.baseline is not None:
-        today = running_today(settings.baseline, settings.model, facts, ground, place.builder.client)
+        incumbent = incumbent_of(settings.baseline, settings.model, facts, ground, place.builder.client)
     _warn_of_the_target(asked, profile, absent, place)
     _warn_of_the_data(given, standard, notes)
     if given.shaped is not None:
@@ -252,7 +223,21 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
         shaped = settle_buckets(given.shaped, ground, settings.model, baseline.candidate, others, notes)
         given = replace(given, shaped=shaped)
     limit_s = settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
-    return SearchSetup(profile, facts, starts, given, standard, today, attached, limit_s), baseline
+    search = Search(
+        request=settings,
+        goal=aim_of(settings),
+        device=place.device,
+        profile=profile,
+        facts=facts,
+        starts=starts,
+        given=given,
+        standard=standard,
+        baseline=baseline.candidate,
+        limit_s=limit_s,
+        incumbent=incumbent,
+        attached=attached,
+    )
+    return search, baseline
 
 
 def _given(

@@ -16,20 +16,19 @@ from edgeopt.data.samples import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.keywords import read, takes
-from edgeopt.pipeline.aim import aim_of
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.inspect import Search, SearchSetup, prepare
-from edgeopt.pipeline.objectives import Objective
+from edgeopt.pipeline.inspect import Search, prepare
 from edgeopt.pipeline.outcome import Candidate, Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
-from edgeopt.pipeline.place import SearchContext, SearchResources, placed
+from edgeopt.pipeline.place import SearchResources, placed
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import BuildInputs
 from edgeopt.pipeline.plans.space import courses_on
-from edgeopt.pipeline.prove.deliver import RaceResult, deliver
+from edgeopt.pipeline.prove.deliver import deliver
 from edgeopt.pipeline.prove.pick import pick as deliver_picked
 from edgeopt.pipeline.prove.pick import wanted
-from edgeopt.pipeline.race.loads import BaselineRun, choose_load
+from edgeopt.pipeline.race.ground import TrialRunner
+from edgeopt.pipeline.race.loads import choose_load
 from edgeopt.pipeline.race.race import open_meter
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.recall import Remembered
@@ -39,13 +38,13 @@ from edgeopt.pipeline.stopping import StopControl, clock_for, nothing_proved_err
 from edgeopt.workspace import WORK, workspace
 
 
-def variant_inputs(model: Path, prepared: SearchSetup, place: SearchContext) -> BuildInputs:
-    given, profile, facts, ground = prepared.given, prepared.profile, prepared.facts, place.ground
+def variant_inputs(search: Search, ground: TrialRunner) -> BuildInputs:
+    given, profile, facts = search.given, search.profile, search.facts
     # With a mask in buckets, what is left out is cut off before the run, down to a size with a program of its own.
     is_cut = given.shaped is not None and bool(given.shaped.mask)
     kept = kept_by(facts.inputs, given.samples) if given.of_user and not is_cut else 1.0
     return BuildInputs(
-        model=model,
+        model=search.request.model,
         size_bytes=facts.size_bytes,
         samples_path=given.shaped.usual_path if given.shaped is not None else ground.samples_path,
         split=given.split,
@@ -58,13 +57,11 @@ def variant_inputs(model: Path, prepared: SearchSetup, place: SearchContext) -> 
     )
 
 
-def plan_terms_of(
-    objective: Objective, prepared: SearchSetup, floats_ms: Callable[[Candidate], float]
-) -> PlanTerms | None:
+def plan_terms_of(search: Search, floats_ms: Callable[[Candidate], float]) -> PlanTerms | None:
     """None where a plan, which saves time, is of no use."""
-    if not objective.of_time:
+    if not search.objective.of_time:
         return None
-    standard, profile, starts = prepared.standard, prepared.profile, prepared.starts
+    standard, profile, starts = search.standard, search.profile, search.starts
     labels = None if standard.labels is None else standard.labels[: standard.split.prove_first]
     return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, floats_ms))
 
@@ -111,29 +108,27 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
         return known
     with ExitStack() as stack:
         place = placed(folder, stack, emit)
-        prepared, baseline = prepare(settings, place, stack)
+        search, baseline = prepare(settings, place, stack)
         if stop.is_set():
             raise nothing_proved_error("reading the model", kept=memory.on)
-        aim, clock, room = aim_of(settings), clock_for(begin_s, prepared.limit_s, baseline.contender), None
-        meter = open_meter(aim.objective, prepared.profile.backends.order, stack)
+        clock, room = clock_for(begin_s, search.limit_s, baseline.contender), None
+        meter = open_meter(search.objective, search.profile.backends.order, stack)
         if known is not None:
-            baseline = replace(baseline, candidate=known.baseline)
-        elif aim.objective.by_sample:
-            plain = BaselineRun(settings.model, prepared.facts.inputs, prepared.given.samples, prepared.standard)
-            baseline, room = choose_load(plain, baseline, place, aim.limits, clock, stack)
+            search = replace(search, baseline=known.baseline)
+        elif search.objective.by_sample:
+            baseline, room = choose_load(search, baseline, place, clock, stack)
+            search = replace(search, baseline=baseline.candidate)
         ending = StopControl(stop, clock, baseline.contender, emit, memory.on)
 
-        search = Search(settings, aim, prepared, place.device, baseline.candidate)
         resources = SearchResources(place.ground, place.notes, ending, baseline.contender, meter)
-        material = variant_inputs(settings.model, prepared, place)
-        variants = Variants(material.passes)
-        entrants = CandidatePool(search, resources, variants, room)
-        stack.callback(entrants.close)
-        terms = plan_terms_of(aim.objective, prepared, entrants.floats_ms)
-        gathering = VariantBuilder(material, terms, variants, place, ending, memory.of_variants(clock.limit_s))
-        stack.callback(gathering.close)
+        inputs = variant_inputs(search, place.ground)
+        variants = Variants(inputs.passes)
+        pool = CandidatePool(search, resources, variants, room)
+        stack.callback(pool.close)
+        terms = plan_terms_of(search, pool.floats_ms)
+        builder = VariantBuilder(inputs, terms, variants, place, ending, memory.of_variants(clock.limit_s))
+        stack.callback(builder.close)
         if known is not None and picked is not None:
-            return deliver_picked(search, gathering, resources, picked, known)
-        best = run_races(aim, resources, entrants, gathering, place.device)
-        outcome = deliver(search, RaceResult(variants, entrants.entries, resources), best)
+            return deliver_picked(pool, builder, picked, known)
+        outcome = deliver(pool, run_races(pool, builder))
     return outcome if outcome.cut_short else memory.keep(outcome)

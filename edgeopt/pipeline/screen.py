@@ -307,7 +307,7 @@ class CandidatePool:
         """`room`: the load that may be changed in a search for throughput."""
         self.entries: list[PoolEntry] = []
         self.room = room
-        self._search, self._resources, self._variants = search, resources, variants
+        self.search, self.resources, self.variants = search, resources, variants
         self._shaped = search.given.shaped
         # Several threads on a small model run at one of two speeds, by chance: judged by those alone, a good
         # variant could be out before its runtime options are tuned.
@@ -315,16 +315,16 @@ class CandidatePool:
 
     @property
     def starts(self) -> StartOptions:
-        return self._search.setup.starts
+        return self.search.starts
 
     @property
     def baseline(self) -> Candidate:
-        return self._search.baseline
+        return self.search.baseline
 
     @property
     def full(self) -> bool:
         """The limit of the profile is reached: only the first candidate of each variant is still added."""
-        return len(self.entries) >= self._search.profile.search.max_candidates
+        return len(self.entries) >= self.search.profile.search.max_candidates
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -347,17 +347,17 @@ class CandidatePool:
 
     def add(self, candidate: Candidate) -> PoolEntry:
         """One more candidate of a variant that is already made, screened."""
-        resources, path = self._resources, self._variants.path(candidate.variant, candidate.backend)
-        entry = screen(resources.ground, self._search.standard, candidate, path, _LONGEST_LOAD_S)
+        resources, path = self.resources, self.variants.path(candidate.variant, candidate.backend)
+        entry = screen(resources.ground, self.search.standard, candidate, path, _LONGEST_LOAD_S)
         if entry.status == "failed" and "shapes" in candidate.options and "buckets" not in candidate.options:
             # Not every model that runs with open shapes can be compiled with the data's own.
             rest = {name: value for name, value in candidate.options.items() if name != "shapes"}
             plainer = msgspec.structs.replace(candidate, options=rest)
-            entry = screen(resources.ground, self._search.standard, plainer, path, _LONGEST_LOAD_S)
-        entry.size_bytes = self._variants.size_bytes(candidate)
+            entry = screen(resources.ground, self.search.standard, plainer, path, _LONGEST_LOAD_S)
+        entry.size_bytes = self.variants.size_bytes(candidate)
         if entry.contender is not None:
             entry.contender.by_sample = self.room is not None
-            over = excess(self._search.goal.limits, entry.contender.memory, entry.size_bytes)
+            over = excess(self.search.goal.limits, entry.contender.memory, entry.size_bytes)
             if over:
                 entry.leave(OVER, over)
         self.entries.append(entry)
@@ -375,7 +375,7 @@ class CandidatePool:
             self._shaped = self._filled(self._shaped, able)
         found = with_buckets(self._shaped, [entry.candidate for entry in best], most)
         if not found:
-            self._resources.notes.tell(NO_BUCKETS)
+            self.resources.notes.tell(NO_BUCKETS)
         return [self.add(one) for one in found if one not in self.candidates]
 
     def floats_ms(self, planned: Candidate) -> float:
@@ -396,9 +396,9 @@ class CandidatePool:
                 entry.contender.close()
 
     def _filled(self, shaped: Shaped, able: Candidate) -> Shaped:
-        resources = self._resources
+        resources = self.resources
         resources.emit(Progress("tuning", "sizes from which padding pays"))
-        path = self._variants.path(able.variant, able.backend)
+        path = self.variants.path(able.variant, able.backend)
         least = settle_filling(resources.ground, shaped, able, path, resources.ending.clock.until(LATEST))
         for dimension in shaped.dimensions:
             if dimension.name in least:
@@ -407,12 +407,12 @@ class CandidatePool:
 
     def _is_far_below(self, variant: str) -> bool:
         """Whether a candidate of the variant misses the floor in dB by more than another precision may change."""
-        floor_db = self._search.standard.goal.target_db
+        floor_db = self.search.standard.goal.target_db
         found = [entry.accuracy_db for entry in self.entries if entry.candidate.variant == variant]
         return floor_db is not None and any(each is not None and each < floor_db - _FAR_DB for each in found)
 
     def _screen(self, candidate: Candidate) -> None:
-        resources = self._resources
+        resources = self.resources
         if resources.ending.is_asked:
             return
         candidate = at_first(candidate, self.room)

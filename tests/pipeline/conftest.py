@@ -20,7 +20,7 @@ from edgeopt.hw.probe import probe
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.inspect import Search, SearchData, SearchSetup
+from edgeopt.pipeline.inspect import Search, SearchData
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.optimize import optimize
@@ -81,8 +81,18 @@ class Track:
         ports = (TensorInfo("x", "float32", ("batch", 8)),), (TensorInfo("y", "float32", ("batch", 8)),)
         facts = Inspected(*ports, "0" * 64, 1, {}, 100)
         data = SearchData(self.samples, of_user=False, split=self.standard.split)
-        setup = SearchSetup(profile, facts, StartOptions({}), data, self.standard, None, None, 9.0)
-        return Search(OptimizeRequest(self.path, out), goal, setup, probe(), source)
+        return Search(
+            request=OptimizeRequest(self.path, out),
+            goal=goal,
+            device=probe(),
+            profile=profile,
+            facts=facts,
+            starts=StartOptions({}),
+            given=data,
+            standard=self.standard,
+            baseline=source,
+            limit_s=9.0,
+        )
 
     def enter(self, name, timeout_s=20.0, **faults) -> PoolEntry:
         path = self.null_model(name, **{"latency_ms": 4.0, **faults})

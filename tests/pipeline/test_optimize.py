@@ -23,7 +23,7 @@ from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.schedules import Schedule
 from edgeopt.pipeline.build.variants import inspect
-from edgeopt.pipeline.inspect import running_today
+from edgeopt.pipeline.inspect import incumbent_of
 from edgeopt.pipeline.objectives import OBJECTIVES, ResourceLimits, excess, limits_from, objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.padding import graph_passes, kept_by, said_of, skips_padding
@@ -405,5 +405,5 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
             place.mkdir()
             ground = TrialRunner(host, place, samples)
             with pytest.raises(EdgeoptError, match=said) as caught:
-                running_today(given, model, facts, ground, client)
+                incumbent_of(given, model, facts, ground, client)
             assert caught.value.exit_code in {2, 3}

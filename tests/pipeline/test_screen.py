@@ -16,10 +16,8 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Calls
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import PLANNED, PlannedVariant
-from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, VariantReport
-from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.gathering import ReadyVariant
 from edgeopt.pipeline.plans.space import (
     Effects,
@@ -76,7 +74,7 @@ def test_a_plan_takes_part_with_its_own_options_unless_the_search_was_stopped(tr
     entrants = track.entrants(ending, most=1)
     path, report = track.null_model("planned"), VariantReport(PLANNED, "a plan", 7, backends=("null",))
     ready = ReadyVariant(PLANNED, ("null",), PlannedVariant("null", {"latency_ms": 1.0}, str(path), (), {}))
-    entrants._variants.enter(report, path, ready.planned)
+    entrants.variants.enter(report, path, ready.planned)
     assert not entrants.full
     entrants.enter(ready)
     assert [entry.candidate.name for entry in entrants.entries] == ["planned · null · latency_ms=1.0"]
@@ -113,8 +111,8 @@ def course(track):
         if stopped:
             ending.stop.set()
         aim = SearchGoal(objective_named(objective), ResourceLimits(), target_speedup)
-        races = SearchResources(track.ground, SearchNotes(track.said.append), ending, track.baseline)
-        best = run_races(aim, races, entrants, gathering, None)
+        entrants.search = dataclasses.replace(entrants.search, goal=aim)
+        best = run_races(entrants, gathering)
         return SimpleNamespace(best=best, entrants=entrants, ending=ending, said=track.said)
 
     return run

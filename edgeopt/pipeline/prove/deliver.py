@@ -4,7 +4,6 @@ import dataclasses
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,34 +36,23 @@ from edgeopt.pipeline.prove.report import (
     plan_of,
 )
 from edgeopt.pipeline.race.race import AS_FAST, SPARE_CORES, one_thread
-from edgeopt.pipeline.screen import PoolEntry, final, racing
+from edgeopt.pipeline.screen import CandidatePool, PoolEntry, final, racing
 from edgeopt.pipeline.shapes.sized import slower_sizes
 from edgeopt.pipeline.stopping import StopControl, nothing_proved_error
 
 
-@dataclass(frozen=True, slots=True)
-class RaceResult:
-    """The state after the races: the variants, all candidates, and what a proof needs."""
-
-    variants: Variants
-    entries: list[PoolEntry]
-    means: SearchResources
-
-
-def prove(search: Search, means: SearchResources, bundle: BundleDraft, legs: int) -> Proof:
+def prove(search: Search, resources: SearchResources, bundle: BundleDraft, legs: int) -> Proof:
     """Measures a bundle as it was written, and adds golden samples from that; no `legs`: it runs the baseline."""
-    found = measured(search, means, bundle, legs) if legs else unchanged(search, means, bundle)
-    put_golden(search, bundle.folder, found, means.notes)
+    found = measured(search, resources, bundle, legs) if legs else unchanged(search, resources, bundle)
+    put_golden(search, bundle.folder, found, resources.notes)
     return found.proof
 
 
-def outcome_for(search: Search, raced: RaceResult, winner: Candidate, proof: Proof) -> Outcome:
+def outcome_for(pool: CandidatePool, winner: Candidate, proof: Proof) -> Outcome:
     """What the search found, as of now."""
-    ending = raced.means.ending
-    rejection_reason = SearchSummary(
-        raced.means.notes.kept, ending.cut_short, ending.clock.spent_s, ending.unproved
-    )
-    return outcome_of(search, raced.variants, raced.entries, winner, proof, rejection_reason)
+    ending = pool.resources.ending
+    summary = SearchSummary(pool.resources.notes.kept, ending.cut_short, ending.clock.spent_s, ending.unproved)
+    return outcome_of(pool.search, pool.variants, pool.entries, winner, proof, summary)
 
 
 # Of an objective that no contest decides; memory and first answers differ by a percent or so from run to run.
@@ -134,12 +122,13 @@ class Documents(NamedTuple):
 
 
 @contextmanager
-def written(search: Search, raced: RaceResult, candidate: Candidate) -> Iterator[BundleDraft]:
+def written(pool: CandidatePool, candidate: Candidate) -> Iterator[BundleDraft]:
     """The bundle of a candidate, in a hidden folder that is gone afterwards unless it was published."""
-    files = _model_files(search, raced.variants, candidate)
+    search = pool.search
+    files = _model_files(search, pool.variants, candidate)
     size_bytes = sum(file.stat().st_size for file in files.values())
-    plan = plan_of(search, raced.variants, candidate)
-    raced.means.notes.emit(Progress("proving", f"the written bundle: {candidate.name}"))
+    plan = plan_of(search, pool.variants, candidate)
+    pool.resources.emit(Progress("proving", f"the written bundle: {candidate.name}"))
     with write.draft(search.request.out) as folder:
         if search.attached is not None:
             search.attached.put(folder)
@@ -147,28 +136,20 @@ def written(search: Search, raced: RaceResult, candidate: Candidate) -> Iterator
         yield BundleDraft(folder, size_bytes, candidate.calls, plan)
 
 
-def publish_proved(
-    search: Search, raced: RaceResult, bundle: BundleDraft, winner: Candidate, outcome: Outcome
-) -> Outcome:
+def publish_proved(pool: CandidatePool, bundle: BundleDraft, winner: Candidate, outcome: Outcome) -> Outcome:
     """Adds the evidence and puts the bundle in its place."""
     assert bundle.plan is not None  # noqa: S101 - what runs today is published as it is
-    deployment = bundle.plan.deployment(search.device, outcome.summary, evidence_for(outcome))
-    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(raced.variants, winner)}
-    publish(search, raced.means, bundle.folder, Documents(deployment, documents, bundle.plan.record))
+    deployment = bundle.plan.deployment(pool.search.device, outcome.summary, evidence_for(outcome))
+    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(pool.variants, winner)}
+    publish(pool.search, pool.resources, bundle.folder, Documents(deployment, documents, bundle.plan.record))
     return outcome
 
 
-def publish(search: Search, means: SearchResources, folder: Path, rejection_reason: Documents | None) -> None:
-    """Puts a bundle in its place; `told`: None for one that says already what it is to say."""
-    if rejection_reason is not None:
-        fill_timed(
-            means.ground.host,
-            folder,
-            rejection_reason.deployment,
-            rejection_reason.others,
-            rejection_reason.record,
-            means.notes.emit,
-        )
+def publish(search: Search, resources: SearchResources, folder: Path, documents: Documents | None) -> None:
+    """Puts a bundle in its place; `documents`: None for a bundle that has them."""
+    if documents is not None:
+        described = documents.deployment, documents.others, documents.record
+        fill_timed(resources.ground.host, folder, *described, resources.emit)
     write.publish(folder, search.request.out, single_file=search.request.single_file)
 
 
@@ -179,20 +160,20 @@ def _model_files(search: Search, variants: Variants, candidate: Candidate) -> di
     return {file.name: file for file in path.parent.iterdir() if file.is_file()}
 
 
-def keep_current(search: Search, raced: RaceResult, current: Bundle) -> Outcome:
+def keep_incumbent(pool: CandidatePool, current: Bundle) -> Outcome:
     """Measures it against the source, and puts a copy of it in the bundle's place.
 
     The evidence of a bundle stays as it was; what was a model gets what was measured now, and its processing.
     """
-    run, means = current.deployment.run, raced.means
-    notes = means.notes
+    search, resources, run = pool.search, pool.resources, current.deployment.run
+    notes = resources.notes
     notes.emit(Progress("proving", "what runs today"))
     size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
-    alone = dataclasses.replace(search, setup=dataclasses.replace(search.setup, today=None))
-    found = measured(alone, means, BundleDraft(current.folder, size_bytes, search.baseline.calls), FEWEST)
+    alone = dataclasses.replace(search, incumbent=None)
+    found = measured(alone, resources, BundleDraft(current.folder, size_bytes, search.baseline.calls), FEWEST)
     if not found.proof.met:
         notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
-    made_here = is_wrapped(current, means.ground.folder)
+    made_here = is_wrapped(current, resources.ground.folder)
     if search.attached is not None and not made_here and not _processes(current, search.attached):
         notes.warn("The baseline is kept unchanged: its bundle does not apply this --pre and --post.")
     kept = Candidate(CURRENT, run.backend, run.options, search.baseline.calls)
@@ -202,21 +183,16 @@ def keep_current(search: Search, raced: RaceResult, current: Bundle) -> Outcome:
             if search.attached is not None:
                 search.attached.put(folder)
             put_golden(search, folder, found, notes)
-        outcome = outcome_for(search, raced, kept, found.proof)
-        rejection_reason = Documents(
-            _deployment(current, search, outcome), {"evidence.json": outcome, "ledger.json": ()}
-        )
-        publish(search, means, folder, rejection_reason if made_here else None)
+        outcome = outcome_for(pool, kept, found.proof)
+        documents = Documents(_deployment(current, search, outcome), {"evidence.json": outcome, "ledger.json": ()})
+        publish(search, resources, folder, documents if made_here else None)
     return outcome
 
 
 def _processes(current: Bundle, attached: Attached) -> bool:
     """Whether the bundle does just that already."""
-    rejection_reason = current.deployment.processing
-    return (
-        rejection_reason is not None
-        and msgspec.structs.replace(rejection_reason, times=None) == attached.processing
-    )
+    own = current.deployment.processing
+    return own is not None and msgspec.structs.replace(own, times=None) == attached.processing
 
 
 def _deployment(current: Bundle, search: Search, outcome: Outcome) -> Deployment:
@@ -230,22 +206,22 @@ def _deployment(current: Bundle, search: Search, outcome: Outcome) -> Deployment
     )
 
 
-def deliver(search: Search, raced: RaceResult, best: list[PoolEntry]) -> Outcome:
+def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
     """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
-    ending, notes = raced.means.ending, raced.means.notes
+    ending, notes = pool.resources.ending, pool.resources.notes
     # What is said of these may still change.
     open_ends = list(best)
     outcome = None
-    for entry, legs in proof_order(ending, notes, _in_line(search, raced.entries, best)):
+    for entry, legs in proof_order(ending, notes, _in_line(pool.search, pool.entries, best)):
         open_ends = [e for e in open_ends if e is not entry]
         notes.emit(racing(entry))
-        outcome = _tried(search, raced, entry, legs)
+        outcome = _tried(pool, entry, legs)
         notes.emit(final(entry))
         if outcome is not None:
             break
     if outcome is None and ending.is_asked:
         raise nothing_proved_error("proving", kept=ending.kept)
-    outcome = outcome or _kept(search, raced)
+    outcome = outcome or _kept(pool)
     for entry in open_ends:
         notes.emit(final(entry))
     return outcome
@@ -270,26 +246,26 @@ def proof_order(
         yield entry, legs
 
 
-def _tried(search: Search, raced: RaceResult, entry: PoolEntry, legs: int) -> Outcome | None:
+def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
     """The outcome if this entry is proved, with its bundle in place; otherwise the entry has the reason."""
     entry.of_best = None  # how it is out now is up to its proof
-    with written(search, raced, entry.candidate) as bundle:
+    with written(pool, entry.candidate) as bundle:
         try:
-            proof = prove(search, raced.means, bundle, legs)
+            proof = prove(pool.search, pool.resources, bundle, legs)
         except TrialError as error:
             entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
             return None
         entry.proof, entry.proof_verdict = proof.speedup, proof.verdict
-        if not _holds(search, entry, proof):
+        if not _holds(pool.search, entry, proof):
             return None
         entry.status, entry.reason = "winner", ""
-        outcome = outcome_for(search, raced, entry.candidate, proof)
-        return publish_proved(search, raced, bundle, entry.candidate, outcome)
+        outcome = outcome_for(pool, entry.candidate, proof)
+        return publish_proved(pool, bundle, entry.candidate, outcome)
 
 
 def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:
     """Whether it may be delivered; if not, the entry has the reason."""
-    aim, today = search.goal, search.today
+    aim, today = search.goal, search.incumbent
     if not proof.met:
         entry.status = "below the floor"
         reached = proof.judged or f"{proof.accuracy_db:.1f} dB"
@@ -307,26 +283,26 @@ def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:
     return False
 
 
-def _kept(search: Search, raced: RaceResult) -> Outcome:
-    """What the user has: what runs today, or else the source as it is, in a bundle."""
-    source, today = search.baseline, search.today
-    if today is not None:
-        return keep_current(search, raced, today)
-    with written(search, raced, source) as bundle:
+def _kept(pool: CandidatePool) -> Outcome:
+    """What the user has: the incumbent, or else the source as it is, in a bundle."""
+    search, source = pool.search, pool.search.baseline
+    if search.incumbent is not None:
+        return keep_incumbent(pool, search.incumbent)
+    with written(pool, source) as bundle:
         try:
-            proof = prove(search, raced.means, bundle, 0)
+            proof = prove(search, pool.resources, bundle, 0)
         except TrialError as error:
             raise VerificationError(
                 f"The source model could not be measured from a bundle: {error.message}.",
                 "Run the command again. If it fails twice, the device is too busy or short of memory.",
             ) from None
-        check_limits(search.goal.limits, search.facts.size_bytes, raced.entries, proof)
-        return publish_proved(search, raced, bundle, source, outcome_for(search, raced, source, proof))
+        check_limits(search.goal.limits, search.facts.size_bytes, pool.entries, proof)
+        return publish_proved(pool, bundle, source, outcome_for(pool, source, proof))
 
 
 def _in_line(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:
     """Who may prove itself: the finalists, then those who left earlier, as far as they beat the baseline."""
-    source, today = search.baseline, search.today
+    source, today = search.baseline, search.incumbent
     if search.goal.objective.figure is not None:
         # Nobody who came in behind what the user has.
         own = next((place for place, e in enumerate(best) if e.candidate == source), len(best))

@@ -7,32 +7,28 @@ from edgeopt.errors import UsageError, VerificationError
 from edgeopt.graph.accuracy import accuracy_text, decibels
 from edgeopt.measure.schedules import PROOF
 from edgeopt.nearest import near
-from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
-from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.gathering import VariantBuilder
-from edgeopt.pipeline.prove.deliver import RaceResult, outcome_for, prove, publish_proved, written
+from edgeopt.pipeline.prove.deliver import outcome_for, prove, publish_proved, written
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
+from edgeopt.pipeline.screen import CandidatePool
 
 # A smaller share of the winner's is not worth telling.
 _COUNTS = 0.01
 
 
-def pick(
-    search: Search, gathering: VariantBuilder, means: SearchResources, candidate: Candidate, known: Outcome
-) -> Outcome:
+def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, known: Outcome) -> Outcome:
     """Makes, proves and writes this one; VerificationError where it does not hold."""
-    raced = RaceResult(_made(gathering, candidate), [], means)
-    with written(search, raced, candidate) as bundle:
-        proof = prove(search, means, bundle, PROOF.legs[0])
+    _build(builder, candidate)
+    with written(pool, candidate) as bundle:
+        proof = prove(pool.search, pool.resources, bundle, PROOF.legs[0])
         if not proof.met:
             reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
             raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the floor.")
         found = _found(candidate, proof, known)
         outcome = msgspec.structs.replace(
-            outcome_for(search, raced, candidate, proof),
+            outcome_for(pool, candidate, proof),
             verdict="picked",
             summary=f"Picked: {found}",
             found=found,
@@ -41,17 +37,17 @@ def pick(
             front=known.front,
             is_cached=known.is_cached,
         )
-        return publish_proved(search, raced, bundle, candidate, outcome)
+        return publish_proved(pool, bundle, candidate, outcome)
 
 
-def _made(gathering: VariantBuilder, candidate: Candidate) -> Variants:
-    """With the variant that the candidate runs, and with what that is made of; VerificationError without."""
-    variants = gathering.variants
-    for part in gathering.only(candidate.variant):
+def _build(builder: VariantBuilder, candidate: Candidate) -> None:
+    """The variant that the candidate runs, and what that is made of; VerificationError where it cannot be."""
+    variants = builder.variants
+    for part in builder.only(candidate.variant):
         for _ in part:
             """No candidate races: each is only made."""
     if variants.has(candidate.variant, candidate.backend):
-        return variants
+        return
     reasons = [v.failure.rstrip(".") for v in variants.reports if v.name == candidate.variant and v.failure]
     raise VerificationError(f"{candidate.name} cannot be reproduced: {'; '.join(reasons)}.", "Search again.")
 

@@ -129,7 +129,7 @@ def measured(search: Search, means: SearchResources, bundle: BundleDraft, legs: 
         means.notes.warn_once(_weak(search, answered))
         faced = list(zip(pack.others, found.decisions, strict=True))
         against = _hardest(faced[: len(ways)])
-        today = _hardest(faced[len(ways) :]) if search.today is not None else None
+        today = _hardest(faced[len(ways) :]) if search.incumbent is not None else None
         proof = _proof(search, bundle, pack.first, against, today, answered, found)
         return ProofRun(proof, answered.reference, answered.single)
 
@@ -174,8 +174,8 @@ def _sides(search: Search, ground: TrialRunner, bundle: BundleDraft, ways: Seque
 
     sides = [_side(ground, "bundle", "bundle", bundle.folder, bundle.calls)]
     sides += [_side(ground, "baseline", search.baseline.backend, search.request.model, how) for how in ways]
-    if search.today is not None:
-        folder, known = search.today.folder, _ways_of_today(search.today, search.objective)
+    if search.incumbent is not None:
+        folder, known = search.incumbent.folder, _ways_of_today(search.incumbent, search.objective)
         called = dict.fromkeys((bundle.calls, *known))
         sides += [_side(ground, "current", "bundle", folder, how) for how in called]
     return sides

@@ -261,7 +261,7 @@ def plan_of(search: Search, variants: Variants, candidate: Candidate) -> Plan:
         outputs=search.facts.outputs,
         steps=steps_of(variants, candidate, search.profile, search.given.split.calibration_count),
         processing=search.attached.processing if search.attached is not None else None,
-        budget=Budget(search.floor, search.objective.name, round(search.setup.limit_s, 1)),
+        budget=Budget(search.floor, search.objective.name, round(search.limit_s, 1)),
         record=record_of(variants, candidate),
     )
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,7 @@ from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import ONE, Calls
 from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.measure.schedules import FINAL, LOADS, OPENING, TUNING, Schedule
+from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.place import SearchContext, SearchResources
@@ -44,28 +44,13 @@ _TUNED = 2
 _BATCH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineRun:
-    """The source model in plain defaults, and the samples that it runs on."""
-
-    model: Path
-    inputs: Sequence[TensorInfo]
-    samples: Samples
-    standard: AccuracyReference
-
-
 def choose_load(
-    plain: BaselineRun,
-    baseline: Baseline,
-    place: SearchContext,
-    limits: ResourceLimits,
-    clock: SearchClock,
-    stack: ExitStack,
+    search: Search, baseline: Baseline, place: SearchContext, clock: SearchClock, stack: ExitStack
 ) -> tuple[Baseline, LoadLimits]:
-    """The baseline in the load in which it gives most, and what may be turned."""
+    """The baseline in the load in which it gives most, and the loads to try."""
     device, emit = place.device, place.notes.emit
     emit(Progress("preparing", "the best load for the baseline"))
-    why = no_batches(plain, baseline.contender, place.ground)
+    why = no_batches(search.facts.inputs, search.given.samples, search.standard, baseline.contender, place.ground)
     if why:
         emit(Log("info", f"Batches are not tried: {why}."))
     cores = max(1, min(device.limits.usable_cores, device.cpu.logical_cores))
@@ -73,13 +58,15 @@ def choose_load(
     alone_ms = latency_ms(alone)
     field = [
         alone,
-        *_further(plain.model, baseline.candidate.backend, place.ground, to_try_on(room, alone_ms), stack),
+        *_further(
+            search.request.model, baseline.candidate.backend, place.ground, to_try_on(room, alone_ms), stack
+        ),
     ]
     _run_in_turns(field, slice_ms(alone_ms), clock.until(_SETTLED))
     ran = [each for each in field if each.failure is None and each.slices_ms]
     if not ran:
         raise TrialError(f"The source model {(alone.failure or '').rstrip('.')} while it was measured.", race.HINT)
-    quick = [each for each in ran if not excess(limits, latency_ms=each.run_ms)]
+    quick = [each for each in ran if not excess(search.goal.limits, latency_ms=each.run_ms)]
     best = min(quick, key=_sample_ms) if quick else min(ran, key=lambda each: each.run_ms)
     for each in field:
         if each is not best:
@@ -119,10 +106,15 @@ def _further(
     return found
 
 
-def no_batches(plain: BaselineRun, contender: Contender, ground: TrialRunner) -> str:
+def no_batches(
+    inputs: Sequence[TensorInfo],
+    samples: Samples,
+    standard: AccuracyReference,
+    contender: Contender,
+    ground: TrialRunner,
+) -> str:
     """Why samples cannot be run together, or their answers would depend on each other; empty where they can."""
-    samples, standard = plain.samples, plain.standard
-    closed = next((i for i in plain.inputs if not i.shape or isinstance(i.shape[0], int)), None)
+    closed = next((i for i in inputs if not i.shape or isinstance(i.shape[0], int)), None)
     if closed is not None:
         return f"the first axis of the input '{closed.name}' is fixed"
     if any(sizes[:1] != [1] for sizes in samples.shapes().values()):
@@ -143,28 +135,27 @@ def no_batches(plain: BaselineRun, contender: Contender, ground: TrialRunner) ->
     return ""
 
 
-def most(
-    limits: ResourceLimits, races: SearchResources, entrants: CandidatePool, room: LoadLimits
-) -> list[PoolEntry]:
+def most(pool: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
     """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
-    alive = _raced(limits, races, entrants.entries, OPENING, "racing", race.OPENING_ENDS)
+    limits, races = pool.search.goal.limits, pool.resources
+    alive = _raced(limits, races, pool.entries, OPENING, "racing", race.OPENING_ENDS)
     late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
 
     def added(wanted: list[Candidate]) -> list[PoolEntry]:
         """Those that are new, as long as there is time and room for them."""
         found = []
         for candidate in wanted:
-            over = entrants.full or time.monotonic() >= late_s or stop.is_set()
-            if over or candidate in entrants.candidates:
+            over = pool.full or time.monotonic() >= late_s or stop.is_set()
+            if over or candidate in pool.candidates:
                 continue
-            entry = entrants.add(candidate)
+            entry = pool.add(candidate)
             if entry.contender is not None:
                 found.append(entry)
         return found
 
     if not alive:
         # One caller has its answer sooner.
-        slow = [e.candidate for e in entrants.entries if e.status == OVER and e.candidate.calls != ONE]
+        slow = [e.candidate for e in pool.entries if e.status == OVER and e.candidate.calls != ONE]
         alive = added([called(one, ONE, room) for one in slow[:_TUNED]])
     races.emit(Progress("tuning", "callers and batches of the best candidates"))
     for entry in alive[:_TUNED]:

@@ -16,10 +16,9 @@ from edgeopt.measure.contender import Contender, take_slice
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms, speedup, take_turns
 from edgeopt.measure.schedules import FIGURES, METERED, METERED_FINAL, Schedule
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import ENERGY, Objective
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.place import SearchResources
+from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.plans.recipes import place_of
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, Ticker, final
 
@@ -258,29 +257,48 @@ BUCKETED = 2
 AS_FAST = 0.97
 
 
-def fast_enough(aim: SearchGoal, races: SearchResources, entrants: CandidatePool) -> list[PoolEntry]:
+def enter_variants(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEntry]:
+    """Screens variants as they are built; all candidates, best first, once one is as fast as asked for."""
+    resources = pool.resources
+    resources.emit(Progress("making variants"))
+    best: list[PoolEntry] = []
+    for part in builder.parts():
+        for ready in part:
+            pool.enter(ready)
+        if resources.ending.is_asked or (best := fast_enough(pool)):
+            break
+    builder.close()
+    if resources.ending.is_asked and not best:
+        resources.ending.note("making variants", pool.in_it)
+    return best
+
+
+def fast_enough(pool: CandidatePool) -> list[PoolEntry]:
     """All candidates, best first, if one is reliably as fast as asked for; otherwise nothing."""
+    aim = pool.search.goal
     wanted = aim.target_speedup
     if wanted is None or aim.objective.figure is not None:
         return []
-    best = ranked_by_speed(races, entrants)
+    best = ranked_by_speed(pool)
     contender = best[0].contender if best else None
-    enough = contender is not None and speedup(races.baseline, contender).low >= wanted
+    enough = contender is not None and speedup(pool.resources.baseline, contender).low >= wanted
     return best if enough else []
 
 
-def ranked_by_speed(races: SearchResources, entrants: CandidatePool) -> list[PoolEntry]:
-    """Everybody who is in, after some rounds; nobody leaves."""
-    until_s = races.ending.clock.until(OPENING_ENDS)
-    return race(races.baseline, entrants.entries, FIGURES, races.emit, "racing", until_s)
+def ranked_by_speed(pool: CandidatePool) -> list[PoolEntry]:
+    """All that are in the race, after some rounds; none leaves."""
+    resources = pool.resources
+    until_s = resources.ending.clock.until(OPENING_ENDS)
+    return race(resources.baseline, pool.entries, FIGURES, resources.emit, "racing", until_s)
 
 
-def least(aim: SearchGoal, races: SearchResources, entrants: CandidatePool) -> list[PoolEntry]:
+def least(pool: CandidatePool) -> list[PoolEntry]:
     """Those that are not slower than the baseline, the one with the least of the objective first."""
+    aim, races = pool.search.goal, pool.resources
     objective, any_speed = aim.objective, aim.limits.latency_ms is not None
-    ranked = ranked_by_speed(races, entrants)
-    if objective.of_time and entrants.add_bucketed(ranked, BUCKETED):
-        ranked = ranked_by_speed(races, entrants)
+    ranked = ranked_by_speed(pool)
+    if objective.of_time and pool.add_bucketed(ranked, BUCKETED):
+        ranked = ranked_by_speed(pool)
     finalists: frozenset[int] = frozenset()
     if races.meter is not None:
         racing = [e.contender for e in ranked if e.contender is not None]

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgeopt.events import Log, Progress
-from edgeopt.hw.device import Device
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.rounds import run_slices, slice_ms
 from edgeopt.measure.schedules import FINAL, OPENING, OPTIONS
 from edgeopt.pipeline import stopping
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.place import SearchResources
@@ -48,9 +46,7 @@ _ENTERING_S = 1.0
 
 @dataclasses.dataclass(slots=True)
 class _Tuning:
-    races: SearchResources
-    entrants: CandidatePool
-    device: Device
+    pool: CandidatePool
     alive: list[PoolEntry]
     until: float
     effects: Effects = dataclasses.field(default_factory=Effects)
@@ -60,30 +56,32 @@ class _Tuning:
     cost_s: float = 0.0
     """What the dearest point took."""
 
+    @property
+    def races(self) -> SearchResources:
+        return self.pool.resources
+
     def choices(self, backend: str) -> Choices:
         if backend not in self.spaces:
-            self.spaces[backend] = choices_on(backend, self.entrants.starts.space, self.device)
+            self.spaces[backend] = choices_on(backend, self.pool.starts.space, self.pool.search.device)
         return self.spaces[backend]
 
     def point(self, candidate: Candidate) -> OptionPoint:
         return point_of(candidate, self.choices(candidate.backend))
 
     def is_over(self) -> bool:
-        no_more = self.races.ending.is_asked or self.entrants.full
+        no_more = self.races.ending.is_asked or self.pool.full
         return no_more or time.monotonic() + self.cost_s >= self.until
 
 
-def tune(
-    races: SearchResources, entrants: CandidatePool, alive: list[PoolEntry], until: float, device: Device
-) -> list[PoolEntry]:
+def tune(pool: CandidatePool, alive: list[PoolEntry], until: float) -> list[PoolEntry]:
     """Those that are still in, and those that were tried here and are as fast; all of them are to race again."""
-    run_races = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
-    if not run_races:
+    raced = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
+    if not raced:
         return alive
-    tuning = _Tuning(races, entrants, device, list(alive), until)
-    _learn_from_the_race(tuning, run_races)
-    open_points = _points(tuning, run_races)
-    best = start = run_races[0]
+    tuning = _Tuning(pool, list(alive), until)
+    _learn_from_the_race(tuning, raced)
+    open_points = _points(tuning, raced)
+    best = start = raced[0]
     loaded = best.loaded
     tuning.cost_s = _ENTERING_S + (2 * (loaded.load_ms + loaded.first_run_ms) / 1e3 if loaded else 0.0)
     count = 0
@@ -97,7 +95,7 @@ def tune(
         tuning.tried.append(point)
         _tell(tuning, best, candidate, gain, tuning.effects.unknown(point) > 0)
         begin = time.monotonic()
-        entry = entrants.add(candidate)
+        entry = pool.add(candidate)
         count += 1
         if entry.contender is not None:
             ratio = _against(tuning, best, entry)
@@ -110,7 +108,9 @@ def tune(
     if count:
         gained = tuning.effects.gain(tuning.point(best.candidate), tuning.point(start.candidate))
         what = f"{best.candidate.name}, about {math.exp(gained.expected):.2f}x" if best is not start else "no gain"
-        races.emit(Log("info", f"Tuned: tried {count} of {len(open_points)} combinations of options; {what}."))
+        pool.resources.emit(
+            Log("info", f"Tuned: tried {count} of {len(open_points)} combinations of options; {what}.")
+        )
     for entry in tuning.alive:
         # What was measured here was not measured in the same rounds.
         if count and entry.contender is not None:
@@ -118,14 +118,14 @@ def tune(
     return [entry for entry in tuning.alive if entry.contender is not None]
 
 
-def _points(tuning: _Tuning, run_races: Sequence[PoolEntry]) -> list[tuple[OptionPoint, Candidate]]:
+def _points(tuning: _Tuning, raced: Sequence[PoolEntry]) -> list[tuple[OptionPoint, Candidate]]:
     """What may be tried, with few changes first."""
     subjects: list[Candidate] = []
-    for entry in run_races:
+    for entry in raced:
         subject = subject_of(entry.candidate, tuning.choices(entry.candidate.backend))
         if subject not in subjects:
             subjects.append(subject)
-    tuning.tried += [tuning.point(candidate) for candidate in tuning.entrants.candidates]
+    tuning.tried += [tuning.point(candidate) for candidate in tuning.pool.candidates]
     found = [
         (tuning.point(candidate), candidate)
         for subject in subjects[:_SUBJECTS]
@@ -134,15 +134,15 @@ def _points(tuning: _Tuning, run_races: Sequence[PoolEntry]) -> list[tuple[Optio
     return sorted(found, key=lambda each: len(each[0].choices))
 
 
-def _learn_from_the_race(tuning: _Tuning, run_races: Sequence[PoolEntry]) -> None:
+def _learn_from_the_race(tuning: _Tuning, raced: Sequence[PoolEntry]) -> None:
     """All that ran in the same rounds says something of the options already."""
-    speeds = race.relative_speeds(tuning.races.baseline, run_races)
-    best = run_races[0]
-    for entry in run_races[1:]:
+    speeds = race.relative_speeds(tuning.races.baseline, raced)
+    best = raced[0]
+    for entry in raced[1:]:
         if speeds[id(entry)] > 0 and speeds[id(best)] > 0:
             longer = math.log(speeds[id(best)] / speeds[id(entry)])
             tuning.effects.learn(tuning.point(entry.candidate), tuning.point(best.candidate), longer, _RACED)
-    for entry in tuning.entrants.entries:
+    for entry in tuning.pool.entries:
         if entry.lead is not None and entry.lead.share and entry.contender is None:
             one, other = tuning.point(entry.candidate), tuning.point(entry.lead.best)
             tuning.effects.learn(one, other, -math.log(entry.lead.share), _LEFT)
@@ -200,44 +200,33 @@ def _tell(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: OptionGa
     tuning.races.emit(Progress("tuning", message, best=best.candidate.name, time_left_s=left_s))
 
 
-def run_races(
-    aim: SearchGoal, races: SearchResources, entrants: CandidatePool, gathering: VariantBuilder, device: Device
-) -> list[PoolEntry]:
-    """Those that came in, best first, each with what it measured and why it is behind; no trial runs any more."""
-    races.emit(Progress("making variants"))
-    best: list[PoolEntry] = []
-    for part in gathering.parts():
-        for ready in part:
-            entrants.enter(ready)
-        if races.ending.is_asked or (best := fast_enough(aim, races, entrants)):
-            break
-    gathering.close()
-    if races.ending.is_asked and not best:
-        races.ending.note("making variants", entrants.in_it)
-    best = best or best_of(aim, races, entrants, device)
-    _come_in(aim.objective, races.baseline, best, entrants.baseline)
-    entrants.close()
+def run_races(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEntry]:
+    """The finalists, best first, each with what it measured and why it is behind; no trial runs any more."""
+    best = race.enter_variants(pool, builder) or best_of(pool)
+    _come_in(pool.search.objective, pool.resources.baseline, best, pool.baseline)
+    pool.close()
     return best
 
 
-def best_of(aim: SearchGoal, races: SearchResources, entrants: CandidatePool, device: Device) -> list[PoolEntry]:
+def best_of(pool: CandidatePool) -> list[PoolEntry]:
     """The entries still in it after opening, tuning and final, best first."""
-    if aim.objective.figure is not None:
-        return least(aim, races, entrants)
-    if entrants.room is not None:
-        return most(aim.limits, races, entrants, entrants.room)
-    if best := fast_enough(aim, races, entrants):
+    if pool.search.objective.figure is not None:
+        return least(pool)
+    if pool.room is not None:
+        return most(pool, pool.room)
+    if best := fast_enough(pool):
         return best
+    races = pool.resources
     baseline, emit, clock, stop = races.baseline, races.emit, races.ending.clock, races.ending.stop
     if stop.is_set():
         soon_s = time.monotonic() + stopping.LAST_LOOK_S
-        return race.race(baseline, entrants.entries, OPENING, emit, stopping.STOPPING, soon_s)
+        return race.race(baseline, pool.entries, OPENING, emit, stopping.STOPPING, soon_s)
     until_s = clock.until(race.OPENING_ENDS)
-    alive = race.race(baseline, entrants.entries, OPENING, emit, "racing", until_s, stop)
+    alive = race.race(baseline, pool.entries, OPENING, emit, "racing", until_s, stop)
     if not stop.is_set():
         emit(Progress("tuning", "runtime options of the best candidates"))
-        bucketed = entrants.add_bucketed(alive, BUCKETED)
-        alive = [*tune(races, entrants, alive, clock.until(race.TUNING_ENDS), device), *bucketed]
+        bucketed = pool.add_bucketed(alive, BUCKETED)
+        alive = [*tune(pool, alive, clock.until(race.TUNING_ENDS)), *bucketed]
     best = race.race(baseline, alive, FINAL, emit, "final", clock.until(race.FINAL_ENDS), stop)
     if stop.is_set():
         races.ending.note("racing")

@@ -124,17 +124,25 @@ def tuned(track):
         return entry
 
     space = {"null": {option: tuple(values) for option, values in LONGER.items()}}
-    entrants = SimpleNamespace(entries=[], candidates=[], starts=StartOptions(space), full=False, add=add)
     ending = StopControl(Stop(), SearchClock(0.0, 60.0), track.baseline, said.append)
     races = SearchResources(track.ground, SearchNotes(said.append), ending, track.baseline)
+    entrants = SimpleNamespace(
+        entries=[],
+        candidates=[],
+        starts=StartOptions(space),
+        full=False,
+        add=add,
+        resources=races,
+        search=SimpleNamespace(device=probe()),
+    )
     start = add(Candidate("source", "null"))
     two = Schedule("two", (2,), 2, keeps=(0.0,))
     alive = race(track.baseline, [start], two, said.append, "racing", time.monotonic() + 60)
-    return SimpleNamespace(races=races, entrants=entrants, alive=alive, said=said, device=probe())
+    return SimpleNamespace(races=races, entrants=entrants, alive=alive, said=said)
 
 
 def test_choices_that_help_are_found_and_combined_without_trying_all(tuned):
-    alive = tune(tuned.races, tuned.entrants, tuned.alive, time.monotonic() + 60, tuned.device)
+    alive = tune(tuned.entrants, tuned.alive, time.monotonic() + 60)
     tried = [candidate.options for candidate in tuned.entrants.candidates]
     assert {"spinning": False, "level": "basic"} in tried
     assert len(tried) <= 5  # of 6
@@ -154,11 +162,11 @@ def test_choices_that_help_are_found_and_combined_without_trying_all(tuned):
 @pytest.mark.timing
 def test_no_longer_than_its_share_and_not_after_it_was_told_to_stop(tuned):
     begin = time.monotonic()
-    tune(tuned.races, tuned.entrants, tuned.alive, begin + 4.0, tuned.device)
+    tune(tuned.entrants, tuned.alive, begin + 4.0)
     assert time.monotonic() <= begin + 4.0
     before = len(tuned.entrants.entries)
     tuned.races.ending.stop.set()
-    assert tune(tuned.races, tuned.entrants, tuned.alive, time.monotonic() + 60, tuned.device)
+    assert tune(tuned.entrants, tuned.alive, time.monotonic() + 60)
     assert len(tuned.entrants.entries) == before
 
 

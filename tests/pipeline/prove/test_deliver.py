@@ -21,11 +21,10 @@ from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import objective_named
 from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Proof, VariantReport, in_order
-from edgeopt.pipeline.place import SearchResources
-from edgeopt.pipeline.prove.deliver import RaceResult, _holds, deliver, proof_order
+from edgeopt.pipeline.prove.deliver import _holds, deliver, proof_order
 from edgeopt.pipeline.prove.proving import terms_of
 from edgeopt.pipeline.prove.report import FrontFigures, front, undecided_by
-from edgeopt.pipeline.screen import PoolEntry, RacePace
+from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace
 from edgeopt.pipeline.stopping import SearchClock, StopControl
 from edgeopt.profiles.targets import profile_for
 from tests.bundle.conftest import post_model, pre_model
@@ -45,10 +44,9 @@ def delivered(track, tmp_path, quick_profile):
         twice = RacePace(Interval(2.0, 1.9, 2.1, 11), 2.0)
         entries = [PoolEntry(Candidate("source", "null", each), pace=twice) for each in options]
         search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
-        raced = RaceResult(
-            entrants._variants, entries, SearchResources(track.ground, track.notes, ending, track.baseline)
-        )
-        return deliver(search, raced, entries), entries
+        pool = CandidatePool(search, track.resources(ending), entrants.variants)
+        pool.entries += entries
+        return deliver(pool, entries), entries
 
     return work
 

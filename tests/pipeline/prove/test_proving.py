@@ -39,8 +39,7 @@ def proved(track, tmp_path, quick_profile):
 
         proving = search
         if today is not None:
-            setup = dataclasses.replace(search.setup, today=bundle("today", today))
-            proving = dataclasses.replace(search, setup=setup)
+            proving = dataclasses.replace(search, incumbent=bundle("today", today))
         written = BundleDraft(bundle("new", options or {}).folder, 10)
         if same:
             return unchanged(proving, means, written)
