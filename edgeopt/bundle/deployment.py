@@ -72,6 +72,11 @@ class Step(_Strict, frozen=True):
     forms: dict[str, list[str]] = {}
     """The precision of each layer: form, the layers that have it; all others are as they were."""
 
+    def listed(self, parameter: str) -> tuple[str, ...]:
+        """The values of a parameter that is a list; empty where the step has none."""
+        found = self.parameters.get(parameter, [])
+        return tuple(found) if isinstance(found, list) else (str(found),)
+
 
 class UnderLoad(_Strict, frozen=True):
     """What was measured where throughput was to be most; the speed-up is that of the throughput."""

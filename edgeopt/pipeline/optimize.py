@@ -122,7 +122,7 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
 
         resources = SearchResources(place.ground, place.notes, ending, baseline.contender, meter)
         inputs = variant_inputs(search, place.ground)
-        variants = Variants(inputs.passes)
+        variants = Variants()
         pool = CandidatePool(search, resources, variants, room)
         stack.callback(pool.close)
         terms = plan_terms_of(search, pool.floats_ms)

@@ -135,25 +135,33 @@ ACCELERATORS = ("gpu", "npu")
 
 LAYOUTS = ("source",)
 
-VARIANTS = (
-    "source",
-    "cleaned",
-    "lowered",
-    "nncf-int8",
-    "nncf-transformer",
-    "nncf-weights",
-    "ort-int8",
-    "ort-dynamic",
-    "planned",
-    "int8",
-    "int8-groups",
-    "int8-dynamic",
-    "a16w8",
-    "w8",
-    "w4",
-    "fp16",
-    "bf16",
-)
+SCHEMES = {
+    "int8": "qdq:INT8",
+    "int8-groups": "int8_groups:SCHEME",
+    "int8-dynamic": "int8_dynamic:SCHEME",
+    "a16w8": "qdq:A16W8",
+    "w8": "weights_only:W8",
+    "w4": "weights_only:W4",
+    "fp16": "halves:FP16",
+    "bf16": "halves:BF16",
+}
+"""Schemes of quantization: the module below `edgeopt/quant/schemes`, and the name of the record in it."""
+
+RECIPES = {
+    "source": "exact:SOURCE",
+    "cleaned": "exact:CLEANED",
+    "lowered": "exact:LOWERED",
+    "nncf-int8": "libraries:NNCF_INT8",
+    "nncf-transformer": "libraries:NNCF_TRANSFORMER",
+    "ort-dynamic": "libraries:ORT_DYNAMIC",
+    "nncf-weights": "libraries:NNCF_WEIGHTS",
+    "ort-int8": "libraries:ORT_INT8",
+    "planned": "precision:PLAN",
+}
+"""Other ways to build a variant: the module below `edgeopt/pipeline/plans`, and the name of the record in it."""
+
+VARIANTS = (*RECIPES, *SCHEMES)
+"""What a precision ladder may name."""
 
 INTEGER_TYPES = ("uint8", "int8")
 CALIBRATIONS = ("minmax", "moving-average", "percentile", "entropy", "mse", "distribution")

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.bundle.deployment import Step
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data.judging.goals import Goal
@@ -129,7 +130,7 @@ def job(tmp_path, conv_model, conv_data):
         out = tmp_path / name / recipe / "model.onnx"
         out.parent.mkdir(parents=True)
         paths = (str(conv_model), str(conv_model), str(out), str(tmp_path / "samples"))
-        return Make(recipe, *paths, 8, 4, 8, QuantSettings())
+        return Make(Step(recipe), *paths, 8, 4, 8, QuantSettings())
 
     return ask
 
@@ -171,9 +172,13 @@ def test_plans_come_back_with_their_files_in_the_new_place(memory, job, conv_mod
         (folder / place).mkdir()
         shutil.copyfile(conv_model, folder / place / "model.onnx")
     plan = PlannedVariant(
-        "openvino-cpu", {"precision": "f32"}, str(folder / "openvino-cpu/model.onnx"), (), {"w8": ["a"]}
+        "openvino-cpu",
+        {"precision": "f32"},
+        str(folder / "openvino-cpu/model.onnx"),
+        (),
+        Step("planned", forms={"w8": ["a"]}),
     )
-    memory().learn(asked, Made((), 3.0, Plans((plan,), ("openvino-cpu",))))
+    memory().learn(asked, Made(Step("planned"), (), 3.0, Plans((plan,), ("openvino-cpu",))))
     again = job("again", "planned")
     found = memory().find(again)
     moved = Path(again.out_path).parent / "openvino-cpu/model.onnx"
@@ -298,7 +303,7 @@ def test_what_cannot_be_read_has_no_key(asked, device, tmp_path):
 
 def test_a_variant_is_known_by_what_it_is_made_of(asked, device, tmp_path):
     job = Make(
-        recipe="planned",
+        step=Step("planned"),
         source_path=str(asked.model),
         base_path=str(asked.model),
         out_path=str(tmp_path / "out.onnx"),
@@ -318,7 +323,7 @@ def test_a_variant_is_known_by_what_it_is_made_of(asked, device, tmp_path):
     own = msgspec.structs.replace(job.planning, goal=Goal("mine.py:score", floor=1.0))
     assert key(planning=own) is None
     stricter = msgspec.structs.replace(job.planning, goal=Goal(floor=40.0))
-    others = [key(120.0), key(check_count=1), key(recipe="int8"), key(planning=stricter)]
+    others = [key(120.0), key(check_count=1), key(step=Step("int8")), key(planning=stricter)]
     assert len({before, *others}) == 5
     change(tmp_path / "weights.bin")
     assert key() != before

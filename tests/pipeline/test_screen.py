@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from edgeopt.bundle.deployment import Step
 from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.errors import MissingExtraError, ModelError
 from edgeopt.events import Progress, Standing
@@ -73,8 +74,10 @@ def test_what_takes_too_much_is_out_at_once(track, ending):
 def test_a_plan_takes_part_with_its_own_options_unless_the_search_was_stopped(track, ending):
     entrants = track.entrants(ending, most=1)
     path, report = track.null_model("planned"), VariantReport(PLANNED, "a plan", 7, backends=("null",))
-    ready = ReadyVariant(PLANNED, ("null",), PlannedVariant("null", {"latency_ms": 1.0}, str(path), (), {}))
-    entrants.variants.enter(report, path, ready.planned)
+    ready = ReadyVariant(
+        PLANNED, ("null",), PlannedVariant("null", {"latency_ms": 1.0}, str(path), (), Step(PLANNED))
+    )
+    entrants.variants.enter(report, path, ready.planned.step)
     assert not entrants.full
     entrants.enter(ready)
     assert [entry.candidate.name for entry in entrants.entries] == ["planned · null · latency_ms=1.0"]

@@ -6,7 +6,10 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle.deployment import Step
 from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_samples
+from edgeopt.graph.ledger import Ledger
+from edgeopt.pipeline.build.cleaning import LOWERINGS, PASSES
 from edgeopt.pipeline.build.messages import BuildTask, Inspect, Inspected, Made, Make, Plans
 from edgeopt.pipeline.plans.recipes import recipe_named
 
@@ -41,12 +44,22 @@ def make_variant(request: Make) -> Made:
         check_samples=samples[range(request.check_first, request.check_first + request.check_count)],
         calibration=samples[range(request.calibration_count)] if request.calibration_count else None,
         settings=request.settings,
-        passes=request.passes,
+        step=request.step,
         backends=request.backends,
-        lowerings=request.lowerings,
         samples=samples[range(request.check_first + request.check_count)],
         planning=request.planning,
     )
     made = recipe_named(request.recipe).make(task)
     seconds = time.perf_counter() - begin
-    return Made((), seconds, made) if isinstance(made, Plans) else Made(tuple(made), seconds)
+    if isinstance(made, Plans):
+        return Made(request.step, (), seconds, made)
+    return Made(_as_done(request.step, made), tuple(made), seconds)
+
+
+def _as_done(step: Step, ledger: Ledger) -> Step:
+    """Without the passes that were rolled back, because they changed the numbers of this model."""
+    undone = {entry.pass_name for entry in ledger if entry.rolled_back}
+    # One that was taken back in one round may have done its work in another.
+    undone -= {entry.pass_name for entry in ledger if not entry.rolled_back}
+    kept = {name: [p for p in step.listed(name) if p not in undone] for name in (PASSES, LOWERINGS)}
+    return Step(step.recipe, {name: kept.get(name, value) for name, value in step.parameters.items()})

@@ -1,4 +1,4 @@
-"""The variants made in one go: exact passes, lowerings, and the recipes of libraries."""
+"""Exact variants: the passes of the profile, and the lowerings into operators of one runtime."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
@@ -22,13 +21,15 @@ from edgeopt.pipeline.build.messages import BuildTask
 from edgeopt.profiles import TargetProfile
 from edgeopt.workers.isolated_backend import IsolatedBackends
 
+PASSES, LOWERINGS = "passes", "lowerings"
+"""Parameters of the steps `cleaned` and `lowered`."""
 NOTHING = "No exact rewrite applies to this graph."
 _MOST_CHECKED = 4
 
 
 def clean(task: BuildTask) -> Ledger:
     """Writes the cleaned model; raises ModelError when no pass changed anything in any runtime."""
-    ledger = proved(task, task.source, only=task.passes or ())
+    ledger = proved(task, task.source, only=task.step.listed(PASSES))
     if not changed(ledger) and not wrong_elsewhere(ledger):
         raise ModelError(NOTHING)
     return ledger
@@ -137,9 +138,9 @@ def lowerings_of(backend: str) -> tuple[Pass, ...]:
 def lower(task: BuildTask) -> Ledger:
     """Writes the lowered model; raises ModelError with the reasons when nothing applied."""
     known = {one.name: one for one in lowerings_of(task.backends[0])}
-    passes = tuple(known[name] for name in dict.fromkeys(task.lowerings))
+    passes = tuple(known[name] for name in task.step.listed(LOWERINGS))
     # Once, in the order of the profile: a second round would find what the first left, at the same price.
-    ledger = proved(task, task.base, passes=passes, only=task.lowerings, rounds=1)
+    ledger = proved(task, task.base, passes=passes, only=task.step.listed(LOWERINGS), rounds=1)
     if not changed(ledger):
         raise ModelError(f"No lowering applied: {_reasons(ledger)}.")
     return ledger
@@ -160,43 +161,3 @@ def _reasons(ledger: Ledger) -> str:
     silent = [name for name, text in said.items() if not text]
     told = [f"{name}: {text}" for name, text in said.items() if text]
     return ". ".join([*told, *([f"No match for {', '.join(silent)}"] if silent else [])])
-
-
-_MOST_SAMPLES = 100
-
-
-def by_nncf(task: BuildTask) -> Ledger:
-    from edgeopt.quant.libraries import quantize_by_nncf
-
-    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=False),)
-
-
-def by_nncf_for_transformers(task: BuildTask) -> Ledger:
-    from edgeopt.quant.libraries import quantize_by_nncf
-
-    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=True),)
-
-
-def weights_by_nncf(task: BuildTask) -> Ledger:
-    from edgeopt.quant.libraries import compress_weights
-
-    return (compress_weights(task.base, task.out),)
-
-
-def by_onnxruntime(task: BuildTask) -> Ledger:
-    from edgeopt.quant.libraries import quantize_by_onnxruntime
-
-    return (quantize_by_onnxruntime(task.base, task.out, _samples(task), reduce_range=task.settings.reduce_range),)
-
-
-def dynamic_by_onnxruntime(task: BuildTask) -> Ledger:
-    from edgeopt.quant.libraries import quantize_dynamic
-
-    return (quantize_dynamic(task.base, task.out, reduce_range=task.settings.reduce_range),)
-
-
-def _samples(task: BuildTask) -> list[Feeds]:
-    samples = task.calibration
-    if samples is None:
-        raise ModelError("Quantizing needs data.", "Give some.")
-    return [samples.feeds(number) for number in range(min(len(samples), _MOST_SAMPLES))]

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle.deployment import Step
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import LedgerEntry
@@ -14,8 +15,8 @@ from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import Recorded
 
-PLANNED = "planned"
-"""The recipe of these."""
+CLEANED, PLANNED = "cleaned", "planned"
+"""The recipes that others start from, or give way to."""
 
 
 class Planning(msgspec.Struct, frozen=True):
@@ -38,10 +39,8 @@ class PlannedVariant(msgspec.Struct, frozen=True):
     options: dict[str, OptionValue]
     path: str
     ledger: tuple[LedgerEntry, ...]
-    forms: dict[str, list[str]]
-    """Form, the layers that have it; all others are float."""
-    settings: QuantSettings = QuantSettings()
-    """With which the forms were written."""
+    step: Step
+    """With the scheme of each layer; all others are float."""
     recorded: Recorded | None = None
     """What it takes to write the same model again without data."""
 
@@ -68,12 +67,10 @@ class BuildTask:
     calibration: Samples | None
     """Samples that may be used to calibrate; None where the user gave no data."""
     settings: QuantSettings
-    passes: tuple[str, ...] | None = None
-    """The graph passes to run; None for all."""
+    step: Step
+    """What to do; the step of a deployment profile in the end."""
     backends: tuple[str, ...] = ()
     """Those that the variant is made for; empty: all that read it."""
-    lowerings: tuple[str, ...] = ()
-    """What the profile lists for these."""
     samples: Samples | None = None
     """All that calibrate or check, those that calibrate first; the ones that prove are not among them."""
     planning: Planning | None = None
@@ -91,7 +88,7 @@ class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
 
 
 class Make(msgspec.Struct, frozen=True, tag="make"):
-    recipe: str
+    step: Step
     source_path: str
     base_path: str
     out_path: str
@@ -101,11 +98,13 @@ class Make(msgspec.Struct, frozen=True, tag="make"):
     calibration_count: int
     """The first samples calibrate; 0 where there is no data that may."""
     settings: QuantSettings
-    passes: tuple[str, ...] | None = None
     backends: tuple[str, ...] = ()
     """Those that the variant is made for; empty: all that read it."""
-    lowerings: tuple[str, ...] = ()
     planning: Planning | None = None
+
+    @property
+    def recipe(self) -> str:
+        return self.step.recipe
 
 
 class Inspected(msgspec.Struct, frozen=True, tag="inspected"):
@@ -121,6 +120,8 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected"):
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):
+    step: Step
+    """What was done: without the passes that were rolled back."""
     ledger: tuple[LedgerEntry, ...]
     seconds: float
     plans: Plans | None = None

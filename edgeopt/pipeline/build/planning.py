@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.bundle.plan import by_scheme
+from edgeopt.bundle.deployment import Step
+from edgeopt.bundle.plan import by_scheme, quantized_step
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
@@ -179,14 +180,16 @@ def _written(task: BuildTask, work: QuantizeRun, entry: Entry) -> PlannedVariant
 
     model = load(entry.path).ir
     out = put(task, model, entry.course.backend)
-    forms = by_scheme(entry.choices)
     ledger = msgspec.structs.replace(_ledger_entry(work, entry), nodes_after=len(list(model.graph)))
     assert entry.trace is not None  # noqa: S101 - one that is not float was written
     recorded = work.study.recorded(entry.choices, entry.trace)
-    settings = entry.trace.context.settings
-    return PlannedVariant(
-        entry.course.backend, entry.course.options, str(out), (ledger,), forms, settings, recorded
-    )
+    step = _step(task, entry.trace.context.settings, entry.choices)
+    return PlannedVariant(entry.course.backend, entry.course.options, str(out), (ledger,), step, recorded)
+
+
+def _step(task: BuildTask, settings: QuantSettings, choices: Mapping[str, str]) -> Step:
+    count = len(task.calibration) if task.calibration is not None else 0
+    return quantized_step(task.step.recipe, count, settings, by_scheme(choices))
 
 
 def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
@@ -299,8 +302,7 @@ def _written_in_form(
         _options(form, backend),
         str(out),
         (ledger,),
-        {form.name: list(layers)},
-        written.trace.context.settings,
+        _step(task, written.trace.context.settings, choices),
         study.recorded(choices, written.trace),
     )
 

@@ -74,7 +74,7 @@ def check_steps(profile: Profile) -> None:
         maker = _maker_of(step)
         try:
             if maker is _cleaned:
-                select(standard_passes(), only=_listed(step, "passes"))
+                select(standard_passes(), only=step.listed("passes"))
             for form in step.forms:
                 scheme_named(form)
         except UsageError as error:
@@ -91,11 +91,6 @@ def said_of(step: Step) -> str:
     counts = {name: len(value) for name, value in step.parameters.items() if isinstance(value, list)}
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
     return f"{step.recipe}: {told}" if told else step.recipe
-
-
-def _listed(step: Step, parameter: str) -> tuple[str, ...]:
-    found = step.parameters.get(parameter, [])
-    return tuple(found) if isinstance(found, list) else (str(found),)
 
 
 def _not_again(step: Step, error: UsageError) -> BundleError:
@@ -123,14 +118,14 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
 def _cleaned(bench: _Bench) -> Ledger:
     from edgeopt.options import read_shapes
 
-    context = PassContext(shapes=read_shapes(_listed(bench.step, "shapes")))
-    return _passed(bench, _listed(bench.step, "passes"), standard_passes(), context)
+    context = PassContext(shapes=read_shapes(bench.step.listed("shapes")))
+    return _passed(bench, bench.step.listed("passes"), standard_passes(), context)
 
 
 def _lowered(bench: _Bench) -> Ledger:
     from edgeopt.pipeline.build.cleaning import lowerings_of
 
-    names = _listed(bench.step, "lowerings")
+    names = bench.step.listed("lowerings")
     known = {one.name: one for one in lowerings_of(bench.profile.deployment.run.backend)}
     missing = next((name for name in names if name not in known), None)
     if missing is not None:

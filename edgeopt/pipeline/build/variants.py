@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle.deployment import Step
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
-from edgeopt.pipeline.build.messages import Inspect, Inspected, Made, Make, PlannedVariant
+from edgeopt.graph.ledger import Ledger
+from edgeopt.pipeline.build.messages import CLEANED, Inspect, Inspected, Made, Make
 from edgeopt.pipeline.outcome import Candidate, VariantReport
+from edgeopt.quant.write import Recorded
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import TrialHost
 from edgeopt.workers.protocol import FAILED, NO_MEMORY, NO_PACKAGE, Failed, raise_machine_failure
@@ -148,24 +151,26 @@ def _as_error(failed: Failed, model: Path) -> EdgeoptError:
 class Variants:
     """They come one after the other, while those that are there are raced already."""
 
-    def __init__(self, passes: tuple[str, ...] = ()) -> None:
-        self.passes = passes
-        """The exact rewrites that the cleaned model is made with."""
+    def __init__(self) -> None:
         self.reports: list[VariantReport] = []
         self._paths: dict[tuple[str, str], Path] = {}
         """By variant, and by backend where it is made for that alone."""
-        self._planned: dict[tuple[str, str], PlannedVariant] = {}
+        self._steps: dict[tuple[str, str], Step] = {}
+        self._recorded: dict[tuple[str, str], Recorded | None] = {}
 
     def leave_out(self, report: VariantReport) -> None:
         self.reports.append(report)
 
-    def enter(self, report: VariantReport, path: Path, planned: PlannedVariant | None = None) -> None:
-        """`planned`: what gave layers forms, of a variant that is made so."""
+    def enter(
+        self, report: VariantReport, path: Path, step: Step | None = None, recorded: Recorded | None = None
+    ) -> None:
+        """`step`: None for the source model; `recorded`: what calibration found."""
         self.reports.append(report)
         for backend in report.backends or ("",):
             self._paths[report.name, backend] = path
-            if planned is not None:
-                self._planned[report.name, backend] = planned
+            self._recorded[report.name, backend] = recorded
+            if step is not None:
+                self._steps[report.name, backend] = step
 
     def has(self, variant: str, backend: str = "") -> bool:
         """Whether there is one that this backend reads."""
@@ -181,5 +186,19 @@ class Variants:
             (one.size_bytes for one in mine if not one.backends or candidate.backend in one.backends), None
         )
 
-    def planned(self, candidate: Candidate) -> PlannedVariant | None:
-        return self._planned.get((candidate.variant, candidate.backend))
+    def steps(self, candidate: Candidate) -> list[Step]:
+        """All that make its variant of the source model; what cleaning changed comes first."""
+        variant, backend = candidate.variant, candidate.backend
+        own = self._steps.get((variant, backend)) or self._steps.get((variant, ""))
+        if own is None:
+            return []
+        cleaned = CLEANED if variant != CLEANED and self.has(CLEANED, backend) else None
+        return [*(self.steps(Candidate(cleaned, backend)) if cleaned else []), own]
+
+    def recorded(self, candidate: Candidate) -> Recorded | None:
+        """What calibration found; None where nothing was quantized."""
+        return self._recorded.get((candidate.variant, candidate.backend))
+
+    def ledger(self, candidate: Candidate) -> Ledger:
+        """The passes behind a candidate: those of the cleaned model it starts from, then its own."""
+        return tuple(entry for one in self.reports if one.is_of(candidate) for entry in one.ledger)

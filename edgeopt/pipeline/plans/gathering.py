@@ -10,8 +10,8 @@ import msgspec
 
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
-from edgeopt.pipeline.build.cleaning import NOTHING, runs_in, wrong_elsewhere
-from edgeopt.pipeline.build.messages import PLANNED, Made, Make, PlannedVariant, Planning, Plans
+from edgeopt.pipeline.build.cleaning import LOWERINGS, NOTHING, runs_in, wrong_elsewhere
+from edgeopt.pipeline.build.messages import CLEANED, PLANNED, Made, Make, PlannedVariant, Planning, Plans
 from edgeopt.pipeline.build.planning import packed
 from edgeopt.pipeline.build.variants import LATE, BuildWorker, KnownVariants, Variants, make_all
 from edgeopt.pipeline.outcome import VariantReport
@@ -97,7 +97,7 @@ class VariantBuilder:
 
     def only(self, name: str) -> Iterator[Iterator[ReadyVariant]]:
         """The parts that one variant needs, whatever a plan would cover."""
-        wanted = [each for each in self._wanted() if each in {"cleaned", name}]
+        wanted = [each for each in self._wanted() if each in {CLEANED, name}]
         apart = [each for each in wanted if (r := recipe_named(each)).uniform or r.whole or each == PLANNED]
         yield self._exact(self._source(), [each for each in wanted if each not in apart])
         if apart:
@@ -124,9 +124,9 @@ class VariantBuilder:
 
     def _exact(self, source: ReadyVariant, names: list[str]) -> Iterator[ReadyVariant]:
         yield source
-        if "cleaned" in names:
-            names.remove("cleaned")
-            for asked, made in self._made([job(self._material, "cleaned", self._material.model)], _MAKING_SHARE):
+        if CLEANED in names:
+            names.remove(CLEANED)
+            for asked, made in self._made([job(self._material, CLEANED, self._material.model)], _MAKING_SHARE):
                 yield from self._cleaned(asked, made)
                 if isinstance(made, Made) and skips_padding(made.ledger):
                     self._place.notes.warn(said_of(self._material.kept))
@@ -137,9 +137,7 @@ class VariantBuilder:
         wrong = wrong_elsewhere(made.ledger) if isinstance(made, Made) else set()
         order = self._material.profile.backends.order
         others = tuple(name for name in order if not any(runs_in(one, (name,)) for one in wrong))
-        richer = (
-            job(self._material, "cleaned", self._material.model, backends=others) if wrong and others else None
-        )
+        richer = job(self._material, CLEANED, self._material.model, backends=others) if wrong and others else None
         for one, better in self._made([richer] if richer else [], _MAKING_SHARE):
             if isinstance(better, Made):
                 yield from self._ready(one, better)
@@ -207,13 +205,13 @@ class VariantBuilder:
 
     def _base(self, backend: str) -> Path:
         """The cleaned model, or the source where that was not made."""
-        has = self.variants.has("cleaned", backend)
-        return self.variants.path("cleaned", backend) if has else self._material.model
+        has = self.variants.has(CLEANED, backend)
+        return self.variants.path(CLEANED, backend) if has else self._material.model
 
     def _ready(self, asked: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
         title = title_of(asked)
         if isinstance(made, Failed):
-            backends = asked.backends if asked.lowerings else ()
+            backends = asked.backends if asked.step.listed(LOWERINGS) else ()
             late = made.code == LATE
             report = VariantReport(asked.recipe, title, failure=made.message, backends=backends, late=late)
             self.variants.leave_out(report)
@@ -227,7 +225,7 @@ class VariantBuilder:
             path, backends = Path(asked.out_path), asked.backends
             size = _size_bytes(path)
             report = VariantReport(asked.recipe, title, size, made.seconds, ledger=made.ledger, backends=backends)
-            self.variants.enter(report, path)
+            self.variants.enter(report, path, made.step)
             yield ReadyVariant(asked.recipe, backends or self._material.profile.backends.order)
 
     def _ready_plans(self, name: str, title: str, plans: Plans, seconds: float) -> Iterator[ReadyVariant]:
@@ -238,7 +236,7 @@ class VariantBuilder:
             path, backends = Path(one.path), (one.backend,)
             size = _size_bytes(path)
             report = VariantReport(name, title, size, seconds, ledger=one.ledger, backends=backends)
-            self.variants.enter(report, path, one)
+            self.variants.enter(report, path, one.step, one.recorded)
             yield ReadyVariant(name, backends, one)
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,19 +20,16 @@ from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, verdict
 from edgeopt.pipeline.aim import SearchGoal
-from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search, is_wrapped
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ENERGY, OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
 from edgeopt.pipeline.place import SearchResources
-from edgeopt.pipeline.prove.proving import BundleDraft, measured, put_golden, unchanged
+from edgeopt.pipeline.prove.proving import BundleDraft, measured, put_golden, unchanged, written
 from edgeopt.pipeline.prove.report import (
     SearchSummary,
     evidence_for,
-    ledger_of,
     outcome_of,
-    plan_of,
 )
 from edgeopt.pipeline.race.race import AS_FAST, SPARE_CORES, one_thread
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, final, racing
@@ -121,26 +117,11 @@ class Documents(NamedTuple):
     """What calibration found."""
 
 
-@contextmanager
-def written(pool: CandidatePool, candidate: Candidate) -> Iterator[BundleDraft]:
-    """The bundle of a candidate, in a hidden folder that is gone afterwards unless it was published."""
-    search = pool.search
-    files = _model_files(search, pool.variants, candidate)
-    size_bytes = sum(file.stat().st_size for file in files.values())
-    plan = plan_of(search, pool.variants, candidate)
-    pool.resources.emit(Progress("proving", f"the written bundle: {candidate.name}"))
-    with write.draft(search.request.out) as folder:
-        if search.attached is not None:
-            search.attached.put(folder)
-        write.fill(folder, files, plan.deployment(search.device), {}, plan.record)
-        yield BundleDraft(folder, size_bytes, candidate.calls, plan)
-
-
 def publish_proved(pool: CandidatePool, bundle: BundleDraft, winner: Candidate, outcome: Outcome) -> Outcome:
     """Adds the evidence and puts the bundle in its place."""
     assert bundle.plan is not None  # noqa: S101 - what runs today is published as it is
     deployment = bundle.plan.deployment(pool.search.device, outcome.summary, evidence_for(outcome))
-    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(pool.variants, winner)}
+    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": pool.variants.ledger(winner)}
     publish(pool.search, pool.resources, bundle.folder, Documents(deployment, documents, bundle.plan.record))
     return outcome
 
@@ -151,13 +132,6 @@ def publish(search: Search, resources: SearchResources, folder: Path, documents:
         described = documents.deployment, documents.others, documents.record
         fill_timed(resources.ground.host, folder, *described, resources.emit)
     write.publish(folder, search.request.out, single_file=search.request.single_file)
-
-
-def _model_files(search: Search, variants: Variants, candidate: Candidate) -> dict[str, Path]:
-    path = variants.path(candidate.variant, candidate.backend)
-    if candidate.variant == "source":
-        return {path.name: path, **{name: path.parent / name for name in search.facts.external}}
-    return {file.name: file for file in path.parent.iterdir() if file.is_file()}
 
 
 def keep_incumbent(pool: CandidatePool, current: Bundle) -> Outcome:

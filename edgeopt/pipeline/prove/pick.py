@@ -10,7 +10,8 @@ from edgeopt.nearest import near
 from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
 from edgeopt.pipeline.plans.gathering import VariantBuilder
-from edgeopt.pipeline.prove.deliver import outcome_for, prove, publish_proved, written
+from edgeopt.pipeline.prove.deliver import outcome_for, prove, publish_proved
+from edgeopt.pipeline.prove.proving import written
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
 from edgeopt.pipeline.screen import CandidatePool
 

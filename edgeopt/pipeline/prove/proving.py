@@ -1,8 +1,8 @@
 """Measures a bundle as it was written, in fresh processes, against the baseline and what runs today."""
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from edgeopt.bundle.plan import Plan
 from edgeopt.bundle.read import Bundle
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import TrialError
+from edgeopt.events import Progress
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.levels import weak_samples
 from edgeopt.measure.contender import Contender, Side
@@ -29,14 +30,17 @@ from edgeopt.measure.scoreboard import trial_log
 from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
 from edgeopt.measure.trial import rotated
+from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
-from edgeopt.pipeline.outcome import Proof
+from edgeopt.pipeline.outcome import Candidate, Proof
 from edgeopt.pipeline.place import SearchResources
+from edgeopt.pipeline.prove.report import plan_of
 from edgeopt.pipeline.race.baseline import judge_for
 from edgeopt.pipeline.race.ground import Answers, TrialRunner
 from edgeopt.pipeline.race.race import meter_all
+from edgeopt.pipeline.screen import CandidatePool
 from edgeopt.pipeline.shapes.sized import times_by_size
 from edgeopt.pipeline.stopping import StopControl
 
@@ -80,6 +84,28 @@ class BundleDraft(NamedTuple):
     calls: Calls = ONE
     plan: Plan | None = None
     """None for the one that runs today."""
+
+
+@contextmanager
+def written(pool: CandidatePool, candidate: Candidate) -> Iterator[BundleDraft]:
+    """The bundle of a candidate, in a hidden folder that is gone afterwards unless it was published."""
+    search = pool.search
+    files = _model_files(search, pool.variants, candidate)
+    size_bytes = sum(file.stat().st_size for file in files.values())
+    plan = plan_of(search, pool.variants, candidate)
+    pool.resources.emit(Progress("proving", f"the written bundle: {candidate.name}"))
+    with write.draft(search.request.out) as folder:
+        if search.attached is not None:
+            search.attached.put(folder)
+        write.fill(folder, files, plan.deployment(search.device), {}, plan.record)
+        yield BundleDraft(folder, size_bytes, candidate.calls, plan)
+
+
+def _model_files(search: Search, variants: Variants, candidate: Candidate) -> dict[str, Path]:
+    path = variants.path(candidate.variant, candidate.backend)
+    if candidate.variant == "source":
+        return {path.name: path, **{name: path.parent / name for name in search.facts.external}}
+    return {file.name: file for file in path.parent.iterdir() if file.is_file()}
 
 
 class ProofOutputs(NamedTuple):

@@ -1,4 +1,4 @@
-"""Puts a search into records: the outcome, its front, the steps of the deployment, the evidence, the ledger."""
+"""Puts a search into records: the outcome, its front, the plan of a candidate, the evidence."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,17 +11,14 @@ from edgeopt.bundle.deployment import (
     Evidence,
     Run,
     SourceModel,
-    Step,
     UnderLoad,
     four_digits,
 )
-from edgeopt.bundle.plan import Plan, evidence_of, quantized_step
+from edgeopt.bundle.plan import Plan, evidence_of
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.graph.accuracy import accuracy_text
-from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import device_for_evidence
 from edgeopt.measure.stats import EQUAL_PERCENT, IDENTICAL, TOO_FEW, TOO_NOISY, UNITY
-from edgeopt.pipeline.build.cleaning import NAME as LOWERED
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import THROUGHPUT, Objective
@@ -36,7 +33,6 @@ from edgeopt.pipeline.outcome import (
 )
 from edgeopt.pipeline.plans.recipes import recipe_named
 from edgeopt.pipeline.screen import PoolEntry
-from edgeopt.profiles import TargetProfile
 
 EXACT_DB = 80.0
 """All that is as exact as this only rounds, and is alike."""
@@ -108,56 +104,6 @@ def _figures(each: CandidateReport) -> FrontFigures:
     time = 1 / each.speedup.median if each.speedup else None
     peak = each.memory.peak_bytes if each.memory else None
     return FrontFigures(each.status, time, each.accuracy_db, peak, each.size_bytes)
-
-
-CLEANED = "cleaned"
-
-
-def steps_of(
-    variants: Variants, candidate: Candidate, profile: TargetProfile, calibration_count: int
-) -> list[Step]:
-    if candidate.variant == "source":
-        return []
-    cleaning = _cleaning(variants, candidate.backend)
-    if candidate.variant == CLEANED:
-        return cleaning
-    if candidate.variant == LOWERED:
-        names = [*dict.fromkeys(profile.lowerings[candidate.backend])]
-        return [*cleaning, Step(LOWERED, {"lowerings": _kept(names, variants, LOWERED, candidate.backend)})]
-    made = variants.planned(candidate)
-    if made is None:
-        return [*cleaning, Step(candidate.variant)]
-    return [*cleaning, quantized_step(candidate.variant, calibration_count, made.settings, made.forms)]
-
-
-def record_of(variants: Variants, candidate: Candidate) -> bytes | None:
-    """What calibration found for it; None where nothing was quantized."""
-    from edgeopt.quant.write import encoded
-
-    made = variants.planned(candidate)
-    return encoded(made.recorded) if made is not None and made.recorded is not None else None
-
-
-def ledger_of(variants: Variants, candidate: Candidate) -> Ledger:
-    """The passes behind a candidate: those of its variant, after those of the cleaned model it started from."""
-    return tuple(entry for one in variants.reports if one.is_of(candidate) for entry in one.ledger)
-
-
-def _cleaning(variants: Variants, backend: str) -> list[Step]:
-    """Nothing where no exact rewrite applied: then all starts from the source itself."""
-    if not variants.has(CLEANED, backend):
-        return []
-    return [Step(CLEANED, {"passes": _kept(list(variants.passes), variants, CLEANED, backend)})]
-
-
-def _kept(names: list[str], variants: Variants, variant: str, backend: str) -> list[str]:
-    """Without those that were rolled back: they changed the numbers of this model."""
-    reports = [one for one in variants.reports if one.name == variant and backend in (one.backends or (backend,))]
-    entries = [entry for one in reports for entry in one.ledger]
-    undone = {entry.pass_name for entry in entries if entry.rolled_back}
-    # One that was taken back in one round may have done its work in another.
-    stayed = {entry.pass_name for entry in entries if not entry.rolled_back}
-    return [name for name in names if name not in undone - stayed]
 
 
 class SearchSummary(NamedTuple):
@@ -252,17 +198,20 @@ def warnings_of(proof: Proof) -> tuple[str, ...]:
 
 def plan_of(search: Search, variants: Variants, candidate: Candidate) -> Plan:
     """What the candidate runs, and how that is made of the source model."""
+    from edgeopt.quant.write import encoded
+
     file = recipe_named(candidate.variant).file or search.request.model.name
+    recorded = variants.recorded(candidate)
     return Plan(
         source=SourceModel(search.request.model.name, search.facts.digest, search.facts.size_bytes),
         target=search.profile.name,
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
         inputs=search.facts.inputs,
         outputs=search.facts.outputs,
-        steps=steps_of(variants, candidate, search.profile, search.given.split.calibration_count),
+        steps=variants.steps(candidate),
         processing=search.attached.processing if search.attached is not None else None,
         budget=Budget(search.floor, search.objective.name, round(search.limit_s, 1)),
-        record=record_of(variants, candidate),
+        record=encoded(recorded) if recorded is not None else None,
     )
 
 

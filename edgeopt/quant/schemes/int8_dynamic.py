@@ -149,7 +149,7 @@ def fake_weights(weight: Array, layer: Layer, context: SchemeContext) -> Array:
     return qdq.fake_weights(weight, layer, context)
 
 
-FORM = Scheme(
+SCHEME = Scheme(
     name="int8-dynamic",
     title="eight bits for weights and activations, with ranges found in each run",
     operators=_OPERATORS,

@@ -48,7 +48,7 @@ def write(model: "ir.Model", layers: tuple[Layer, ...], context: SchemeContext) 
     return (Change(f"stored the weights of {plural(len(keys), 'product')} in eight bits, by blocks", keys),)
 
 
-FORM = Scheme(
+SCHEME = Scheme(
     name="int8-groups",
     title="eight bits for weights, and for activations by groups, rounded while the model runs",
     operators=blocks.MATRIX_PRODUCTS,

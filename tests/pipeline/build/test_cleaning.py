@@ -8,6 +8,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import in_full_precision
+from edgeopt.bundle.deployment import Step
 from edgeopt.bundle.runtime.session import load
 from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
@@ -25,7 +26,15 @@ from edgeopt.quant.records import QuantSettings
 def task(tmp_path):
     def lay_out(model, shape, passes=None):
         samples = Samples({"x": np.random.default_rng(0).random((3, *shape), np.float32)}, {"x": len(shape) + 1})
-        return BuildTask(model, model, tmp_path / "clean.onnx", samples, None, QuantSettings(), passes)
+        return BuildTask(
+            model,
+            model,
+            tmp_path / "clean.onnx",
+            samples,
+            None,
+            QuantSettings(),
+            Step("cleaned", {"passes": list(passes or ())}),
+        )
 
     return lay_out
 
@@ -98,7 +107,15 @@ def test_a_cleaned_detector_with_shuffles_answers_the_same_in_each_runtime(shuff
     pytest.importorskip(backend.partition("-")[0], reason="one of the runtimes")
     images = np.random.default_rng(1).standard_normal((3, 3, 64, 64)).astype(np.float32)
     samples = Samples({"image": images}, {"image": 4})
-    work = BuildTask(shuffle_detector, shuffle_detector, tmp_path / "clean.onnx", samples, None, QuantSettings())
+    work = BuildTask(
+        shuffle_detector,
+        shuffle_detector,
+        tmp_path / "clean.onnx",
+        samples,
+        None,
+        QuantSettings(),
+        Step("cleaned"),
+    )
     assert any(entry.applied for entry in clean(work))
     answers = []
     for path in (shuffle_detector, work.out):

@@ -3,6 +3,7 @@ import onnx
 import pytest
 
 from edgeopt.backends import NAMES, backend_named, lowering_names
+from edgeopt.bundle.deployment import Step
 from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
@@ -37,7 +38,7 @@ def task(tmp_path):
         samples = Samples({k: v[None] for k, v in feeds.items()}, {k: v.ndim for k, v in feeds.items()})
         return BuildTask(
             model, model, tmp_path / "out.onnx", samples, None, QuantSettings(),
-            backends=("onnxruntime-cpu",), lowerings=lowerings,
+            Step("lowered", {"lowerings": list(lowerings)}), backends=("onnxruntime-cpu",),
         )  # fmt: skip
 
     return lay_out

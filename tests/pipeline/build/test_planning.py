@@ -5,6 +5,7 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.bundle.deployment import Step
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.request import ReplayRequest
 from edgeopt.data.judging.goals import Goal
@@ -70,7 +71,7 @@ def planned(folder, model, samples, floor_db, limit_s=20.0):
         (ExecutionConfig(ORT, {"threads": 1}),), Goal(floor=floor_db, budget=""), limit_s, profile_for(probe())
     )
     job = Make(
-        *("planned", str(model), str(model), str(out), str(folder / "samples"), CALIBRATE, CHECK, CALIBRATE),
+        *(Step("planned"), str(model), str(model), str(out), str(folder / "samples"), CALIBRATE, CHECK, CALIBRATE),
         settings=QuantSettings(),
         planning=planning,
     )
@@ -96,12 +97,12 @@ def test_a_plan_is_a_model_of_its_own_with_the_options_that_it_holds_with(found)
         pytest.skip("eight bits may not pay on this processor")
     (variant,) = found.plans.variants
     assert (variant.backend, variant.options) == (ORT, {"threads": 1})
-    assert set(variant.forms) <= {form.name for form in SCHEMES}
+    assert set(variant.step.forms) <= {form.name for form in SCHEMES}
     onnx.checker.check_model(onnx.load(variant.path))
     (entry,) = variant.ledger
     told = [*entry.applied, *entry.refused]
     assert {node for one in told for node in one.nodes} == {"MatMul_0", "MatMul_2"}
-    assert len(entry.applied) == sum(len(layers) for layers in variant.forms.values())
+    assert len(entry.applied) == sum(len(layers) for layers in variant.step.forms.values())
     assert entry.snr_db >= entry.tolerance_db == 20
 
 

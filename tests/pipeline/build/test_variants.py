@@ -12,6 +12,7 @@ import onnx.parser
 import pytest
 
 from edgeopt.backends import BACKENDS
+from edgeopt.bundle.deployment import Step
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import split
@@ -26,7 +27,6 @@ from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.place import placed
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import RECIPES, BuildInputs
-from edgeopt.pipeline.prove.report import ledger_of, steps_of
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.records import QuantSettings
@@ -55,7 +55,7 @@ def job(tmp_path, conv_model, conv_samples):
         out = tmp_path / "variants" / recipe / "model.onnx"
         out.parent.mkdir(parents=True, exist_ok=True)
         parts = {
-            "recipe": recipe,
+            "step": Step(recipe),
             "source_path": str(conv_model),
             "base_path": str(conv_model),
             "out_path": str(out),
@@ -262,7 +262,7 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
             ending = StopControl(Stop(), SearchClock(time.monotonic(), limit_s), None, said.append)
             if stopped:
                 ending.stop.set()
-            found = VariantBuilder(material, plan, Variants(passes), place, ending)
+            found = VariantBuilder(material, plan, Variants(), place, ending)
             stack.callback(found.close)
             return found
 
@@ -366,12 +366,12 @@ def test_a_pass_that_openvino_computes_wrong_stays_for_onnxruntime(begin, shuffl
     assert variants.has("cleaned", plain) is bool(more)
     for name in ("cleaned", "int8"):
         assert not variants.has(name, plain) or "Gather" not in kinds_of(variants.path(name, plain))
-    passes = {b: steps_of(variants, Candidate("cleaned", b), None, 0) for b in (richer, plain)}
+    passes = {b: variants.steps(Candidate("cleaned", b)) for b in (richer, plain)}
     assert passes[richer][0].parameters["passes"] == ["operator-forms", *more]
     assert [step.parameters["passes"] for step in passes[plain]] == ([list(more)] if more else [])
-    undone = [e for e in ledger_of(variants, Candidate("cleaned", plain)) if e.rolled_back]
+    undone = [e for e in variants.ledger(Candidate("cleaned", plain)) if e.rolled_back]
     assert [(e.pass_name, e.wrong_in) for e in undone] == [("operator-forms", "openvino-cpu")]
-    assert not any(e.rolled_back for e in ledger_of(variants, Candidate("int8", richer)))
+    assert not any(e.rolled_back for e in variants.ledger(Candidate("int8", richer)))
 
 
 def kinds_of(path):

@@ -1,0 +1,89 @@
+"""Recipes of libraries, which quantize the whole model in seconds: NNCF, and ONNX Runtime's own tools."""
+
+from collections.abc import Callable, Mapping
+
+from edgeopt.backends.base import Feeds
+from edgeopt.errors import ModelError
+from edgeopt.graph.ledger import Ledger
+from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe, Unsuited, suits_all
+
+_MOST_SAMPLES = 100
+
+
+def _by_nncf(task: BuildTask) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_nncf
+
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=False),)
+
+
+def _by_nncf_for_transformers(task: BuildTask) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_nncf
+
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=True),)
+
+
+def _weights_by_nncf(task: BuildTask) -> Ledger:
+    from edgeopt.quant.libraries import compress_weights
+
+    return (compress_weights(task.base, task.out),)
+
+
+def _by_onnxruntime(task: BuildTask) -> Ledger:
+    from edgeopt.quant.libraries import quantize_by_onnxruntime
+
+    return (quantize_by_onnxruntime(task.base, task.out, _samples(task), reduce_range=task.settings.reduce_range),)
+
+
+def _dynamic_by_onnxruntime(task: BuildTask) -> Ledger:
+    from edgeopt.quant.libraries import quantize_dynamic
+
+    return (quantize_dynamic(task.base, task.out, reduce_range=task.settings.reduce_range),)
+
+
+def _samples(task: BuildTask) -> list[Feeds]:
+    samples = task.calibration
+    if samples is None:
+        raise ModelError("Quantizing needs data.", "Give some.")
+    return [samples.feeds(number) for number in range(min(len(samples), _MOST_SAMPLES))]
+
+
+def _without_attention(operators: Mapping[str, int]) -> str:
+    is_attention = "Attention" in operators or ("Softmax" in operators and operators.get("MatMul", 0) > 1)
+    return "" if is_attention else "the model has no attention"
+
+
+def _without_products(operators: Mapping[str, int]) -> str:
+    return "" if {"MatMul", "Gemm", "Attention", "LSTM"} & operators.keys() else "the model has no matrix products"
+
+
+def _with_more_convolutions(operators: Mapping[str, int]) -> str:
+    products = operators.get("MatMul", 0) + operators.get("Gemm", 0)
+    return "" if products > operators.get("Conv", 0) else "the model has more convolutions than matrix products"
+
+
+def _nncf(name: str, title: str, make: Callable[[BuildTask], Ledger], unsuited: Unsuited = suits_all) -> Recipe:
+    needs = ("nncf", "openvino")
+    return Recipe(name, title, "model.xml", OPENVINO, make, needs, needs_data=True, whole=True, unsuited=unsuited)
+
+
+def _ort(name: str, title: str, make: Callable[[BuildTask], Ledger], unsuited: Unsuited = suits_all) -> Recipe:
+    needs = ("onnxruntime", "onnx")
+    return Recipe(name, title, "model.onnx", ORT, make, needs, needs_data=True, whole=True, unsuited=unsuited)
+
+
+NNCF_INT8 = _nncf("nncf-int8", "all layers in int8, by NNCF", _by_nncf)
+NNCF_TRANSFORMER = _nncf(
+    "nncf-transformer",
+    "all layers in int8, by NNCF with transformer settings",
+    _by_nncf_for_transformers,
+    _without_attention,
+)
+NNCF_WEIGHTS = _nncf("nncf-weights", "all weights in int8, by NNCF", _weights_by_nncf, _with_more_convolutions)
+ORT_INT8 = _ort("ort-int8", "all layers in int8, by ONNX Runtime", _by_onnxruntime)
+ORT_DYNAMIC = _ort(
+    "ort-dynamic",
+    "matrix products and recurrent layers in int8, by ONNX Runtime",
+    _dynamic_by_onnxruntime,
+    _without_products,
+)
