@@ -28,7 +28,7 @@ from edgeopt.quant.measured.proof import (
     compared,
     with_one_float,
 )
-from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Outcome, Quantized
+from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Quantized, QuantizeVerdict
 from edgeopt.quant.measured.timing.courses import ExecutionConfig, exact
 from edgeopt.quant.measured.work import QuantizeRun, passes_of
 from edgeopt.quant.records import PrecisionPlan
@@ -177,7 +177,7 @@ def finish(work: QuantizeRun, entry: Entry, why: str = "") -> Quantized:
     worth_it = may_be_delivered(work, entry) and (not entry.is_source or _differs(entry))
     timed = _timed(work, entry) if worth_it else _Timed()
     kept = why or _why_float(work, entry, timed)
-    outcome: Outcome = "keep float" if kept else "written"
+    outcome: QuantizeVerdict = "keep float" if kept else "written"
     if work.request.out is None:
         outcome = "reported"
     if timed.rival is not None and not _is_faster(timed.rival) and work.request.method != PLAN:

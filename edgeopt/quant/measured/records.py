@@ -22,7 +22,7 @@ PLAN = "plan"
 METHODS = (PLAN, *(scheme.name for scheme in SCHEMES))
 """`plan` chooses for each layer; the others are forms, given to every layer that they fit."""
 
-Outcome = Literal["written", "keep float", "reported"]
+QuantizeVerdict = Literal["written", "keep float", "reported"]
 """`reported`: nothing was to be written."""
 
 
@@ -111,7 +111,7 @@ class File(msgspec.Struct, frozen=True):
 class Quantized(msgspec.Struct, frozen=True):
     """What became of a model."""
 
-    outcome: Outcome
+    outcome: QuantizeVerdict
     summary: str
     """A sentence: what it is, or why it stays float."""
     model: str
