@@ -1,7 +1,6 @@
 """The client of a worker process: starts it, asks it, and reports how it ended."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -12,11 +11,6 @@ from edgeopt.workers.protocol import Failed, ended
 
 Answer = TypeVar("Answer")
 _SHOWN_BYTES = 60
-
-
-@cache
-def _decoder(answer: type[Answer]) -> "msgspec.json.Decoder[Answer | Failed]":
-    return msgspec.json.Decoder(answer | Failed)
 
 
 class WorkerClient:
@@ -55,7 +49,8 @@ class WorkerClient:
         if self.child is None:
             return Failed("was ended", ending="closed")
         try:
-            return read_answer(self.child, _decoder(answer).decode, limit_s)
+            decoder: msgspec.json.Decoder[Answer | Failed] = msgspec.json.Decoder(answer | Failed)
+            return read_answer(self.child, decoder.decode, limit_s)
         except TrialError as error:
             self.close()
             return ended(error)
