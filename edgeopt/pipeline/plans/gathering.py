@@ -33,8 +33,9 @@ from edgeopt.workers.protocol import Failed
 
 # Making may take this share of the time before the proof; racing needs the rest.
 _MAKING_SHARE = 0.67
-# When the libraries' own ways must be there: a plan must beat them, and needs time for that.
-_WHOLE_SHARE = 0.44
+# When the libraries' own ways must be there: a plan must beat them, and needs time for that. Of a smaller model
+# they take seconds, and are waited for on a busy machine too, at the expense of the plan.
+_WHOLE_SHARE, _WHOLE_BYTES = 0.44, 30_000_000
 # When the plan must be there: what it replaces can still be made after that.
 _PLANNING_SHARE = 0.62
 # Share of the remaining time for planning: its last check and its files come after.
@@ -89,7 +90,8 @@ class VariantBuilder:
         exact = [name for name in wanted if name not in {PLANNED, *uniform, *whole}]
         yield self._exact(source, exact)
         if whole:
-            yield self._all_of(whole, _WHOLE_SHARE)
+            small = self._material.size_bytes < _WHOLE_BYTES
+            yield self._all_of(whole, _MAKING_SHARE if small else _WHOLE_SHARE)
         covered: list[str] = []
         if PLANNED in wanted:
             yield self._planned(covered)

@@ -14,11 +14,11 @@ from edgeopt.bundle.plan import on_device
 from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError, TrialError, VerificationError
-from edgeopt.events import Progress
+from edgeopt.events import Log, Progress
 from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.stages import fill_timed
-from edgeopt.measure.stats import FASTER, verdict
+from edgeopt.measure.stats import FASTER, TOO_NOISY, verdict
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.inspect import Search, is_wrapped
 from edgeopt.pipeline.notes import SearchNotes
@@ -204,20 +204,36 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
 def proof_order(
     ending: StopControl, notes: SearchNotes, line: Sequence[PoolEntry]
 ) -> Iterator[tuple[PoolEntry, int]]:
-    """Who may prove itself, and in how many legs; after the time limit nobody but the first."""
-    for place, (entry, usual) in enumerate(zip(line, PROOF.legs, strict=False)):
+    """The candidates to prove, each with its most legs; after the time limit none but the first.
+
+    The last proof belongs to the first candidate whose own was too noisy to tell, if there is one: by then the
+    machine may be quieter.
+    """
+    places = [*range(min(len(line), len(PROOF.legs)))]
+    for place, usual in enumerate(PROOF.legs):
         legs = ending.legs(place, usual)
         if not legs:
             return
-        if place and not ending.has_time_to_prove:
-            left = ending.unproved = min(len(line), len(PROOF.legs)) - place
-            several = "promising candidate was" if left == 1 else "promising candidates were"
-            notes.tell(
-                f"Time limit reached: {left} more {several} not measured from a written bundle. A longer time "
-                "limit allows it."
-            )
+        noisy = next((one for one in places[:place] if line[one].proof_verdict == TOO_NOISY), None)
+        is_last = place == len(PROOF.legs) - 1 or place >= len(places)
+        again = noisy if is_last else None
+        if again is None and place >= len(places):
             return
-        yield entry, legs
+        if place and not ending.has_time_to_prove:
+            left = ending.unproved = max(0, len(places) - place)
+            if left:
+                several = "promising candidate was" if left == 1 else "promising candidates were"
+                notes.tell(
+                    f"Time limit reached: {left} more {several} not measured from a written bundle. A longer time "
+                    "limit allows it."
+                )
+            return
+        if again is None:
+            yield line[place], legs
+        else:
+            notes.emit(Log("info", f"Proving {line[again].candidate.name} again, which was too noisy to tell."))
+            yield line[again], max(legs, PROOF.legs[0])
+            return
 
 
 def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:

@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import signal
 import threading
@@ -342,6 +343,21 @@ def test_what_is_not_ready_in_time_says_so(begin, how, said):
     assert [names(part) for part in gathering.parts()] == [["source"], []]
     assert all(said in reason for reason in failures(gathering).values())
     assert len(failures(gathering)) == 2
+
+
+@pytest.mark.parametrize(("size_bytes", "waits"), [(29_000_000, True), (31_000_000, False)])
+def test_the_recipes_of_libraries_are_waited_for_where_the_model_is_small(begin, monkeypatch, size_bytes, waits):
+    shares = {}
+    monkeypatch.setattr(
+        VariantBuilder,
+        "_made",
+        lambda _, jobs, share, *__: shares.update(dict.fromkeys([j.recipe for j in jobs], share)) or (),
+    )
+    gathering = begin("ort-dynamic", "int8")
+    gathering._material = dataclasses.replace(gathering._material, size_bytes=size_bytes, operators={"MatMul": 2})
+    assert [names(part) for part in gathering.parts()] == [["source"], [], []]
+    assert (shares["ort-dynamic"] == shares["int8"]) is waits
+    assert shares["ort-dynamic"] <= shares["int8"]
 
 
 @pytest.mark.parametrize("more", [(), ("deduplicate-weights",)])

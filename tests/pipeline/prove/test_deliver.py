@@ -94,25 +94,48 @@ def ending_in(seconds):
     return StopControl(threading.Event(), SearchClock(time.monotonic(), seconds), source, ignore)
 
 
+def line_of(names, **verdicts):
+    """Candidates as a proof leaves them: those that are not named fail theirs."""
+    return [
+        SimpleNamespace(
+            name=name, proof_verdict=verdicts.get(name, "slower"), candidate=SimpleNamespace(name=name)
+        )
+        for name in names
+    ]
+
+
+def order(ending, notes, line):
+    return [(entry.name, legs) for entry, legs in proof_order(ending, notes, line)]
+
+
 def test_as_many_prove_themselves_as_there_are_legs_for(notes):
-    assert list(proof_order(ending_in(60.0), notes, "abcdef")) == list(zip("abcdef", PROOF.legs, strict=False))
+    assert order(ending_in(60.0), notes, line_of("abcdef")) == list(zip("abcdef", PROOF.legs, strict=False))
+    assert notes.kept == []
+
+
+def test_the_last_proof_is_a_second_one_of_what_was_too_noisy_to_tell(notes):
+    most, *_, last = PROOF.legs
+    noisy = line_of("abcdef", b=TOO_NOISY, c=TOO_NOISY)
+    assert order(ending_in(60.0), notes, noisy) == [*zip("abc", PROOF.legs, strict=False), ("b", max(most, last))]
+    assert order(ending_in(60.0), notes, line_of("a", a=TOO_NOISY)) == [("a", most), ("a", most)]
+    assert order(ending_in(60.0), notes, line_of("a", a=NO_DIFFERENCE)) == [("a", most)]
     assert notes.kept == []
 
 
 def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(notes):
     taken, ending = [], ending_in(60.0)
-    for entry, _ in proof_order(ending, notes, "abcdef"):
-        taken.append(entry)
-        ending.clock = SearchClock(0.0, 0.0) if entry == "b" else ending.clock
+    for entry, _ in proof_order(ending, notes, line_of("abcdef")):
+        taken.append(entry.name)
+        ending.clock = SearchClock(0.0, 0.0) if entry.name == "b" else ending.clock
     assert taken == ["a", "b"]
     (sentence,) = notes.kept
     assert "2 more promising candidates were not measured" in sentence
 
-    assert [entry for entry, _ in proof_order(ending, notes, "ab")] == ["a"]
+    assert order(ending, notes, line_of("ab", a=TOO_NOISY)) == [("a", PROOF.legs[0])]
     assert "1 more promising candidate was not" in notes.kept[1]
 
     notes.kept.clear()
-    assert [entry for entry, _ in proof_order(ending, notes, "a")] == ["a"]
+    assert order(ending, notes, line_of("a", a=TOO_NOISY)) == [("a", PROOF.legs[0])]
     assert notes.kept == []
 
 
