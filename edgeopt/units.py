@@ -38,22 +38,33 @@ def short_count(number: float) -> str:
     return f"{number:,.0f}"
 
 
+_FACTOR = 1.5
+
+
 def speed_difference(share: float) -> str:
-    """A speed as a share of another: `4 % slower`; within 2 %, `tied`."""
+    """A speed as a share of another: `4 % slower`, `3.3x the latency`; within 2 %, `tied`.
+
+    Per cent are of time: if A is 4 % faster than B, then B is 4 % slower than A.
+    """
     if 1 / _TIED < share < _TIED:
         return "tied"
-    return f"{100 * abs(1 - share):.0f} % {'slower' if share < 1 else 'faster'}"
+    if share <= 0:
+        return "much slower"
+    factor = max(share, 1 / share)
+    if factor < _FACTOR:
+        return f"{100 * (factor - 1):.0f} % {'slower' if share < 1 else 'faster'}"
+    return f"{factor:.{1 if factor < 10 else 0}f}x the {'latency' if share < 1 else 'speed'}"
 
 
 def behind(share: float, best: str = "") -> str:
-    """Why a candidate is not the best: `4 % slower than B`, `tied with B`.
+    """Why a candidate is not the best: `4 % slower than B`, `3.3x the latency of B`, `tied with B`.
 
     Candidates that are as fast as the best, but for a few per cent, are ranked by other things.
     """
     told = speed_difference(share)
     if told == "tied":
         return f"tied with {best}" if best else told
-    than = f"{told} than {best}" if best else told
+    than = f"{told} {'of' if 'x the' in told else 'than'} {best}" if best else told
     if share < 1:
         return than
     why = ": too close, so that fewer threads, accuracy or fewer options decide" if best else ", too close"

@@ -50,5 +50,12 @@ def test_clocks():
 def test_a_candidate_that_looked_faster_says_why_it_is_behind():
     assert units.behind(1.03) == "3 % faster, too close"
     assert units.behind(1.03, "b").startswith("3 % faster than b: too close")
-    assert units.behind(0.9, "b") == "10 % slower than b"
+    assert units.behind(1 / 1.03, "b") == "3 % slower than b", (
+        "what is 3 % faster for one is 3 % slower for the other"
+    )
+    assert units.behind(0.9, "b") == "11 % slower than b"
+    assert units.behind(0.3, "b") == "3.3x the latency of b"
+    assert units.behind(0.01) == "100x the latency"
+    assert units.speed_difference(2.13) == "2.1x the speed"
+    assert units.behind(0.0, "b") == "much slower than b"
     assert units.behind(1.01, "b") == "tied with b"

@@ -127,7 +127,7 @@ def test_the_fastest_leads_and_the_others_say_by_how_much_they_are_behind(course
     assert found.best[0].reason == "best in the race, but not proved better than the baseline"
     assert found.best[0].speedup.median > 1
     slow = found.entrants.entries[1]
-    assert slow.reason.endswith("% slower than source · null · latency_ms=0.5")
+    assert slow.reason.endswith("x the latency of source · null · latency_ms=0.5")
     assert slow.of_best == slow.lead.share < 0.5
     # Nothing runs any more, and no variant is being made.
     assert all(entry.contender is None for entry in found.entrants.entries)

@@ -96,11 +96,11 @@ def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
     if picked == known.winner:
         return []
     before = known.proof
-    slower = before.speedup.median / proof.speedup.median - 1
-    found = [f"{abs(slower):.0%} {'slower' if slower > 0 else 'faster'}"] if abs(slower) >= _COUNTS else []
-    more_db = min(EXACT_DB, proof.accuracy_db) - min(EXACT_DB, before.accuracy_db)
-    if abs(more_db) >= 1:
-        found.append(f"{abs(more_db):.0f} dB {'more' if more_db > 0 else 'less'} accurate")
+    told = units.speed_difference(proof.speedup.median / before.speedup.median)
+    found = [] if told == "tied" else [told]
+    now_db, then_db = proof.accuracy_db, before.accuracy_db
+    if abs(min(EXACT_DB, now_db) - min(EXACT_DB, then_db)) >= 1:
+        found.append(f"{decibels(now_db)} instead of {decibels(then_db)}")
     sizes = {report.candidate.name: report.size_bytes for report in known.candidates}
     pairs = [
         ("memory", proof.memory and proof.memory.peak_bytes, before.memory and before.memory.peak_bytes),

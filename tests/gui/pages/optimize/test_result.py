@@ -287,7 +287,7 @@ def told(result, winner, other):
 
 def test_speed_accuracy_and_memory_are_held_against_the_winner(result, pair):
     assert told(result, *pair) == (
-        "Instead of the winner: 50 % slower, accuracy 33.1 dB instead of 128.9 dB, "
+        "Instead of the winner: 2.0x the latency, accuracy 33.1 dB instead of 128.9 dB, "
         "memory 20 MiB instead of 30 MiB."
     )
 
