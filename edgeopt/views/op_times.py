@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _SHOWN = 15
 _NAMED = 2
 _MOSTLY = 0.75
+_FEWEST_RUNS = 5
+_STEPS_MS = 0.01
+"""Times of a few microseconds are within the steps of the runtime's clock."""
 _CONVERSIONS = ("Reorder", "Convert", "Cast", "Transpose", "Reshape", "Memcpy", "Quantize", "Dequantize")
 
 
@@ -38,6 +41,24 @@ def op_times(times: "OpTimes") -> Section:
     sums = (section("", _sum_table(name, groups)) for name, groups in grouped if len(groups) > 1)
     notes = (section("", WordsBlock(note)) for note in _notes(times))
     return section(title, *lines(_run_lines(times)), section("", _kernels(times)), *sums, *notes)
+
+
+def why_unreliable(row: "OpTimeRow", times: "OpTimes") -> str:
+    """Why the time of a kernel may be another one the next time; "" where it can be relied on."""
+    if times.runs < _FEWEST_RUNS:
+        return f"Measured in only {times.runs} run{'s' * (times.runs != 1)}"
+    if row.range_ms is not None and row.range_ms[1] - row.range_ms[0] > max(row.time_ms, _STEPS_MS):
+        return "Its runs differ by more than the time itself"
+    return ""
+
+
+def spread(row: "OpTimeRow") -> str:
+    """The times of the middle half of the runs: `1.1 to 1.3 ms`."""
+    if row.range_ms is None:
+        return ""
+    low, high = map(_ms, row.range_ms)
+    number, _, unit = low.partition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} to {high}"
 
 
 def _title(times: "OpTimes") -> str:
@@ -62,6 +83,7 @@ def _kernels(times: "OpTimes") -> Table:
         ("nodes", _members),
         (">time", lambda row: _ms(row.time_ms)),
         (">share", lambda row: Share(row.share)),
+        (">half of the runs", spread),
         (">GFLOP/s", _rate),
         (">of peak", lambda row: f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else ""),
         ("!bound", lambda row: row.bound),
@@ -120,6 +142,10 @@ def _notes(times: "OpTimes") -> "Iterator[str]":
             "Much of a run is outside the kernels: the runtime's own work, its profiler, and whatever "
             "else runs on this device."
         )
+    unsure = [row for row in times.rows[:_SHOWN] if why_unreliable(row, times)]
+    if unsure:
+        names = some([row.members[0] if row.members else row.kernel for row in unsure], _NAMED)
+        yield f"Unreliable times: {names}. {why_unreliable(unsure[0], times)}."
     if not any(row.least_ms for row in times.rows):
         yield "The peaks of this device are unknown; measure them with: edgeopt probe --deep"
 
