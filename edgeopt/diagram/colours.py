@@ -41,6 +41,8 @@ _DTYPES = {
     "bool": "#ff9da7",
 }
 UNKNOWN = "#dddddd"
+MEASURED = "ms:"
+"""Begins the keys of colourings by measured time; the backend follows."""
 _FUSED = "fused"
 
 
@@ -86,7 +88,11 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
         _by_word("category", "Operator category", [_category(node) for node in nodes], _CATEGORIES),
         *(
             _by_amount(
-                f"ms:{each.backend}", f"Measured time, {each.backend}", _measured(nodes, each), "ms", _FUSED
+                f"{MEASURED}{each.backend}",
+                f"Measured time, {each.backend}",
+                measured_ms(nodes, each),
+                "ms",
+                _FUSED,
             )
             for each in times
             if each.rows
@@ -98,7 +104,7 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
     return tuple(each for each in found if any(each.fills))
 
 
-def _measured(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
+def measured_ms(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
     """The time of a kernel of several nodes counts for its first node, so that sums are right."""
     spent: dict[str, float] = {}
     members: set[str] = set()

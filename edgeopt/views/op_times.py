@@ -56,7 +56,7 @@ def spread(row: "OpTimeRow") -> str:
     """The times of the middle half of the runs: `1.1 to 1.3 ms`."""
     if row.range_ms is None:
         return ""
-    low, high = map(_ms, row.range_ms)
+    low, high = map(time_text, row.range_ms)
     number, _, unit = low.partition(" ")
     return f"{number if high.endswith(f' {unit}') else low} to {high}"
 
@@ -67,13 +67,13 @@ def _title(times: "OpTimes") -> str:
 
 
 def _run_lines(times: "OpTimes") -> "Iterator[str]":
-    inside = _ms(times.kernels_ms)
-    yield f"{_ms(times.run_ms)} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."
+    run, inside = time_text(times.run_ms), time_text(times.kernels_ms)
+    yield f"{run} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."
     if times.plain_ms:
         ratio = times.run_ms / times.plain_ms
         adds = f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
         adds = adds if ratio >= 1.02 else "adds almost nothing"
-        yield f"{_ms(times.plain_ms)} a run without: profiling {adds}."
+        yield f"{time_text(times.plain_ms)} a run without: profiling {adds}."
 
 
 def _kernels(times: "OpTimes") -> Table:
@@ -81,7 +81,7 @@ def _kernels(times: "OpTimes") -> Table:
         times.rows[:_SHOWN],
         ("=kernel", lambda row: row.operator or row.kernel),
         ("nodes", _members),
-        (">time", lambda row: _ms(row.time_ms)),
+        (">time", lambda row: time_text(row.time_ms)),
         (">share", lambda row: Share(row.share)),
         (">half of the runs", spread),
         (">GFLOP/s", _rate),
@@ -92,7 +92,7 @@ def _kernels(times: "OpTimes") -> Table:
     if not rest:
         return filled(shown)
     share = f"{sum(row.share for row in rest):.1%}"
-    last = Row((f"{len(rest):,} more", "", _ms(sum(row.time_ms for row in rest)), share))
+    last = Row((f"{len(rest):,} more", "", time_text(sum(row.time_ms for row in rest)), share))
     return filled(Table(shown.columns, (*shown.rows, last)))
 
 
@@ -129,7 +129,7 @@ def _sum_table(title: str, groups: "list[tuple[str, int, float, float]]") -> Tab
         [group for group in groups if group[3] >= 0.001],
         (title, lambda group: group[0]),
         (">kernels", lambda group: f"{group[1]:,}"),
-        (">time", lambda group: _ms(group[2])),
+        (">time", lambda group: time_text(group[2])),
         (">share", lambda group: Share(group[3])),
     )
 
@@ -154,7 +154,7 @@ def _rate(row: "OpTimeRow") -> str:
     return f"{row.operations / row.time_ms / 1e6:.1f}" if row.operations and row.time_ms else ""
 
 
-def _ms(time_ms: float) -> str:
+def time_text(time_ms: float) -> str:
     if time_ms < 0.1:
         return f"{time_ms * 1e3:.1f} µs"
     return f"{time_ms:.3g} ms" if time_ms < 100 else f"{time_ms:.0f} ms"

@@ -15,15 +15,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from edgeopt.diagram.colours import Colouring, colourings
+from edgeopt.diagram.colours import MEASURED, Colouring, colourings
 from edgeopt.diagram.outline import OutlineGroup, Path, leaves
 from edgeopt.diagram.scene import Diagram, End, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.pages.graph.canvas import Canvas
+from edgeopt_gui.pages.graph.hottest import Hottest
 from edgeopt_gui.pages.graph.legend import Legend
 from edgeopt_gui.pages.graph.revision_bar import RevisionBar
 from edgeopt_gui.pages.model.links import NO_LINKS, WEIGHT, Links
+from edgeopt_gui.pages.model.measured import fastest
 from edgeopt_gui.pages.model.tables import Weight, searched
 from edgeopt_gui.pages.model.weight_view import WeightView
 from edgeopt_gui.pages.model.words import node_facts, tensor_text
@@ -55,6 +57,8 @@ class GraphContent(QWidget):
         self.title = heading("", 3)
         self.facts = FactsView(name_letters=17)
         self.facts.followed.connect(self._follow)
+        self.hottest = Hottest()
+        self.hottest.node_wanted.connect(self._show_node)
         self._links = NO_LINKS
         self.weight = WeightView(name_letters=17)
         self._weights: Mapping[str, Weight] = {}
@@ -100,9 +104,8 @@ class GraphContent(QWidget):
         """Measured times: the colours show them at once."""
         self._times = tuple(times)
         self._know_colours()
-        measured = next((each.key for each in self._known if each.key.startswith("ms:")), "")
-        if measured:
-            self._choose_colours(measured)
+        if (measured := fastest(times)) is not None:
+            self._choose_colours(f"{MEASURED}{measured.backend}")
         self._show_selected(self.canvas.selected)
 
     def pick(self, position: int) -> None:
@@ -122,6 +125,12 @@ class GraphContent(QWidget):
             self._show_weight(link.removeprefix(WEIGHT))
         elif positions := self._links.positions(link):
             self.pick(positions[0])
+
+    def _show_node(self, name: str) -> None:
+        nodes = self.diagram.nodes if self.diagram is not None else ()
+        position = next((node.position for node in nodes if name and name_of(node) == name), None)
+        if position is not None:
+            self.pick(position)
 
     def next_hit(self) -> None:
         if not self._hits:
@@ -161,6 +170,7 @@ class GraphContent(QWidget):
             chosen = Colouring("", "", (None,) * len(self.diagram.nodes if self.diagram else ()))
         self.colouring = chosen
         self.colours.setCurrentIndex(self.colours.findData(chosen.key))
+        self.hottest.set_times(self._times, chosen.key.removeprefix(MEASURED))
         self.legend.set_entries(chosen.legend)
         if self.diagram is not None and self.canvas.diagram is self.diagram:
             self.canvas.colour_by(chosen)
@@ -278,9 +288,14 @@ class GraphContent(QWidget):
         row.addWidget(self.canvas, 1)
         row.addWidget(self.canvas.minimap, 0, Qt.AlignmentFlag.AlignTop)
         split.addWidget(graph)
-        split.addWidget(area)
+        beside = QSplitter(Qt.Orientation.Vertical)
+        beside.setChildrenCollapsible(False)
+        beside.addWidget(self.hottest)
+        beside.addWidget(area)
+        beside.setSizes([line * 18, line * 24])
+        split.addWidget(beside)
         split.setStretchFactor(0, 1)
-        split.setSizes([line * 48, line * 22])
+        split.setSizes([line * 48, line * 26])
         page = QVBoxLayout(self)
         page.setContentsMargins(line, line // 2, line, line // 2)
         page.addLayout(tools)

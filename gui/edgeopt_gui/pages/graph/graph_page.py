@@ -42,7 +42,6 @@ class GraphPage(Page):
         self._layout: Layout | None = None
         self._nodes: tuple[NodeRow, ...] = ()
         self._digest = ""
-        self._times: tuple[OpTimes, ...] = ()
         self._weights: dict[str, Weight] = {}
         self._job: Job | None = None
         self._background = Background(self)
@@ -171,7 +170,7 @@ class GraphPage(Page):
                 side: Side = "first" if revision.is_first else "second"
                 changes = change_colouring(diagram.nodes, revision.changes, side)
             # Times and weights are those of the open model.
-            times, weights = (self._times, self._weights) if at == 0 else ((), {})
+            times, weights = (self.context.op_times, self._weights) if at == 0 else ((), {})
             self.view.set_diagram(diagram, times, changes, weights)
             path = path_of(diagram, selected)
             self._show(made.scene, None if node else before, path)
@@ -256,7 +255,7 @@ class GraphPage(Page):
         same = digest == self._digest and len(nodes) == len(self._nodes)
         self._nodes, self._digest = nodes, digest
         if not same:
-            self._times = ()
+            self.context.use_times(())
             self.show_busy(f"Laying out {analysis.name}…")
         opened = self.opened if same else None
         self._turn += 1
@@ -277,7 +276,7 @@ class GraphPage(Page):
             return
         made, self._weights = found
         self._layout, self.opened = made.layout, made.opened
-        self.view.set_diagram(made.layout.diagram, self._times, weights=self._weights)
+        self.view.set_diagram(made.layout.diagram, self.context.op_times, weights=self._weights)
         self._show(made.scene, None)
         if not same:
             self._placed = self.isVisible()
@@ -348,7 +347,8 @@ class GraphPage(Page):
     def _forget(self) -> None:
         self._turn += 1
         self.scene = self._layout = None
-        self._nodes, self._digest, self._times, self._weights = (), "", (), {}
+        self._nodes, self._digest, self._weights = (), "", {}
+        self.context.use_times(())
         self._revisions, self._at = (), 0
         self.view.forget()
         self._making.cancel()
@@ -361,11 +361,12 @@ class GraphPage(Page):
             return
         self._job = None
         if ending.good:
-            self._times = msgspec.convert(ending.data["op_times"], tuple[OpTimes, ...])
+            times = msgspec.convert(ending.data["op_times"], tuple[OpTimes, ...])
             if self._revisions:
                 self.leave_revisions()
-            self.view.set_times(self._times)
-            failed = [f"{each.backend}: {each.reason}" for each in self._times if each.reason]
+            self.context.use_times(times)
+            self.view.set_times(times)
+            failed = [f"{each.backend}: {each.reason}" for each in times if each.reason]
             self.context.say("; ".join(failed) if failed else "The nodes were measured.")
         elif ending.how != "cancelled":
             self.context.report(ending)
