@@ -1,14 +1,18 @@
 """A model as boxes and lines in one plane, with some groups open and the others folded."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from edgeopt.diagram.layered import BoxSize, Knots, Link, NodePlacement, place
 from edgeopt.diagram.outline import Leaf, OutlineGroup, OutlineLevel, Path, Value, Wiring, outline, wire
 from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
-MOST_BOXES = 300
+MOST_BOXES = 120
 """Boxes that a diagram shows at first."""
+_MOST_BLOCKS = 40
+Level = Literal["blocks", "layers", "nodes"]
+"""How much of a diagram is open: outer groups, all but the innermost groups, or everything."""
 _CHARACTER = 7.2
 _PADDING = 14.0
 _LEAF_HEIGHT = 40.0
@@ -104,9 +108,21 @@ def opened_at_first(diagram: Diagram, most_boxes: int = MOST_BOXES) -> frozenset
 
     Groups of equal content are opened together or not at all.
     """
+    return _opened(diagram, diagram.groups(), most_boxes)
+
+
+def opened_at(diagram: Diagram, level: Level) -> frozenset[Path]:
+    groups = frozenset(diagram.groups())
+    outer = groups & {path[:-1] for path in groups}
+    if level == "blocks":
+        return _opened(diagram, outer, _MOST_BLOCKS)
+    return groups if level == "nodes" else outer
+
+
+def _opened(diagram: Diagram, groups: Iterable[Path], most_boxes: int) -> frozenset[Path]:
     opened: set[Path] = set()
     boxes = diagram.count(())
-    contents = {path: _content(diagram.item(path)) for path in diagram.groups()}
+    contents = {path: _content(diagram.item(path)) for path in groups}
     for depth in range(1, 1 + max((len(path) for path in contents), default=0)):
         alike: dict[str, list[Path]] = {}
         for path, content in contents.items():

@@ -30,7 +30,8 @@ class LineItem(QGraphicsItem):
         self.strong = False
         self._path = path_of(line.knots)
         self._heights = [y for _, y in line.knots]
-        if len(line.knots) > _LONG:
+        self._is_long = len(line.knots) > _LONG and self._heights == sorted(self._heights)
+        if self._is_long:
             # Of a line through the whole graph, only the part in sight is drawn.
             self.setFlag(QGraphicsItem.GraphicsItemFlag.ItemUsesExtendedStyleOption)
         self._bounds = self._path.boundingRect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
@@ -70,7 +71,7 @@ class LineItem(QGraphicsItem):
             painter.drawText(self._place, Qt.AlignmentFlag.AlignLeft, self._label)
 
     def _in_sight(self, option: QStyleOptionGraphicsItem) -> QPainterPath:
-        if len(self._heights) <= _LONG:
+        if not self._is_long:
             return self._path
         shown = option.exposedRect
         first = max(0, bisect(self._heights, shown.top()) - 1)
