@@ -11,8 +11,11 @@ from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 MOST_BOXES = 120
 """Boxes that a diagram shows at first."""
 _MOST_BLOCKS = 40
+_BLOCK_PART = 4
+"""A block with a larger part of the nodes is opened: it says too little."""
 Level = Literal["blocks", "layers", "nodes"]
 """How much of a diagram is open: outer groups, all but the innermost groups, or everything."""
+LEVELS: tuple[Level, ...] = ("blocks", "layers", "nodes")
 _CHARACTER = 7.2
 _PADDING = 14.0
 _LEAF_HEIGHT = 40.0
@@ -94,6 +97,19 @@ class Diagram:
         item = self.item(path)
         return len(item.children) if isinstance(item, OutlineGroup) else 0
 
+    def outputs_of(self, path: Path) -> list[str]:
+        """The shapes of what leaves a group."""
+        leaving = self.wiring.levels[path].leaving if path in self.wiring.levels else ()
+        return [self.values[value].label for value in leaving if self.values[value].label]
+
+    def group_line(self, path: Path) -> str:
+        """The line below the title of a folded group: `12 nodes, 1x64x56x56`."""
+        return ", ".join((f"{self.nodes_count(path):,} nodes", *self.outputs_of(path)[-1:]))
+
+    def nodes_count(self, path: Path) -> int:
+        item = self.item(path)
+        return 1 if isinstance(item, End) else item.nodes_count
+
     def groups(self) -> Iterator[Path]:
         return (path for path in self.wiring.levels if path)
 
@@ -111,11 +127,16 @@ def opened_at_first(diagram: Diagram, most_boxes: int = MOST_BOXES) -> frozenset
     return _opened(diagram, diagram.groups(), most_boxes)
 
 
+def level_at_first(diagram: Diagram) -> Level:
+    return "nodes" if len(diagram.wiring.paths) <= MOST_BOXES else "blocks"
+
+
 def opened_at(diagram: Diagram, level: Level) -> frozenset[Path]:
     groups = frozenset(diagram.groups())
     outer = groups & {path[:-1] for path in groups}
     if level == "blocks":
-        return _opened(diagram, outer, _MOST_BLOCKS)
+        most = len(diagram.wiring.paths) / _BLOCK_PART
+        return _opened(diagram, [path for path in outer if diagram.nodes_count(path) > most], _MOST_BLOCKS)
     return groups if level == "nodes" else outer
 
 
@@ -259,7 +280,7 @@ class _Run:
         if isinstance(item, End):
             return BoxSize(_width(item.tensor.name), _END_HEIGHT)
         if isinstance(item, OutlineGroup):
-            return BoxSize(max(_width(item.title), _width(f"{item.nodes_count:,} nodes")), _LEAF_HEIGHT)
+            return BoxSize(max(_width(item.title), _width(self.layout.diagram.group_line(path))), _LEAF_HEIGHT)
         node = self.layout.diagram.nodes[item.position]
         return BoxSize(max(_width(node.operator), _width(last_part(node.name))), _LEAF_HEIGHT)
 

@@ -16,8 +16,9 @@ from PySide6.QtWidgets import (
 )
 
 from edgeopt.diagram.colours import MEASURED, Colouring, colourings
+from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.outline import OutlineGroup, Path, leaves
-from edgeopt.diagram.scene import Diagram, End, Scene
+from edgeopt.diagram.scene import LEVELS, Diagram, End, Level, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.pages.graph.canvas import Canvas
@@ -38,6 +39,8 @@ class GraphContent(QWidget):
     reveal_wanted = Signal(object)
     """The path of an item whose groups are to be opened."""
 
+    level_wanted = Signal(str)
+
     def __init__(self) -> None:
         super().__init__()
         self.canvas = Canvas()
@@ -54,6 +57,12 @@ class GraphContent(QWidget):
         self.colours.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.colours.activated.connect(lambda at: self._choose_colours(self.colours.itemData(at)))
         self.legend = Legend()
+        self.levels = QComboBox()
+        self.levels.setAccessibleName("Level of detail")
+        self.levels.setPlaceholderText("Some groups")
+        for level in LEVELS:
+            self.levels.addItem(level.capitalize(), level)
+        self.levels.activated.connect(lambda at: self.level_wanted.emit(self.levels.itemData(at)))
         self.title = heading("", 3)
         self.facts = FactsView(name_letters=17)
         self.facts.followed.connect(self._follow)
@@ -97,6 +106,7 @@ class GraphContent(QWidget):
     def show_scene(self, scene: Scene, keep: Path | None = None, becomes: Path | None = None) -> None:
         if self.diagram is not None and self.colouring is not None:
             self.canvas.show_scene(self.diagram, scene, self.colouring, keep, becomes)
+            self.legend.set_entries(self.canvas.legend)
             self._mark_hits()
             self._show_selected(self.canvas.selected)
 
@@ -131,6 +141,10 @@ class GraphContent(QWidget):
         position = next((node.position for node in nodes if name and name_of(node) == name), None)
         if position is not None:
             self.pick(position)
+
+    def show_level(self, level: Level | None) -> None:
+        """Says how much is open; None: the user opened or folded groups one by one."""
+        self.levels.setCurrentIndex(self.levels.findData(level) if level is not None else -1)
 
     def next_hit(self) -> None:
         if not self._hits:
@@ -171,9 +185,9 @@ class GraphContent(QWidget):
         self.colouring = chosen
         self.colours.setCurrentIndex(self.colours.findData(chosen.key))
         self.hottest.set_times(self._times, chosen.key.removeprefix(MEASURED))
-        self.legend.set_entries(chosen.legend)
         if self.diagram is not None and self.canvas.diagram is self.diagram:
             self.canvas.colour_by(chosen)
+            self.legend.set_entries(self.canvas.legend)
 
     def _search(self, text: str) -> None:
         wanted = text.casefold().strip()
@@ -213,7 +227,7 @@ class GraphContent(QWidget):
             self.facts.set_groups((FactGroup("", (Fact("Tensor", tensor_text(item.tensor)),)),))
         elif isinstance(item, OutlineGroup):
             self.title.setText(item.title)
-            self.facts.set_groups((self._facts_of_group(item),))
+            self.facts.set_groups((self._facts_of_group(path, item),))
         else:
             node = self.diagram.nodes[item.position]
             self.title.setText(node.operator)
@@ -232,16 +246,20 @@ class GraphContent(QWidget):
     def _show_weight(self, name: str) -> None:
         self.weight.show_weight(self._weights.get(name), self.unread_weights)
 
-    def _facts_of_group(self, group: OutlineGroup) -> FactGroup:
+    def _facts_of_group(self, path: Path, group: OutlineGroup) -> FactGroup:
+        """With the measured times and the colour, if that is something else."""
         diagram = self.diagram
+        figures = group_figures(diagram, path) if diagram is not None else ()
+        facts = [Fact(name, text) for name, text in figures]
+        for each in self._known:
+            fill = each.of(group)
+            if fill is not None and (each is self.colouring or each.key.startswith(MEASURED)):
+                facts.append(Fact(each.title, fill.text))
         counts: dict[str, int] = {}
         for position in leaves(group):
             operator = diagram.nodes[position].operator if diagram else ""
             counts[operator] = counts.get(operator, 0) + 1
         most = sorted(counts.items(), key=lambda pair: -pair[1])
-        facts = [Fact("Nodes", f"{group.nodes_count:,}")]
-        if self.colouring is not None and (fill := self.colouring.of(group)) is not None:
-            facts.append(Fact(self.colouring.title, fill.text))
         facts.append(Fact("Operators", ", ".join(f"{count} {operator}" for operator, count in most)))
         return FactGroup("", tuple(facts))
 
@@ -263,11 +281,12 @@ class GraphContent(QWidget):
         tools.addWidget(self.search, 2)
         tools.addWidget(self.hits_count)
         tools.addSpacing(line)
-        label = QLabel("Colour by")
-        label.setBuddy(self.colours)
-        tools.addWidget(label)
-        tools.addWidget(self.colours)
-        tools.addWidget(self.legend, 3)
+        for title, choice in (("Show", self.levels), ("Colour by", self.colours)):
+            label = QLabel(title)
+            label.setBuddy(choice)
+            tools.addWidget(label)
+            tools.addWidget(choice)
+        tools.addStretch(1)
         side = QWidget()
         column = QVBoxLayout(side)
         column.setContentsMargins(line // 2, 0, line // 2, line // 2)
@@ -299,6 +318,7 @@ class GraphContent(QWidget):
         page = QVBoxLayout(self)
         page.setContentsMargins(line, line // 2, line, line // 2)
         page.addLayout(tools)
+        page.addWidget(self.legend)
         page.addWidget(self.revisions)
         page.addWidget(split, 1)
         self._show_selected(None)

@@ -7,7 +7,7 @@ import msgspec
 from edgeopt.commands.graph.revisions import Revision
 from edgeopt.diagram.colours import Side, change_colouring
 from edgeopt.diagram.outline import Path
-from edgeopt.diagram.scene import Layout, Scene, diagram_of
+from edgeopt.diagram.scene import Layout, Level, Scene, diagram_of, level_at_first, opened_at
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
@@ -60,6 +60,7 @@ class GraphPage(Page):
         self.view.revisions.closed.connect(self.leave_revisions)
         context.graph_wanted.connect(self.show_beside)
         self.view.canvas.toggled.connect(self._toggle)
+        self.view.level_wanted.connect(self.show_level)
         self.view.canvas.picked.connect(self._picked)
         self.view.reveal_wanted.connect(self.reveal)
         context.nodes_changed.connect(self._nodes_changed)
@@ -104,12 +105,9 @@ class GraphPage(Page):
     def fit(self) -> None:
         self.view.canvas.fit()
 
-    def open_all(self) -> None:
+    def show_level(self, level: Level) -> None:
         if self._layout is not None:
-            self._lay_out(frozenset(self._layout.diagram.groups()))
-
-    def fold_all(self) -> None:
-        self._lay_out(frozenset())
+            self._lay_out(opened_at(self._layout.diagram, level), level=level)
 
     def command_of_passes(self) -> Command | None:
         return self._command_of_revisions("Running the passes on", "--passes")
@@ -281,6 +279,7 @@ class GraphPage(Page):
         if not same:
             self._placed = self.isVisible()
             self.show_content()
+            self.view.show_level(level_at_first(made.layout.diagram))
             self.view.canvas.begin()
         self.context.changed.emit()
 
@@ -291,7 +290,13 @@ class GraphPage(Page):
         }  # fmt: skip
         self._lay_out(frozenset(opened), keep=path)
 
-    def _lay_out(self, opened: frozenset[Path], keep: Path | None = None, then: Path | None = None) -> None:
+    def _lay_out(
+        self,
+        opened: frozenset[Path],
+        keep: Path | None = None,
+        then: Path | None = None,
+        level: Level | None = None,
+    ) -> None:
         layout = self._layout
         if layout is None:
             return
@@ -302,6 +307,9 @@ class GraphPage(Page):
             if turn == self._turn and not isinstance(made, EdgeoptError):
                 self.opened = made.opened
                 self._show(made.scene, keep)
+                self.view.show_level(level)
+                if level is not None:
+                    self.view.canvas.begin()
                 if then is not None:
                     self.view.canvas.select(then)
 

@@ -62,12 +62,12 @@ class TimedKernel:
 
     @property
     def name(self) -> str:
-        """The nodes behind it, the heaviest first."""
+        """The heaviest of the nodes behind it, and how many more there are."""
         row = self.row
         if not row.members:
-            return f"{row.kernel} (not attributed)"
-        more = f" and {len(row.members) - 1} more" if len(row.members) > 1 else ""
-        return f"{'for ' * row.added}{row.members[0]}{more}"
+            return f"{row.operator or row.kernel} (not attributed)"
+        more = f" +{len(row.members) - 1}" if len(row.members) > 1 else ""
+        return f"{f'{row.operator} for ' * row.added}{row.members[0]}{more}"
 
     @property
     def spread_share(self) -> float | None:
@@ -84,11 +84,10 @@ def kernels(times: OpTimes) -> list[TimedKernel]:
 
 
 KERNEL_COLUMNS: tuple[Column[TimedKernel], ...] = (
-    Column("Operator", lambda each: each.row.operator or each.row.kernel, optional=True),
     Column(
         "Nodes",
         lambda each: each.name,
-        tip=lambda each: "\n".join(each.row.members),
+        tip=lambda each: "\n".join((each.row.operator, *each.row.members)),
         stretch=True,
         cut_middle=True,
     ),
