@@ -53,6 +53,8 @@ class NodePlacement:
     """Of each link."""
     width: float
     height: float
+    wrapped: bool = False
+    """It ends in another column than it begins in."""
 
 
 @dataclass(slots=True)
@@ -107,7 +109,8 @@ def place(sizes: Sequence[BoxSize], links: Sequence[Link], first: int = 0, last:
         corners.append((cell.x + column.right_by, tops[cell.layer] - column.up_by))
     bottom = max((column.bottom for column in columns), default=0.0)
     height = bottom + (_LANES * _LANE if len(columns) > 1 else 0.0)
-    return NodePlacement(tuple(corners), routes, columns[-1].right if columns else 0.0, height)
+    width = columns[-1].right if columns else 0.0
+    return NodePlacement(tuple(corners), routes, width, height, len(columns) > 1)
 
 
 def _layers(count: int, links: Sequence[Link], first: int, last: int) -> list[int]:

@@ -241,6 +241,12 @@ class _Run:
             )
         placement = self.layout.place(sizes, links, before, len(exits))
         frame = _FRAME if path else 0.0
+        entering = {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in ports.items()}
+        leaving = {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in exits.items()}
+        if placement.wrapped and entering:
+            # Below where it began, or one group after the other would lie ever farther to the right.
+            begin = min(entering.values())
+            leaving = {value: begin + number * _PORT for number, value in enumerate(leaving)}
         return _Laid(
             placement,
             level,
@@ -248,8 +254,8 @@ class _Run:
                 max(placement.width + 2 * frame, self._title_width(path)),
                 placement.height + 2 * frame + (_TITLE if path else 0.0),
             ),
-            {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in ports.items()},
-            {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in exits.items()},
+            entering,
+            leaving,
         )
 
     def _reads(self, path: Path, level: OutlineLevel) -> dict[tuple[int, int], float]:
@@ -309,7 +315,11 @@ class _Run:
             if path and edge.source is None:
                 moved.insert(0, (moved[0][0], top))
             if path and edge.target is None:
-                moved.append((moved[-1][0], bottom))
+                way_out = left + laid.leaving[edge.value]
+                if way_out != moved[-1][0]:
+                    below = bottom - _FRAME / 2
+                    moved += [(moved[-1][0], below), (way_out, below)]
+                moved.append((way_out, bottom))
             lines.append(
                 Line(
                     tuple(moved),

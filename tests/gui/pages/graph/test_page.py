@@ -110,7 +110,7 @@ def test_a_folded_group_is_filled_at_every_zoom_and_says_what_it_does(qtbot, tmp
     canvas = page.view.canvas
     qtbot.waitUntil(lambda: len(canvas.boxes) == 5)
     item = canvas.boxes[1,]
-    assert (item.second, item.fill.name()) == ("9 nodes, 1x4", dict(map(reversed, canvas.legend))["activation"])
+    assert (item.second, item.fill.name()) == ("9 nodes, 1x4", dict(map(reversed, canvas.legend))["element-wise"])
     for scale in (0.1, 0.3, 0.6, 1.0):
         canvas.resetTransform()
         canvas.scale(scale, scale)
