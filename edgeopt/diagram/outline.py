@@ -3,7 +3,7 @@
 A group is a run of nodes in program order. Runs of a topological order never form a cycle, whatever is folded.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -124,14 +124,25 @@ def _scopes(nodes: Sequence[NodeRow]) -> _Scopes:
     if any(named[node.position] for node in nodes if not is_constant(node)):
         return named
     made = {tensor.name: node.position for node in nodes for tensor in node.outputs}
+    weighted = {node.position for node in nodes if node.weights_bytes}
+    own = {node.position: _own_scope(node, made) for node in nodes}
+    for node in reversed(nodes):
+        # The bias of a product has kept its name where the weight, transposed in the file, has not.
+        for tensor in node.inputs:
+            maker = made.get(tensor.name, -1)
+            if own[node.position] and maker in weighted and not own[maker]:
+                own[maker] = own[node.position]
     found: _Scopes = {}
     for node in nodes:
-        read = [tensor.name for tensor in node.inputs]
-        own = [_module(name) for name in read if name not in made] if node.weights_bytes else []
-        makers = sorted((made[name] for name in read if name in made), reverse=True)
+        makers = sorted((made[tensor.name] for tensor in node.inputs if tensor.name in made), reverse=True)
         before = [found[maker] for maker in makers if maker in found]
-        found[node.position] = next(filter(None, (_module(node.name), *own, *before)), ())
+        found[node.position] = next(filter(None, (own[node.position], *before)), ())
     return found
+
+
+def _own_scope(node: NodeRow, made: Mapping[str, int]) -> tuple[str, ...]:
+    weights = [tensor.name for tensor in node.inputs if tensor.name not in made] if node.weights_bytes else []
+    return next(filter(None, map(_module, (node.name, *weights))), ())
 
 
 def _module(name: str) -> tuple[str, ...]:
@@ -196,6 +207,10 @@ def _by_repetition(entries: list[_Entry]) -> list[_Entry]:
     if found is None:
         return entries
     start, period, times = found
+    if period == 1 and isinstance(entries[start].item, OutlineGroup):
+        # Groups already, with names that say more.
+        end = start + times
+        return [*_by_repetition(entries[:start]), *entries[start:end], *_by_repetition(entries[end:])]
     blocks = [
         _group(f"block {turn + 1} of {times}", entries[start + turn * period : start + (turn + 1) * period], ())
         for turn in range(times)

@@ -73,6 +73,25 @@ def test_where_names_are_no_paths_the_scopes_are_those_of_the_weights():
     assert list(leaves(encoder)) == list(range(12))
 
 
+def test_the_bias_tells_the_scope_of_a_product_whose_weight_has_lost_its_name():
+    rows = []
+    for at in range(0, 60, 3):
+        layer = f"m.encoder.layer.{at // 10}.dense"
+        rows.append(weighted(at, f"val_{at}", f"t{at}", f"t{at + 1}"))
+        rows.append(weighted(at + 1, f"{layer}.bias", f"t{at + 1}", f"t{at + 2}"))
+        rows.append(weighted(at + 2, "", f"t{at + 2}", f"t{at + 3}"))
+    first = outline(rows).children
+    assert [next(leaves(child)) % 3 for child in first] == [0] * len(first)
+
+
+def test_layers_that_repeat_keep_their_names():
+    layers = [(f"/encoder/layer.{at // 10}/n{at}", f"Op{at % 10}", f"t{at}", f"t{at + 1}") for at in range(50)]
+    nodes, _, _ = net(("first", "Gather", "x", "t0"), *layers, ("last", "Tanh", "t50", "y"), gives="y")
+    encoder = outline(nodes).children[1]
+    assert isinstance(encoder, OutlineGroup)
+    assert titles(encoder) == [f"layer.{number}" for number in range(5)]
+
+
 def test_weights_without_paths_make_no_scopes():
     rows = [weighted(at, f"onnx::MatMul_{at}.1", f"t{at}", f"t{at + 1}") for at in range(6)]
     assert titles(outline(rows)) == ["MatMul"] * 6
