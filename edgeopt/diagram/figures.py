@@ -10,7 +10,7 @@ from edgeopt.graph.analysis.sums import HOLDERS
 
 
 def group_figures(diagram: Diagram, path: Path) -> Iterator[tuple[str, str]]:
-    """Names and values; without those of which nothing is known."""
+    """Names and values, as far as they are known."""
     group = diagram.item(path)
     if not isinstance(group, OutlineGroup):
         return

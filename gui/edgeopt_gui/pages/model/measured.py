@@ -48,7 +48,7 @@ class Measured:
 
 
 def fastest(times: Sequence[OpTimes], backend: str = "") -> OpTimes | None:
-    """The measured times of one runtime: of the named one, or of the one with the shortest run."""
+    """The measured times of the named runtime, or else of that with the shortest run."""
     known = [each for each in times if each.rows]
     named = [each for each in known if each.backend == backend]
     return min(named or known, key=lambda each: each.plain_ms or each.run_ms, default=None)
