@@ -69,7 +69,7 @@ class Kernel(msgspec.Struct, frozen=True):
     operator: str
     """As the runtime calls it."""
     time_ms: float
-    """In one run, the median over runs; without what it called, where that is timed by itself."""
+    """In one run, unmoved by a slow one; without what it called, where that is timed by itself."""
     calls: float = 1.0
     """How often it works in one run: in the body of a loop more than once; 0 where it only passes tensors on."""
     place: str = ""
@@ -84,6 +84,8 @@ class Kernel(msgspec.Struct, frozen=True):
     """The kernel that called it, where one did."""
     precision: str = ""
     """What it computes in, as peaks are called: `fp32`, `bf16`, `int8`; empty where that is not told."""
+    range_ms: tuple[float, float] | None = None
+    """The times of the middle half of the runs."""
 
 
 class Kernels(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """What a diagram can be coloured by, and the colour of each node for it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,11 +12,11 @@ from edgeopt.graph.diff import GraphDiff
 
 _SCALE = ("#fff5eb", "#fdd0a2", "#fd8d3c", "#e6550d", "#a63603")
 """From little to much; readable with dark text below the last two."""
-_CATEGORIES = {
-    "matrix product": "#4e79a7",
-    "convolution": "#4e79a7",
-    "attention": "#4e79a7",
-    "recurrent": "#4e79a7",
+CATEGORIES = {
+    "matrix product": "#1f3f8f",
+    "convolution": "#4e9bd9",
+    "attention": "#6f4fc4",
+    "recurrent": "#2a7f9e",
     "activation": "#e15759",
     "normalization": "#b07aa1",
     "pooling": "#59a14f",
@@ -26,7 +26,7 @@ _CATEGORIES = {
     "data movement": "#9c755f",
     "quantization": "#edc948",
     "control flow": "#ff9da7",
-    "image": "#59a14f",
+    "image": "#b3c232",
 }
 _OTHER = "#bab0ac"
 _DTYPES = {
@@ -41,6 +41,8 @@ _DTYPES = {
     "bool": "#ff9da7",
 }
 UNKNOWN = "#dddddd"
+MEASURED = "ms:"
+"""Begins the keys of colourings by measured time; the backend follows."""
 _FUSED = "fused"
 
 
@@ -61,7 +63,11 @@ class Colouring:
     """By position of the node; None where nothing is known of it."""
     amounts: tuple[float | None, ...] | None = None
     """Where the colour stands for an amount, that amount; a folded group has the sum."""
+    importance: tuple[float, ...] | None = None
+    """Where it stands for a word, how much each node counts for the word of a folded group; None: all alike."""
     unit: str = ""
+    most: float = 0.0
+    """The amount of the strongest colour."""
     legend: tuple[tuple[str, str], ...] = ()
     """Colour and meaning."""
 
@@ -69,24 +75,53 @@ class Colouring:
         if isinstance(item, Leaf):
             return self.fills[item.position]
         if self.amounts is None:
-            return None
+            return self._most_important(item)
         known = [self.amounts[position] for position in leaves(item)]
         total = sum(amount for amount in known if amount is not None)
         if all(amount is None for amount in known):
             return None
-        return Fill(_shade(total, self._most()), _figure(total, self.unit), solid=True)
+        return Fill(_shade(total, self.most), _figure(total, self.unit), solid=True)
 
-    def _most(self) -> float:
-        return max((amount for amount in self.amounts or () if amount is not None), default=0.0)
+    def scaled_to(self, items: "Iterable[Leaf | OutlineGroup]") -> "Colouring":
+        """The strongest colour is that of the largest amount among these: sums of groups are above any node."""
+        if self.amounts is None:
+            return self
+        sums = [sum(self.amounts[position] or 0.0 for position in leaves(item)) for item in items]
+        zero = _FUSED if self.key.startswith(MEASURED) else ""
+        return _by_amount(self.key, self.title, list(self.amounts), self.unit, zero, max(sums, default=0.0))
+
+    def _most_important(self, group: OutlineGroup) -> Fill | None:
+        """The word that counts most in a group, and whether it is the only one."""
+        sums: dict[str, list[float]] = {}
+        for position in leaves(group):
+            if (fill := self.fills[position]) is not None:
+                found = sums.setdefault(fill.colour, [0.0, 0.0])
+                found[0] += 1.0 if self.importance is None else self.importance[position]
+                found[1] += 1
+        if not sums:
+            return None
+        colour = max(sums, key=lambda each: sums[each])
+        words = dict(self.legend)
+        return Fill(colour, f"{'mostly ' * (len(sums) > 1)}{words.get(colour, '')}".strip(), solid=True)
 
 
 def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple[Colouring, ...]:
     """Nodes with known figures, by category first."""
     found = [
-        _by_word("category", "Operator category", [_category(node) for node in nodes], _CATEGORIES),
+        _by_word(
+            "category",
+            "Operator category",
+            [_category(node) for node in nodes],
+            CATEGORIES,
+            tuple(float((node.cost.operations or 0) * node.runs) for node in nodes),
+        ),
         *(
             _by_amount(
-                f"ms:{each.backend}", f"Measured time, {each.backend}", _measured(nodes, each), "ms", _FUSED
+                f"{MEASURED}{each.backend}",
+                f"Measured time, {each.backend}",
+                measured_ms(nodes, each),
+                "ms",
+                _FUSED,
             )
             for each in times
             if each.rows
@@ -98,7 +133,7 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
     return tuple(each for each in found if any(each.fills))
 
 
-def _measured(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
+def measured_ms(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
     """The time of a kernel of several nodes counts for its first node, so that sums are right."""
     spent: dict[str, float] = {}
     members: set[str] = set()
@@ -130,16 +165,24 @@ def _precision(node: NodeRow) -> str | None:
     return next((tensor.dtype for tensor in node.outputs if tensor.dtype), None)
 
 
-def _by_word(key: str, title: str, words: list[str | None], table: Mapping[str, str]) -> Colouring:
+def _by_word(
+    key: str,
+    title: str,
+    words: list[str | None],
+    table: Mapping[str, str],
+    importance: tuple[float, ...] | None = None,
+) -> Colouring:
     fills = tuple(None if word is None else Fill(table.get(word, _OTHER), word) for word in words)
     present = dict.fromkeys(word for word in words if word is not None)
     legend = tuple((table.get(word, _OTHER), word) for word in present)
-    return Colouring(key, title, fills, legend=legend)
+    return Colouring(key, title, fills, importance=importance, legend=legend)
 
 
-def _by_amount(key: str, title: str, amounts: list[float | None], unit: str, zero: str = "") -> Colouring:
-    """`zero` is the word for nothing, where that is not a figure."""
-    most = max((amount for amount in amounts if amount is not None), default=0.0)
+def _by_amount(
+    key: str, title: str, amounts: list[float | None], unit: str, zero: str = "", most: float = 0.0
+) -> Colouring:
+    """`zero` is the word for nothing, where that is not a figure; `most` that of the strongest colour."""
+    most = most or max((amount for amount in amounts if amount is not None), default=0.0)
     fills = tuple(
         None
         if amount is None
@@ -148,7 +191,7 @@ def _by_amount(key: str, title: str, amounts: list[float | None], unit: str, zer
     )
     steps = [0.0, 0.25, 0.5, 1.0] if most else []
     legend = tuple((_shade(step * most, most), _figure(step * most, unit)) for step in steps)
-    return Colouring(key, title, fills, tuple(amounts), unit, legend)
+    return Colouring(key, title, fills, tuple(amounts), unit=unit, most=most, legend=legend)
 
 
 def _shade(amount: float, most: float) -> str:
@@ -188,7 +231,11 @@ def change_colouring(nodes: Sequence[NodeRow], diff: GraphDiff, side: Side) -> C
     words = _of_first(diff) if side == "first" else _of_second(diff)
     fills = tuple(None if is_constant(node) or node.inside else _fill(node, words) for node in nodes)
     present = dict.fromkeys(_status(fill.text) for fill in fills if fill is not None)
-    return Colouring("change", "Change", fills, legend=tuple((COLOURS[word], word) for word in present))
+    # One change in a folded group is what people look for.
+    importance = tuple(float(fill is not None and fill.solid) for fill in fills)
+    return Colouring(
+        "change", "Change", fills, importance=importance, legend=tuple((COLOURS[word], word) for word in present)
+    )
 
 
 def _fill(node: NodeRow, words: dict[str, str]) -> Fill:

@@ -8,10 +8,17 @@ linear in boxes and edges.
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 LAYER_GAP = 34.0
 BOX_GAP = 18.0
 EDGE_GAP = 10.0
+_TALL = 900.0
+"""A level as high as this is wrapped into columns."""
+_ASPECT = 1.4
+_GUTTER = 72.0
+_LANES, _LANE = 8, 6.0
+"""For the edges from column to column."""
 _SWEEPS = 3
 _STRAIGHTNESS = 8.0
 """How much more an edge resists being bent than a box resists being moved."""
@@ -46,6 +53,8 @@ class NodePlacement:
     """Of each link."""
     width: float
     height: float
+    wrapped: bool = False
+    """It ends in another column than it begins in."""
 
 
 @dataclass(slots=True)
@@ -84,13 +93,24 @@ def place(sizes: Sequence[BoxSize], links: Sequence[Link], first: int = 0, last:
         for cell in row:
             cell.x -= left
     tops, heights = _heights(rows, sizes)
+    columns = _columns(rows, tops, heights)
+    column_of = [at for at, column in enumerate(columns) for _ in range(column.first, column.end)]
     routes = tuple(
-        _route(cells, link, passages.chains.get((link.source, link.value), []), sizes, (tops, heights))
+        _wrapped(
+            _route(cells, link, passages.chains.get((link.source, link.value), []), sizes, (tops, heights)),
+            [columns[at] for at in column_of],
+            link.value,
+        )
         for link in links
     )
-    width = max((cell.x + cell.width for row in rows for cell in row), default=0.0)
-    height = tops[-1] + heights[-1] if tops else 0.0
-    return NodePlacement(tuple((cell.x, tops[cell.layer]) for cell in cells), routes, width, height)
+    corners = []
+    for cell in cells:
+        column = columns[column_of[cell.layer]]
+        corners.append((cell.x + column.right_by, tops[cell.layer] - column.up_by))
+    bottom = max((column.bottom for column in columns), default=0.0)
+    height = bottom + (_LANES * _LANE if len(columns) > 1 else 0.0)
+    width = columns[-1].right if columns else 0.0
+    return NodePlacement(tuple(corners), routes, width, height, len(columns) > 1)
 
 
 def _layers(count: int, links: Sequence[Link], first: int, last: int) -> list[int]:
@@ -201,22 +221,78 @@ def _heights(rows: list[list[_Cell]], sizes: Sequence[BoxSize]) -> tuple[list[fl
     return tops, heights
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Consecutive layers; a deep diagram goes on in another column at its right."""
+
+    first: int
+    end: int
+    right_by: float
+    up_by: float
+    right: float
+    bottom: float
+
+
+def _columns(rows: list[list[_Cell]], tops: list[float], heights: list[float]) -> list[_Column]:
+    """About as wide as high together, cut where few edges pass."""
+    if not rows:
+        return []
+    width = max(cell.x + cell.width for row in rows for cell in row)
+    height = tops[-1] + heights[-1]
+    count = max(1, round((_ASPECT * height / max(width + _GUTTER, 1.0)) ** 0.5)) if height > _TALL else 1
+    passing = [sum(bool(cell.children) for cell in row) for row in rows]
+    borders = [0]
+    for number in range(1, count):
+        wanted, slack = height * number / count, height / count / 2
+        near = [at for at in range(borders[-1] + 1, len(rows)) if abs(tops[at] - wanted) <= slack]
+        if near:
+            borders.append(min(near, key=lambda at: (passing[at - 1], abs(tops[at] - wanted))))
+    found: list[_Column] = []
+    right = 0.0
+    head = _LANES * _LANE if len(borders) > 1 else 0.0
+    for first, end in pairwise((*borders, len(rows))):
+        cells = [cell for row in rows[first:end] for cell in row]
+        left = min(cell.x for cell in cells)
+        right_by = right + _GUTTER - left if found else -left
+        right = max(cell.x + cell.width for cell in cells) + right_by
+        up_by = tops[first] - (head if found else 0.0)
+        found.append(_Column(first, end, right_by, up_by, right, tops[end - 1] + heights[end - 1] - up_by))
+    return found
+
+
+def _wrapped(knots: list[tuple[float, float, int]], columns: list[_Column], value: int) -> Knots:
+    """From one column to the next, an edge goes below the first, up between both, and above the second."""
+    lane = (value % _LANES + 1) * _LANE
+    found: list[tuple[float, float]] = []
+    before: _Column | None = None
+    for x, y, layer in knots:
+        column = columns[layer]
+        point = (x + column.right_by, y - column.up_by)
+        if before is not None and before is not column:
+            below, between, above = before.bottom + lane, before.right + lane, _LANES * _LANE - lane
+            found += [(found[-1][0], below), (between, below), (between, above), (point[0], above)]
+        found.append(point)
+        before = column
+    return tuple(found)
+
+
 def _route(
     cells: list[_Cell],
     link: Link,
     chain: list[_Cell],
     sizes: Sequence[BoxSize],
     layers: tuple[list[float], list[float]],
-) -> Knots:
+) -> list[tuple[float, float, int]]:
+    """With the layer of each knot."""
     tops, heights = layers
     source, target = cells[link.source], cells[link.target]
     x, top = source.x + link.source_x, tops[source.layer]
-    knots = [(x, top + sizes[link.source].height)]
+    knots = [(x, top + sizes[link.source].height, source.layer)]
     if sizes[link.source].height < heights[source.layer]:
-        knots.append((x, top + heights[source.layer]))
+        knots.append((x, top + heights[source.layer], source.layer))
     for cell in chain[: max(0, target.layer - source.layer - 1)]:
-        knots.append((cell.x, tops[cell.layer]))
+        knots.append((cell.x, tops[cell.layer], cell.layer))
         if heights[cell.layer]:
-            knots.append((cell.x, tops[cell.layer] + heights[cell.layer]))
-    knots.append((target.x + link.target_x, tops[target.layer]))
-    return tuple(knots)
+            knots.append((cell.x, tops[cell.layer] + heights[cell.layer], cell.layer))
+    knots.append((target.x + link.target_x, tops[target.layer], target.layer))
+    return knots

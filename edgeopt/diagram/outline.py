@@ -1,16 +1,18 @@
-"""The nodes of a model folded into nested groups: by scope of their names, by repeated blocks, by cutting.
+"""The nodes of a model folded into nested groups: by scope of their names or weights, by repetition, by cutting.
 
 A group is a run of nodes in program order. Runs of a topological order never form a cycle, whatever is folded.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
 MOST_CHILDREN = 300
 """Boxes in one group; a longer run is cut into parts."""
+MOST_AT_A_GLANCE = 60
+"""Boxes of the outermost level."""
 _LEAST_NODES = 4
 """A smaller group is more frame than content."""
 _LEAST_BLOCK = 8
@@ -39,6 +41,9 @@ class OutlineGroup:
     """The node whose branch or body this is."""
 
 
+_Scopes = dict[int, tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     item: Leaf | OutlineGroup
@@ -48,8 +53,8 @@ class _Entry:
 
 def outline(nodes: Sequence[NodeRow]) -> OutlineGroup:
     """All nodes of a model but constants, as one group of groups."""
-    entries = list(_held(nodes))
-    children = _fold(entries)
+    scopes = _scopes(nodes)
+    children = tuple(_in_parts(_fold(list(_held(nodes, scopes))), nodes))
     while len(children) == 1 and isinstance(children[0], OutlineGroup) and children[0].holder is None:
         children = children[0].children
     return OutlineGroup("", children, sum(child.nodes_count for child in children))
@@ -66,7 +71,7 @@ def leaves(item: Leaf | OutlineGroup) -> Iterator[int]:
         yield from leaves(child)
 
 
-def _held(nodes: Sequence[NodeRow]) -> Iterator[_Entry]:
+def _held(nodes: Sequence[NodeRow], scopes: _Scopes) -> Iterator[_Entry]:
     """The nodes of one graph; one with branches or a body is a group of these."""
     at = 0
     while at < len(nodes):
@@ -80,17 +85,17 @@ def _held(nodes: Sequence[NodeRow]) -> Iterator[_Entry]:
         if is_constant(node):
             continue
         if inner:
-            parts = tuple(_bodies(inner, prefix))
+            parts = tuple(_bodies(inner, prefix, scopes))
             count = 1 + sum(part.nodes_count for part in parts)
             group = OutlineGroup(
                 f"{node.operator} {node.name.rpartition('/')[2]}".strip(), parts, count, node.position
             )
-            yield _Entry(group, _scopes(node.name), f"{node.operator}[{count}]")
+            yield _Entry(group, scopes[node.position], f"{node.operator}[{count}]")
         else:
             shapes = [tensor.shape for tensor in node.outputs]
             ranks = ",".join("?" if shape is None else str(len(shape)) for shape in shapes)
             leaf = Leaf(node.position, node.operator)
-            yield _Entry(leaf, _scopes(node.name), f"{node.domain}:{node.operator}:{len(node.inputs)}:{ranks}")
+            yield _Entry(leaf, scopes[node.position], f"{node.domain}:{node.operator}:{len(node.inputs)}:{ranks}")
 
 
 def is_constant(node: NodeRow) -> bool:
@@ -103,17 +108,53 @@ def _inside(holder: NodeRow) -> str:
     return f"{holder.inside}{'/' if holder.inside else ''}{holder.name or holder.operator}/"
 
 
-def _bodies(inner: Sequence[NodeRow], prefix: str) -> Iterator[OutlineGroup]:
+def _bodies(inner: Sequence[NodeRow], prefix: str, scopes: _Scopes) -> Iterator[OutlineGroup]:
     """The branches of an If, or the body of a loop."""
     for branch, run in groupby(inner, key=lambda node: node.inside[len(prefix) :].partition("/")[0]):
-        children = _fold(list(_held(list(run))))
+        children = _fold(list(_held(list(run), scopes)))
         yield OutlineGroup(branch, children, sum(child.nodes_count for child in children))
 
 
-def _scopes(name: str) -> tuple[str, ...]:
-    """`/encoder/layer.0/attention/MatMul` lies in three scopes."""
-    parts = tuple(part for part in name.split("/") if part)
-    return parts[:-1]
+def _scopes(nodes: Sequence[NodeRow]) -> _Scopes:
+    """By position: `/encoder/layer.0/attention/MatMul` lies in three scopes.
+
+    Where no name is such a path, those of weights are; a node without weights is in the scope of what it reads.
+    """
+    named = {node.position: tuple(part for part in node.name.split("/") if part)[:-1] for node in nodes}
+    if any(named[node.position] for node in nodes if not is_constant(node)):
+        return named
+    made = {tensor.name: node.position for node in nodes for tensor in node.outputs}
+    weighted = {node.position for node in nodes if node.weights_bytes}
+    own = {node.position: _own_scope(node, made) for node in nodes}
+    for node in reversed(nodes):
+        # The bias of a product has kept its name where the weight, transposed in the file, has not.
+        for tensor in node.inputs:
+            maker = made.get(tensor.name, -1)
+            if own[node.position] and maker in weighted and not own[maker]:
+                own[maker] = own[node.position]
+    found: _Scopes = {}
+    for node in nodes:
+        makers = sorted((made[tensor.name] for tensor in node.inputs if tensor.name in made), reverse=True)
+        before = [found[maker] for maker in makers if maker in found]
+        found[node.position] = next(filter(None, (own[node.position], *before)), ())
+    return found
+
+
+def _own_scope(node: NodeRow, made: Mapping[str, int]) -> tuple[str, ...]:
+    weights = [tensor.name for tensor in node.inputs if tensor.name not in made] if node.weights_bytes else []
+    return next(filter(None, map(_module, (node.name, *weights))), ())
+
+
+def _module(name: str) -> tuple[str, ...]:
+    """`encoder.layer.0.attention.weight` lies in three scopes too: a number belongs to the word before it."""
+    parts = name.split(".") if name.count(".") > 1 else []
+    found: list[str] = []
+    for part in parts[:-1]:
+        if part.isdigit() and found:
+            found[-1] += f".{part}"
+        else:
+            found.append(part)
+    return tuple(found)
 
 
 def _fold(entries: list[_Entry]) -> tuple[Leaf | OutlineGroup, ...]:
@@ -166,6 +207,10 @@ def _by_repetition(entries: list[_Entry]) -> list[_Entry]:
     if found is None:
         return entries
     start, period, times = found
+    if period == 1 and isinstance(entries[start].item, OutlineGroup):
+        # Groups already, with names that say more.
+        end = start + times
+        return [*_by_repetition(entries[:start]), *entries[start:end], *_by_repetition(entries[end:])]
     blocks = [
         _group(f"block {turn + 1} of {times}", entries[start + turn * period : start + (turn + 1) * period], ())
         for turn in range(times)
@@ -211,6 +256,32 @@ def _by_cutting(entries: list[_Entry]) -> list[_Entry]:
         title = f"part {start // length + 1}"
         parts.append(_Entry(OutlineGroup(title, children, _count(part)), (), title))
     return _by_cutting(parts)
+
+
+def _in_parts(items: "Sequence[Leaf | OutlineGroup]", nodes: Sequence[NodeRow]) -> "list[Leaf | OutlineGroup]":
+    """A level with too many boxes to look at is cut where the fewest values pass."""
+    if len(items) <= MOST_AT_A_GLANCE:
+        return list(items)
+    place = {position: at for at, item in enumerate(items) for position in leaves(item)}
+    last_read: dict[str, int] = {}
+    for node in nodes:
+        last_read.update((tensor.name, place[node.position]) for tensor in node.inputs if node.position in place)
+    passing = [0] * (len(items) + 1)
+    for node in nodes:
+        made = place.get(node.position, len(items))
+        for tensor in node.outputs:
+            for border in range(made + 1, last_read.get(tensor.name, made) + 1):
+                passing[border] += 1
+    length = max(_LEAST_BLOCK, round(len(items) ** 0.5))
+    borders = [0]
+    while len(items) - borders[-1] > length * 3 // 2:
+        near = range(borders[-1] + length // 2, borders[-1] + length * 3 // 2)
+        borders.append(min(near, key=lambda at: (passing[at], abs(at - borders[-1] - length))))
+    parts = [items[start:end] for start, end in pairwise((*borders, len(items)))]
+    return [
+        OutlineGroup(f"part {at} of {len(parts)}", tuple(part), sum(item.nodes_count for item in part))
+        for at, part in enumerate(parts, 1)
+    ]
 
 
 Path = tuple[int, ...]

@@ -43,7 +43,7 @@ function drawLines(view, paint) {
     for (const line of model.lines) {
       if ((picked >= 0 && (line.s === picked || line.t === picked)) !== strong) continue;
       const k = line.k, last = k.length - 1;
-      if (k[1] > view.bottom || k[last] < view.top) continue;
+      if (k[1] <= k[last] && (k[1] > view.bottom || k[last] < view.top)) continue;
       pen.moveTo(k[0], k[1]);
       for (let i = 2; i < k.length; i += 2) {
         if (Math.abs(k[i] - k[i - 2]) < 0.5) { pen.lineTo(k[i], k[i + 1]); continue; }

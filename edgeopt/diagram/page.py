@@ -9,6 +9,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.diagram.colours import UNKNOWN, Colouring, Fill, is_dark
+from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import OutlineGroup, shape_label
 from edgeopt.diagram.scene import Box, Diagram, End, Scene, last_part
@@ -85,7 +86,7 @@ def _box(diagram: Diagram, box: Box) -> list[object]:
     if isinstance(item, End):
         return [*place, "end", item.tensor.name, "", item.tensor.name]
     if isinstance(item, OutlineGroup):
-        return [*place, "frame", item.title, f"{item.nodes_count:,} nodes", item.title]
+        return [*place, "frame", item.title, diagram.group_line(box.path), item.title]
     node = diagram.nodes[item.position]
     tensors = " ".join(tensor.name for tensor in (*node.inputs, *node.outputs))
     return [*place, "node", node.operator, last_part(node.name), f"{node.name} {node.operator} {tensors}"]
@@ -110,7 +111,10 @@ def _facts(diagram: Diagram, box: Box, drawn: PageGraph) -> Iterator[tuple[str, 
         yield "Input" if item.is_input else "Output", _tensor(item.tensor)
     elif isinstance(item, OutlineGroup):
         yield "Group", item.title
-        yield "Nodes", f"{item.nodes_count:,}"
+        for colouring in drawn.colourings:
+            if (fill := colouring.of(item)) is not None:
+                yield colouring.title, fill.text
+        yield from group_figures(diagram, box.path)
     else:
         node = diagram.nodes[item.position]
         yield "Operator", f"{node.domain}.{node.operator}" if node.domain else node.operator
@@ -151,6 +155,8 @@ text { font: 12px system-ui, sans-serif; fill: #1b1b1b }
 
 def svg(diagram: Diagram, scene: Scene, colouring: Colouring, title: str) -> str:
     """A picture that stands alone; each node has its full name as a tooltip."""
+    items = [box.item for box in scene.boxes if not box.is_open]
+    colouring = colouring.scaled_to(item for item in items if not isinstance(item, End))
     width, height = scene.width + 2 * _MARGIN, scene.height + 2 * _MARGIN
     bounds = f"{-_MARGIN:g} {-_MARGIN:g} {width:g} {height:g}"
     parts = [
@@ -222,7 +228,9 @@ def _texts(diagram: Diagram, box: Box, colouring: Colouring) -> tuple[list[str],
     fill = colouring.of(item)
     told = f"\n{colouring.title}: {fill.text}" if fill else ""
     if isinstance(item, OutlineGroup):
-        return [item.title, f"{item.nodes_count:,} nodes"], f"{item.title}{told}", fill
+        facts = "".join(f"\n{name}: {text}" for name, text in group_figures(diagram, box.path))
+        second = fill.text if fill and colouring.amounts is not None else diagram.group_line(box.path)
+        return [item.title, second], f"{item.title}{told}{facts}", fill
     node = diagram.nodes[item.position]
     second = fill.text if fill and colouring.amounts is not None else last_part(node.name)
     return [node.operator, *([second] if second else [])], f"{node.operator} {node.name}{told}", fill

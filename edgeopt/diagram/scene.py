@@ -1,14 +1,21 @@
 """A model as boxes and lines in one plane, with some groups open and the others folded."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from edgeopt.diagram.layered import BoxSize, Knots, Link, NodePlacement, place
 from edgeopt.diagram.outline import Leaf, OutlineGroup, OutlineLevel, Path, Value, Wiring, outline, wire
 from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
-MOST_BOXES = 300
+MOST_BOXES = 120
 """Boxes that a diagram shows at first."""
+_MOST_BLOCKS = 40
+_BLOCK_PART = 4
+"""A block with a larger part of the nodes is opened: it says too little."""
+Level = Literal["blocks", "layers", "nodes"]
+"""How much of a diagram is open: outer groups, all but the innermost groups, or everything."""
+LEVELS: tuple[Level, ...] = ("blocks", "layers", "nodes")
 _CHARACTER = 7.2
 _PADDING = 14.0
 _LEAF_HEIGHT = 40.0
@@ -90,6 +97,19 @@ class Diagram:
         item = self.item(path)
         return len(item.children) if isinstance(item, OutlineGroup) else 0
 
+    def outputs_of(self, path: Path) -> list[str]:
+        """The shapes of what leaves a group."""
+        leaving = self.wiring.levels[path].leaving if path in self.wiring.levels else ()
+        return [self.values[value].label for value in leaving if self.values[value].label]
+
+    def group_line(self, path: Path) -> str:
+        """The line below the title of a folded group: `12 nodes, 1x64x56x56`."""
+        return ", ".join((f"{self.nodes_count(path):,} nodes", *self.outputs_of(path)[-1:]))
+
+    def nodes_count(self, path: Path) -> int:
+        item = self.item(path)
+        return 1 if isinstance(item, End) else item.nodes_count
+
     def groups(self) -> Iterator[Path]:
         return (path for path in self.wiring.levels if path)
 
@@ -104,9 +124,26 @@ def opened_at_first(diagram: Diagram, most_boxes: int = MOST_BOXES) -> frozenset
 
     Groups of equal content are opened together or not at all.
     """
+    return _opened(diagram, diagram.groups(), most_boxes)
+
+
+def level_at_first(diagram: Diagram) -> Level:
+    return "nodes" if len(diagram.wiring.paths) <= MOST_BOXES else "blocks"
+
+
+def opened_at(diagram: Diagram, level: Level) -> frozenset[Path]:
+    groups = frozenset(diagram.groups())
+    outer = groups & {path[:-1] for path in groups}
+    if level == "blocks":
+        most = len(diagram.wiring.paths) / _BLOCK_PART
+        return _opened(diagram, [path for path in outer if diagram.nodes_count(path) > most], _MOST_BLOCKS)
+    return groups if level == "nodes" else outer
+
+
+def _opened(diagram: Diagram, groups: Iterable[Path], most_boxes: int) -> frozenset[Path]:
     opened: set[Path] = set()
     boxes = diagram.count(())
-    contents = {path: _content(diagram.item(path)) for path in diagram.groups()}
+    contents = {path: _content(diagram.item(path)) for path in groups}
     for depth in range(1, 1 + max((len(path) for path in contents), default=0)):
         alike: dict[str, list[Path]] = {}
         for path, content in contents.items():
@@ -204,6 +241,12 @@ class _Run:
             )
         placement = self.layout.place(sizes, links, before, len(exits))
         frame = _FRAME if path else 0.0
+        entering = {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in ports.items()}
+        leaving = {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in exits.items()}
+        if placement.wrapped and entering:
+            # Below where it began, or one group after the other would lie ever farther to the right.
+            begin = min(entering.values())
+            leaving = {value: begin + number * _PORT for number, value in enumerate(leaving)}
         return _Laid(
             placement,
             level,
@@ -211,8 +254,8 @@ class _Run:
                 max(placement.width + 2 * frame, self._title_width(path)),
                 placement.height + 2 * frame + (_TITLE if path else 0.0),
             ),
-            {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in ports.items()},
-            {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in exits.items()},
+            entering,
+            leaving,
         )
 
     def _reads(self, path: Path, level: OutlineLevel) -> dict[tuple[int, int], float]:
@@ -243,7 +286,7 @@ class _Run:
         if isinstance(item, End):
             return BoxSize(_width(item.tensor.name), _END_HEIGHT)
         if isinstance(item, OutlineGroup):
-            return BoxSize(max(_width(item.title), _width(f"{item.nodes_count:,} nodes")), _LEAF_HEIGHT)
+            return BoxSize(max(_width(item.title), _width(self.layout.diagram.group_line(path))), _LEAF_HEIGHT)
         node = self.layout.diagram.nodes[item.position]
         return BoxSize(max(_width(node.operator), _width(last_part(node.name))), _LEAF_HEIGHT)
 
@@ -272,7 +315,11 @@ class _Run:
             if path and edge.source is None:
                 moved.insert(0, (moved[0][0], top))
             if path and edge.target is None:
-                moved.append((moved[-1][0], bottom))
+                way_out = left + laid.leaving[edge.value]
+                if way_out != moved[-1][0]:
+                    below = bottom - _FRAME / 2
+                    moved += [(moved[-1][0], below), (way_out, below)]
+                moved.append((way_out, bottom))
             lines.append(
                 Line(
                     tuple(moved),

@@ -332,6 +332,7 @@ def _row(kernel: Kernel, members: Members, view: _View, total: float, holds_othe
         members=tuple(dict.fromkeys(name_of(each) for each in rows)),
         categories=tuple(dict.fromkeys(each.category for each in rows if each.category)),
         added=members.added,
+        range_ms=kernel.range_ms,
     )
     # What a loop spends by itself is not what its body computes.
     if holds_others or not members.own:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _SHOWN = 15
 _NAMED = 2
 _MOSTLY = 0.75
+_FEWEST_RUNS = 5
+_STEPS_MS = 0.01
+"""Times of a few microseconds are within the steps of the runtime's clock."""
 _CONVERSIONS = ("Reorder", "Convert", "Cast", "Transpose", "Reshape", "Memcpy", "Quantize", "Dequantize")
 
 
@@ -40,19 +43,37 @@ def op_times(times: "OpTimes") -> Section:
     return section(title, *lines(_run_lines(times)), section("", _kernels(times)), *sums, *notes)
 
 
+def why_unreliable(row: "OpTimeRow", times: "OpTimes") -> str:
+    """Why the time of a kernel may be another one the next time; "" where it can be relied on."""
+    if times.runs < _FEWEST_RUNS:
+        return f"Measured in only {times.runs} run{'s' * (times.runs != 1)}"
+    if row.range_ms is not None and row.range_ms[1] - row.range_ms[0] > max(row.time_ms, _STEPS_MS):
+        return "Its runs differ by more than the time itself"
+    return ""
+
+
+def spread(row: "OpTimeRow") -> str:
+    """The times of the middle half of the runs: `1.1 to 1.3 ms`."""
+    if row.range_ms is None:
+        return ""
+    low, high = map(time_text, row.range_ms)
+    number, _, unit = low.partition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} to {high}"
+
+
 def _title(times: "OpTimes") -> str:
     threads = "" if times.threads is None else f", {times.threads} thread{'s' if times.threads != 1 else ''}"
     return f"{times.backend} {times.version}{threads}".replace("  ", " ")
 
 
 def _run_lines(times: "OpTimes") -> "Iterator[str]":
-    inside = _ms(times.kernels_ms)
-    yield f"{_ms(times.run_ms)} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."
+    run, inside = time_text(times.run_ms), time_text(times.kernels_ms)
+    yield f"{run} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."
     if times.plain_ms:
         ratio = times.run_ms / times.plain_ms
         adds = f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
         adds = adds if ratio >= 1.02 else "adds almost nothing"
-        yield f"{_ms(times.plain_ms)} a run without: profiling {adds}."
+        yield f"{time_text(times.plain_ms)} a run without: profiling {adds}."
 
 
 def _kernels(times: "OpTimes") -> Table:
@@ -60,8 +81,9 @@ def _kernels(times: "OpTimes") -> Table:
         times.rows[:_SHOWN],
         ("=kernel", lambda row: row.operator or row.kernel),
         ("nodes", _members),
-        (">time", lambda row: _ms(row.time_ms)),
+        (">time", lambda row: time_text(row.time_ms)),
         (">share", lambda row: Share(row.share)),
+        (">half of the runs", spread),
         (">GFLOP/s", _rate),
         (">of peak", lambda row: f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else ""),
         ("!bound", lambda row: row.bound),
@@ -70,7 +92,7 @@ def _kernels(times: "OpTimes") -> Table:
     if not rest:
         return filled(shown)
     share = f"{sum(row.share for row in rest):.1%}"
-    last = Row((f"{len(rest):,} more", "", _ms(sum(row.time_ms for row in rest)), share))
+    last = Row((f"{len(rest):,} more", "", time_text(sum(row.time_ms for row in rest)), share))
     return filled(Table(shown.columns, (*shown.rows, last)))
 
 
@@ -107,7 +129,7 @@ def _sum_table(title: str, groups: "list[tuple[str, int, float, float]]") -> Tab
         [group for group in groups if group[3] >= 0.001],
         (title, lambda group: group[0]),
         (">kernels", lambda group: f"{group[1]:,}"),
-        (">time", lambda group: _ms(group[2])),
+        (">time", lambda group: time_text(group[2])),
         (">share", lambda group: Share(group[3])),
     )
 
@@ -120,6 +142,10 @@ def _notes(times: "OpTimes") -> "Iterator[str]":
             "Much of a run is outside the kernels: the runtime's own work, its profiler, and whatever "
             "else runs on this device."
         )
+    unsure = [row for row in times.rows[:_SHOWN] if why_unreliable(row, times)]
+    if unsure:
+        names = some([row.members[0] if row.members else row.kernel for row in unsure], _NAMED)
+        yield f"Unreliable times: {names}. {why_unreliable(unsure[0], times)}."
     if not any(row.least_ms for row in times.rows):
         yield "The peaks of this device are unknown; measure them with: edgeopt probe --deep"
 
@@ -128,7 +154,7 @@ def _rate(row: "OpTimeRow") -> str:
     return f"{row.operations / row.time_ms / 1e6:.1f}" if row.operations and row.time_ms else ""
 
 
-def _ms(time_ms: float) -> str:
+def time_text(time_ms: float) -> str:
     if time_ms < 0.1:
         return f"{time_ms * 1e3:.1f} µs"
     return f"{time_ms:.3g} ms" if time_ms < 100 else f"{time_ms:.0f} ms"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from edgeopt.graph.analysis import Analysis, NodeRow, TensorFacts
+from edgeopt.graph.analysis import Analysis, NodeRow, OpTimes, TensorFacts
 from edgeopt_gui.garbage import GarbageTimer
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
@@ -45,6 +45,8 @@ class Context(QObject):
     """The nodes of the subject were read, or are not known any more, or cannot be read."""
     node_picked = Signal(int)
     """The position of the node that the user looks at, on any page."""
+    times_changed = Signal()
+    """The nodes of the subject were measured, or their times are not known any more."""
     bundle_changed = Signal()
     """The latest bundle: made by a search, or opened."""
     changed = Signal()
@@ -77,6 +79,8 @@ class Context(QObject):
         self.analysis: Analysis | None = None
         """Of the subject, without its nodes; None while it is not known."""
         self.nodes: tuple[NodeRow, ...] = ()
+        self.op_times: tuple[OpTimes, ...] = ()
+        """Measured times of the nodes; empty while they are not known."""
         self.read_failure: Ending | None = None
         """Why the subject cannot be read."""
 
@@ -109,6 +113,11 @@ class Context(QObject):
     ) -> None:
         self.analysis, self.nodes, self.read_failure = analysis, tuple(nodes), failure
         self.nodes_changed.emit()
+
+    def use_times(self, times: Sequence[OpTimes]) -> None:
+        if tuple(times) != self.op_times:
+            self.op_times = tuple(times)
+            self.times_changed.emit()
 
     def use_bundle(self, path: Path | None) -> None:
         """Makes it the bundle that is watched live and deployed."""

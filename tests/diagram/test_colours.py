@@ -1,6 +1,18 @@
-from edgeopt.diagram.colours import CHANGED, FUSED, KEPT, NEW, REMOVED, Colouring, change_colouring, colourings
-from edgeopt.diagram.outline import outline
-from edgeopt.graph.analysis.records import OpTimeRow, OpTimes
+from msgspec import structs
+
+from edgeopt.diagram.colours import (
+    CATEGORIES,
+    CHANGED,
+    FUSED,
+    KEPT,
+    NEW,
+    REMOVED,
+    Colouring,
+    change_colouring,
+    colourings,
+)
+from edgeopt.diagram.outline import Leaf, outline
+from edgeopt.graph.analysis.records import Cost, OpTimeRow, OpTimes
 from edgeopt.graph.diff import GraphDiff, NodeChange
 from tests.diagram.models import chain, net
 
@@ -45,11 +57,17 @@ def test_only_what_is_known_can_be_chosen():
     assert [each.key for each in colourings(nodes)] == ["category", "bytes", "precision"]
 
 
-def test_a_group_has_the_colour_of_its_sum_but_no_category():
+def test_a_group_has_the_colour_of_its_sum_and_of_the_category_with_most_work():
     nodes, _, _ = chain(18, BLOCK)
     found = colourings(nodes)
     block = outline(nodes).children[0]
-    assert by_key(found, "category").of(block) is None
+    category = by_key(found, "category").of(block)
+    assert category is not None
+    assert (category.text, category.solid) == ("mostly element-wise", True)
+    worked = [structs.replace(nodes[0], cost=Cost(operations=100)), *nodes[1:]]
+    category = by_key(colourings(worked), "category").of(block)
+    assert category is not None
+    assert category.text == "mostly convolution"
     fill = by_key(found, "bytes").of(block)
     assert fill is not None
     assert fill.text == "540 bytes"
@@ -89,3 +107,17 @@ def test_a_node_of_the_second_model_names_what_it_took_in():
     assert fills == ["fused: took in Relu 'n1'", NEW, KEPT]
     assert [fill.solid for fill in colouring.fills if fill] == [True, True, False]
     assert [word for _, word in colouring.legend] == [FUSED, NEW, KEPT]
+
+
+def test_the_strongest_colour_is_that_of_the_largest_group_in_sight():
+    nodes, _, _ = chain(18, BLOCK)
+    of_bytes = by_key(colourings(nodes), "bytes")
+    groups = outline(nodes).children
+    scaled = of_bytes.scaled_to(groups)
+    colours = [fill.colour for fill in map(scaled.of, groups) if fill is not None]
+    assert colours[1] == scaled.legend[-1][0] != colours[0]
+    assert scaled.of(Leaf(17, "Neg")).colour != of_bytes.of(Leaf(17, "Neg")).colour
+
+
+def test_every_category_has_a_colour_of_its_own():
+    assert len(set(CATEGORIES.values())) == len(CATEGORIES)

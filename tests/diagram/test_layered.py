@@ -83,3 +83,22 @@ def test_those_of_the_first_layer_stay_at_the_top_and_their_edges_keep_clear():
     found = place([BoxSize(40.0, 20.0)] * 5, links, first=2)
     assert found.corners[0][1] == found.corners[1][1] == 0.0
     assert len(found.routes[0]) == 6
+
+
+@given(graphs)
+def test_a_deep_graph_wraps_into_columns_without_overlaps(graph: tuple[int, list[tuple[int, int]]]):
+    count, edges = graph
+    chain = [(at, at + 1) for at in range(count + 59)]
+    found = placed(count + 60, [*chain, *(edge for edge in edges if edge not in chain)])
+    assert found.height < 2 * found.width + 400
+    assert found.width < 4 * found.height
+    for a, (left, top) in enumerate(found.corners):
+        assert 0 <= left <= found.width - 39.9
+        assert 0 <= top <= found.height - 19.9
+        assert all(abs(left - x) >= 39.9 or abs(top - y) >= 19.9 for x, y in found.corners[:a])
+    for route in found.routes:
+        assert all(0 <= x <= found.width + 0.1 and 0 <= y <= found.height for x, y in route)
+        for (x, y), (next_x, next_y) in pairwise(route):
+            assert (
+                next_y > y or abs(next_x - x) < 0.1 or abs(next_y - y) < 0.1
+            )  # up only straight, between columns

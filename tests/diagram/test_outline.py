@@ -1,6 +1,17 @@
-from edgeopt.diagram.outline import MOST_CHILDREN, Edge, Leaf, OutlineGroup, leaves, outline, shape_label
+from msgspec import structs
+
+from edgeopt.diagram.outline import (
+    MOST_AT_A_GLANCE,
+    MOST_CHILDREN,
+    Edge,
+    Leaf,
+    OutlineGroup,
+    leaves,
+    outline,
+    shape_label,
+)
 from edgeopt.diagram.scene import diagram_of
-from edgeopt.graph.analysis.records import TensorFacts
+from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 from tests.diagram.models import branching, chain, net, node
 
 
@@ -39,6 +50,63 @@ def test_blocks_that_repeat_are_groups_of_the_same_form():
     top = outline(nodes)
     assert titles(top) == ["block 1 of 3", "block 2 of 3", "block 3 of 3"]
     assert all(titles(child) == block.split() for child in top.children if isinstance(child, OutlineGroup))
+
+
+def weighted(position: int, weight: str, reads: str, makes: str) -> NodeRow:
+    row = node(position, f"node_{position}", "MatMul" if weight else "Relu", f"{reads} {weight}".strip(), makes)
+    return structs.replace(row, weights_bytes=4 if weight else 0)
+
+
+def test_where_names_are_no_paths_the_scopes_are_those_of_the_weights():
+    rows, at = [], 0
+    for layer in range(3):
+        for part in ("query", "dense"):
+            rows.append(weighted(at, f"m.encoder.layer.{layer}.{part}.weight", f"t{at}", f"t{at + 1}"))
+            rows.append(weighted(at + 1, "", f"t{at + 1}", f"t{at + 2}"))
+            at += 2
+    rows += [weighted(12, "m.head.weight", "t12", "t13"), weighted(13, "", "t13", "y")]
+    top = outline(rows)
+    assert titles(top) == ["encoder", "MatMul", "Relu"]
+    encoder = top.children[0]
+    assert isinstance(encoder, OutlineGroup)
+    assert titles(encoder) == ["layer.0", "layer.1", "layer.2"]
+    assert list(leaves(encoder)) == list(range(12))
+
+
+def test_the_bias_tells_the_scope_of_a_product_whose_weight_has_lost_its_name():
+    rows = []
+    for at in range(0, 60, 3):
+        layer = f"m.encoder.layer.{at // 10}.dense"
+        rows.append(weighted(at, f"val_{at}", f"t{at}", f"t{at + 1}"))
+        rows.append(weighted(at + 1, f"{layer}.bias", f"t{at + 1}", f"t{at + 2}"))
+        rows.append(weighted(at + 2, "", f"t{at + 2}", f"t{at + 3}"))
+    first = outline(rows).children
+    assert [next(leaves(child)) % 3 for child in first] == [0] * len(first)
+
+
+def test_layers_that_repeat_keep_their_names():
+    layers = [(f"/encoder/layer.{at // 10}/n{at}", f"Op{at % 10}", f"t{at}", f"t{at + 1}") for at in range(50)]
+    nodes, _, _ = net(("first", "Gather", "x", "t0"), *layers, ("last", "Tanh", "t50", "y"), gives="y")
+    encoder = outline(nodes).children[1]
+    assert isinstance(encoder, OutlineGroup)
+    assert titles(encoder) == [f"layer.{number}" for number in range(5)]
+
+
+def test_weights_without_paths_make_no_scopes():
+    rows = [weighted(at, f"onnx::MatMul_{at}.1", f"t{at}", f"t{at + 1}") for at in range(6)]
+    assert titles(outline(rows)) == ["MatMul"] * 6
+
+
+def test_a_level_with_too_many_boxes_is_cut_where_the_fewest_values_pass():
+    operators = [f"Op{at}" for at in range(MOST_AT_A_GLANCE + 20)]
+    rows = [(f"n{at}", operator, f"t{at} t{at // 10 * 10}", f"t{at + 1}") for at, operator in enumerate(operators)]
+    nodes, _, _ = net(*rows, gives=f"t{len(rows)}")
+    top = outline(nodes)
+    assert titles(top)[0] == f"part 1 of {len(top.children)}"
+    starts = [next(leaves(child)) for child in top.children]
+    assert len(starts) < 12
+    # No node makes `t0`, so that it passes nowhere.
+    assert all(start % 10 == 0 for start in starts[2:]), starts
 
 
 def test_a_long_run_without_any_pattern_is_cut_into_parts():

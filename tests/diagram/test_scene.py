@@ -1,9 +1,22 @@
 from itertools import pairwise
 
 import pytest
+from msgspec import structs
 
+from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.outline import OutlineGroup, leaves
-from edgeopt.diagram.scene import MOST_BOXES, End, Layout, Scene, diagram_of, opened_at_first
+from edgeopt.diagram.scene import (
+    LEVELS,
+    MOST_BOXES,
+    End,
+    Layout,
+    Scene,
+    diagram_of,
+    level_at_first,
+    opened_at,
+    opened_at_first,
+)
+from edgeopt.graph.analysis.records import Cost
 from tests.diagram.models import branching, chain, net
 
 BLOCK = "Conv Relu Add Mul Sigmoid Sub Div Abs Neg"
@@ -68,6 +81,41 @@ def test_a_small_model_is_open_at_first_and_a_large_one_shows_few_boxes():
     assert opened_at_first(small) == frozenset(small.groups())
     large = diagram_of(*chain(5000, BLOCK, scope="/stage{0}/"))
     assert len(Layout(large).scene(opened_at_first(large)).boxes) <= MOST_BOXES + 1
+
+
+def test_levels_open_ever_more():
+    diagram = diagram_of(*chain(90, BLOCK, scope="/model/stage{0}/"))
+    sizes = [len(Layout(diagram).scene(opened_at(diagram, level)).boxes) for level in LEVELS]
+    assert sizes == sorted(sizes)
+    assert opened_at(diagram, "nodes") == frozenset(diagram.groups())
+    layers = opened_at(diagram, "layers")
+    assert all(path[:-1] in layers for path in diagram.groups() if len(path) > 1)
+
+
+@pytest.mark.parametrize("scope", ["", "/stage{0}/"])
+def test_five_thousand_nodes_open_as_few_blocks_in_a_shape_that_fits_a_window(scope):
+    diagram = diagram_of(*chain(5000, "Conv Relu Add Mul", scope=scope))
+    assert level_at_first(diagram) == "blocks"
+    scene = Layout(diagram).scene(opened_at(diagram, "blocks"))
+    assert len(scene.boxes) <= 100
+    assert 0.4 < scene.width / scene.height < 4
+
+
+def test_a_group_has_the_work_weights_and_outputs_of_its_nodes():
+    nodes, inputs, outputs = chain(27, BLOCK)
+    costs = [Cost(operations=1_000_000, read_bytes=1024, written_bytes=0)] * len(nodes)
+    nodes = [structs.replace(row, cost=cost, weights_bytes=100) for row, cost in zip(nodes, costs, strict=True)]
+    found = dict(group_figures(diagram_of(nodes, inputs, outputs), (1,)))
+    assert found == {
+        "Nodes": "9",
+        "Work": "9.0 million operations",
+        "Moved": "9 KiB",
+        "Weights": "900 bytes",
+        "Output": "1x64x8x8",
+    }
+    nodes[0] = structs.replace(nodes[0], cost=Cost())
+    found = dict(group_figures(diagram_of(nodes, inputs, outputs), (1,)))
+    assert found["Work"] == "at least 8.0 million operations"
 
 
 @pytest.mark.parametrize("most_boxes", [10, 20, 30, 40, 60, 100, 300])

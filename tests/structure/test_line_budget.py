@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[2]
 SHARED = "edgeopt/*.py"
 MOST_BELOW = 300
 BUDGETS = {
-    SHARED: 950,
+    SHARED: 1000,
     "edgeopt/hw": 6800,
     "edgeopt/graph": 15_450,
-    "edgeopt/backends": 5850,
+    "edgeopt/backends": 5900,
     "edgeopt/profiles": 1200,
-    "edgeopt/diagram": 1400,
+    "edgeopt/diagram": 1700,
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7600,
     "edgeopt/fleet": 1800,
@@ -25,12 +25,12 @@ BUDGETS = {
     "edgeopt/quant": 7950,
     "edgeopt/importing": 1550,
     "edgeopt/pipeline": 8700,
-    "edgeopt/views": 2250,
+    "edgeopt/views": 2300,
     "edgeopt/commands": 15_100,
     "edgeopt/cli": 5050,
     "agent": 14_600,
-    "gui": 20_000,
-    "tests": 91_800,
+    "gui": 20_300,
+    "tests": 92_250,
 }
 
 

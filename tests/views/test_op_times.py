@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
-from edgeopt.views.op_times import op_times
+from edgeopt.views.op_times import op_times, spread, why_unreliable
 from edgeopt.views.terminal import write
 
 CONV = OpTimeRow(
@@ -81,3 +81,25 @@ def test_it_fits_a_narrow_terminal(shown):
 def test_nothing_measured_is_a_sentence(shown):
     text = shown(OpTimes("openvino-cpu", "", None, 0, 0.0, 0.0, 0.0, (), reason="its process crashed: SIGSEGV"))
     assert "Nothing was measured: its process crashed: SIGSEGV." in text
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "range_ms", "runs", "reason"),
+    [
+        (0.16, (0.15, 0.17), 20, ""),
+        (24.4, (0.1, 48.8), 20, "Its runs differ by more than the time itself"),
+        (0.004, (0.002, 0.01), 20, ""),  # within the steps of the clock
+        (24.4, (24.0, 24.6), 2, "Measured in only 2 runs"),
+    ],
+)
+def test_a_time_that_may_be_another_one_next_time_says_why(shown, time_ms, range_ms, runs, reason):
+    row = OpTimeRow("r", "Reshape", time_ms, 1.0, ("reshape_1",), range_ms=range_ms)
+    found = times(row, runs=runs)
+    assert why_unreliable(row, found) == reason
+    assert ("Unreliable times: reshape_1." in shown(found)) == bool(reason)
+
+
+def test_the_spread_is_the_middle_half_of_the_runs():
+    assert spread(OpTimeRow("r", "Reshape", 1.2, 1.0, range_ms=(1.1, 1.3))) == "1.1 to 1.3 ms"
+    assert spread(OpTimeRow("r", "Reshape", 0.5, 1.0, range_ms=(0.05, 1.3))) == "50.0 µs to 1.3 ms"
+    assert spread(REORDER) == ""

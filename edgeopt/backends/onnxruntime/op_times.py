@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Feeds, Kernel, Kernels, Options
+from edgeopt.backends.kernel_runs import RunTime, of_runs, turns
 from edgeopt.backends.onnxruntime.opening import open_with, runtime_errors
 from edgeopt.backends.onnxruntime.profile import (
     LAUNCHING,
@@ -35,7 +36,6 @@ Proto = Any
 Key = tuple[str, str]
 """The path of the kernels that called it, and its own name."""
 
-_FEWEST = 2
 _INTO = "\0"  # occurs in no name
 _TYPES = {"float": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "int8"}
 _BLOCKED = "com.microsoft.nchwc"
@@ -57,10 +57,7 @@ def op_times(
         chosen, made = timed_options(provider, path, options, custom_ops)
         plain = open_with(provider, path, chosen, made)
         try:
-            times = [
-                (_run_ms(profiled, feeds), _run_ms(plain, feeds))
-                for _ in _turns(runs + 1, time.monotonic() + limit_s)
-            ][1:]
+            times = [(_run_ms(profiled, feeds), _run_ms(plain, feeds)) for _ in turns(runs, limit_s)][1:]
         except runtime_errors() as error:
             raise ModelError(
                 f"ONNX Runtime cannot run '{path.name}': {said_by(error)}",
@@ -101,13 +98,6 @@ def _profiled(
     raise AssertionError  # the second time raises by itself
 
 
-def _turns(most: int, end: float) -> Iterator[int]:
-    for turn in range(most):
-        if turn > _FEWEST and time.monotonic() > end:
-            return
-        yield turn
-
-
 def _run_ms(session: "InferenceSession", feeds: Feeds) -> float:
     begin = time.perf_counter()
     session.run(None, dict(feeds))
@@ -146,13 +136,13 @@ def _kernels(events: list[Event], graph: Proto | None) -> list[Kernel]:
     protos = dict(_matched(("", ""), graph, inside, keys)) if graph is not None else {}
     names = _renamed(protos)
     return [
-        _kernel(key, event, statistics.median(ms[key]), calls[key] / len(runs), protos.get(key), names)
+        _kernel(key, event, of_runs(ms[key]), calls[key] / len(runs), protos.get(key), names)
         for key, event in first.items()
     ]
 
 
 def _kernel(
-    key: Key, event: Event, time_ms: float, calls: float, proto: Proto | None, names: dict[str, str]
+    key: Key, event: Event, time_ms: RunTime, calls: float, proto: Proto | None, names: dict[str, str]
 ) -> Kernel:
     operator = str(event["args"].get("op_name", "")) if proto is None else str(proto.op_type)
     reads, outputs = ((), ()) if proto is None else (proto.input, proto.output)
@@ -160,7 +150,7 @@ def _kernel(
     return Kernel(
         name=key[1],
         operator=operator,
-        time_ms=max(0.0, time_ms),
+        time_ms=time_ms[0],
         calls=calls,
         place=provider_of(event),
         sources=(key[1],),
@@ -168,6 +158,7 @@ def _kernel(
         outputs=tuple(names.get(name, name) for name in outputs if name),
         within=outer,
         precision=_precision(operator, event),
+        range_ms=time_ms[1:],
     )
 
 
@@ -230,10 +221,10 @@ def _add_gpu_times(events: list[Event], kernels: list[Kernel]) -> bool:
             on_gpu[launching_node(event, nodes)][run] += event["dur"] / 1e3
     for place, kernel in enumerate(kernels):
         if kernel.place in LAUNCHING:
-            time_ms = statistics.median(on_gpu.pop(kernel.name, [0.0]))
-            kernels[place] = msgspec.structs.replace(kernel, time_ms=time_ms)
+            time_ms, *range_ms = of_runs(on_gpu.pop(kernel.name, [0.0]))
+            kernels[place] = msgspec.structs.replace(kernel, time_ms=time_ms, range_ms=tuple(range_ms))
     kernels += [
-        Kernel(name or "unknown", "", statistics.median(times), place=min(seen))
+        Kernel(name or "unknown", "", of_runs(times)[0], place=min(seen), range_ms=of_runs(times)[1:])
         for name, times in on_gpu.items()
         if any(times)
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Feeds, Kernel, Kernels
+from edgeopt.backends.kernel_runs import RunTime, of_means, of_runs, turns
 from edgeopt.backends.openvino.model import (
     NO_WORK,
     compile_model,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from edgeopt.backends.openvino.options import SharedOptions
 
-_FEWEST = 2
 _NOT_TIMED = (*NO_WORK, "Const", "Input", "Output", "")
 _PRECISIONS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 
@@ -49,7 +49,7 @@ def op_times(
     run_ms: list[list[float]] = []
     seen: list[dict[str, Any]] = []
     try:
-        for _ in _turns(runs + 1, time.monotonic() + limit_s):
+        for _ in turns(runs, limit_s):
             run_ms.append([_run_ms(request, feeds) for request in requests])
             seen.append({each.node_name: each for each in requests[0].get_profiling_info()})
     except RuntimeError as error:
@@ -70,13 +70,6 @@ def op_times(
 
 def _plain(runtime: "Core", model: "Model", aim: Aim) -> Any:  # noqa: ANN401 - its own session of requests
     return compile_model(runtime, model, aim.device, aim.config).create_infer_request()
-
-
-def _turns(most: int, end: float) -> Iterator[int]:
-    for turn in range(most):
-        if turn > _FEWEST and time.monotonic() > end:
-            return
-        yield turn
 
 
 def _run_ms(request: Any, feeds: Feeds) -> float:  # noqa: ANN401 - an InferRequest
@@ -106,16 +99,18 @@ def _kernels(
         if operator in _NOT_TIMED or bare in prepared or not (ran or layer):
             continue
         times = [each[name].real_time.total_seconds() * 1e3 for each in seen if name in each]
+        time_ms, *range_ms = _one_run(times, averaged=devices == ["CPU"]) if ran else (0.0, 0.0, 0.0)
         yield Kernel(
             name=name,
             operator=operator,
-            time_ms=_one_run(times, averaged=devices == ["CPU"]) if ran else 0.0,
+            time_ms=time_ms,
             calls=float(ran),
             place=devices[0] if len(devices) == 1 else device_of.get(bare, "unknown"),
             sources=_sources(layer) or (bare,),
             reads=() if layer is None else tuple(_tensor(value) for value in layer.input_values()),
             outputs=() if layer is None else tuple(_tensor(value) for value in layer.outputs()),
             precision=_PRECISIONS.get(_told(layer, "runtimePrecision"), ""),
+            range_ms=(range_ms[0], range_ms[1]),
         )
 
 
@@ -129,13 +124,9 @@ def _prepared(layers: "dict[str, Node]") -> set[str]:
     return found
 
 
-def _one_run(times: list[float], averaged: bool) -> float:
+def _one_run(times: list[float], averaged: bool) -> RunTime:
     """Without the first run, which prepares; the processor's counters tell the mean of all runs so far."""
-    if not averaged:
-        return statistics.median(times[1:] or times)
-    if len(times) == 1:
-        return times[0]
-    return max(0.0, (times[-1] * len(times) - times[0]) / (len(times) - 1))
+    return of_means(times) if averaged else of_runs(times[1:] or times)
 
 
 def _sources(layer: "Node | None") -> tuple[str, ...]:

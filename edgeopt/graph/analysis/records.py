@@ -194,6 +194,8 @@ class OpTimeRow(msgspec.Struct, frozen=True):
     added: bool = False
     """By itself it stands for no node, as one that turns the layout of a tensor; the members are those that it
     works for."""
+    range_ms: tuple[float, float] | None = None
+    """The times of the middle half of the runs; None where they are not known."""
 
 
 class OpTimes(msgspec.Struct, frozen=True):

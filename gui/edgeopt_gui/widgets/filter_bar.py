@@ -31,7 +31,8 @@ class FilterBar(QWidget):
     def _say_count(self) -> None:
         shown, total = len(self._records.shown), len(self._records.rows)
         counted = f"{total:,}" if shown == total else f"{shown:,} of {total:,}"
-        self._count.setText(f"{counted} {self._noun}")
+        # Without rows the table waits for them.
+        self._count.setText(f"{counted} {self._noun}" if total else "")
 
 
 class _Line(QLineEdit):

@@ -27,6 +27,8 @@ class Column(Generic[Row]):
     align: Literal["left", "right"] = "left"
     """Numbers are aligned to the right."""
     tip: Callable[[Row], str] | None = None
+    quiet: Callable[[Row], bool] | None = None
+    """Whether the text is shown in grey."""
     title_tip: str = ""
     stretch: bool = False
     """Takes the width that is left over."""
@@ -159,7 +161,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
             case Qt.ItemDataRole.ToolTipRole:
                 return column.tip(row) if column.tip else None
             case Qt.ItemDataRole.FontRole | Qt.ItemDataRole.ForegroundRole:
-                return self._appearance(row, role)
+                return self._appearance(row, column, role)
             case _ if role == VALUE_ROLE:
                 return column.value(row)
             case _ if role == ROW_ROLE:
@@ -228,13 +230,13 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
     def _left_texts(self, row: Row) -> str:
         return "\n".join(column.text_of(row) for column in self.columns if column.align == "left")
 
-    def _appearance(self, row: Row, role: int) -> Any:  # noqa: ANN401 - a font, a brush or nothing
+    def _appearance(self, row: Row, column: Column[Row], role: int) -> Any:  # noqa: ANN401 - a font, a brush or nothing
         look = self._look(row) if self._look else "plain"
         if look == "strong" and role == Qt.ItemDataRole.FontRole:
             font = QFont(QGuiApplication.font())
             font.setBold(True)
             return font
-        if look == "quiet" and role == Qt.ItemDataRole.ForegroundRole:
+        if (look == "quiet" or (column.quiet and column.quiet(row))) and role == Qt.ItemDataRole.ForegroundRole:
             return QGuiApplication.palette().brush(QPalette.ColorRole.PlaceholderText)
         return None
 

@@ -175,7 +175,12 @@ class RecordsTable(QTableView):
         self.picked.emit(row)
 
     def _pick_again(self) -> None:
-        """A filter resets the model; the row that was picked stays so where it is still shown."""
+        """A filter resets the model; the row that was picked stays so where it is still shown.
+
+        Once all rows are gone, others come: one with the same key is another.
+        """
+        if not self.records.rows:
+            self._key = None
         if self._key is None or not self.pick(self._key):
             self.picked.emit(None)
 

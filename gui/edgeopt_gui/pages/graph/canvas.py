@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
 
 from edgeopt.diagram.colours import Colouring
 from edgeopt.diagram.outline import OutlineGroup, Path
-from edgeopt.diagram.scene import Diagram, Scene
+from edgeopt.diagram.scene import Diagram, End, Scene
 from edgeopt_gui.pages.graph.items import BoxItem, LineItem
 from edgeopt_gui.pages.graph.minimap import Minimap
 from edgeopt_gui.pages.graph.walk import Walk
@@ -53,6 +53,8 @@ class Canvas(QGraphicsView):
         self.walk: Walk | None = None
         self.diagram: Diagram | None = None
         """What is drawn."""
+        self.legend: tuple[tuple[str, str], ...] = ()
+        """Of the colours as they are drawn."""
         self.selected: Path | None = None
         self._found: frozenset[Path] = frozenset()
         self._pressed = QPoint()
@@ -73,12 +75,15 @@ class Canvas(QGraphicsView):
             self.selected = becomes
         self._scene.clear()
         self.boxes = {box.path: BoxItem(diagram, box) for box in scene.boxes}
-        named: set[tuple[Path | None, int]] = set()
+        named: set[tuple[Path | None, int | None]] = set()
+        frames = {box.path for box in scene.boxes if box.is_open}
         self.lines = []
         for line in scene.lines:
-            # A value that several boxes read has one label.
-            label = "" if (line.source, line.value) in named else diagram.values[line.value].label
-            named.add((line.source, line.value))
+            # One label for a value that several boxes read, and for all that leave a folded group at one place.
+            folded = line.source is not None and self.is_group(line.source)
+            key = (line.source, None if folded and line.source not in frames else line.value)
+            label = "" if key in named else diagram.values[line.value].label
+            named.add(key)
             self.lines.append(LineItem(line, label if line.source is not None else ""))
         for item in (*self.boxes.values(), *self.lines):
             self._scene.addItem(item)
@@ -101,6 +106,9 @@ class Canvas(QGraphicsView):
         self._found = frozenset()
 
     def colour_by(self, colouring: Colouring) -> None:
+        shown = [item.box.item for item in self.boxes.values() if not item.box.is_open]
+        colouring = colouring.scaled_to(item for item in shown if not isinstance(item, End))
+        self.legend = colouring.legend
         for item in self.boxes.values():
             item.colour_by(colouring)
         self.minimap.show_boxes(self.boxes.values(), self._whole)

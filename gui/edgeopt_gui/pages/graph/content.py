@@ -15,15 +15,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from edgeopt.diagram.colours import Colouring, colourings
+from edgeopt.diagram.colours import MEASURED, Colouring, colourings
+from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.outline import OutlineGroup, Path, leaves
-from edgeopt.diagram.scene import Diagram, End, Scene
+from edgeopt.diagram.scene import LEVELS, Diagram, End, Level, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.pages.graph.canvas import Canvas
+from edgeopt_gui.pages.graph.hottest import Hottest
 from edgeopt_gui.pages.graph.legend import Legend
 from edgeopt_gui.pages.graph.revision_bar import RevisionBar
 from edgeopt_gui.pages.model.links import NO_LINKS, WEIGHT, Links
+from edgeopt_gui.pages.model.measured import fastest
 from edgeopt_gui.pages.model.tables import Weight, searched
 from edgeopt_gui.pages.model.weight_view import WeightView
 from edgeopt_gui.pages.model.words import node_facts, tensor_text
@@ -35,6 +38,8 @@ from edgeopt_gui.widgets.heading import heading, quiet
 class GraphContent(QWidget):
     reveal_wanted = Signal(object)
     """The path of an item whose groups are to be opened."""
+
+    level_wanted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,9 +57,17 @@ class GraphContent(QWidget):
         self.colours.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.colours.activated.connect(lambda at: self._choose_colours(self.colours.itemData(at)))
         self.legend = Legend()
+        self.levels = QComboBox()
+        self.levels.setAccessibleName("Level of detail")
+        self.levels.setPlaceholderText("Some groups")
+        for level in LEVELS:
+            self.levels.addItem(level.capitalize(), level)
+        self.levels.activated.connect(lambda at: self.level_wanted.emit(self.levels.itemData(at)))
         self.title = heading("", 3)
         self.facts = FactsView(name_letters=17)
         self.facts.followed.connect(self._follow)
+        self.hottest = Hottest()
+        self.hottest.node_wanted.connect(self._show_node)
         self._links = NO_LINKS
         self.weight = WeightView(name_letters=17)
         self._weights: Mapping[str, Weight] = {}
@@ -93,6 +106,7 @@ class GraphContent(QWidget):
     def show_scene(self, scene: Scene, keep: Path | None = None, becomes: Path | None = None) -> None:
         if self.diagram is not None and self.colouring is not None:
             self.canvas.show_scene(self.diagram, scene, self.colouring, keep, becomes)
+            self.legend.set_entries(self.canvas.legend)
             self._mark_hits()
             self._show_selected(self.canvas.selected)
 
@@ -100,9 +114,8 @@ class GraphContent(QWidget):
         """Measured times: the colours show them at once."""
         self._times = tuple(times)
         self._know_colours()
-        measured = next((each.key for each in self._known if each.key.startswith("ms:")), "")
-        if measured:
-            self._choose_colours(measured)
+        if (measured := fastest(times)) is not None:
+            self._choose_colours(f"{MEASURED}{measured.backend}")
         self._show_selected(self.canvas.selected)
 
     def pick(self, position: int) -> None:
@@ -122,6 +135,16 @@ class GraphContent(QWidget):
             self._show_weight(link.removeprefix(WEIGHT))
         elif positions := self._links.positions(link):
             self.pick(positions[0])
+
+    def _show_node(self, name: str) -> None:
+        nodes = self.diagram.nodes if self.diagram is not None else ()
+        position = next((node.position for node in nodes if name and name_of(node) == name), None)
+        if position is not None:
+            self.pick(position)
+
+    def show_level(self, level: Level | None) -> None:
+        """Says how much is open; None: the user opened or folded groups one by one."""
+        self.levels.setCurrentIndex(self.levels.findData(level) if level is not None else -1)
 
     def next_hit(self) -> None:
         if not self._hits:
@@ -161,9 +184,10 @@ class GraphContent(QWidget):
             chosen = Colouring("", "", (None,) * len(self.diagram.nodes if self.diagram else ()))
         self.colouring = chosen
         self.colours.setCurrentIndex(self.colours.findData(chosen.key))
-        self.legend.set_entries(chosen.legend)
+        self.hottest.set_times(self._times, chosen.key.removeprefix(MEASURED))
         if self.diagram is not None and self.canvas.diagram is self.diagram:
             self.canvas.colour_by(chosen)
+            self.legend.set_entries(self.canvas.legend)
 
     def _search(self, text: str) -> None:
         wanted = text.casefold().strip()
@@ -203,7 +227,7 @@ class GraphContent(QWidget):
             self.facts.set_groups((FactGroup("", (Fact("Tensor", tensor_text(item.tensor)),)),))
         elif isinstance(item, OutlineGroup):
             self.title.setText(item.title)
-            self.facts.set_groups((self._facts_of_group(item),))
+            self.facts.set_groups((self._facts_of_group(path, item),))
         else:
             node = self.diagram.nodes[item.position]
             self.title.setText(node.operator)
@@ -222,16 +246,20 @@ class GraphContent(QWidget):
     def _show_weight(self, name: str) -> None:
         self.weight.show_weight(self._weights.get(name), self.unread_weights)
 
-    def _facts_of_group(self, group: OutlineGroup) -> FactGroup:
+    def _facts_of_group(self, path: Path, group: OutlineGroup) -> FactGroup:
+        """With the measured times and the colour, if that is something else."""
         diagram = self.diagram
+        figures = group_figures(diagram, path) if diagram is not None else ()
+        facts = [Fact(name, text) for name, text in figures]
+        for each in self._known:
+            fill = each.of(group)
+            if fill is not None and (each is self.colouring or each.key.startswith(MEASURED)):
+                facts.append(Fact(each.title, fill.text))
         counts: dict[str, int] = {}
         for position in leaves(group):
             operator = diagram.nodes[position].operator if diagram else ""
             counts[operator] = counts.get(operator, 0) + 1
         most = sorted(counts.items(), key=lambda pair: -pair[1])
-        facts = [Fact("Nodes", f"{group.nodes_count:,}")]
-        if self.colouring is not None and (fill := self.colouring.of(group)) is not None:
-            facts.append(Fact(self.colouring.title, fill.text))
         facts.append(Fact("Operators", ", ".join(f"{count} {operator}" for operator, count in most)))
         return FactGroup("", tuple(facts))
 
@@ -253,11 +281,12 @@ class GraphContent(QWidget):
         tools.addWidget(self.search, 2)
         tools.addWidget(self.hits_count)
         tools.addSpacing(line)
-        label = QLabel("Colour by")
-        label.setBuddy(self.colours)
-        tools.addWidget(label)
-        tools.addWidget(self.colours)
-        tools.addWidget(self.legend, 3)
+        for title, choice in (("Show", self.levels), ("Colour by", self.colours)):
+            label = QLabel(title)
+            label.setBuddy(choice)
+            tools.addWidget(label)
+            tools.addWidget(choice)
+        tools.addStretch(1)
         side = QWidget()
         column = QVBoxLayout(side)
         column.setContentsMargins(line // 2, 0, line // 2, line // 2)
@@ -278,12 +307,18 @@ class GraphContent(QWidget):
         row.addWidget(self.canvas, 1)
         row.addWidget(self.canvas.minimap, 0, Qt.AlignmentFlag.AlignTop)
         split.addWidget(graph)
-        split.addWidget(area)
+        beside = QSplitter(Qt.Orientation.Vertical)
+        beside.setChildrenCollapsible(False)
+        beside.addWidget(self.hottest)
+        beside.addWidget(area)
+        beside.setSizes([line * 18, line * 24])
+        split.addWidget(beside)
         split.setStretchFactor(0, 1)
-        split.setSizes([line * 48, line * 22])
+        split.setSizes([line * 48, line * 26])
         page = QVBoxLayout(self)
         page.setContentsMargins(line, line // 2, line, line // 2)
         page.addLayout(tools)
+        page.addWidget(self.legend)
         page.addWidget(self.revisions)
         page.addWidget(split, 1)
         self._show_selected(None)

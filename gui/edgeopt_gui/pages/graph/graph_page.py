@@ -7,7 +7,7 @@ import msgspec
 from edgeopt.commands.graph.revisions import Revision
 from edgeopt.diagram.colours import Side, change_colouring
 from edgeopt.diagram.outline import Path
-from edgeopt.diagram.scene import Layout, Scene, diagram_of
+from edgeopt.diagram.scene import Layout, Level, Scene, diagram_of, level_at_first, opened_at
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
@@ -42,7 +42,6 @@ class GraphPage(Page):
         self._layout: Layout | None = None
         self._nodes: tuple[NodeRow, ...] = ()
         self._digest = ""
-        self._times: tuple[OpTimes, ...] = ()
         self._weights: dict[str, Weight] = {}
         self._job: Job | None = None
         self._background = Background(self)
@@ -61,6 +60,7 @@ class GraphPage(Page):
         self.view.revisions.closed.connect(self.leave_revisions)
         context.graph_wanted.connect(self.show_beside)
         self.view.canvas.toggled.connect(self._toggle)
+        self.view.level_wanted.connect(self.show_level)
         self.view.canvas.picked.connect(self._picked)
         self.view.reveal_wanted.connect(self.reveal)
         context.nodes_changed.connect(self._nodes_changed)
@@ -105,12 +105,9 @@ class GraphPage(Page):
     def fit(self) -> None:
         self.view.canvas.fit()
 
-    def open_all(self) -> None:
+    def show_level(self, level: Level) -> None:
         if self._layout is not None:
-            self._lay_out(frozenset(self._layout.diagram.groups()))
-
-    def fold_all(self) -> None:
-        self._lay_out(frozenset())
+            self._lay_out(opened_at(self._layout.diagram, level), level=level)
 
     def command_of_passes(self) -> Command | None:
         return self._command_of_revisions("Running the passes on", "--passes")
@@ -171,7 +168,7 @@ class GraphPage(Page):
                 side: Side = "first" if revision.is_first else "second"
                 changes = change_colouring(diagram.nodes, revision.changes, side)
             # Times and weights are those of the open model.
-            times, weights = (self._times, self._weights) if at == 0 else ((), {})
+            times, weights = (self.context.op_times, self._weights) if at == 0 else ((), {})
             self.view.set_diagram(diagram, times, changes, weights)
             path = path_of(diagram, selected)
             self._show(made.scene, None if node else before, path)
@@ -256,7 +253,7 @@ class GraphPage(Page):
         same = digest == self._digest and len(nodes) == len(self._nodes)
         self._nodes, self._digest = nodes, digest
         if not same:
-            self._times = ()
+            self.context.use_times(())
             self.show_busy(f"Laying out {analysis.name}…")
         opened = self.opened if same else None
         self._turn += 1
@@ -277,11 +274,12 @@ class GraphPage(Page):
             return
         made, self._weights = found
         self._layout, self.opened = made.layout, made.opened
-        self.view.set_diagram(made.layout.diagram, self._times, weights=self._weights)
+        self.view.set_diagram(made.layout.diagram, self.context.op_times, weights=self._weights)
         self._show(made.scene, None)
         if not same:
             self._placed = self.isVisible()
             self.show_content()
+            self.view.show_level(level_at_first(made.layout.diagram))
             self.view.canvas.begin()
         self.context.changed.emit()
 
@@ -292,7 +290,13 @@ class GraphPage(Page):
         }  # fmt: skip
         self._lay_out(frozenset(opened), keep=path)
 
-    def _lay_out(self, opened: frozenset[Path], keep: Path | None = None, then: Path | None = None) -> None:
+    def _lay_out(
+        self,
+        opened: frozenset[Path],
+        keep: Path | None = None,
+        then: Path | None = None,
+        level: Level | None = None,
+    ) -> None:
         layout = self._layout
         if layout is None:
             return
@@ -303,6 +307,9 @@ class GraphPage(Page):
             if turn == self._turn and not isinstance(made, EdgeoptError):
                 self.opened = made.opened
                 self._show(made.scene, keep)
+                self.view.show_level(level)
+                if level is not None:
+                    self.view.canvas.begin()
                 if then is not None:
                     self.view.canvas.select(then)
 
@@ -348,7 +355,8 @@ class GraphPage(Page):
     def _forget(self) -> None:
         self._turn += 1
         self.scene = self._layout = None
-        self._nodes, self._digest, self._times, self._weights = (), "", (), {}
+        self._nodes, self._digest, self._weights = (), "", {}
+        self.context.use_times(())
         self._revisions, self._at = (), 0
         self.view.forget()
         self._making.cancel()
@@ -361,11 +369,12 @@ class GraphPage(Page):
             return
         self._job = None
         if ending.good:
-            self._times = msgspec.convert(ending.data["op_times"], tuple[OpTimes, ...])
+            times = msgspec.convert(ending.data["op_times"], tuple[OpTimes, ...])
             if self._revisions:
                 self.leave_revisions()
-            self.view.set_times(self._times)
-            failed = [f"{each.backend}: {each.reason}" for each in self._times if each.reason]
+            self.context.use_times(times)
+            self.view.set_times(times)
+            failed = [f"{each.backend}: {each.reason}" for each in times if each.reason]
             self.context.say("; ".join(failed) if failed else "The nodes were measured.")
         elif ending.how != "cancelled":
             self.context.report(ending)

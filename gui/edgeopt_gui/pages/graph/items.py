@@ -8,6 +8,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainte
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from edgeopt.diagram.colours import Colouring
+from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import OutlineGroup
 from edgeopt.diagram.scene import Box, Diagram, End, Line, last_part
@@ -30,7 +31,8 @@ class LineItem(QGraphicsItem):
         self.strong = False
         self._path = path_of(line.knots)
         self._heights = [y for _, y in line.knots]
-        if len(line.knots) > _LONG:
+        self._is_long = len(line.knots) > _LONG and self._heights == sorted(self._heights)
+        if self._is_long:
             # Of a line through the whole graph, only the part in sight is drawn.
             self.setFlag(QGraphicsItem.GraphicsItemFlag.ItemUsesExtendedStyleOption)
         self._bounds = self._path.boundingRect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
@@ -70,7 +72,7 @@ class LineItem(QGraphicsItem):
             painter.drawText(self._place, Qt.AlignmentFlag.AlignLeft, self._label)
 
     def _in_sight(self, option: QStyleOptionGraphicsItem) -> QPainterPath:
-        if len(self._heights) <= _LONG:
+        if not self._is_long:
             return self._path
         shown = option.exposedRect
         first = max(0, bisect(self._heights, shown.top()) - 1)
@@ -121,7 +123,7 @@ class BoxItem(QGraphicsItem):
             return
         full = self._full and self.fill is not None
         base = self.fill if full and self.fill is not None else palette.color(QPalette.ColorRole.Base)
-        if scale < _SMOOTH_FROM:
+        if scale < _TEXT_FROM:
             painter.fillRect(self._bounds, self.fill or palette.color(QPalette.ColorRole.Button))
             self._paint_border(painter, palette, scale)
             return
@@ -132,10 +134,8 @@ class BoxItem(QGraphicsItem):
         if self.fill is not None and not full:
             painter.fillRect(self._bounds.adjusted(2, 4, _STRIPE + 2 - self._bounds.width(), -4), self.fill)
         self._paint_border(painter, palette, scale)
-        if scale >= _TEXT_FROM:
-            light = base.lightness() > 140
-            text = QColor("#1d2126") if light else QColor("#ffffff")
-            self._paint_texts(painter, text)
+        light = base.lightness() > 140
+        self._paint_texts(painter, QColor("#1d2126" if light else "#ffffff"))
 
     def _paint_frame(self, painter: QPainter, palette: QPalette, scale: float) -> None:
         shade = palette.color(QPalette.ColorRole.Text)
@@ -190,8 +190,9 @@ class BoxItem(QGraphicsItem):
                 f"{'Input' if item.is_input else 'Output'} {item.tensor.name}",
             )
         elif isinstance(item, OutlineGroup):
-            self.title, self._plain_second = item.title, f"{item.nodes_count:,} nodes"
-            self._tip = f"{item.title}: {item.nodes_count:,} nodes"
+            self.title, self._plain_second = item.title, diagram.group_line(self.box.path)
+            facts = group_figures(diagram, self.box.path)
+            self._tip = "\n".join((item.title, *(f"{name}: {text}" for name, text in facts)))
         else:
             node = diagram.nodes[item.position]
             self.title, self._plain_second = node.operator, last_part(node.name)

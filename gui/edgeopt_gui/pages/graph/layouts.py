@@ -3,7 +3,7 @@
 import msgspec
 
 from edgeopt.diagram.outline import Path
-from edgeopt.diagram.scene import Diagram, Layout, Scene, opened_at_first
+from edgeopt.diagram.scene import Diagram, Layout, Scene, level_at_first, opened_at
 from edgeopt.graph.analysis.records import name_of
 
 
@@ -16,7 +16,7 @@ class OpenedLayout(msgspec.Struct, frozen=True):
 def laid_out(diagram: Diagram, opened: frozenset[Path] | None, shown: str = "") -> OpenedLayout:
     """`shown` is the name of a node whose groups are open in any case."""
     layout = Layout(diagram)
-    chosen = opened_at_first(diagram) if opened is None else opened
+    chosen = opened_at(diagram, level_at_first(diagram)) if opened is None else opened
     path = path_of(diagram, shown) or ()
     chosen |= {path[:depth] for depth in range(1, len(path))}
     return OpenedLayout(layout, chosen, layout.scene(chosen))

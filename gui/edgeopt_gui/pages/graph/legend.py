@@ -1,8 +1,8 @@
 """What the colours of the graph mean."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -10,39 +10,51 @@ _GAP = 14
 
 
 class Legend(QWidget):
-    """Squares with words; those for which there is no room are left out at the end, and the tooltip has all."""
+    """Squares with words, in as many lines as they need."""
 
     def __init__(self) -> None:
         super().__init__()
         self.entries: tuple[tuple[str, str], ...] = ()
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
 
     def set_entries(self, entries: Sequence[tuple[str, str]]) -> None:
         self.entries = tuple(entries)
-        words = ", ".join(text for _, text in entries)
-        self.setAccessibleName(f"Legend: {words}")
-        self.setToolTip(words)
+        self.setAccessibleName(f"Legend: {', '.join(text for _, text in entries)}")
+        self.setVisible(bool(entries))
+        self.updateGeometry()
         self.update()
 
-    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        return QSize(200, round(self.fontMetrics().height() * 1.5))
+    def places(self, width: int) -> Iterator[QRect]:
+        """Of each entry."""
+        x = y = 0
+        line = round(self.fontMetrics().height() * 1.3)
+        for _, text in self.entries:
+            wide = line + self.fontMetrics().horizontalAdvance(text)
+            if x and x + wide > width:
+                x, y = 0, y + line
+            yield QRect(x, y, wide, line)
+            x += wide + _GAP
 
-    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        return QSize(60, round(self.fontMetrics().height() * 1.5))
+    def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
+        return True
+
+    def heightForWidth(self, width: int) -> int:  # noqa: N802 - Qt's name
+        return max((place.bottom() + 1 for place in self.places(width)), default=0)
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        width = max(self.width(), 200)
+        return QSize(width, self.heightForWidth(width))
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         painter = QPainter(self)
         side = round(self.fontMetrics().height() * 0.7)
-        x = 0
-        for colour, text in self.entries:
-            wide = side + 6 + self.fontMetrics().horizontalAdvance(text)
-            if x + wide > self.width():
-                break
+        for (colour, text), place in zip(self.entries, self.places(self.width()), strict=True):
             painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
             painter.setBrush(QColor(colour))
-            painter.drawRect(x, (self.height() - side) // 2, side, side)
+            painter.drawRect(place.left(), place.top() + (place.height() - side) // 2, side, side)
             painter.setPen(self.palette().color(QPalette.ColorRole.Text))
-            place = self.rect().adjusted(x + side + 6, 0, 0, 0)
-            painter.drawText(place, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
-            x += wide + _GAP
+            words = place.adjusted(side + 6, 0, 0, 0)
+            painter.drawText(words, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
         painter.end()

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from edgeopt_gui.pages.graph.items import BoxItem
 
-_HEIGHT = 220
-_NARROWEST, _WIDEST = 44, 160
+_WIDTH, _HEIGHT = 140, 220
 _MARGIN = 6.0
 _LEAST = 1.5
 """Pixels of a box that would be too small to see."""
@@ -22,7 +21,8 @@ class Minimap(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Overview of the graph")
-        self.setFixedSize(_WIDEST, _HEIGHT)
+        # Of any other width for another diagram, it would move the view beside it.
+        self.setFixedSize(_WIDTH, _HEIGHT)
         self._whole = QRectF()
         self._view = QRectF()
         self._picture = QPixmap()
@@ -30,8 +30,6 @@ class Minimap(QWidget):
 
     def show_boxes(self, items: Iterable[BoxItem], whole: QRectF) -> None:
         self._whole = whole
-        width = _HEIGHT * whole.width() / max(1.0, whole.height())
-        self.setFixedSize(round(min(_WIDEST, max(_NARROWEST, width))), _HEIGHT)
         self._picture = QPixmap(self.size() * self.devicePixelRatioF())
         self._picture.setDevicePixelRatio(self.devicePixelRatioF())
         self._picture.fill(Qt.GlobalColor.transparent)

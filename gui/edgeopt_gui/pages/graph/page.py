@@ -1,5 +1,8 @@
 """The page Graph: the open model as a diagram, coloured by what each node is, costs or takes."""
 
+from functools import partial
+
+from edgeopt.diagram.scene import LEVELS
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.pages.graph.graph_page import GraphPage
@@ -28,14 +31,6 @@ ENTRY = Entry(
             why_not=GraphPage.why_no_graph,
             shortcut="Ctrl+0",
             icon="fit",
-        ),
-        Action(
-            "graph.open-all", "Open all groups", "Graph", GraphPage.open_all, why_not=GraphPage.why_no_graph,
-            icon="chevron-down",
-        ),
-        Action(
-            "graph.fold-all", "Fold all groups", "Graph", GraphPage.fold_all, why_not=GraphPage.why_no_graph,
-            icon="chevron-up",
         ),
         Action(
             "graph.find",
@@ -71,6 +66,17 @@ ENTRY = Entry(
             why_not=GraphPage.why_not_in_table,
             shortcut="Ctrl+T",
             icon="table",
+        ),
+        *(
+            Action(
+                f"graph.{level}",
+                f"Show {level}",
+                "Graph",
+                partial(GraphPage.show_level, level=level),
+                why_not=GraphPage.why_no_graph,
+                icon="graph",
+            )
+            for level in LEVELS
         ),
         Action(
             "graph.export",

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
-from edgeopt.graph.analysis import Analysis, NodeRow
+from edgeopt.graph.analysis import Analysis, NodeRow, OpTimes
 from edgeopt.graph.analysis.records import Opportunity
 from edgeopt_gui.pages.model import tables, words, work
 from edgeopt_gui.pages.model.details import over_details
 from edgeopt_gui.pages.model.findings import is_named, names_of
+from edgeopt_gui.pages.model.measured import Measured
 from edgeopt_gui.pages.model.nodes import Nodes
 from edgeopt_gui.pages.model.operators import Operators
 from edgeopt_gui.pages.model.opportunities import Opportunities
@@ -92,6 +93,11 @@ class ModelContent(QWidget):
         self.nodes.set_nodes(nodes, self._whole)
         if self._analysis is not None:
             self._set_rows(self.weights_table, tables.weights(self._analysis, nodes))
+
+    def show_times(self, nodes: Sequence[NodeRow], times: Sequence[OpTimes]) -> None:
+        measured = Measured.of(nodes, times)
+        for table in (self.nodes, self.operators_table):
+            table.set_times(measured)
 
     def _show(self, analysis: Analysis) -> None:
         self._whole = work.totals(analysis)

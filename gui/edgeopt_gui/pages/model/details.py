@@ -6,6 +6,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedLayout, QVBoxLayout, QWidget
 
+from edgeopt_gui.pages.model.measured import Measured
 from edgeopt_gui.pages.model.tables import hidden_columns
 from edgeopt_gui.pages.model.work import Totals
 from edgeopt_gui.widgets.action_button import ActionButton
@@ -37,11 +38,19 @@ def over_details(table: RecordsTable, below: Sequence[QWidget], name: str, lines
     return split
 
 
-def show_shares(table: RecordsTable, whole: Totals) -> None:
-    """Shows the column of shares that can be told, and hides the other."""
-    hidden = set(hidden_columns(table.records.columns, whole))
+def show_shares(table: RecordsTable, whole: Totals, measured: Measured) -> None:
+    """Shows the columns of shares that can be told, and hides the others."""
+    hidden = set(hidden_columns(table.records.columns, whole, measured))
     for place in range(len(table.records.columns)):
         table.setColumnHidden(place, place in hidden)
+
+
+def show_measured(table: RecordsTable, whole: Totals, measured: Measured) -> None:
+    """Other measured times in a table whose columns ask for them."""
+    show_shares(table, whole, measured)
+    header = table.horizontalHeader()
+    table.records.sort(header.sortIndicatorSection(), header.sortIndicatorOrder())
+    table.fit()
 
 
 class Detailed(QWidget):

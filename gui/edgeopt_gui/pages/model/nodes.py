@@ -6,9 +6,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from edgeopt.graph.analysis import NodeRow
-from edgeopt_gui.pages.model.details import over_details, show_shares
+from edgeopt_gui.pages.model.details import over_details, show_measured, show_shares
 from edgeopt_gui.pages.model.findings import is_named
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
+from edgeopt_gui.pages.model.measured import Measured
 from edgeopt_gui.pages.model.tables import node_columns, searched, share_column
 from edgeopt_gui.pages.model.words import node_facts, operator_key
 from edgeopt_gui.pages.model.work import Totals
@@ -27,11 +28,11 @@ class Nodes(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._whole = Totals()
+        self._whole, self._measured = Totals(), Measured()
         self._links = NO_LINKS
         self._marked: frozenset[str] = frozenset()
         self.records = RecordsModel(
-            node_columns(lambda: self._whole),
+            node_columns(lambda: self._whole, lambda: self._measured),
             key=lambda node: (node.inside, node.position),
             look=self._look,
             searched=searched,
@@ -61,7 +62,7 @@ class Nodes(QWidget):
             return
         self._whole = whole
         self._links = Links.of(nodes)
-        show_shares(self.table, whole)
+        show_shares(self.table, whole, self._measured)
         self.records.set_rows(nodes)
         constants = sum(node.operator == _CONSTANT for node in nodes)
         self.constants.setText(f"Constants ({constants:,})")
@@ -73,6 +74,10 @@ class Nodes(QWidget):
             self.table.sortByColumn(shares, Qt.SortOrder.DescendingOrder)
             self.table.pick(self.records.key(self.records.row(0)))
         self.table.fit()
+
+    def set_times(self, measured: Measured) -> None:
+        self._measured = measured
+        show_measured(self.table, self._whole, measured)
 
     def show_operator(self, key: str) -> None:
         """Only the nodes of this operator; "" is all of them."""

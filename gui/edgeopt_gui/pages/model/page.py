@@ -43,6 +43,7 @@ class ModelPage(Page):
         self.view.nodes.table.picked.connect(self._picked)
         context.node_picked.connect(self.view.nodes.pick)
         context.subject_changed.connect(self._subject_changed)
+        context.times_changed.connect(lambda: self.view.show_times(context.nodes, context.op_times))
         context.device_measured.connect(lambda _: self._with_new_peaks())
         context.jobs.started.connect(self._job_started)
         context.jobs.ended.connect(self._look_deeper)

@@ -8,15 +8,18 @@ from edgeopt import units
 from edgeopt.graph.analysis import Analysis, CoverageRow, NodeRow, OperatorRow, TensorFacts, WeightRow
 from edgeopt.graph.analysis.records import Opportunity
 from edgeopt_gui.pages.model import findings, work
+from edgeopt_gui.pages.model.measured import Measured
 from edgeopt_gui.pages.model.words import operator_key, shape_text
 from edgeopt_gui.pages.model.work import Totals
 from edgeopt_gui.widgets.records import Column
 
 OF_OPERATIONS = "Work %"
 OF_LEAST_TIME = "Time %"
+MEASURED = "Measured"
 
 
 _OF_OPERATIONS_TIP = "Share of all operations; run `edgeopt probe --deep` to see the share of the least time"
+_MEASURED_TIP = "Time of one run with the fastest runtime, and its share; a fused kernel counts at its first node"
 _OF_LEAST_TIME_TIP = "Share of the least time of one run, from the device's measured peaks"
 
 
@@ -100,14 +103,17 @@ PORT_COLUMNS: tuple[Column[Port], ...] = (
 )
 
 
-def hidden_columns(columns: Sequence[Column[Any]], whole: Totals) -> Iterator[int]:
-    """Shares of the operations where no times are known, else shares of the least time."""
-    without = OF_LEAST_TIME if whole.least_ms is None else OF_OPERATIONS
-    yield from (place for place, column in enumerate(columns) if column.title == without)
+def hidden_columns(columns: Sequence[Column[Any]], whole: Totals, measured: Measured) -> Iterator[int]:
+    """Shares of the operations where no times are known, else shares of the least time; measured times."""
+    without = {OF_LEAST_TIME if whole.least_ms is None else OF_OPERATIONS}
+    without |= set() if measured.nodes else {MEASURED}
+    yield from (place for place, column in enumerate(columns) if column.title in without)
 
 
-def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
-    """`whole` tells what shares are shares of, which another model changes."""
+def node_columns(
+    whole: Callable[[], Totals], measured: Callable[[], Measured] = Measured
+) -> tuple[Column[NodeRow], ...]:
+    """`whole` and `measured` tell what another model or a measurement changes."""
 
     def operations(node: NodeRow) -> float | None:
         return work.operations_share(node, whole())
@@ -152,6 +158,15 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
             title_tip=_OF_LEAST_TIME_TIP,
         ),
         Column(
+            MEASURED,
+            lambda node: measured().nodes.get(node.position),
+            text=lambda node: measured().text(measured().nodes.get(node.position)),
+            align="right",
+            tip=lambda node: measured().tip(node.position),
+            quiet=lambda node: bool(measured().tip(node.position)),
+            title_tip=_MEASURED_TIP,
+        ),
+        Column(
             "Weights",
             lambda node: node.weights_bytes or None,
             text=lambda node: units.size(node.weights_bytes) if node.weights_bytes else "",
@@ -161,7 +176,9 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
     )
 
 
-def operator_columns(whole: Callable[[], Totals]) -> tuple[Column[OperatorRow], ...]:
+def operator_columns(
+    whole: Callable[[], Totals], measured: Callable[[], Measured] = Measured
+) -> tuple[Column[OperatorRow], ...]:
     def operations(row: OperatorRow) -> float | None:
         return work.operator_share(row, whole())
 
@@ -192,6 +209,13 @@ def operator_columns(whole: Callable[[], Totals]) -> tuple[Column[OperatorRow], 
             text=lambda row: _no_zero(work.percent(least(row))),
             align="right",
             title_tip=_OF_LEAST_TIME_TIP,
+        ),
+        Column(
+            MEASURED,
+            lambda row: measured().operators.get((row.operator, row.domain)),
+            text=lambda row: measured().text(measured().operators.get((row.operator, row.domain))),
+            align="right",
+            title_tip=_MEASURED_TIP,
         ),
         Column(
             "Weights",

@@ -113,7 +113,7 @@ def test_an_odd_model_has_a_graph(qtbot, tmp_path, context, open_window, make):
     qtbot.waitUntil(lambda: page.state != "busy")
     assert page.state == "content"
     drawn = [node for node in context.nodes if node.operator != "Constant"]
-    page.open_all()
+    page.show_level("nodes")
     qtbot.waitUntil(
         lambda: all(page.view.diagram.wiring.paths[node.position] in page.view.canvas.boxes for node in drawn)
     )

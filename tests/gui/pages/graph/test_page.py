@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, save
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QPainter, QWheelEvent
-from PySide6.QtWidgets import QStyleOptionGraphicsItem
+from PySide6.QtWidgets import QLabel, QStyleOptionGraphicsItem
 
 from edgeopt.commands.simplify.request import SimplifyRequest
 from edgeopt.commands.simplify.simplify import simplify
@@ -55,7 +55,7 @@ def test_without_a_model_it_offers_to_open_one(window):
     page = window.page("graph")
     assert page.state == "empty"
     assert page.command() is None
-    for action in ("measure", "fit", "open-all", "export"):
+    for action in ("measure", "fit", "blocks", "nodes", "export"):
         assert not window.book[f"graph.{action}"].shown.isEnabled()
 
 
@@ -89,18 +89,67 @@ def test_groups_fold_and_open_and_their_box_stays_in_place(qtbot, tmp_path, show
     qtbot.waitUntil(lambda: (2, 0) in canvas.boxes)
 
 
-def test_fold_all_and_open_all(qtbot, tmp_path, shown, window):
+def test_the_levels_fold_and_open_groups(qtbot, tmp_path, shown, window):
     page = shown(blocks(tmp_path / "blocks.onnx", 3))
     canvas = page.view.canvas
-    window.book["graph.fold-all"].shown.trigger()
+    window.book["graph.blocks"].shown.trigger()
     qtbot.waitUntil(lambda: len(canvas.boxes) == 5)
-    window.book["graph.open-all"].shown.trigger()
+    window.book["graph.nodes"].shown.trigger()
     qtbot.waitUntil(lambda: len(canvas.boxes) == 5 + 27)
+    assert page.view.levels.currentText() == "Nodes"
+    canvas.toggled.emit((1,))
+    qtbot.waitUntil(lambda: len(canvas.boxes) == 5 + 18)
+    assert page.view.levels.currentIndex() == -1
+    page.view.levels.activated.emit(page.view.levels.findData("blocks"))
+    qtbot.waitUntil(lambda: len(canvas.boxes) == 5)
+
+
+def test_a_folded_group_is_filled_at_every_zoom_and_says_what_it_does(qtbot, tmp_path, shown):
+    page = shown(blocks(tmp_path / "blocks.onnx", 3))
+    page.show_level("blocks")
+    canvas = page.view.canvas
+    qtbot.waitUntil(lambda: len(canvas.boxes) == 5)
+    item = canvas.boxes[1,]
+    assert (item.second, item.fill.name()) == ("9 nodes, 1x4", dict(map(reversed, canvas.legend))["element-wise"])
+    for scale in (0.1, 0.3, 0.6, 1.0):
+        canvas.resetTransform()
+        canvas.scale(scale, scale)
+        canvas.centerOn(item.boundingRect().center())
+        corner = canvas.mapFromScene(item.boundingRect().center()).x()
+        inner = canvas.mapFromScene(item.boundingRect().topLeft() + QPointF(14, 9)).y()
+        assert canvas.grab().toImage().pixelColor(corner, inner) == item.fill, scale
+    canvas.select((1,))
+    facts = {fact.name: fact.value for fact in page.view.facts.groups[0].facts}
+    assert facts["Nodes"] == "9"
+    assert facts["Output"] == "1x4"
+    assert facts["Moved"].endswith("bytes")
+    assert "9 Relu" not in facts["Operators"]
+
+
+def test_the_legend_has_every_entry_in_any_width(shown):
+    legend = shown(MODEL).view.legend
+    assert len(list(legend.places(120))) == len(legend.entries)
+    assert all(place.right() < 160 for place in legend.places(120))
+    assert legend.heightForWidth(120) > 2 * legend.heightForWidth(4000)
+    assert legend.height() == legend.heightForWidth(legend.width())
+
+
+def test_the_selection_of_another_model_is_forgotten(qtbot, tmp_path, shown, window, context):
+    page, table = shown(blocks(tmp_path / "blocks.onnx", 3)), window.page("model").view.nodes
+    table.pick(20)
+    assert table.table.current.position == 20
+    counts = []
+    table.records.modelReset.connect(lambda: counts.append(table.bar.findChild(QLabel, "count").text()))
+    shown(blocks(tmp_path / "more.onnx", 4))
+    qtbot.waitUntil(lambda: len(context.nodes) == 36 and page.state == "content")
+    assert table.table.current.position != 20
+    assert page.view.canvas.selected is None
+    assert "0 nodes" not in counts
 
 
 def test_search_marks_hits_and_enter_opens_the_group_around_the_next(qtbot, tmp_path, shown):
     page = shown(blocks(tmp_path / "blocks.onnx", 3))
-    page.fold_all()
+    page.show_level("blocks")
     canvas = page.view.canvas
     qtbot.waitUntil(lambda: len(canvas.boxes) == 5)
     qtbot.keyClicks(page.view.search, "tanh")

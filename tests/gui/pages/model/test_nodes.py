@@ -225,19 +225,19 @@ def test_nodes(analysis):
     conv = next(node for node in analysis.nodes if node.operator == "Conv")
     columns = tables.node_columns(lambda: Totals(2_766_144))
     place = ["8", "Conv", "convolution", "node_conv2d", "[batch, 24, 32, 32]"]
-    assert texts(columns, conv) == [*place, "442 k", "16.0%", "unknown", "864 bytes"]
+    assert texts(columns, conv) == [*place, "442 k", "16.0%", "unknown", "", "864 bytes"]
 
 
 def test_operators(analysis):
     conv = next(row for row in analysis.operators if row.operator == "Conv")
     shown = texts(tables.operator_columns(lambda: totals(analysis)), conv)
-    assert shown == ["Conv", "convolution", "9", "2.51 M", "90.9%", "unknown", "37.2 KiB"]
+    assert shown == ["Conv", "convolution", "9", "2.51 M", "90.9%", "unknown", "", "37.2 KiB"]
 
 
 def test_an_operator_of_unknown_cost_is_no_zero():
     odd = OperatorRow("Odd", "mine", 3, unknown=3)
     columns = tables.operator_columns(lambda: Totals(100))
-    assert texts(columns, odd) == ["mine.Odd", "unknown", "3", "unknown", "unknown", "unknown", ""]
+    assert texts(columns, odd) == ["mine.Odd", "unknown", "3", "unknown", "unknown", "unknown", "", ""]
     assert [column.value(odd) for column in columns[3:6]] == [None, None, None]
 
 

@@ -1,0 +1,111 @@
+"""Measured times of the nodes, for the tables of the page Model and the list of the page Graph."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from edgeopt.diagram.colours import measured_ms
+from edgeopt.graph.analysis import NodeRow, OpTimeRow, OpTimes
+from edgeopt.graph.analysis.records import name_of
+from edgeopt.views.op_times import spread, time_text, why_unreliable
+from edgeopt_gui.widgets.records import Column
+
+OperatorKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """By the fastest runtime: of nodes by position, and of operators."""
+
+    backend: str = ""
+    total_ms: float = 0.0
+    nodes: Mapping[int, float] = field(default_factory=dict)
+    operators: Mapping[OperatorKey, float] = field(default_factory=dict)
+    unreliable: Mapping[int, str] = field(default_factory=dict)
+    """Why, by position of the node."""
+
+    @staticmethod
+    def of(nodes: Sequence[NodeRow], times: Sequence[OpTimes]) -> "Measured":
+        chosen = fastest(times)
+        if chosen is None:
+            return Measured()
+        why = {row.members[0]: why_unreliable(row, chosen) for row in chosen.rows if row.members}
+        found, operators = {}, dict[OperatorKey, float]()
+        for node, time_ms in zip(nodes, measured_ms(nodes, chosen), strict=True):
+            if time_ms is not None:
+                found[node.position] = time_ms
+                key = (node.operator, node.domain)
+                operators[key] = operators.get(key, 0.0) + time_ms
+        unreliable = {node.position: why[name_of(node)] for node in nodes if why.get(name_of(node))}
+        return Measured(chosen.backend, chosen.kernels_ms, found, operators, unreliable)
+
+    def text(self, time_ms: float | None) -> str:
+        if time_ms is None:
+            return ""
+        return f"{time_text(time_ms)}, {time_ms / self.total_ms:.1%}" if time_ms and self.total_ms else "fused"
+
+    def tip(self, position: int) -> str:
+        return self.unreliable.get(position, "")
+
+
+def fastest(times: Sequence[OpTimes], backend: str = "") -> OpTimes | None:
+    """The measured times of the named runtime, or else of that with the shortest run."""
+    known = [each for each in times if each.rows]
+    named = [each for each in known if each.backend == backend]
+    return min(named or known, key=lambda each: each.plain_ms or each.run_ms, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernel:
+    place: int
+    row: OpTimeRow
+    why_unreliable: str
+
+    @property
+    def name(self) -> str:
+        """The heaviest of the nodes behind it, and how many more there are."""
+        row = self.row
+        if not row.members:
+            return f"{row.operator or row.kernel} (not attributed)"
+        more = f" +{len(row.members) - 1}" if len(row.members) > 1 else ""
+        return f"{f'{row.operator} for ' * row.added}{row.members[0]}{more}"
+
+    @property
+    def spread_share(self) -> float | None:
+        """Of the time, half the range of the middle half of the runs."""
+        row = self.row
+        return (
+            None if not row.range_ms or not row.time_ms else (row.range_ms[1] - row.range_ms[0]) / row.time_ms / 2
+        )
+
+
+def kernels(times: OpTimes) -> list[TimedKernel]:
+    """The longest first."""
+    return [TimedKernel(at, row, why_unreliable(row, times)) for at, row in enumerate(times.rows)]
+
+
+KERNEL_COLUMNS: tuple[Column[TimedKernel], ...] = (
+    Column(
+        "Nodes",
+        lambda each: each.name,
+        tip=lambda each: "\n".join((each.row.operator, *each.row.members)),
+        stretch=True,
+        cut_middle=True,
+    ),
+    Column(
+        "Time",
+        lambda each: each.row.time_ms,
+        text=lambda each: time_text(each.row.time_ms),
+        align="right",
+        tip=lambda each: each.why_unreliable,
+        quiet=lambda each: bool(each.why_unreliable),
+    ),
+    Column("Share", lambda each: each.row.share, text=lambda each: f"{each.row.share:.1%}", align="right"),
+    Column(
+        "Spread",
+        lambda each: each.spread_share,
+        text=lambda each: "" if each.spread_share is None else f"±{each.spread_share:.0%}",
+        align="right",
+        tip=lambda each: spread(each.row),
+        title_tip="By how much the middle half of the runs differs",
+    ),
+)
