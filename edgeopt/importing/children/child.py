@@ -44,6 +44,8 @@ class Job:
         self.kind: str = asked["kind"]
         self.place: str = asked["place"]
         self.name: str = asked["name"]
+        self.task: str = asked["task"]
+        self.trust: bool = asked["trust"]
         self.folder = Path(asked["folder"])
         self.samples: int = asked["samples"]
         self.opset: int | None = asked["opset"]
@@ -66,6 +68,33 @@ class Job:
 
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
         raise RefusalError(code, message, hint)
+
+    def missing(self, package: str) -> NoReturn:
+        self.refuse(
+            "missing",
+            f"The import needs {package}, which {sys.executable} does not have.",
+            f"Install it: {sys.executable} -m pip install {package}. Another environment: --python ENV/bin/python",
+        )
+
+    def name_dimensions(self) -> None:
+        """Gives the open dimensions of the exported model their names; its exporter has numbered them."""
+        import onnx
+
+        path = str(self.folder / "exported.onnx")
+        model = onnx.load(path, load_external_data=False)
+        named: dict[str, str] = {}
+        for value in model.graph.input:
+            shape = value.type.tensor_type.shape.dim
+            for axis, dim in self.dims.get(value.name, {}).items():
+                named[shape[axis].dim_param] = shape[axis].dim_param = dim
+        named.pop("", None)
+        first = {axes.get(0) for axes in self.dims.values()}
+        for value in (*model.graph.output, *model.graph.value_info):
+            for axis, each in enumerate(value.type.tensor_type.shape.dim):
+                if each.dim_param:
+                    batch = first if axis == 0 and value in model.graph.output else ()
+                    each.dim_param = named.get(each.dim_param, next(iter(batch), None) or each.dim_param)
+        onnx.save(model, path)
 
     @staticmethod
     def reason(error: BaseException) -> str:
@@ -205,7 +234,7 @@ def _within(job: Job, dim: str, size: int) -> bool:
 def work(framework: Any, job: Job) -> None:
     for module, package in framework.NEEDS:
         if importlib.util.find_spec(module) is None:
-            _missing(job, package)
+            job.missing(package)
     job.say(event="progress", phase="load", message=job.name or Path(job.place).name)
     original = framework.load(job)
     inputs = framework.inputs(original, job)
@@ -286,14 +315,6 @@ def _save(job: Job, name: str, runs: list[Feeds]) -> None:
     np.savez(job.folder / f"{name}.npz", **arrays)
 
 
-def _missing(job: Job, package: str) -> NoReturn:
-    job.refuse(
-        "missing",
-        f"The import needs {package}, which {sys.executable} does not have.",
-        f"Install it: {sys.executable} -m pip install {package}. Another environment: --python ENV/bin/python",
-    )
-
-
 def main(framework: str, request: str) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries print there
@@ -306,7 +327,7 @@ def main(framework: str, request: str) -> None:
     try:
         job = Job(asked, answers)
         if np is None:
-            _missing(job, "numpy")
+            job.missing("numpy")
         spec = importlib.util.spec_from_file_location("framework", framework)
         assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is a path
         module = importlib.util.module_from_spec(spec)
@@ -314,7 +335,7 @@ def main(framework: str, request: str) -> None:
         try:
             work(module, job)
         except ModuleNotFoundError as error:
-            _missing(job, str(error.name))
+            job.missing(str(error.name))
     except RefusalError as error:
         code, message, hint = error.args
     except BaseException as error:
