@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 @asks(ImportRequest)
 def import_(request: ImportRequest, json: JsonFlag = False) -> None:
-    """Convert a PyTorch, Hugging Face, scikit-learn or ONNX model to ONNX and prove that it answers the same.
+    """Convert a model of another framework to ONNX and prove that it answers the same.
+
+    PyTorch, Hugging Face, Keras, TensorFlow, TFLite, scikit-learn and ONNX models are taken.
 
     \b
     The model and its converter run in the environment of --python; edgeopt needs neither. The proof
@@ -34,6 +36,7 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
       edgeopt import package.models:build -o net.onnx --data samples.npz
       edgeopt import program.pt2 -o net.onnx
       edgeopt import bert-folder/ -o bert.onnx --python ~/ml/bin/python
+      edgeopt import classifier.keras -o classifier.onnx --python ~/tf/bin/python
       edgeopt import old.onnx -o new.onnx --opset 17 --shape image=1x3x224x224
     """
     from edgeopt.importing.importer import import_model

@@ -31,6 +31,10 @@ SOURCES = (
     Source("torch-program", "PyTorch exported program", (".pt2",), "torch_child.py", zipped=True),
     Source("torchscript", "TorchScript module", (".pt", ".pth", ".ts"), "torch_child.py", zipped=True),
     Source("torch", "PyTorch module", (), "torch_child.py"),
+    Source("keras", "Keras model", (".keras",), "tf_child.py", zipped=True),
+    Source("keras-h5", "Keras HDF5 model", (".h5", ".hdf5"), "tf_child.py"),
+    Source("tflite", "TFLite model", (".tflite",), "tf_child.py"),
+    Source("savedmodel", "SavedModel", (), "tf_child.py", "saved_model.pb"),
     Source("huggingface", "Hugging Face folder", (), "hf_child.py", "config.json"),
 )
 _CODE = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_][\w.]*)")
@@ -94,7 +98,7 @@ def _check_content(path: Path, source: Source) -> None:
     if source.zipped and not zipfile.is_zipfile(path):
         raise ModelError(
             f"'{path.name}' is not a complete {source.title}.",
-            "Save or download it again. For a file of weights, name the class: file.py:NAME",
+            "Save or download it again. For weights of PyTorch, name the class: file.py:NAME",
         )
 
 

@@ -39,7 +39,7 @@ SAVED = {
     "roberta": RobertaModel(RobertaConfig(**TEXT, type_vocab_size=1), add_pooling_layer=False),
     "vit": ViTForImageClassification(ViTConfig(**SMALL, image_size=32, patch_size=8)),
     "segformer": SegformerForSemanticSegmentation(
-        SegformerConfig(depths=[1] * 4, hidden_sizes=[8, 16, 24, 32], decoder_hidden_size=16)
+        SegformerConfig(depths=[1] * 4, hidden_sizes=[8, 16, 40, 64], decoder_hidden_size=16)
     ),
     "whisper": WhisperForConditionalGeneration(WhisperConfig(**WHISPER)),
     "gpt": GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=1, n_head=2, vocab_size=60, n_positions=64)),

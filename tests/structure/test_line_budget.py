@@ -23,14 +23,14 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 7950,
-    "edgeopt/importing": 1950,
+    "edgeopt/importing": 2150,
     "edgeopt/pipeline": 8700,
     "edgeopt/views": 2250,
     "edgeopt/commands": 15_100,
     "edgeopt/cli": 5050,
     "agent": 14_600,
     "gui": 20_000,
-    "tests": 92_050,
+    "tests": 92_250,
 }
 
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -76,25 +77,36 @@ class Job:
             f"Install it: {sys.executable} -m pip install {package}. Another environment: --python ENV/bin/python",
         )
 
-    def name_dimensions(self) -> None:
-        """Gives the open dimensions of the exported model their names; its exporter has numbered them."""
+    def tidy(self, names: Feeds | None = None, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
+        """Gives the exported model the original's names, by name or by place, and its open dimensions theirs."""
         import onnx
 
         path = str(self.folder / "exported.onnx")
         model = onnx.load(path, load_external_data=False)
-        named: dict[str, str] = {}
+        names = dict(names or {})
+        for values, wanted in ((model.graph.input, inputs), (model.graph.output, outputs)):
+            if len(values) == len(wanted):
+                names.update(zip((value.name for value in values), wanted))
+        _rename(model.graph, {old: new for old, new in names.items() if old != new})
+        dims: dict[str, str] = {}
         for value in model.graph.input:
             shape = value.type.tensor_type.shape.dim
             for axis, dim in self.dims.get(value.name, {}).items():
-                named[shape[axis].dim_param] = shape[axis].dim_param = dim
-        named.pop("", None)
-        first = {axes.get(0) for axes in self.dims.values()}
-        for value in (*model.graph.output, *model.graph.value_info):
-            for axis, each in enumerate(value.type.tensor_type.shape.dim):
-                if each.dim_param:
-                    batch = first if axis == 0 and value in model.graph.output else ()
-                    each.dim_param = named.get(each.dim_param, next(iter(batch), None) or each.dim_param)
+                dims[shape[axis].dim_param] = shape[axis].dim_param = dim
+        dims.pop("", None)
+        for value in (*model.graph.value_info, *model.graph.output):
+            for each in value.type.tensor_type.shape.dim:
+                each.dim_param = dims.get(each.dim_param, each.dim_param)
+        batch = {axes.get(0) for axes in self.dims.values()}
+        for value in model.graph.output if len(batch) == 1 else ():
+            first = value.type.tensor_type.shape.dim[:1]
+            if first and first[0].dim_param:  # tf2onnx numbers each dimension again
+                first[0].dim_param = batch.copy().pop() or first[0].dim_param
         onnx.save(model, path)
+
+    def need(self, module: str, package: str) -> None:
+        if importlib.util.find_spec(module) is None:
+            self.missing(package)
 
     @staticmethod
     def reason(error: BaseException) -> str:
@@ -103,6 +115,20 @@ class Job:
             error = error.__cause__
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return f"{type(error).__name__}: {lines[0][:250] if lines else ''}".rstrip(".: ")
+
+
+def _rename(graph: Any, names: dict[str, str]) -> None:
+    """Values of a graph and of those inside, unless a new name is taken."""
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    names = {old: new for old, new in names.items() if new not in taken}
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for values in (node.input, node.output):
+            values[:] = [names.get(name, name) for name in values]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs) if attribute.type in {5, 10} else ():
+                _rename(inner, names)
 
 
 def read_data(place: str) -> Feeds:
@@ -233,8 +259,7 @@ def _within(job: Job, dim: str, size: int) -> bool:
 
 def work(framework: Any, job: Job) -> None:
     for module, package in framework.NEEDS:
-        if importlib.util.find_spec(module) is None:
-            job.missing(package)
+        job.need(module, package)
     job.say(event="progress", phase="load", message=job.name or Path(job.place).name)
     original = framework.load(job)
     inputs = framework.inputs(original, job)

@@ -268,7 +268,7 @@ def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str:
                 made.save(path)
             else:
                 OnnxExporter.save_program(made, path)
-        job.name_dimensions()
+        job.tidy()
     except Exception as error:
         job.notes.append(
             f"torch.onnx wrote the model, because the exporter of transformers failed: {job.reason(error)}."
