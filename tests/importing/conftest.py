@@ -16,7 +16,7 @@ PLANTED = sources.Source(
     "planted", "planted model", (".planted",), str(Path(__file__).with_name("planted_child.py"))
 )
 
-PACKAGES = ("torch==2.13.*", "onnx", "onnxscript", "scikit-learn", "joblib", "skl2onnx", "transformers")
+PACKAGES = ("torch==2.13.*", "onnx", "onnxscript", "scikit-learn", "joblib", "skl2onnx", "transformers", "keras")
 
 
 @pytest.fixture(scope="session")

@@ -144,3 +144,16 @@ def test_bad_pytorch_source_is_refused(imports, torch, source, arguments, code, 
     assert (got, left) == (code, set()), last
     assert said in last["message"]
     assert last["hint"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["two.keras", "text.keras"])
+def test_keras_model_is_proved_without_tensorflow(imports, frameworks, tmp_path, name, monkeypatch):
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    models = Path(__file__).with_name("tf_models.py")
+    subprocess.run([frameworks, models], cwd=tmp_path, check=True, env={**os.environ, "KERAS_BACKEND": "torch"})
+    code, last, left = imports(name, "--python", frameworks)
+    assert (code, left) == (0, {"out.onnx", "out.npz"}), last
+    assert "(torch, onnxscript)" in last["data"]["exporter"]
+    assert last["data"]["inputs"][0]["shape"][0] == "batch"

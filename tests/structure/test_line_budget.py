@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/cli": 5050,
     "agent": 14_600,
     "gui": 20_000,
-    "tests": 92_250,
+    "tests": 92_300,
 }
 
 

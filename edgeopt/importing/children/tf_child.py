@@ -83,7 +83,8 @@ def _keras(job: Job) -> OpenedModel:
         if importlib.util.find_spec(name) is not None:
             os.environ.setdefault("KERAS_BACKEND", name)
     job.need("keras", "keras")
-    job.need(os.environ.get("KERAS_BACKEND", "tensorflow"), "tensorflow")
+    chosen = os.environ.get("KERAS_BACKEND", "tensorflow")
+    job.need(chosen, chosen)
     import keras
 
     backend = keras.backend.backend()
