@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 @asks(ImportRequest)
 def import_(request: ImportRequest, json: JsonFlag = False) -> None:
-    """Convert a PyTorch, scikit-learn or ONNX model to ONNX and prove that it answers the same.
+    """Convert a model of another framework to ONNX and prove that it answers the same.
+
+    PyTorch, Hugging Face, Keras, TensorFlow, TFLite, scikit-learn and ONNX models are taken.
 
     \b
     The model and its converter run in the environment of --python; edgeopt needs neither. The proof
@@ -23,8 +25,9 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     The samples are written beside the model, as OUT.npz.
 
     \b
-    Exit code 0: written; 2: wrong usage, or a pickle without --trust; 3: a model or data that cannot
-    be imported; 5: a missing package; 6: the ONNX model gives other outputs. Nothing is written then.
+    Exit code 0: written; 2: wrong usage, or a source with code without --trust; 3: a model or data that
+    cannot be imported; 5: a missing package; 6: the ONNX model gives other outputs. Nothing is written
+    then.
 
     \b
     Examples:
@@ -32,6 +35,8 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
       edgeopt import net.py:Net -o net.onnx --shape image=1x3x224x224 --dynamic batch
       edgeopt import package.models:build -o net.onnx --data samples.npz
       edgeopt import program.pt2 -o net.onnx
+      edgeopt import bert-folder/ -o bert.onnx --python ~/ml/bin/python
+      edgeopt import classifier.keras -o classifier.onnx --python ~/tf/bin/python
       edgeopt import old.onnx -o new.onnx --opset 17 --shape image=1x3x224x224
     """
     from edgeopt.importing.importer import import_model

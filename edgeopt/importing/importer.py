@@ -86,6 +86,8 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
     samples_file = request.out.with_suffix(".npz")
     _check_places(request, samples_file)
     source = recognize(request.source, request.trust)
+    if request.task and source.source.kind != "huggingface":
+        raise UsageError(f"A {source.source.title} has no --task.", "Leave it out.")
     backend = backend_named(RUNTIME)
     if isinstance(state := backend.available(), Unavailable):
         raise MissingError(f"{backend.title} is not available: {state.reason}", "pip install onnxruntime")
@@ -144,6 +146,8 @@ def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: ev
         "kind": source.source.kind,
         "place": source.place,
         "name": source.name,
+        "task": request.task,
+        "trust": request.trust,
         "folder": str(folder),
         "data": str(request.data.absolute()) if request.data else "",
         "samples": request.samples,

@@ -14,7 +14,7 @@ FLOOR_DB = 90.0
 class ImportRequest(msgspec.Struct, frozen=True):
     source: Annotated[
         str,
-        argument("Model file, or code: file.py:NAME or package.module:NAME.", metavar="SOURCE"),
+        argument("Model file or folder, or code: file.py:NAME or package.module:NAME.", metavar="SOURCE"),
     ]
     out: Annotated[Path, option("ONNX model to write.", "-o", "--out", metavar="OUT.onnx")]
     data: Annotated[
@@ -37,7 +37,13 @@ class ImportRequest(msgspec.Struct, frozen=True):
         Path | None,
         option("Python of the environment with the framework (default: edgeopt's own).", metavar="ENV/bin/python"),
     ] = None
-    trust: Annotated[bool, option("Open a pickle, which can run any code.")] = False
+    task: Annotated[
+        str,
+        option("Task of a Hugging Face folder (default: that of its architecture).", metavar="feature-extraction"),
+    ] = ""
+    trust: Annotated[
+        bool, option("Open a pickle, a Lambda layer or a folder with code; they can run any code.")
+    ] = False
     floor_db: Annotated[
         float, option("Least agreement with the original, in dB.", metavar="DB", least=0, most=200)
     ] = FLOOR_DB

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import InputError, ModelError, UsageError
+from edgeopt.importing.huggingface import check_folder
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -18,6 +19,8 @@ class Source(msgspec.Struct, frozen=True):
     """Empty: code, written as `file.py:NAME` or `package.module:NAME`."""
     child: str = ""
     """The script that imports it; empty: edgeopt imports it itself."""
+    marker: str = ""
+    """The file that makes a folder this source."""
     pickled: bool = False
     zipped: bool = False
 
@@ -28,6 +31,11 @@ SOURCES = (
     Source("torch-program", "PyTorch exported program", (".pt2",), "torch_child.py", zipped=True),
     Source("torchscript", "TorchScript module", (".pt", ".pth", ".ts"), "torch_child.py", zipped=True),
     Source("torch", "PyTorch module", (), "torch_child.py"),
+    Source("keras", "Keras model", (".keras",), "tf_child.py", zipped=True),
+    Source("keras-h5", "Keras HDF5 model", (".h5", ".hdf5"), "tf_child.py"),
+    Source("tflite", "TFLite model", (".tflite",), "tf_child.py"),
+    Source("savedmodel", "SavedModel", (), "tf_child.py", "saved_model.pb"),
+    Source("huggingface", "Hugging Face folder", (), "hf_child.py", "config.json"),
 )
 _CODE = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_][\w.]*)")
 _SCRIPT = "A PyTorch module needs the name of its class, instance or function: {}:NAME"
@@ -54,13 +62,12 @@ def recognize(text: str, trust: bool = False) -> Recognized:
         place, name = code["place"], code["name"]
         if place.endswith(".py") and not Path(place).is_file():
             raise InputError(f"There is no file '{place}'.", "Check the path.")
-        return Recognized(next(each for each in SOURCES if not each.suffixes), place, name)
+        return Recognized(next(each for each in SOURCES if each.kind == "torch"), place, name)
     path = Path(text)
     if not path.exists():
         raise InputError(f"There is no file '{text}'.", "Check the path, or name code as file.py:NAME.")
     if path.is_dir():
-        what = "contains no model that can be imported" if any(path.iterdir()) else "is empty"
-        raise InputError(f"The folder '{text}' {what}.", _known())
+        return Recognized(_of_folder(path, trust), str(path.absolute()))
     if path.suffix == ".py":
         raise UsageError(f"'{text}' is a Python file.", _SCRIPT.format(text))
     source = next((each for each in SOURCES if path.suffix.lower() in each.suffixes), None)
@@ -75,16 +82,27 @@ def recognize(text: str, trust: bool = False) -> Recognized:
     return Recognized(source, text)
 
 
+def _of_folder(path: Path, trust: bool) -> Source:
+    source = next((each for each in SOURCES if each.marker and (path / each.marker).is_file()), None)
+    if source is None:
+        what = "contains no model that can be imported" if any(path.iterdir()) else "is empty"
+        raise InputError(f"The folder '{path}' {what}.", _known())
+    if source.kind == "huggingface":
+        check_folder(path, trust)
+    return source
+
+
 def _check_content(path: Path, source: Source) -> None:
     if path.stat().st_size == 0:
         raise ModelError(f"'{path.name}' is empty.", "Save or download it again.")
     if source.zipped and not zipfile.is_zipfile(path):
         raise ModelError(
             f"'{path.name}' is not a complete {source.title}.",
-            "Save or download it again. For a file of weights, name the class: file.py:NAME",
+            "Save or download it again. For weights of PyTorch, name the class: file.py:NAME",
         )
 
 
 def _known() -> str:
     suffixes = ", ".join(suffix for each in SOURCES for suffix in each.suffixes)
-    return f"Give a file ({suffixes}), or code as file.py:NAME or package.module:NAME."
+    markers = " or ".join(each.marker for each in SOURCES if each.marker)
+    return f"Give a file ({suffixes}), a folder with {markers}, or code as file.py:NAME or package.module:NAME."

@@ -1,6 +1,10 @@
 """The program as its users run it, and a small framework whose exporter has faults on request."""
 
+import fcntl
 import json
+import os
+import subprocess
+import venv
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,30 @@ from edgeopt.importing import sources
 PLANTED = sources.Source(
     "planted", "planted model", (".planted",), str(Path(__file__).with_name("planted_child.py"))
 )
+
+PACKAGES = ("torch==2.13.*", "onnx", "onnxscript", "scikit-learn", "joblib", "skl2onnx", "transformers", "keras")
+
+
+@pytest.fixture(scope="session")
+def frameworks(tmp_path_factory):
+    return environment("EDGEOPT_FRAMEWORKS", PACKAGES, tmp_path_factory)
+
+
+def environment(variable, packages, tmp_path_factory):
+    """The Python of an environment with packages and without edgeopt, made once for all workers."""
+    if (python := os.environ.get(variable)) is not None:
+        return python
+    place = tmp_path_factory.getbasetemp().parent / variable.lower()
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "done").exists():
+            venv.create(place, with_pip=True)
+            command = [place / "bin" / "python", "-m", "pip", "install", "--quiet", *packages]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"the frameworks cannot be installed: {done.stderr[-300:]}")
+            (place / "done").touch()
+    return str(place / "bin" / "python")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A framework of two layers in numpy, whose exporter has the fault that the model's file names."""
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,12 @@ def unsteady(original, feeds, job):
 
 def export(original, example, outputs, job):
     fault, nodes = original["fault"], []
+    if fault == "hang":
+        (job.folder / "exported.onnx").write_bytes(b"half")
+        place = Path(job.place)
+        place.with_name("part").write_text(f"{os.getpid()} {job.folder}")
+        place.with_name("part").rename(place.with_name("hanging"))
+        time.sleep(600)
 
     def node(operator, layer, entering, leaving, **attributes):
         scopes = {"pkg.torch.onnx.name_scopes": repr(["", layer, operator])}

@@ -3,13 +3,11 @@
 EDGEOPT_FRAMEWORKS may name the Python of an environment that has both; the slow tests make one otherwise.
 """
 
-import fcntl
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ import onnx
 import pytest
 
 NETWORKS = Path(__file__).with_name("networks.py")
-PACKAGES = ("torch==2.13.*", "onnx", "onnxscript", "scikit-learn", "joblib", "skl2onnx")
 FIT = """
 import joblib, numpy as np
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
@@ -43,24 +40,6 @@ def sklearn():
     if importlib.util.find_spec("skl2onnx") is None:
         pytest.skip("skl2onnx is not installed; EDGEOPT_FRAMEWORKS can name a Python that has it")
     return sys.executable
-
-
-@pytest.fixture(scope="session")
-def frameworks(tmp_path_factory):
-    """The Python of an environment with the frameworks and without edgeopt, made once for all workers."""
-    if (python := os.environ.get("EDGEOPT_FRAMEWORKS")) is not None:
-        return python
-    place = tmp_path_factory.getbasetemp().parent / "frameworks"
-    with place.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "done").exists():
-            venv.create(place, with_pip=True)
-            command = [place / "bin" / "python", "-m", "pip", "install", "--quiet", *PACKAGES]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"the frameworks cannot be installed: {done.stderr[-300:]}")
-            (place / "done").touch()
-    return str(place / "bin" / "python")
 
 
 def fitted(python, folder):
@@ -165,3 +144,16 @@ def test_bad_pytorch_source_is_refused(imports, torch, source, arguments, code, 
     assert (got, left) == (code, set()), last
     assert said in last["message"]
     assert last["hint"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["two.keras", "text.keras"])
+def test_keras_model_is_proved_without_tensorflow(imports, frameworks, tmp_path, name, monkeypatch):
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    models = Path(__file__).with_name("tf_models.py")
+    subprocess.run([frameworks, models], cwd=tmp_path, check=True, env={**os.environ, "KERAS_BACKEND": "torch"})
+    code, last, left = imports(name, "--python", frameworks)
+    assert (code, left) == (0, {"out.onnx", "out.npz"}), last
+    assert "(torch, onnxscript)" in last["data"]["exporter"]
+    assert last["data"]["inputs"][0]["shape"][0] == "batch"

@@ -1,11 +1,16 @@
 """Imports with a real child process and a small framework: what is written, and what is refused."""
 
 import json
+import signal
+import subprocess
 import sys
+import time
 import venv
+from pathlib import Path
 
 import numpy as np
 import onnx
+import psutil
 import pytest
 
 import edgeopt
@@ -136,3 +141,47 @@ def test_a_python_without_numpy_is_told_what_to_install(imports, tmp_path):
     assert "needs numpy" in last["message"]
     assert "-m pip install numpy" in last["hint"]
     assert not left & {"out.onnx", "out.npz"}
+
+
+STARTED = """
+import sys
+from edgeopt.cli.main import run
+from edgeopt.importing import sources
+sources.SOURCES += (sources.Source("planted", "planted model", (".planted",), sys.argv[1]),)
+sys.exit(run(["import", "model.planted", "-o", "out.onnx"]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_ended_import_leaves_no_files_and_no_child(imports, planted, tmp_path, number):
+    script = Path(__file__).with_name("planted_child.py")
+    planted("hang")
+    process = subprocess.Popen([sys.executable, "-c", STARTED, script], stderr=subprocess.DEVNULL, process_group=0)
+    try:
+        wait_for(lambda: (tmp_path / "hanging").exists() or process.poll() is not None)
+        child, folder = (tmp_path / "hanging").read_text().split(" ", 1)
+        assert Path(folder).exists()
+        process.send_signal(number)
+        assert process.wait(60) != 0
+        wait_for(lambda: not running(int(child)))
+    finally:
+        process.kill()
+        process.wait()
+    assert {path.name for path in tmp_path.iterdir()} == {"model.planted", "hanging"}
+    if number != signal.SIGKILL:
+        assert not Path(folder).exists()
+    # What a killed import leaves in the temporary folder, the next one removes.
+    assert imports(planted("none"))[0] == 0
+    assert not Path(folder).exists()
+
+
+def running(pid):
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -18,6 +18,8 @@ BAD = (
     ("half.pt2", 3, "not a complete PyTorch exported program"),
     ("weights.pt", 3, "not a complete TorchScript module"),
     ("damaged.onnx", 3, "damaged.onnx"),
+    ("half.keras", 3, "not a complete Keras model"),
+    ("zero.tflite", 3, "is empty"),
 )
 
 
@@ -27,6 +29,8 @@ def files(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("no model")
     (tmp_path / "zero.onnx").touch()
+    (tmp_path / "zero.tflite").touch()
+    (tmp_path / "half.keras").write_bytes(b"PK")
     for name in ("weights.safetensors", "net.py", "forest.pkl", "forest.joblib", "weights.pt"):
         (tmp_path / name).write_text("import torch")
     with zipfile.ZipFile(tmp_path / "whole.pt2", "w") as archive:
@@ -43,12 +47,22 @@ def test_bad_source_is_refused(imports, files, source, code, said):
     assert last["hint"]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed here")
-def test_missing_framework_is_named_with_the_line_that_installs_it(imports, files):
-    code, last, left = imports("net.py:Net", "--shape", "x=1x3")
-    assert (code, left) == (5, set())
-    assert "needs torch" in last["message"]
-    assert "-m pip install torch" in last["hint"]
+@pytest.mark.parametrize(
+    ("source", "package"),
+    [("net.py:Net", "torch"), ("folder", "torch"), ("net.keras", "keras"), ("net.tflite", "tensorflow")],
+)
+def test_missing_framework_is_named_with_the_line_that_installs_it(imports, files, tmp_path, source, package):
+    if importlib.util.find_spec(package) is not None:
+        pytest.skip(f"{package} is installed here")
+    (tmp_path / "whole.pt2").rename(tmp_path / "net.keras")
+    (tmp_path / "net.tflite").write_bytes(bytes(8))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "folder" / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    code, last, left = imports(source)
+    assert (code, left) == (5, set()), last
+    assert f"needs {package}" in last["message"]
+    assert f"-m pip install {package}" in last["hint"]
 
 
 @pytest.mark.parametrize(

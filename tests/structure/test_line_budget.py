@@ -23,14 +23,14 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 7950,
-    "edgeopt/importing": 1550,
+    "edgeopt/importing": 2150,
     "edgeopt/pipeline": 8700,
     "edgeopt/views": 2300,
     "edgeopt/commands": 15_100,
     "edgeopt/cli": 5050,
     "agent": 14_600,
     "gui": 20_300,
-    "tests": 92_250,
+    "tests": 92_750,
 }
 
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,6 +45,8 @@ class Job:
         self.kind: str = asked["kind"]
         self.place: str = asked["place"]
         self.name: str = asked["name"]
+        self.task: str = asked["task"]
+        self.trust: bool = asked["trust"]
         self.folder = Path(asked["folder"])
         self.samples: int = asked["samples"]
         self.opset: int | None = asked["opset"]
@@ -67,6 +70,44 @@ class Job:
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
         raise RefusalError(code, message, hint)
 
+    def missing(self, package: str) -> NoReturn:
+        self.refuse(
+            "missing",
+            f"The import needs {package}, which {sys.executable} does not have.",
+            f"Install it: {sys.executable} -m pip install {package}. Another environment: --python ENV/bin/python",
+        )
+
+    def tidy(self, names: Feeds | None = None, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
+        """Gives the exported model the original's names, by name or by place, and its open dimensions theirs."""
+        import onnx
+
+        path = str(self.folder / "exported.onnx")
+        model = onnx.load(path, load_external_data=False)
+        names = dict(names or {})
+        for values, wanted in ((model.graph.input, inputs), (model.graph.output, outputs)):
+            if len(values) == len(wanted):
+                names.update(zip((value.name for value in values), wanted))
+        _rename(model.graph, {old: new for old, new in names.items() if old != new})
+        dims: dict[str, str] = {}
+        for value in model.graph.input:
+            shape = value.type.tensor_type.shape.dim
+            for axis, dim in self.dims.get(value.name, {}).items():
+                dims[shape[axis].dim_param] = shape[axis].dim_param = dim
+        dims.pop("", None)
+        for value in (*model.graph.value_info, *model.graph.output):
+            for each in value.type.tensor_type.shape.dim:
+                each.dim_param = dims.get(each.dim_param, each.dim_param)
+        batch = {axes.get(0) for axes in self.dims.values()}
+        for value in model.graph.output if len(batch) == 1 else ():
+            first = value.type.tensor_type.shape.dim[:1]
+            if first and first[0].dim_param:  # tf2onnx numbers each dimension again
+                first[0].dim_param = batch.copy().pop() or first[0].dim_param
+        onnx.save(model, path)
+
+    def need(self, module: str, package: str) -> None:
+        if importlib.util.find_spec(module) is None:
+            self.missing(package)
+
     @staticmethod
     def reason(error: BaseException) -> str:
         """What went wrong first: libraries wrap it in advice, or in all that they know."""
@@ -74,6 +115,20 @@ class Job:
             error = error.__cause__
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return f"{type(error).__name__}: {lines[0][:250] if lines else ''}".rstrip(".: ")
+
+
+def _rename(graph: Any, names: dict[str, str]) -> None:
+    """Values of a graph and of those inside, unless a new name is taken."""
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    names = {old: new for old, new in names.items() if new not in taken}
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for values in (node.input, node.output):
+            values[:] = [names.get(name, name) for name in values]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs) if attribute.type in {5, 10} else ():
+                _rename(inner, names)
 
 
 def read_data(place: str) -> Feeds:
@@ -204,8 +259,7 @@ def _within(job: Job, dim: str, size: int) -> bool:
 
 def work(framework: Any, job: Job) -> None:
     for module, package in framework.NEEDS:
-        if importlib.util.find_spec(module) is None:
-            _missing(job, package)
+        job.need(module, package)
     job.say(event="progress", phase="load", message=job.name or Path(job.place).name)
     original = framework.load(job)
     inputs = framework.inputs(original, job)
@@ -286,14 +340,6 @@ def _save(job: Job, name: str, runs: list[Feeds]) -> None:
     np.savez(job.folder / f"{name}.npz", **arrays)
 
 
-def _missing(job: Job, package: str) -> NoReturn:
-    job.refuse(
-        "missing",
-        f"The import needs {package}, which {sys.executable} does not have.",
-        f"Install it: {sys.executable} -m pip install {package}. Another environment: --python ENV/bin/python",
-    )
-
-
 def main(framework: str, request: str) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries print there
@@ -306,7 +352,7 @@ def main(framework: str, request: str) -> None:
     try:
         job = Job(asked, answers)
         if np is None:
-            _missing(job, "numpy")
+            job.missing("numpy")
         spec = importlib.util.spec_from_file_location("framework", framework)
         assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is a path
         module = importlib.util.module_from_spec(spec)
@@ -314,7 +360,7 @@ def main(framework: str, request: str) -> None:
         try:
             work(module, job)
         except ModuleNotFoundError as error:
-            _missing(job, str(error.name))
+            job.missing(str(error.name))
     except RefusalError as error:
         code, message, hint = error.args
     except BaseException as error:

@@ -276,7 +276,7 @@ def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> 
     if not isinstance(original.module, torch.jit.ScriptModule):
         dims = {name: dict(job.dims.get(name, {})) for name in example}
         try:
-            with _quiet():
+            with quiet():
                 given = (
                     torch.onnx.export(original.program, output_names=outputs, opset_version=job.opset, dynamo=True)
                     if original.program is not None
@@ -307,7 +307,7 @@ def _export_traced(
 ) -> None:
     import torch
 
-    with warnings.catch_warnings(record=True) as said, _quiet():
+    with warnings.catch_warnings(record=True) as said, quiet():
         warnings.simplefilter("always")
         torch.onnx.export(
             original.module, args, path, input_names=names, output_names=outputs, opset_version=job.opset,
@@ -323,7 +323,7 @@ def _export_traced(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     import logging
 
     logging.disable(logging.ERROR)
