@@ -39,7 +39,7 @@ _NEGLIGIBLE = 0.02
 """Groups with less than this share of the noise that the floor allows are not told apart."""
 _CHECKS = 24
 """About how many combinations are run, which decides on how many samples."""
-_ATTEMPTS = 4
+_ATTEMPTS = 5
 """How many files are written and checked until the floor is reached."""
 _INCOMPARABLE = 1e6
 _HINT = "Lower the floor, or use another way to quantize it."
@@ -101,15 +101,16 @@ def repair(
     """Writes `out` (.xml): the model `base` (float, .onnx) in eight bits but for what the floor needs in floats.
 
     Samples that prove the result must not be among `calibration` and `choosing`. The search ends after about
-    `limit_s`, without what it takes NNCF to quantize. Raises ModelError where the floor is not reached, even with
-    everything returned, or where the quantizers cannot be switched.
+    `limit_s`; where NNCF takes longer than half of that to quantize, the search still takes the other half. Raises
+    ModelError where the floor is not reached with anything left in eight bits, or where the quantizers cannot be
+    switched.
     """
     if not calibration or not choosing:
         raise ModelError("Repairing a quantized model needs data.", "Give some.")
     begin = time.monotonic()
     model = read_model(base)
     quantized = quantized_by_nncf(model, calibration, transformer=transformer, pack_weights=False)
-    deadline = time.monotonic() + limit_s
+    deadline = max(begin + limit_s, time.monotonic() + limit_s / 2)
     work = _Workbench(quantized, model, base, out, choosing, floor_db, deadline)
     return work.repaired(begin)
 
@@ -174,9 +175,9 @@ class _Workbench:
         begin = time.monotonic()
         best = self._switched(everything)
         run_s = (time.monotonic() - begin) / self._checked
-        if _margin(best, self._floor_db) < 0:
+        if best.snr_db < self._floor_db + MARGIN_DB:
             raise ModelError(
-                f"The model does not reach {self._floor_db:g} dB in eight bits even with all {len(self.groups)} "
+                f"The model does not reach {self._floor_db:g} dB with quantizers even with all {len(self.groups)} "
                 f"groups of quantizers returned to float: {_said(best)}.",
                 _HINT,
             )
@@ -217,30 +218,27 @@ class _Workbench:
 
     def _search(self, ranked: list[_Part]) -> tuple[frozenset[int], Accuracy, list[FrontierPoint]]:
         firsts = [frozenset(g for each in ranked[:k] for g in each.groups) for k in range(len(ranked) + 1)]
-        counts = sorted({0, len(ranked), *(round(len(ranked) ** (k / 6)) for k in range(7))})
+        most = len(ranked) - 1  # something must stay in eight bits
+        counts = sorted({0, most, *(round(most ** (k / 6)) for k in range(7))}) if most else [0]
         points = {}
         for k in counts:
             points[k] = self._switched(firsts[k])
             if points[k].snr_db >= max(FRONTIER_DB, self._floor_db + MARGIN_DB):
                 break
-        wanted, found, after = self._floor_db, frozenset[int](), None
-        for _ in range(_ATTEMPTS):
-            low, high = -1, len(ranked)
-            for k, accuracy in sorted(points.items()):
-                if _margin(accuracy, wanted) >= 0:
-                    high = k
-                    break
-                low = k
+        target, found, after = self._floor_db + MARGIN_DB, frozenset[int](), None
+        for attempt in range(1, _ATTEMPTS + 1):
+            low = max((k for k, accuracy in points.items() if accuracy.snr_db < target), default=-1)
+            high = min((k for k in points if k > low), default=most)
             while high - low > 1:
                 middle = (low + high) // 2
                 points[middle] = self._switched(firsts[middle])
-                low, high = (low, middle) if _margin(points[middle], wanted) >= 0 else (middle, high)
+                low, high = (low, middle) if points[middle].snr_db >= target else (middle, high)
             found = firsts[high]
             after = self._written(found)
             lacks = -_margin(after, self._floor_db)
-            if lacks <= 0 or high == len(ranked):
+            if lacks <= 0 or high == most:
                 break
-            wanted += max(lacks, 0.5)
+            target += attempt * max(lacks, 0.5)
         assert after is not None  # noqa: S101 - there is an attempt
         if _margin(after, self._floor_db) < 0:
             raise ModelError(
@@ -259,17 +257,17 @@ class _Workbench:
     ) -> tuple[frozenset[int], Accuracy]:
         """Puts expensive groups back into eight bits, one by one, while time lasts and the floor holds."""
         now = self._switched(found)
-        # What the switches promise beyond what the file gives.
-        wanted = self._floor_db + max(0.0, _margin(now, 0.0) - _margin(after, 0.0))
+        # Where the switches promise more than the file gives, they must promise that much more here too.
+        target = self._floor_db + max(MARGIN_DB, now.snr_db - _margin(after, 0.0))
         kept = found
         for part in sorted(ranked, key=lambda each: each.cost / len(each.groups), reverse=True):
-            spare = 10 ** (-(wanted + MARGIN_DB) / 10) - _noise(now)
+            spare = 10 ** (-target / 10) - _noise(now)
             if not kept.issuperset(part.groups) or part.noise > 2 * max(spare, 0.0):
                 continue
             if time.monotonic() > self._deadline:
                 break
             tried = self._switched(kept - set(part.groups))
-            if _margin(tried, wanted) >= 0:
+            if tried.snr_db >= target:
                 kept, now = kept - set(part.groups), tried
         if kept == found:
             return found, after
