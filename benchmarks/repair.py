@@ -2,8 +2,8 @@
 
 python benchmarks/repair.py MODEL.onnx... [--floor 30] [--limit-s 25] [--preset mixed transformer]
 
-Each model has its data beside it (MODEL.npz), which is divided: to calibrate, to choose, and to prove. Decibels are
-those of the samples that prove. Speeds are ratios to the float model, with runs of all files taken in turns.
+Each model has its data beside it (MODEL.npz), which is divided: to calibrate, to choose, and to prove. Decibels
+are those of the samples that prove. Speeds are ratios to the float model, with runs of all files taken in turns.
 """
 
 import argparse
@@ -82,7 +82,9 @@ def one(path: Path, transformer: bool, folder: Path, arguments: argparse.Namespa
     if arguments.details:
         print("  chosen at", f"{made.before_db:.1f} -> {made.after_db:.1f} dB;", ", ".join(made.returned))
         for point in made.frontier:
-            print(f"  {point.groups_returned:4d} {100 * point.work_share:5.1f} % {point.snr_db:6.1f} dB")
+            print(
+                f"  {point.groups_returned:4d} {100 * point.work_share:5.1f} % {point.snr_db:6.1f} dB{'' if point.measured else ' estimated'}"
+            )
 
 
 def measured(base: Path, made: Sequence[Path], samples: Sequence[Feeds]) -> tuple[list[float], list[float]]:

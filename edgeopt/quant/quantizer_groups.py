@@ -25,14 +25,46 @@ if TYPE_CHECKING:
 QUANTIZER = "FakeQuantize"
 GATES = "edgeopt_gates"
 _MOVERS = frozenset(
-    "Reshape Transpose Squeeze Unsqueeze Concat Slice StridedSlice Split VariadicSplit Pad Broadcast Tile MaxPool "
-    "Interpolate DepthToSpace SpaceToDepth ShuffleChannels BatchToSpace SpaceToBatch ReverseSequence".split()
+    [
+        "Reshape",
+        "Transpose",
+        "Squeeze",
+        "Unsqueeze",
+        "Concat",
+        "Slice",
+        "StridedSlice",
+        "Split",
+        "VariadicSplit",
+        "Pad",
+        "Broadcast",
+        "Tile",
+        "MaxPool",
+        "Interpolate",
+        "DepthToSpace",
+        "SpaceToDepth",
+        "ShuffleChannels",
+        "BatchToSpace",
+        "SpaceToBatch",
+        "ReverseSequence",
+    ]
 )
 _MATRICES = frozenset(
-    "Convolution GroupConvolution ConvolutionBackpropData GroupConvolutionBackpropData MatMul".split()
+    ["Convolution", "GroupConvolution", "ConvolutionBackpropData", "GroupConvolutionBackpropData", "MatMul"]
 )
 # The CPU plugin takes their weights as constants only, or runs them in a graph of their own.
-_RECURRENT = frozenset("LSTMSequence GRUSequence RNNSequence LSTMCell GRUCell RNNCell TensorIterator Loop If".split())
+_RECURRENT = frozenset(
+    [
+        "LSTMSequence",
+        "GRUSequence",
+        "RNNSequence",
+        "LSTMCell",
+        "GRUCell",
+        "RNNCell",
+        "TensorIterator",
+        "Loop",
+        "If",
+    ]
+)
 _ELEMENT_WORK = 16.0
 """What reading or writing a value costs, in multiplications."""
 _CUT_WORK = 0.1
@@ -220,7 +252,9 @@ def _is_constant(op: "Node", depth: int = 8) -> bool:
     """Whether it is made of constants alone, in a few steps as weights are."""
     if op.get_type_name() == "Constant" or depth == 0:
         return depth > 0
-    return op.get_input_size() > 0 and all(_is_constant(value.get_node(), depth - 1) for value in op.input_values())
+    return op.get_input_size() > 0 and all(
+        _is_constant(value.get_node(), depth - 1) for value in op.input_values()
+    )
 
 
 def _works(quantized: "Model", shapes: Mapping[str, Sequence[int]]) -> list[float]:
@@ -285,7 +319,10 @@ def _corrected(op: "Node", places: Mapping[str, int], known: Mapping[str, list[A
             addition, port = target.get_node(), 1 - target.get_index()
             if addition.get_type_name() != "Add" or addition.get_friendly_name() not in known:
                 continue
-            now, before = _constant(addition.input_value(port).get_node()), known[addition.get_friendly_name()][port]
+            now, before = (
+                _constant(addition.input_value(port).get_node()),
+                known[addition.get_friendly_name()][port],
+            )
             if now is None or before is None or now.shape != before.shape:
                 continue
             kind = addition.input_value(port).get_element_type().to_dtype()

@@ -2,7 +2,8 @@
 
 NNCF quantizes the whole model once. Each group of quantizers then runs in eight bits alone, in a model with
 switches, which gives its noise at the outputs. Those with the most noise for the work they save return to float,
-as few as the floor allows. The file that is written decides, not the model with switches.
+as few as the floor allows. Noise of groups adds up well enough to tell how many that are; files written with one
+more or fewer are then run, and decide.
 """
 
 import heapq
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Feeds
@@ -31,29 +33,27 @@ NAME = "nncf-repaired"
 LIMIT_S = 25.0
 MARGIN_DB = 1.0
 """Above the floor on the samples that choose, for the samples that prove."""
-FRONTIER_DB = 45.0
-"""How far the frontier goes; it starts at the whole model in eight bits."""
 _PARTS = 12
 """Into how many runs of neighbouring groups the model is divided at first."""
 _NEGLIGIBLE = 0.02
 """Groups with less than this share of the noise that the floor allows are not told apart."""
-_CHECKS = 24
-"""About how many combinations are run, which decides on how many samples."""
-_ATTEMPTS = 5
-"""How many files are written and checked until the floor is reached."""
+_MOST_RANKING = 4
+"""On how many samples groups are ranked at most: those that eight bits serve worst, which make up most noise."""
+_FRONTIER = (20.0, 25.0, 30.0, 35.0, 40.0, 45.0)
 _INCOMPARABLE = 1e6
-_HINT = "Lower the floor, or use another way to quantize it."
 
 Outputs = Sequence[Mapping[str, Array]]
 
 
 class FrontierPoint(msgspec.Struct, frozen=True):
-    """What returning a number of groups gives, in the model with switches."""
+    """What returning a number of groups gives, by the ranking, on the samples that choose."""
 
     groups_returned: int
     work_share: float
     """Of the model's work, what is then done in floats that was in eight bits."""
     snr_db: float
+    measured: bool
+    """A file was run; otherwise it is what the noise of what is left adds up to."""
 
 
 class Repair(msgspec.Struct, frozen=True):
@@ -137,18 +137,16 @@ class _Workbench:
         shapes = {name: array.shape for name, array in choosing[0].items()}
         self.groups = find_groups(quantized, model, shapes)
         self._reference = _answers(base, choosing)
-        self._checked = len(choosing)
-        self._seen: dict[frozenset[int], Accuracy] = {}
         self._entry: LedgerEntry | None = None
+        self._in_file = frozenset[int]()
 
     def repaired(self, begin: float) -> Repair:
         before = self._written(frozenset())
-        returned, after, points = frozenset[int](), before, [FrontierPoint(0, 0.0, before.snr_db)]
+        returned, after = frozenset[int](), before
+        points = [FrontierPoint(0, 0.0, before.snr_db, measured=True)]
         if _margin(before, self._floor_db) < 0:
-            self._gated = GatedQuantizers(self._quantized, self.groups)
-            self._check_reachable()
-            ranked = self._ranked()
-            returned, after, points = self._search(ranked)
+            ranked = self._ranked(before)
+            returned, after, points = self._search(ranked, before)
         assert self._entry is not None  # noqa: S101 - set by writing
         names = tuple(dict.fromkeys(name for each in sorted(returned) for name in self.groups[each].names))
         change = [Change("returned to float", names)] if names else []
@@ -169,34 +167,25 @@ class _Workbench:
             ),
         )
 
-    def _check_reachable(self) -> None:
-        """Whether it helps to return all groups; and how many samples there is time to run."""
-        everything = frozenset(range(len(self.groups)))
-        begin = time.monotonic()
-        best = self._switched(everything)
-        run_s = (time.monotonic() - begin) / self._checked
-        if best.snr_db < self._floor_db + MARGIN_DB:
-            raise ModelError(
-                f"The model does not reach {self._floor_db:g} dB with quantizers even with all {len(self.groups)} "
-                f"groups of quantizers returned to float: {_said(best)}.",
-                _HINT,
-            )
-        time_s = 0.4 * (self._deadline - time.monotonic())
-        self._checked = max(2, min(self._checked, int(time_s / (_CHECKS * max(run_s, 1e-6)))))
-        self._checked = min(self._checked, len(self._choosing))
-        self._ranking = max(1, min(4, self._checked, int(time_s / (3 * _PARTS * max(run_s, 1e-6)))))
-        self._seen.clear()
-
-    def _ranked(self) -> list[_Part]:
+    def _ranked(self, before: Accuracy) -> list[_Part]:
         """All groups in parts, those first that are best returned; the noisiest are divided while time lasts."""
+        gated = GatedQuantizers(self._quantized, self.groups)
         count = len(self.groups)
         everything = frozenset(range(count))
-        spread = [int(k * len(self._choosing) / self._ranking) for k in range(self._ranking)]
-        feeds = [self._choosing[k] for k in spread]
-        floats = [self._gated.run(each, everything) for each in feeds]
+        worst = min(before.outputs, key=lambda each: each.snr_db, default=None)
+        noise = worst.noise_power if worst and worst.noise_power else (0.0,) * len(self._choosing)
+        noisiest = sorted(range(len(noise)), key=lambda k: noise[k], reverse=True)
+        gated.run(self._choosing[noisiest[0]], everything)
+        begin = time.monotonic()
+        floats = [gated.run(self._choosing[noisiest[0]], everything)]
+        run_s = time.monotonic() - begin
+        until = begin + 0.5 * (self._deadline - begin)
+        samples = max(1, min(_MOST_RANKING, len(noisiest), int((until - begin) / (4 * _PARTS * max(run_s, 1e-6)))))
+        feeds = [self._choosing[k] for k in noisiest[:samples]]
+        floats += [gated.run(each, everything) for each in feeds[1:]]
 
         def part(groups: tuple[int, ...]) -> _Part:
-            got = [self._gated.run(each, everything - set(groups)) for each in feeds]
+            got = [gated.run(each, everything - set(groups)) for each in feeds]
             return _Part(groups, _noise(compare_outputs(floats, got)), self._cost(groups))
 
         size = math.ceil(count / _PARTS)
@@ -204,7 +193,6 @@ class _Workbench:
         queue = [(-each.noise, each.groups, each) for each in parts if len(each.groups) > 1]
         done = [each for each in parts if len(each.groups) == 1]
         heapq.heapify(queue)
-        until = time.monotonic() + 0.5 * (self._deadline - time.monotonic())
         negligible = _NEGLIGIBLE * 10 ** (-max(self._floor_db, 0.0) / 10)
         while queue and time.monotonic() < until and queue[0][2].noise > negligible:
             groups = heapq.heappop(queue)[2].groups
@@ -216,79 +204,77 @@ class _Workbench:
                     done.append(made)
         return sorted([*done, *(each for _, _, each in queue)], key=lambda each: each.worth, reverse=True)
 
-    def _search(self, ranked: list[_Part]) -> tuple[frozenset[int], Accuracy, list[FrontierPoint]]:
+    def _search(
+        self, ranked: list[_Part], before: Accuracy
+    ) -> tuple[frozenset[int], Accuracy, list[FrontierPoint]]:
+        """As few of the first parts as the floor needs; from what their noise says, by files written and run."""
         firsts = [frozenset(g for each in ranked[:k] for g in each.groups) for k in range(len(ranked) + 1)]
-        most = len(ranked) - 1  # something must stay in eight bits
-        counts = sorted({0, most, *(round(most ** (k / 6)) for k in range(7))}) if most else [0]
-        points = {}
-        for k in counts:
-            points[k] = self._switched(firsts[k])
-            if points[k].snr_db >= max(FRONTIER_DB, self._floor_db + MARGIN_DB):
-                break
-        target, found, after = self._floor_db + MARGIN_DB, frozenset[int](), None
-        for attempt in range(1, _ATTEMPTS + 1):
-            low = max((k for k, accuracy in points.items() if accuracy.snr_db < target), default=-1)
-            high = min((k for k in points if k > low), default=most)
-            while high - low > 1:
+        total = sum(each.noise for each in ranked) or 1.0
+        left = [sum(each.noise for each in ranked[k:]) / total * _noise(before) for k in range(len(ranked))]
+
+        def enough(ratio_db: float) -> int:
+            return next((k for k, noise in enumerate(left) if noise <= 10 ** (-ratio_db / 10)), len(left))
+
+        points = {0: before}
+        low, high, step = 0, len(ranked), 1  # something must stay in eight bits
+        middle = enough(self._floor_db + MARGIN_DB)
+        while high - low > 1 and (high == len(ranked) or time.monotonic() < self._deadline):
+            middle = min(max(middle, low + 1), high - 1)
+            points[middle] = self._written(firsts[middle])
+            if _margin(points[middle], self._floor_db) >= 0:
+                high, middle = middle, middle - step
+            else:
+                low, middle = middle, middle + step
+            if low > 0 and high < len(ranked):
                 middle = (low + high) // 2
-                points[middle] = self._switched(firsts[middle])
-                low, high = (low, middle) if points[middle].snr_db >= target else (middle, high)
-            found = firsts[high]
-            after = self._written(found)
-            lacks = -_margin(after, self._floor_db)
-            if lacks <= 0 or high == most:
-                break
-            target += attempt * max(lacks, 0.5)
-        assert after is not None  # noqa: S101 - there is an attempt
-        if _margin(after, self._floor_db) < 0:
+            step *= 2
+        if high == len(ranked):
+            last = max(points)
             raise ModelError(
-                f"The model does not reach {self._floor_db:g} dB with {len(found)} of {len(self.groups)} groups of "
-                f"quantizers returned to float: {_said(after)}.",
-                _HINT,
+                f"The model does not reach {self._floor_db:g} dB with {len(firsts[last])} of {len(self.groups)} "
+                f"groups of quantizers returned to float: {_said(points[last])}.",
+                "Lower the floor, or use another way to quantize it.",
             )
-        curve = [
-            FrontierPoint(len(firsts[k]), self._cost(firsts[k]), accuracy.snr_db)
-            for k, accuracy in sorted(points.items())
+        found, after = self._given_back(ranked, firsts[high], points[high])
+        return found, after, self._frontier(firsts, {k: each.snr_db for k, each in points.items()}, left)
+
+    def _frontier(
+        self, firsts: list[frozenset[int]], measured: dict[int, float], left: list[float]
+    ) -> list[FrontierPoint]:
+        """The points measured and, near round ratios, what noise adds up to; moved by what measuring showed."""
+        known = sorted(measured)
+        sums = {k: -10 * math.log10(max(noise, 10 ** (-EQUAL_DB / 10))) for k, noise in enumerate(left)}
+        apart = [measured[k] - sums[k] for k in known]
+        ratios = {k: ratio + float(np.interp(k, known, apart)) for k, ratio in sums.items()} | measured
+        near = {next((k for k in sorted(ratios) if ratios[k] >= each), 0) for each in _FRONTIER}
+        return [
+            FrontierPoint(len(firsts[k]), self._cost(firsts[k]), ratios[k], measured=k in measured)
+            for k in sorted(near | set(measured))
         ]
-        return *self._given_back(ranked, found, after), curve
 
     def _given_back(
         self, ranked: list[_Part], found: frozenset[int], after: Accuracy
     ) -> tuple[frozenset[int], Accuracy]:
         """Puts expensive groups back into eight bits, one by one, while time lasts and the floor holds."""
-        now = self._switched(found)
-        # Where the switches promise more than the file gives, they must promise that much more here too.
-        target = self._floor_db + max(MARGIN_DB, now.snr_db - _margin(after, 0.0))
-        kept = found
-        for part in sorted(ranked, key=lambda each: each.cost / len(each.groups), reverse=True):
-            spare = 10 ** (-target / 10) - _noise(now)
-            if not kept.issuperset(part.groups) or part.noise > 2 * max(spare, 0.0):
-                continue
+        for part in sorted(ranked, key=lambda each: each.cost, reverse=True):
             if time.monotonic() > self._deadline:
                 break
-            tried = self._switched(kept - set(part.groups))
-            if tried.snr_db >= target:
-                kept, now = kept - set(part.groups), tried
-        if kept == found:
-            return found, after
-        better = self._written(kept)
-        if _margin(better, self._floor_db) >= 0:
-            return kept, better
-        self._written(found)
+            spare = 10 ** (-self._floor_db / 10) - _noise(after)
+            if not found.issuperset(part.groups) or part.noise > spare:
+                continue
+            fewer = found - set(part.groups)
+            tried = self._written(fewer)
+            if _margin(tried, self._floor_db) >= 0:
+                found, after = fewer, tried
+        if self._in_file != found:
+            self._written(found)
         return found, after
-
-    def _switched(self, returned: frozenset[int]) -> Accuracy:
-        if returned not in self._seen:
-            step = len(self._choosing) / self._checked
-            chosen = [int(k * step) for k in range(self._checked)]
-            got = [self._gated.run(self._choosing[k], returned) for k in chosen]
-            self._seen[returned] = compare_outputs([self._reference[k] for k in chosen], got)
-        return self._seen[returned]
 
     def _written(self, returned: frozenset[int]) -> Accuracy:
         """Writes the model with these groups in floats and runs the file."""
         model = without(self._quantized, [self.groups[each] for each in sorted(returned)])
         self._entry = write_quantized(model, self._out, NAME, self._nodes_before)
+        self._in_file = returned
         return compare_outputs(self._reference, _answers(self._out, self._choosing))
 
     def _cost(self, groups: "Sequence[int] | frozenset[int]") -> float:
