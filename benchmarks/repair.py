@@ -82,9 +82,8 @@ def one(path: Path, transformer: bool, folder: Path, arguments: argparse.Namespa
     if arguments.details:
         print("  chosen at", f"{made.before_db:.1f} -> {made.after_db:.1f} dB;", ", ".join(made.returned))
         for point in made.frontier:
-            print(
-                f"  {point.groups_returned:4d} {100 * point.work_share:5.1f} % {point.snr_db:6.1f} dB{'' if point.measured else ' estimated'}"
-            )
+            how = "" if point.measured else " estimated"
+            print(f"  {point.groups_returned:4d} {100 * point.work_share:5.1f} % {point.snr_db:6.1f} dB{how}")
 
 
 def measured(base: Path, made: Sequence[Path], samples: Sequence[Feeds]) -> tuple[list[float], list[float]]:

@@ -23,14 +23,18 @@ _QUANTIZED, _COMPRESSED = "FakeQuantize", {"i8", "u8", "i4", "u4"}
 def quantize_by_nncf(base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bool) -> LedgerEntry:
     """Weights and activations in eight bits; `transformer`: as NNCF does for these, with SmoothQuant."""
     model = read_model(base)
+    count = len(model.get_ops())
     made = quantized_by_nncf(model, samples, transformer=transformer)
-    return write_quantized(made, out, "nncf-transformer" if transformer else "nncf-int8", len(model.get_ops()))
+    return write_quantized(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
 
 
 def quantized_by_nncf(
     model: "Model", samples: Sequence[Feeds], *, transformer: bool, pack_weights: bool = True
 ) -> "Model":
-    """The model with quantizers; `pack_weights`: with the weights in eight bits rather than floats behind them."""
+    """The model with quantizers, which NNCF puts into `model` itself.
+
+    `pack_weights`: with the weights in eight bits rather than floats behind quantizers.
+    """
     import nncf
 
     _check_float(model)

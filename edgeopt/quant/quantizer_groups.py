@@ -25,45 +25,20 @@ if TYPE_CHECKING:
 QUANTIZER = "FakeQuantize"
 GATES = "edgeopt_gates"
 _MOVERS = frozenset(
-    [
-        "Reshape",
-        "Transpose",
-        "Squeeze",
-        "Unsqueeze",
-        "Concat",
-        "Slice",
-        "StridedSlice",
-        "Split",
-        "VariadicSplit",
-        "Pad",
-        "Broadcast",
-        "Tile",
-        "MaxPool",
-        "Interpolate",
-        "DepthToSpace",
-        "SpaceToDepth",
-        "ShuffleChannels",
-        "BatchToSpace",
-        "SpaceToBatch",
-        "ReverseSequence",
-    ]
+    (
+        *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Concat", "Slice", "StridedSlice", "Split", "Pad"),
+        *("VariadicSplit", "Broadcast", "Tile", "MaxPool", "Interpolate", "DepthToSpace", "SpaceToDepth"),
+        *("ShuffleChannels", "BatchToSpace", "SpaceToBatch", "ReverseSequence"),
+    )
 )
-_MATRICES = frozenset(
-    ["Convolution", "GroupConvolution", "ConvolutionBackpropData", "GroupConvolutionBackpropData", "MatMul"]
-)
+_CONVOLUTIONS = frozenset(("Convolution", "GroupConvolution"))
+_DECONVOLUTIONS = frozenset(("ConvolutionBackpropData", "GroupConvolutionBackpropData"))
 # The CPU plugin takes their weights as constants only, or runs them in a graph of their own.
 _RECURRENT = frozenset(
-    [
-        "LSTMSequence",
-        "GRUSequence",
-        "RNNSequence",
-        "LSTMCell",
-        "GRUCell",
-        "RNNCell",
-        "TensorIterator",
-        "Loop",
-        "If",
-    ]
+    (
+        *("LSTMSequence", "GRUSequence", "RNNSequence", "LSTMCell", "GRUCell", "RNNCell"),
+        *("TensorIterator", "Loop", "If"),
+    )
 )
 _ELEMENT_WORK = 16.0
 """What reading or writing a value costs, in multiplications."""
@@ -277,17 +252,17 @@ def _work(op: "Node") -> float:
         if value.get_node().get_type_name() != "Constant"
     )
     work = _ELEMENT_WORK * (written + read)
-    if op.get_type_name() in _MATRICES:
-        weights = _sizes(op.input_value(1).get_partial_shape())
+    kind = op.get_type_name()
+    if kind == "MatMul":
         data = _sizes(op.input_value(0).get_partial_shape())
-        kind = op.get_type_name()
-        if kind == "MatMul":
-            transposed = bool(op.get_attributes().get("transpose_a"))
-            work += written * (data[-2] if transposed and len(data) > 1 else data[-1])
-        elif kind.endswith("BackpropData"):
-            work += math.prod(data) * math.prod(weights) / max(1, data[1])
-        else:
-            work += written * math.prod(weights) / max(1, _sizes(op.output(0).get_partial_shape())[1])
+        transposed = bool(op.get_attributes().get("transpose_a")) and len(data) > 1
+        return work + written * data[-2 if transposed else -1]
+    if kind in _CONVOLUTIONS or kind in _DECONVOLUTIONS:
+        weights = math.prod(_sizes(op.input_value(1).get_partial_shape()))
+        # Of the side on which every value meets all weights of its channel.
+        side = op.output(0) if kind in _CONVOLUTIONS else op.input_value(0)
+        sizes = _sizes(side.get_partial_shape())
+        work += math.prod(sizes) * weights / max(1, sizes[1])
     return work
 
 
@@ -302,14 +277,22 @@ def _known_biases(base: "Model") -> dict[str, list[Array | None]]:
     found: dict[str, list[Array | None]] = {}
     for op in base.get_ordered_ops():
         if op.get_type_name() == "Add":
-            found[op.get_friendly_name()] = [_constant(value.get_node()) for value in op.input_values()]
+            ends = [_constant_end(op, port) for port in range(2)]
+            found[op.get_friendly_name()] = [_value(*end) if end else None for end in ends]
     return found
 
 
-def _constant(op: "Node") -> Array | None:
-    while op.get_type_name() == "Convert":
-        op = op.input_value(0).get_node()
-    return np.array(op.data) if op.get_type_name() == "Constant" else None
+def _constant_end(op: "Node", port: int) -> "tuple[Node, int] | None":
+    """The operation and its input that reads the constant behind this input, where only its shape is changed."""
+    source = op.input_value(port).get_node()
+    while source.get_type_name() in ("Reshape", "Unsqueeze", "Convert"):
+        op, port = source, 0
+        source = op.input_value(port).get_node()
+    return (op, port) if source.get_type_name() == "Constant" else None
+
+
+def _value(op: "Node", port: int) -> Array:
+    return np.array(op.input_value(port).get_node().data)
 
 
 def _corrected(op: "Node", places: Mapping[str, int], known: Mapping[str, list[Array | None]]) -> Iterator[_Bias]:
@@ -319,12 +302,9 @@ def _corrected(op: "Node", places: Mapping[str, int], known: Mapping[str, list[A
             addition, port = target.get_node(), 1 - target.get_index()
             if addition.get_type_name() != "Add" or addition.get_friendly_name() not in known:
                 continue
-            now, before = (
-                _constant(addition.input_value(port).get_node()),
-                known[addition.get_friendly_name()][port],
-            )
-            if now is None or before is None or now.shape != before.shape:
+            end, before = _constant_end(addition, port), known[addition.get_friendly_name()][port]
+            if end is None or before is None:
                 continue
-            kind = addition.input_value(port).get_element_type().to_dtype()
-            if not np.array_equal(now, before.astype(now.dtype)):
-                yield _Bias(places[_key(addition)], port, before.astype(kind))
+            now = _value(*end)
+            if now.size == before.size and not np.array_equal(now.ravel(), before.ravel()):
+                yield _Bias(places[_key(end[0])], end[1], before.astype(now.dtype).reshape(now.shape))

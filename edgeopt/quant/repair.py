@@ -37,7 +37,7 @@ _PARTS = 12
 """Into how many runs of neighbouring groups the model is divided at first."""
 _NEGLIGIBLE = 0.02
 """Groups with less than this share of the noise that the floor allows are not told apart."""
-_MOST_RANKING = 4
+_MOST_RANKING = 6
 """On how many samples groups are ranked at most: those that eight bits serve worst, which make up most noise."""
 _FRONTIER = (20.0, 25.0, 30.0, 35.0, 40.0, 45.0)
 _INCOMPARABLE = 1e6
@@ -109,7 +109,7 @@ def repair(
         raise ModelError("Repairing a quantized model needs data.", "Give some.")
     begin = time.monotonic()
     model = read_model(base)
-    quantized = quantized_by_nncf(model, calibration, transformer=transformer, pack_weights=False)
+    quantized = quantized_by_nncf(read_model(base), calibration, transformer=transformer, pack_weights=False)
     deadline = max(begin + limit_s, time.monotonic() + limit_s / 2)
     work = _Workbench(quantized, model, base, out, choosing, floor_db, deadline)
     return work.repaired(begin)
@@ -179,8 +179,8 @@ class _Workbench:
         begin = time.monotonic()
         floats = [gated.run(self._choosing[noisiest[0]], everything)]
         run_s = time.monotonic() - begin
-        until = begin + 0.5 * (self._deadline - begin)
-        samples = max(1, min(_MOST_RANKING, len(noisiest), int((until - begin) / (4 * _PARTS * max(run_s, 1e-6)))))
+        until = begin + 0.4 * (self._deadline - begin)
+        samples = max(1, min(_MOST_RANKING, len(noisiest), int((until - begin) / (3 * _PARTS * max(run_s, 1e-6)))))
         feeds = [self._choosing[k] for k in noisiest[:samples]]
         floats += [gated.run(each, everything) for each in feeds[1:]]
 

@@ -67,7 +67,7 @@ def spoiled(tmp_path_factory):
 
 
 def accuracy_db(source, made, samples):
-    sessions = [backend_named("openvino-cpu").load(path, {}) for path in (source, made)]
+    sessions = [backend_named("openvino-cpu").load(path, {"precision": "f32"}) for path in (source, made)]
     try:
         reference, got = ([session.run(each) for each in samples] for session in sessions)
     finally:
