@@ -6,7 +6,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgeopt.backends.openvino.model import read_model
-from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.libraries import quantized_by_nncf, write_quantized
 from edgeopt.quant.quantizer_groups import GatedQuantizers, find_groups, without
@@ -134,9 +133,5 @@ def test_recurrent_layers_do_not_stop_a_repair(tmp_path):
         [("y", ["t", 1, 8])],
     )
     samples = [{"x": random.standard_normal((5, 1, 8)).astype(np.float32)} for _ in range(16)]
-    try:
-        made = repair(model, tmp_path / "out.xml", samples[:8], samples[8:], 40.0)
-    except ModelError as error:
-        assert "dB" in error.message
-    else:
-        assert accuracy_db(model, tmp_path / "out.xml", samples) == pytest.approx(made.after_db, abs=3)
+    made = repair(model, tmp_path / "out.xml", samples[:8], samples[8:], 12.0)
+    assert accuracy_db(model, tmp_path / "out.xml", samples[8:]) == pytest.approx(made.after_db, abs=0.5)
