@@ -103,8 +103,8 @@ def repair(
     Samples that prove the result must not be among `calibration` and `choosing`. The search ends after about
     `limit_s`; where NNCF takes longer than half of that to quantize, the search still takes the other half. Raises
     ModelError where the floor is not reached with anything left in eight bits, or where the quantizers cannot be
-    switched. The file is run by the backend openvino-cpu with floats of 32 bits: where a CPU takes fewer by default,
-    that is noise of its own.
+    switched. The file is run by the backend openvino-cpu with floats of 32 bits: where a CPU takes fewer by
+    default, that is noise of its own.
     """
     if not calibration or not choosing:
         raise ModelError("Repairing a quantized model needs data.", "Give some.")
