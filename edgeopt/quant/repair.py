@@ -45,7 +45,7 @@ _INCOMPARABLE = 1e6
 Outputs = Sequence[Mapping[str, Array]]
 
 
-class FrontierPoint(msgspec.Struct, frozen=True):
+class RepairPoint(msgspec.Struct, frozen=True):
     """What returning a number of groups gives, by the ranking, on the samples that choose."""
 
     groups_returned: int
@@ -68,7 +68,7 @@ class Repair(msgspec.Struct, frozen=True):
     """The whole model in eight bits, on the samples that choose."""
     after_db: float
     """The file written, on the same samples."""
-    frontier: tuple[FrontierPoint, ...]
+    frontier: tuple[RepairPoint, ...]
     seconds: float
     entry: LedgerEntry
 
@@ -144,7 +144,7 @@ class _Workbench:
     def repaired(self, begin: float) -> Repair:
         before = self._written(frozenset())
         returned, after = frozenset[int](), before
-        points = [FrontierPoint(0, 0.0, before.snr_db, measured=True)]
+        points = [RepairPoint(0, 0.0, before.snr_db, measured=True)]
         if _margin(before, self._floor_db) < 0:
             ranked = self._ranked(before)
             returned, after, points = self._search(ranked, before)
@@ -205,9 +205,7 @@ class _Workbench:
                     done.append(made)
         return sorted([*done, *(each for _, _, each in queue)], key=lambda each: each.worth, reverse=True)
 
-    def _search(
-        self, ranked: list[_Part], before: Accuracy
-    ) -> tuple[frozenset[int], Accuracy, list[FrontierPoint]]:
+    def _search(self, ranked: list[_Part], before: Accuracy) -> tuple[frozenset[int], Accuracy, list[RepairPoint]]:
         """As few of the first parts as the floor needs; from what their noise says, by files written and run."""
         firsts = [frozenset(g for each in ranked[:k] for g in each.groups) for k in range(len(ranked) + 1)]
         total = sum(each.noise for each in ranked) or 1.0
@@ -241,7 +239,7 @@ class _Workbench:
 
     def _frontier(
         self, firsts: list[frozenset[int]], measured: dict[int, float], left: list[float]
-    ) -> list[FrontierPoint]:
+    ) -> list[RepairPoint]:
         """The points measured and, near round ratios, what noise adds up to; moved by what measuring showed."""
         known = sorted(measured)
         sums = {k: -10 * math.log10(max(noise, 10 ** (-EQUAL_DB / 10))) for k, noise in enumerate(left)}
@@ -249,7 +247,7 @@ class _Workbench:
         ratios = {k: ratio + float(np.interp(k, known, apart)) for k, ratio in sums.items()} | measured
         near = {next((k for k in sorted(ratios) if ratios[k] >= each), 0) for each in _FRONTIER}
         return [
-            FrontierPoint(len(firsts[k]), self._cost(firsts[k]), ratios[k], measured=k in measured)
+            RepairPoint(len(firsts[k]), self._cost(firsts[k]), ratios[k], measured=k in measured)
             for k in sorted(near | set(measured))
         ]
 
