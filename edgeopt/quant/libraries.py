@@ -22,20 +22,33 @@ _QUANTIZED, _COMPRESSED = "FakeQuantize", {"i8", "u8", "i4", "u4"}
 
 def quantize_by_nncf(base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bool) -> LedgerEntry:
     """Weights and activations in eight bits; `transformer`: as NNCF does for these, with SmoothQuant."""
+    model = read_model(base)
+    count = len(model.get_ops())
+    made = quantized_by_nncf(model, samples, transformer=transformer)
+    return write_quantized(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
+
+
+def quantized_by_nncf(
+    model: "Model", samples: Sequence[Feeds], *, transformer: bool, pack_weights: bool = True
+) -> "Model":
+    """The model with quantizers, which NNCF puts into `model` itself.
+
+    `pack_weights`: with the weights in eight bits rather than floats behind quantizers.
+    """
     import nncf
 
-    model = read_model(base)
     _check_float(model)
-    count = len(model.get_ops())
     with _quiet():
-        made = nncf.quantize(
+        return nncf.quantize(
             model,
             nncf.Dataset([dict(each) for each in samples]),
             subset_size=len(samples),
             preset=nncf.QuantizationPreset.MIXED,
             model_type=nncf.ModelType.TRANSFORMER if transformer else None,
+            advanced_parameters=nncf.AdvancedQuantizationParameters(
+                backend_params={"compress_weights": pack_weights}
+            ),
         )
-    return _written(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
 
 
 def compress_weights(base: Path, out: Path) -> LedgerEntry:
@@ -47,7 +60,7 @@ def compress_weights(base: Path, out: Path) -> LedgerEntry:
     count = len(model.get_ops())
     with _quiet():
         made = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
-    return _written(made, out, "nncf-weights", count)
+    return write_quantized(made, out, "nncf-weights", count)
 
 
 def _check_float(model: "Model") -> None:
@@ -55,7 +68,8 @@ def _check_float(model: "Model") -> None:
         raise ModelError("The model is already quantized.", "Give the float model.")
 
 
-def _written(model: "Model", out: Path, name: str, nodes_before: int) -> LedgerEntry:
+def write_quantized(model: "Model", out: Path, name: str, nodes_before: int) -> LedgerEntry:
+    """Writes a model that NNCF made; raises ModelError where it quantized nothing."""
     ops = model.get_ordered_ops()
     readers = [
         reader.get_node().get_friendly_name()
