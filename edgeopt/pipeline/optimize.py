@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from edgeopt.graph.files.sniff import check_file
 from edgeopt.keywords import read, takes
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search, prepare
-from edgeopt.pipeline.outcome import Candidate, Outcome
+from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
 from edgeopt.pipeline.place import SearchResources, placed
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
@@ -57,13 +56,13 @@ def variant_inputs(search: Search, ground: TrialRunner) -> BuildInputs:
     )
 
 
-def plan_terms_of(search: Search, floats_ms: Callable[[Candidate], float]) -> PlanTerms | None:
+def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
     """None where a plan, which saves time, is of no use."""
     if not search.objective.of_time:
         return None
     standard, profile, starts = search.standard, search.profile, search.starts
     labels = None if standard.labels is None else standard.labels[: standard.split.prove_first]
-    return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, floats_ms))
+    return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, pool.floats_ms), pool.needs_repair)
 
 
 @takes(OptimizeRequest, OptimizeKeywords)
@@ -125,7 +124,7 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
         variants = Variants()
         pool = CandidatePool(search, resources, variants, room)
         stack.callback(pool.close)
-        terms = plan_terms_of(search, pool.floats_ms)
+        terms = plan_terms_of(search, pool)
         builder = VariantBuilder(inputs, terms, variants, place, ending, memory.of_variants(clock.limit_s))
         stack.callback(builder.close)
         if known is not None and picked is not None:

@@ -296,6 +296,7 @@ def to_try_on(room: LoadLimits, run_ms: float) -> list[Calls]:
 _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0
 _FAR_DB = 3.0
+_BY_NNCF = ("nncf-int8", "nncf-transformer")
 
 
 class CandidatePool:
@@ -388,6 +389,10 @@ class CandidatePool:
                 with suppress(TrialError):
                     found = min(found, latency_ms(entry.contender))
         return found
+
+    def needs_repair(self) -> bool:
+        """Whether no candidate that NNCF quantized as a whole is within the floor."""
+        return not any(e.contender is not None and e.candidate.variant in _BY_NNCF for e in self.entries)
 
     def close(self) -> None:
         """Ends every trial that still runs."""

@@ -156,6 +156,7 @@ RECIPES = {
     "ort-dynamic": "libraries:ORT_DYNAMIC",
     "nncf-weights": "libraries:NNCF_WEIGHTS",
     "ort-int8": "libraries:ORT_INT8",
+    "nncf-repaired": "libraries:NNCF_REPAIRED",
     "planned": "precision:PLAN",
 }
 """Other ways to build a variant: the module below `edgeopt/pipeline/plans`, and the name of the record in it."""

@@ -15,7 +15,7 @@ from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import Recorded
 
-CLEANED, PLANNED = "cleaned", "planned"
+CLEANED, REPAIRED, PLANNED = "cleaned", "nncf-repaired", "planned"
 """The recipes that others start from, or give way to."""
 
 
@@ -30,6 +30,13 @@ class Planning(msgspec.Struct, frozen=True):
     profile: TargetProfile
     labels: bytes = b""
     """Of all samples that calibrate or check, as an .npy file holds them."""
+
+
+class RepairTerms(msgspec.Struct, frozen=True):
+    """What a repaired model must reach, and how NNCF quantizes it."""
+
+    floor_db: float
+    transformer: bool
 
 
 class PlannedVariant(msgspec.Struct, frozen=True):
@@ -75,6 +82,7 @@ class BuildTask:
     """All that calibrate or check, those that calibrate first; the ones that prove are not among them."""
     planning: Planning | None = None
     """What a plan of precisions must hold to."""
+    repair: RepairTerms | None = None
 
 
 class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
@@ -101,6 +109,7 @@ class Make(msgspec.Struct, frozen=True, tag="make"):
     backends: tuple[str, ...] = ()
     """Those that the variant is made for; empty: all that read it."""
     planning: Planning | None = None
+    repair: RepairTerms | None = None
 
     @property
     def recipe(self) -> str:

@@ -11,12 +11,23 @@ import msgspec
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
 from edgeopt.pipeline.build.cleaning import LOWERINGS, NOTHING, runs_in, wrong_elsewhere
-from edgeopt.pipeline.build.messages import CLEANED, PLANNED, Made, Make, PlannedVariant, Planning, Plans
+from edgeopt.pipeline.build.messages import (
+    CLEANED,
+    PLANNED,
+    REPAIRED,
+    Made,
+    Make,
+    PlannedVariant,
+    Planning,
+    Plans,
+    RepairTerms,
+)
 from edgeopt.pipeline.build.planning import packed
 from edgeopt.pipeline.build.variants import LATE, BuildWorker, KnownVariants, Variants, make_all
 from edgeopt.pipeline.outcome import VariantReport
 from edgeopt.pipeline.padding import said_of, skips_padding
 from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.plans.libraries import has_attention
 from edgeopt.pipeline.plans.recipes import (
     BuildInputs,
     backends_of,
@@ -42,6 +53,8 @@ _PLANNING_SHARE = 0.62
 _PLAN_IS_READY = 0.8
 _COVERED = "not made: the plan already timed this precision for every layer"
 _SAVES_TIME = "not made: a plan minimizes time, and this search has another objective"
+_NOT_NEEDED = "not made: the model that NNCF quantized needs no repair"
+_OWN_GOAL = "not made: layers are chosen by a floor in dB, and this search has a goal of its own"
 _BUILDERS = 2
 
 
@@ -62,6 +75,8 @@ class PlanTerms:
     """Of all samples that calibrate or check."""
     courses: Callable[[], tuple[ExecutionConfig, ...]]
     """Asked when all exact variants have been screened: what is quick in floats is planned first."""
+    needs_repair: Callable[[], bool] = lambda: True
+    """Asked when the recipes of libraries have been screened: whether all of NNCF's missed the floor."""
 
 
 class VariantBuilder:
@@ -87,11 +102,13 @@ class VariantBuilder:
         source, wanted = self._source(), [*self._wanted()]
         uniform = [name for name in wanted if recipe_named(name).uniform]
         whole = [name for name in wanted if recipe_named(name).whole]
-        exact = [name for name in wanted if name not in {PLANNED, *uniform, *whole}]
+        exact = [name for name in wanted if name not in {PLANNED, REPAIRED, *uniform, *whole}]
         yield self._exact(source, exact)
         if whole:
             small = self._material.size_bytes < _WHOLE_BYTES
             yield self._all_of(whole, _MAKING_SHARE if small else _WHOLE_SHARE)
+        if REPAIRED in wanted:
+            yield self._repaired()
         covered: list[str] = []
         if PLANNED in wanted:
             yield self._planned(covered)
@@ -100,10 +117,12 @@ class VariantBuilder:
     def only(self, name: str) -> Iterator[Iterator[ReadyVariant]]:
         """The parts that one variant needs, whatever a plan would cover."""
         wanted = [each for each in self._wanted() if each in {CLEANED, name}]
-        apart = [each for each in wanted if (r := recipe_named(each)).uniform or r.whole or each == PLANNED]
+        apart = [e for e in wanted if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED}]
         yield self._exact(self._source(), [each for each in wanted if each not in apart])
-        if apart:
-            yield self._planned([]) if PLANNED in apart else self._all_of(apart)
+        if PLANNED in apart:
+            yield self._planned([])
+        elif apart:
+            yield self._repaired() if REPAIRED in apart else self._all_of(apart)
 
     def close(self) -> None:
         """Ends every worker that still runs."""
@@ -117,8 +136,10 @@ class VariantBuilder:
                 continue
             recipe = recipe_named(name)
             reason = why_not(recipe, self._material)
-            if not reason and name == PLANNED and self._plan_terms is None:
+            if not reason and name in {PLANNED, REPAIRED} and self._plan_terms is None:
                 reason = _SAVES_TIME
+            if not reason and name == REPAIRED and self._floor_db is None:
+                reason = _OWN_GOAL
             if reason:
                 self.variants.leave_out(VariantReport(name, recipe.title, failure=reason))
             else:
@@ -154,6 +175,24 @@ class VariantBuilder:
         report = VariantReport("source", recipe_named("source").title, self._material.size_bytes)
         self.variants.enter(report, model)
         return ReadyVariant("source", order)
+
+    @property
+    def _floor_db(self) -> float | None:
+        goal = self._plan_terms.goal if self._plan_terms is not None else None
+        return goal.target_db if goal is not None and goal.is_ratio else None
+
+    def _repaired(self) -> Iterator[ReadyVariant]:
+        """With nothing beside it, as how much it tries depends on how fast the model runs."""
+        terms, floor_db = self._plan_terms, self._floor_db
+        assert terms is not None and floor_db is not None  # noqa: S101, PT018 - it is wanted
+        if not terms.needs_repair():
+            report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=_NOT_NEEDED)
+            self.variants.leave_out(report)
+            return
+        how = RepairTerms(floor_db, has_attention(self._material.operators))
+        base = self._base(backends_of(recipe_named(REPAIRED), self._material.profile)[0])
+        for one, made in self._made([job(self._material, REPAIRED, base, repair=how)], _PLANNING_SHARE):
+            yield from self._ready(one, made)
 
     def _planned(self, covered: list[str]) -> Iterator[ReadyVariant]:
         """With nothing beside that would disturb its timing; adds the backends that were looked at."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
-from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.build.messages import REPAIRED, BuildTask
 from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe, Unsuited, suits_all
 
 _MOST_SAMPLES = 100
@@ -48,9 +48,22 @@ def _samples(task: BuildTask) -> list[Feeds]:
     return [samples.feeds(number) for number in range(min(len(samples), _MOST_SAMPLES))]
 
 
+def _repaired(task: BuildTask) -> Ledger:
+    from edgeopt.quant.repair import repair
+
+    terms = task.repair
+    assert terms is not None  # noqa: S101 - the builder gives them
+    choosing = [task.check_samples.feeds(number) for number in range(len(task.check_samples))]
+    found = repair(task.base, task.out, _samples(task), choosing, terms.floor_db, transformer=terms.transformer)
+    return (found.entry,)
+
+
+def has_attention(operators: Mapping[str, int]) -> bool:
+    return "Attention" in operators or ("Softmax" in operators and operators.get("MatMul", 0) > 1)
+
+
 def _without_attention(operators: Mapping[str, int]) -> str:
-    is_attention = "Attention" in operators or ("Softmax" in operators and operators.get("MatMul", 0) > 1)
-    return "" if is_attention else "the model has no attention"
+    return "" if has_attention(operators) else "the model has no attention"
 
 
 def _without_products(operators: Mapping[str, int]) -> str:
@@ -86,4 +99,13 @@ ORT_DYNAMIC = _ort(
     "matrix products and recurrent layers in int8, by ONNX Runtime",
     _dynamic_by_onnxruntime,
     _without_products,
+)
+NNCF_REPAIRED = Recipe(
+    REPAIRED,
+    "int8 by NNCF, with the layers in float that the floor needs",
+    "model.xml",
+    OPENVINO,
+    _repaired,
+    ("nncf", "openvino"),
+    needs_data=True,
 )

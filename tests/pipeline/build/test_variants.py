@@ -360,6 +360,33 @@ def test_the_recipes_of_libraries_are_waited_for_where_the_model_is_small(begin,
     assert shares["ort-dynamic"] <= shares["int8"]
 
 
+@pytest.mark.parametrize(
+    ("goal", "needed", "said"),
+    [
+        (Goal(floor=30.0, budget=""), False, "needs no repair"),
+        (Goal("top1", floor=0.9, budget=""), True, "a goal of its own"),
+    ],
+)
+def test_nothing_is_repaired_where_nothing_asks_for_it(begin, goal, needed, said):
+    pytest.importorskip("nncf")
+    terms = PlanTerms(goal, None, tuple, lambda: needed)
+    gathering = begin("nncf-repaired", plan=terms, also=["openvino-cpu"])
+    assert [one.variant for part in gathering.parts() for one in part] == ["source"]
+    assert said in failures(gathering)["nncf-repaired"]
+
+
+def test_what_nncf_quantized_below_the_floor_is_repaired(begin):
+    """Any model has a floor that eight bits throughout miss: here it is found first."""
+    pytest.importorskip("nncf")
+    terms = PlanTerms(Goal(floor=40.0, budget=""), None, tuple)
+    gathering = begin("cleaned", "nncf-repaired", plan=terms, also=["openvino-cpu"])
+    made = [one for part in gathering.parts() for one in part]
+    assert "nncf-repaired" in [one.variant for one in made]
+    *_, entry = gathering.variants.ledger(Candidate("nncf-repaired", "openvino-cpu"))
+    assert entry.snr_db > 40
+    assert any(change.what == "returned to float" for change in entry.applied)
+
+
 @pytest.mark.parametrize("more", [(), ("deduplicate-weights",)])
 def test_a_pass_that_openvino_computes_wrong_stays_for_onnxruntime(begin, shuffle_model, monkeypatch, more):
     pytest.importorskip("openvino", reason="a fault of OpenVINO")
