@@ -73,12 +73,12 @@ def made(model: Path, place: Path, seen: Samples) -> Iterator[tuple[str, str]]:
         "nncf int8": (
             "xml",
             "openvino-cpu",
-            lambda out: libraries.quantize_by_nncf(model, out, feeds, transformer=False),
+            lambda out: libraries.quantize_by_nncf(model, out, feeds, transformer=False, full_ranges=False),
         ),
         "nncf transformer": (
             "xml",
             "openvino-cpu",
-            lambda out: libraries.quantize_by_nncf(model, out, feeds, transformer=True),
+            lambda out: libraries.quantize_by_nncf(model, out, feeds, transformer=True, full_ranges=False),
         ),
         "nncf weights": ("xml", "openvino-cpu", lambda out: libraries.compress_weights(model, out)),
         "ort static": (

@@ -20,22 +20,31 @@ if TYPE_CHECKING:
 _QUANTIZED, _COMPRESSED = "FakeQuantize", {"i8", "u8", "i4", "u4"}
 
 
-def quantize_by_nncf(base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bool) -> LedgerEntry:
+def quantize_by_nncf(
+    base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bool, full_ranges: bool = True
+) -> LedgerEntry:
     """Weights and activations in eight bits; `transformer`: as NNCF does for these, with SmoothQuant."""
     model = read_model(base)
     count = len(model.get_ops())
-    made = quantized_by_nncf(model, samples, transformer=transformer)
+    made = quantized_by_nncf(model, samples, transformer=transformer, full_ranges=full_ranges)
     return write_quantized(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
 
 
 def quantized_by_nncf(
-    model: "Model", samples: Sequence[Feeds], *, transformer: bool, pack_weights: bool = True
+    model: "Model",
+    samples: Sequence[Feeds],
+    *,
+    transformer: bool,
+    pack_weights: bool = True,
+    full_ranges: bool = True,
 ) -> "Model":
     """The model with quantizers, which NNCF puts into `model` itself.
 
-    `pack_weights`: with the weights in eight bits rather than floats behind quantizers.
+    `pack_weights`: with the weights in eight bits rather than floats behind quantizers. `full_ranges`: of all
+    samples, where NNCF's default is the mean of each sample's range, which clips the loudest samples.
     """
     import nncf
+    from nncf.quantization.range_estimator import RangeEstimatorParametersSet
 
     _check_float(model)
     with _quiet():
@@ -46,7 +55,8 @@ def quantized_by_nncf(
             preset=nncf.QuantizationPreset.MIXED,
             model_type=nncf.ModelType.TRANSFORMER if transformer else None,
             advanced_parameters=nncf.AdvancedQuantizationParameters(
-                backend_params={"compress_weights": pack_weights}
+                activations_range_estimator_params=RangeEstimatorParametersSet.MINMAX if full_ranges else None,
+                backend_params={"compress_weights": pack_weights},
             ),
         )
 

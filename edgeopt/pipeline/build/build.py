@@ -48,7 +48,7 @@ def make_variant(request: Make) -> Made:
         backends=request.backends,
         samples=samples[range(request.check_first + request.check_count)],
         planning=request.planning,
-        repair=request.repair,
+        repair_floor_db=request.repair_floor_db,
     )
     made = recipe_named(request.recipe).make(task)
     seconds = time.perf_counter() - begin

@@ -32,13 +32,6 @@ class Planning(msgspec.Struct, frozen=True):
     """Of all samples that calibrate or check, as an .npy file holds them."""
 
 
-class RepairTerms(msgspec.Struct, frozen=True):
-    """What a repaired model must reach, and how NNCF quantizes it."""
-
-    floor_db: float
-    transformer: bool
-
-
 class PlannedVariant(msgspec.Struct, frozen=True):
     """One variant: a model for one backend, which holds with these options."""
 
@@ -82,7 +75,8 @@ class BuildTask:
     """All that calibrate or check, those that calibrate first; the ones that prove are not among them."""
     planning: Planning | None = None
     """What a plan of precisions must hold to."""
-    repair: RepairTerms | None = None
+    repair_floor_db: float | None = None
+    """What a repaired model must reach."""
 
 
 class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
@@ -109,7 +103,8 @@ class Make(msgspec.Struct, frozen=True, tag="make"):
     backends: tuple[str, ...] = ()
     """Those that the variant is made for; empty: all that read it."""
     planning: Planning | None = None
-    repair: RepairTerms | None = None
+    repair_floor_db: float | None = None
+    """What a repaired model must reach."""
 
     @property
     def recipe(self) -> str:

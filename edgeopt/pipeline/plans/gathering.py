@@ -20,14 +20,12 @@ from edgeopt.pipeline.build.messages import (
     PlannedVariant,
     Planning,
     Plans,
-    RepairTerms,
 )
 from edgeopt.pipeline.build.planning import packed
 from edgeopt.pipeline.build.variants import LATE, BuildWorker, KnownVariants, Variants, make_all
 from edgeopt.pipeline.outcome import VariantReport
 from edgeopt.pipeline.padding import said_of, skips_padding
 from edgeopt.pipeline.place import SearchContext
-from edgeopt.pipeline.plans.libraries import has_attention
 from edgeopt.pipeline.plans.recipes import (
     BuildInputs,
     backends_of,
@@ -189,9 +187,10 @@ class VariantBuilder:
             report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=_NOT_NEEDED)
             self.variants.leave_out(report)
             return
-        how = RepairTerms(floor_db, has_attention(self._material.operators))
         base = self._base(backends_of(recipe_named(REPAIRED), self._material.profile)[0])
-        for one, made in self._made([job(self._material, REPAIRED, base, repair=how)], _PLANNING_SHARE):
+        for one, made in self._made(
+            [job(self._material, REPAIRED, base, repair_floor_db=floor_db)], _PLANNING_SHARE
+        ):
             yield from self._ready(one, made)
 
     def _planned(self, covered: list[str]) -> Iterator[ReadyVariant]:

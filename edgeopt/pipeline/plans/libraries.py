@@ -51,19 +51,11 @@ def _samples(task: BuildTask) -> list[Feeds]:
 def _repaired(task: BuildTask) -> Ledger:
     from edgeopt.quant.repair import repair
 
-    terms = task.repair
-    assert terms is not None  # noqa: S101 - the builder gives them
+    assert task.repair_floor_db is not None  # noqa: S101 - the builder gives it
     choosing = [task.check_samples.feeds(number) for number in range(len(task.check_samples))]
-    found = repair(task.base, task.out, _samples(task), choosing, terms.floor_db, transformer=terms.transformer)
+    # These settings keep more decibels of almost every model, with attention or without.
+    found = repair(task.base, task.out, _samples(task), choosing, task.repair_floor_db, transformer=True)
     return (found.entry,)
-
-
-def has_attention(operators: Mapping[str, int]) -> bool:
-    return "Attention" in operators or ("Softmax" in operators and operators.get("MatMul", 0) > 1)
-
-
-def _without_attention(operators: Mapping[str, int]) -> str:
-    return "" if has_attention(operators) else "the model has no attention"
 
 
 def _without_products(operators: Mapping[str, int]) -> str:
@@ -87,10 +79,7 @@ def _ort(name: str, title: str, make: Callable[[BuildTask], Ledger], unsuited: U
 
 NNCF_INT8 = _nncf("nncf-int8", "all layers in int8, by NNCF", _by_nncf)
 NNCF_TRANSFORMER = _nncf(
-    "nncf-transformer",
-    "all layers in int8, by NNCF with transformer settings",
-    _by_nncf_for_transformers,
-    _without_attention,
+    "nncf-transformer", "all layers in int8, by NNCF with transformer settings", _by_nncf_for_transformers
 )
 NNCF_WEIGHTS = _nncf("nncf-weights", "all weights in int8, by NNCF", _weights_by_nncf, _with_more_convolutions)
 ORT_INT8 = _ort("ort-int8", "all layers in int8, by ONNX Runtime", _by_onnxruntime)

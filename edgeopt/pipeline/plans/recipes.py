@@ -11,7 +11,7 @@ import msgspec
 from edgeopt.bundle.deployment import Step
 from edgeopt.data.split import Split
 from edgeopt.pipeline.build.cleaning import LOWERINGS, NONE_LISTED, PASSES, Lowered, lowered_variants
-from edgeopt.pipeline.build.messages import CLEANED, PLANNED, Make, Planning, RepairTerms
+from edgeopt.pipeline.build.messages import CLEANED, PLANNED, Make, Planning
 from edgeopt.pipeline.plans.precision import recipe_of
 from edgeopt.pipeline.plans.recipe import Recipe
 from edgeopt.profiles import TargetProfile, schema
@@ -107,7 +107,7 @@ def job(
     base: Path,
     lowered: Lowered | None = None,
     planning: Planning | None = None,
-    repair: RepairTerms | None = None,
+    repair_floor_db: float | None = None,
     backends: tuple[str, ...] = (),
 ) -> Make:
     """`backends`: those that it is made for, where others have one of the same name."""
@@ -129,7 +129,7 @@ def job(
         settings=quantization,
         backends=lowered.backends if lowered else backends or uniform,
         planning=planning,
-        repair=repair,
+        repair_floor_db=repair_floor_db,
     )
 
 

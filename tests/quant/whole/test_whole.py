@@ -84,6 +84,18 @@ def test_an_open_batch_stays_open(conv_model, samples, tmp_path):
     assert answers(tmp_path / "model.xml", "openvino-cpu", four)[0]["y"].shape == (4, 10)
 
 
+def test_the_ranges_of_nncf_hold_the_loudest_sample(conv_model, samples, tmp_path):
+    """Its default takes the mean of each sample's range, and clips what is louder than most."""
+    pytest.importorskip("nncf")
+    loud = [{"x": samples[0]["x"] * np.float32(8)}]
+    reached = {}
+    for full in (True, False):
+        out = tmp_path / f"{full}.xml"
+        libraries.quantize_by_nncf(conv_model, out, [*samples, *loud], transformer=False, full_ranges=full)
+        reached[full] = accuracy_db(conv_model, out, "openvino-cpu", loud)
+    assert reached[True] > reached[False] + 6
+
+
 @pytest.fixture
 def branched_lstm(tmp_path):
     """A recurrent layer inside a branch, as voice detectors for two sample rates have it."""
