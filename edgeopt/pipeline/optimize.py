@@ -36,6 +36,9 @@ from edgeopt.pipeline.screen import CandidatePool
 from edgeopt.pipeline.stopping import StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace
 
+# On a busy machine, a search without a limit of the user's may take this many times as long.
+_LONGEST = 2.0
+
 
 def variant_inputs(search: Search, ground: TrialRunner) -> BuildInputs:
     given, profile, facts = search.given, search.profile, search.facts
@@ -117,7 +120,8 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
         elif search.objective.by_sample:
             baseline, room = choose_load(search, baseline, place, clock, stack)
             search = replace(search, baseline=baseline.candidate)
-        ending = StopControl(stop, clock, baseline.contender, emit, memory.on)
+        longest_s = 0.0 if settings.time_limit_s else _LONGEST * clock.limit_s
+        ending = StopControl(stop, clock, baseline.contender, emit, memory.on, longest_s)
 
         resources = SearchResources(place.ground, place.notes, ending, baseline.contender, meter)
         inputs = variant_inputs(search, place.ground)

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from edgeopt.errors import StoppedError
@@ -93,12 +93,22 @@ class StopControl:
     emit: Emit
     kept: bool = False
     """The variants are in the cache."""
+    longest_s: float = 0.0
+    """How long the search may become on a busy machine; 0: no longer than its limit, as the user gave that."""
     cut_short: str = field(init=False, default="")
     """When and where it was ended before its time, as a sentence without its full stop."""
     unproved: int = field(init=False, default=0)
     """Promising candidates that there was no time to prove."""
     _ends_at: float | None = field(init=False, default=None)
     """By when somebody is to be proved."""
+
+    def extend(self, late_s: float, why: str) -> None:
+        """Gives the rest of the search the time that it lost so far, as far as the search may become longer."""
+        limit_s = min(self.clock.limit_s + late_s, self.longest_s)
+        if limit_s > self.clock.limit_s:
+            more_s = math.ceil(limit_s - self.clock.limit_s)
+            self.clock = replace(self.clock, limit_s=limit_s)
+            self.emit(Log("info", f"{why}: the search takes about {more_s} s longer."))
 
     @property
     def is_asked(self) -> bool:

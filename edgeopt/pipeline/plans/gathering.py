@@ -103,8 +103,7 @@ class VariantBuilder:
         exact = [name for name in wanted if name not in {PLANNED, REPAIRED, *uniform, *whole}]
         yield self._exact(source, exact)
         if whole:
-            small = self._material.size_bytes < _WHOLE_BYTES
-            yield self._all_of(whole, _MAKING_SHARE if small else _WHOLE_SHARE)
+            yield self._by_libraries(whole)
         if REPAIRED in wanted:
             yield self._repaired()
         covered: list[str] = []
@@ -174,6 +173,18 @@ class VariantBuilder:
         self.variants.enter(report, model)
         return ReadyVariant("source", order)
 
+    def _by_libraries(self, names: list[str]) -> Iterator[ReadyVariant]:
+        """Of a small model all, which make the search longer where the machine is busy."""
+        ending = self._ending
+        if self._material.size_bytes >= _WHOLE_BYTES:
+            yield from self._all_of(names, _WHOLE_SHARE)
+            return
+        due_s = ending.clock.until(_WHOLE_SHARE)
+        most_s = max(0.0, ending.longest_s - ending.clock.limit_s)
+        until_s = max(ending.clock.until(_MAKING_SHARE), due_s + most_s)
+        yield from self._all_of(names, until_s=until_s)
+        ending.extend(time.monotonic() - due_s, "NNCF and ONNX Runtime took long to quantize the model")
+
     @property
     def _floor_db(self) -> float | None:
         goal = self._plan_terms.goal if self._plan_terms is not None else None
@@ -223,11 +234,13 @@ class VariantBuilder:
         self.variants.leave_out(VariantReport(name, recipe.title, failure=_COVERED))
         return True
 
-    def _all_of(self, names: list[str], share: float = _MAKING_SHARE) -> Iterator[ReadyVariant]:
+    def _all_of(
+        self, names: list[str], share: float = _MAKING_SHARE, until_s: float | None = None
+    ) -> Iterator[ReadyVariant]:
         asked = [each for name in names for each in jobs(self._material, name, self._base)]
         second = [self._another() for _ in range(min(_BUILDERS, len(asked)) - 1)]
         try:
-            for one, made in self._made(asked, share, [self._place.builder, *second]):
+            for one, made in self._made(asked, share, [self._place.builder, *second], until_s):
                 yield from self._ready(one, made)
         finally:
             for builder in second:
@@ -238,9 +251,14 @@ class VariantBuilder:
         return self._builders[-1]
 
     def _made(
-        self, asked: list[Make], share: float, builders: list[BuildWorker] | None = None
+        self,
+        asked: list[Make],
+        share: float,
+        builders: list[BuildWorker] | None = None,
+        until_s: float | None = None,
     ) -> Iterator[tuple[Make, Made | Failed]]:
-        builders, until_s = builders or [self._place.builder], self._ending.clock.until(share)
+        """Given up after this share of the time, or at `until_s`."""
+        builders, until_s = builders or [self._place.builder], until_s or self._ending.clock.until(share)
         return make_all(builders, asked, until_s, self._memory, self._ending.stop)
 
     def _base(self, backend: str) -> Path:
