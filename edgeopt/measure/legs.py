@@ -317,6 +317,14 @@ def _proof_plan(group: ProcessGroup, starter: Starter, terms: Terms, fewest: int
     return LegPlan(span_ms, rounds, starting_s + rounds * round_s, fresh=True)
 
 
+def shortest_seconds(group: ProcessGroup, starter: Starter) -> float:
+    """What the fewest legs take, by the first processes: on a busy machine they start several times as slowly."""
+    slow = max(each.loaded.load_ms for each in group.every) >= SLOW_LOAD_MS
+    runs_ms = [max(each.run_ms, each.loaded.first_run_ms) for each in group.every]
+    round_s = sum(max(leg_slice_ms(run_ms), run_ms) for run_ms in runs_ms) / 1e3
+    return (SLOW_FEWEST if slow else FEWEST) * (_LATER_START * starter.seconds + PROOF.leg_rounds[0] * round_s)
+
+
 def proof_seconds(baseline: Contender, sides: int = 2) -> float:
     """What the shortest proof takes, by the process of the baseline: most are clear as soon as they may be."""
     run_ms = baseline.slices_ms[-1] if baseline.slices_ms else baseline.loaded.first_run_ms

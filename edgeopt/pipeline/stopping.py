@@ -43,6 +43,8 @@ PROVED_WHEN_STOPPED = 2
 # What is reserved for, in proofs: a loaded machine starts processes more slowly.
 _PROOFS = 1.15
 _MOST_FOR_PROOFS = 0.65
+# Of a proof that has begun, on a machine that may become busier still.
+_BUSIER = 2.5
 # Runs whose outputs are compared before the legs: 16 samples by bundle and reference.
 _ANSWERED = 32
 
@@ -94,7 +96,7 @@ class StopControl:
     kept: bool = False
     """The variants are in the cache."""
     longest_s: float = 0.0
-    """How long the search may become on a busy machine; 0: no longer than its limit, as the user gave that."""
+    """How long the search may become on a busy machine; 0: no longer than its limit."""
     cut_short: str = field(init=False, default="")
     """When and where it was ended before its time, as a sentence without its full stop."""
     unproved: int = field(init=False, default=0)
@@ -109,6 +111,12 @@ class StopControl:
             more_s = math.ceil(limit_s - self.clock.limit_s)
             self.clock = replace(self.clock, limit_s=limit_s)
             self.emit(Log("info", f"{why}: the search takes about {more_s} s longer."))
+
+    def make_time(self, proof_s: float) -> None:
+        """For a proof that takes this long at least, where the search may become longer for it."""
+        self.extend(
+            time.monotonic() + _BUSIER * proof_s - self.proofs_end_s, "Processes start slowly on this busy machine"
+        )
 
     @property
     def is_asked(self) -> bool:

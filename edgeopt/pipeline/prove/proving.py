@@ -22,7 +22,7 @@ from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.levels import weak_samples
 from edgeopt.measure.contender import Contender, Side
 from edgeopt.measure.instruments.machine_state import StateSampler, sentence
-from edgeopt.measure.legs import Found, ProcessGroup, Starter, Terms, leg_slice_ms, run_legs
+from edgeopt.measure.legs import Found, ProcessGroup, Starter, Terms, leg_slice_ms, run_legs, shortest_seconds
 from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices, slice_ms
 from edgeopt.measure.schedules import ALONE, METERED_PROOF, PROOF
@@ -148,6 +148,7 @@ def measured(search: Search, means: SearchResources, bundle: BundleDraft, legs: 
         starter = Starter(means.ground.host, sides, stack, search.objective.by_sample)
         pack = starter.first()
         answered = _answered(search, means.ground, pack, bundle.calls.batch)
+        means.ending.make_time(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)
         if found.warning:

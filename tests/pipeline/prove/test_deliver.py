@@ -11,7 +11,7 @@ from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.errors import UsageError
-from edgeopt.events import ignore
+from edgeopt.events import Log, ignore
 from edgeopt.hw.probe import probe
 from edgeopt.measure.legs import FEWEST, is_settled
 from edgeopt.measure.schedules import PROOF
@@ -38,8 +38,9 @@ KEPT = ("keep what you have", "undecided")
 def delivered(track, tmp_path, quick_profile):
     """What comes of those that raced, with these options of null models; each looked twice as fast."""
 
-    def work(*options, limit_s=60.0):
+    def work(*options, limit_s=60.0, longest_s=0.0):
         ending = track.ending(limit_s=limit_s)
+        ending.longest_s = longest_s
         entrants = track.entrants(ending)
         twice = RacePace(Interval(2.0, 1.9, 2.1, 11), 2.0)
         entries = [PoolEntry(Candidate("source", "null", each), pace=twice) for each in options]
@@ -70,6 +71,15 @@ def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered,
     assert bundle.deployment.evidence.speedup == pytest.approx(outcome.proof.speedup.median, rel=0.01)
     assert len(bundle.golden("reference")) == len(bundle.golden("inputs")) == 4
     assert track.said[-1].status == "winner"
+
+
+def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivered, track):
+    """On a busy machine, candidates with three times the speed came out as undecided: no time was left."""
+    outcome, (quick,) = delivered({"latency_ms": 0.5}, limit_s=0.0, longest_s=120.0)
+    assert (outcome.verdict, quick.status) == ("faster", "winner"), (quick.reason, track.said[-6:], track.notes.kept)
+    assert outcome.proof.legs >= FEWEST
+    told = [event.message for event in track.said if isinstance(event, Log)]
+    assert any(message.startswith("Processes start slowly on this busy machine") for message in told)
 
 
 def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(track, tmp_path, quick_profile):
