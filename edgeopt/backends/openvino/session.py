@@ -112,7 +112,7 @@ class Lane:
         self._large = [
             (index, tuple(port.get_shape()), dtype)
             for index, (port, dtype) in enumerate(zip(compiled.outputs, dtypes, strict=True))
-            if _is_large(port) and dtype.kind != "U" and dtype.name != "bfloat16" and not waits
+            if _is_large(port) and dtype.name != "bfloat16" and not waits
         ]
         self._small = not waits and not any(_is_open(port) or _is_large(port) for port in compiled.outputs)
 
