@@ -2,13 +2,14 @@
 
 python benchmarks/session_overhead.py [MODEL.onnx ...] [--loads 10] [--rounds 40]
 
-Without a model: three tiny ones and one with two outputs of 3 MiB, made here. In each round every way of calling
-runs one block of calls, in an order that changes from round to round; differences are taken between blocks of the
-same round. Two loads of one model differ by some microseconds, as their memory happens to lie: OpenVINO's own calls
-therefore use what the session compiled, and everything is loaded several times. Printed are the median over the
-loads of their median differences, and its 95 % interval. Both sides have one thread and the same feeds. Above zero
-is what the session adds; the aim is at most 5 us. The last two columns are the page faults of a call, by the session
-and by the runtime itself; with MALLOC_MMAP_THRESHOLD_=131072 glibc gives the memory of every large array back.
+Without a model: three tiny ones and one with two outputs of 3 MiB, made here. In each round every way of
+calling runs one block of calls, in an order that changes from round to round; differences are taken between
+blocks of the same round. Two loads of one model differ by some microseconds, as their memory happens to lie:
+OpenVINO's own calls therefore use what the session compiled, and everything is loaded several times. Printed
+are the median over the loads of their median differences, and its 95 % interval. Both sides have one thread
+and the same feeds. Above zero is what the session adds; the aim is at most 5 us. The last two columns are the
+page faults of a call, by the session and by the runtime itself; with MALLOC_MMAP_THRESHOLD_=131072 glibc
+gives the memory of every large array back.
 
 A session takes any feeds and gives results that stay; "in place" takes none and gives views that its next run
 overwrites, which is the least that OpenVINO can do.
@@ -49,9 +50,8 @@ def main() -> None:
     parser.add_argument("--loads", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=40, help="for each load")
     arguments = parser.parse_args()
-    print(
-        f"{'model':20s} {'runtime':12s} {'its own call':34s} {'own us':>8s} {'session adds us':>22s} {'faults':>7s} {'own':>7s}"
-    )
+    head = f"{'own us':>8s} {'session adds us':>22s} {'faults':>7s} {'own':>7s}"
+    print(f"{'model':20s} {'runtime':12s} {'its own call':34s} {head}")
     with tempfile.TemporaryDirectory() as folder:
         for model in arguments.models or tiny_models(Path(folder)):
             for runtime, ways in (("onnxruntime", onnxruntime_ways), ("openvino", openvino_ways)):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LARGE_FROM_BYTES = 128 * 1024
 """From here on, sharing memory takes less time than copying, and the C library gives freed memory back."""
 _BUFFERS_PER_OUTPUT = 2
-"""A caller that holds one result until it has the next uses two in turns."""
+"""A caller that holds one result until it has the next uses two, alternately."""
 _IN_PLACE: dict[Any, Any] = {}
 
 
