@@ -14,7 +14,7 @@ BUDGETS = {
     SHARED: 1000,
     "edgeopt/hw": 6800,
     "edgeopt/graph": 15_450,
-    "edgeopt/backends": 5900,
+    "edgeopt/backends": 6050,
     "edgeopt/profiles": 1200,
     "edgeopt/diagram": 1700,
     "edgeopt/data": 2050,
@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/cli": 5050,
     "agent": 14_600,
     "gui": 20_300,
-    "tests": 93_050,
+    "tests": 93_350,
 }
 
 

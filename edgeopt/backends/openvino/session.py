@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo, closed, prepare
 from edgeopt.backends.openvino.model import PortPlaces, Shapes, compile_model, tensor_info, with_shapes
 from edgeopt.backends.openvino.options import Aim
+from edgeopt.backends.openvino.result_buffers import ResultBuffers
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 from edgeopt.hw.freed_memory import give_back
 
 if TYPE_CHECKING:
     import numpy as np
-    from openvino import CompiledModel, Core, InferRequest, Model, Type
+    from openvino import CompiledModel, ConstOutput, Core, InferRequest, Model, Tensor, Type
 
-_SHARE_FROM_BYTES = 128 * 1024
-_FRESH_FROM_BYTES = 256 * 1024
+_LARGE_FROM_BYTES = 128 * 1024
+"""From here on, sharing memory takes less time than copying, and the C library gives freed memory back."""
+_BUFFERS_PER_OUTPUT = 2
+"""A caller that holds one result until it has the next uses two, alternately."""
 _IN_PLACE: dict[Any, Any] = {}
 
 
@@ -61,7 +64,7 @@ class Slot:
 
         self.shape = array.shape
         self.view = self.array = None
-        if array.nbytes < _SHARE_FROM_BYTES or self.dtype.name == "bfloat16":
+        if array.nbytes < _LARGE_FROM_BYTES or self.dtype.name == "bfloat16":
             tensor = Tensor(self.kind, list(array.shape))
             self.view = tensor.data.view(self.dtype)
             request.set_input_tensor(self.index, tensor)
@@ -76,7 +79,10 @@ class Lane:
     kept tensors (a new shared tensor costs 4 us); large ones are shared, so that nothing is copied.
     """
 
-    __slots__ = ("_casts", "_infer", "_large", "_names", "_stateful", "_waits", "request", "slots")
+    __slots__ = (
+        *("_bound", "_buffers", "_casts", "_infer", "_large", "_names", "_small", "_stateful", "_waits"),
+        *("request", "slots"),
+    )
 
     def __init__(
         self,
@@ -84,6 +90,7 @@ class Lane:
         slots: list[Slot],
         names: list[str],
         dtypes: "list[np.dtype[Any]]",
+        buffers: ResultBuffers,
         *,
         waits: bool = False,
     ) -> None:
@@ -94,52 +101,66 @@ class Lane:
         self.slots = slots
         self._infer = InferRequest.infer
         self._names = names
+        self._buffers = buffers
+        self._bound: dict[int, Tensor] = {}
+        """By the number of the output."""
         self._waits = waits
         self._stateful = bool(self.request.query_state())
         # OpenVINO's arrays have the bits of bfloat16 under the name of float16.
         self._casts = [(n, d) for n, d in zip(names, dtypes, strict=True) if d.name == "bfloat16"]
+        # Written straight into buffers, which cannot be enlarged; numpy has no name of its own for bfloat16.
         self._large = [
             (index, tuple(port.get_shape()), dtype)
             for index, (port, dtype) in enumerate(zip(compiled.outputs, dtypes, strict=True))
-            if port.get_partial_shape().is_static
-            and port.get_tensor().size >= _FRESH_FROM_BYTES
-            and dtype.name != "bfloat16"
-            and not waits
+            if _is_large(port) and dtype.name != "bfloat16" and not waits
         ]
+        self._small = not waits and not any(_is_open(port) or _is_large(port) for port in compiled.outputs)
 
     def infer(self) -> dict[str, Array]:
         """Runs on what is bound; the results belong to the caller."""
         if self._stateful:
             self.request.reset_state()
-        if self._large:
-            return self._infer_into_fresh()
-        values = self._wait() if self._waits else self._infer(self.request, _IN_PLACE, False, True).values()
+        if self._small:
+            values = self._infer(self.request, _IN_PLACE, False, True).values()
+        else:
+            values = self._infer_into_buffers()
         results = dict(zip(self._names, values, strict=True))
         for name, dtype in self._casts:
             results[name] = results[name].view(dtype)
         return results
 
-    def _wait(self) -> list[Array]:
-        self.request.start_async()
-        self.request.wait()
-        return [self.request.get_output_tensor(index).data.copy() for index in range(len(self._names))]
-
-    def _infer_into_fresh(self) -> dict[str, Array]:
-        """Large outputs are written straight into new arrays, which spares copying them."""
-        import numpy as np
-        from openvino import Tensor
-
-        fresh = {index: np.empty(shape, dtype) for index, shape, dtype in self._large}
-        for index, array in fresh.items():
-            self.request.set_output_tensor(index, Tensor(array, True))
-        views = self._infer(self.request, _IN_PLACE, True, True).values()
-        results = {
-            name: fresh[index] if index in fresh else view.copy()
-            for index, (name, view) in enumerate(zip(self._names, views, strict=True))
-        }
-        for name, dtype in self._casts:
-            results[name] = results[name].view(dtype)
+    def _infer_into_buffers(self) -> list[Array]:
+        """Large results are written straight into buffers, which spares copying them, or else copied there."""
+        request, buffers, bound = self.request, self._buffers, self._bound
+        written: dict[int, Array] = {}
+        for index, shape, dtype in self._large:
+            buffer = buffers.take(shape, dtype)
+            tensor = buffer.tensor
+            if bound.get(index) is not tensor:
+                request.set_output_tensor(index, tensor)
+                bound[index] = tensor
+            written[index] = buffers.lend(buffer)
+        if self._waits:
+            request.start_async()
+            request.wait()
+            views = [request.get_output_tensor(index).data for index in range(len(self._names))]
+        else:
+            views = self._infer(request, _IN_PLACE, True, True).values()
+        results = []
+        for index, view in enumerate(views):
+            if index in written:
+                results.append(written[index])
+            else:
+                results.append(view.copy() if view.nbytes < _LARGE_FROM_BYTES else buffers.copy(view))
         return results
+
+
+def _is_open(port: "ConstOutput") -> bool:
+    return bool(port.get_partial_shape().is_dynamic)
+
+
+def _is_large(port: "ConstOutput") -> bool:
+    return not _is_open(port) and port.get_tensor().size >= _LARGE_FROM_BYTES
 
 
 _ERRORS = (RuntimeError, LookupError, AttributeError, TypeError, ValueError)
@@ -154,13 +175,15 @@ class CompiledProgram:
         inputs: tuple[TensorInfo, ...],
         outputs: tuple[TensorInfo, ...],
         shapes: Shapes,
+        buffers: ResultBuffers,
     ) -> None:
         self.shapes = shapes
         self.idle: list[Lane] = []
-        self.is_open = any(port.get_partial_shape().is_dynamic for port in compiled.inputs)
+        self.is_open = any(_is_open(port) for port in compiled.inputs)
         self.has_failed = False
         """It is not used again: with open shapes, OpenVINO 2026.4 gives stale results after a run that failed."""
         self.compiled = compiled
+        self._buffers = buffers
         self._inputs = [(info.name, numpy_dtype(info.dtype)) for info in inputs]
         self._output_dtypes = [numpy_dtype(info.dtype) for info in outputs]
         self._output_names = [info.name for info in outputs]
@@ -178,7 +201,7 @@ class CompiledProgram:
                 for index, (port, (name, dtype)) in enumerate(zip(self.compiled.inputs, self._inputs, strict=True))
             ]
             waits = self.is_open and _has_one_thread(self.compiled)
-            return Lane(self.compiled, slots, self._output_names, self._output_dtypes, waits=waits)
+            return Lane(self.compiled, slots, self._output_names, self._output_dtypes, self._buffers, waits=waits)
 
 
 class OpenVinoSession:
@@ -199,6 +222,7 @@ class OpenVinoSession:
         self._runtime, self._read = runtime, read
         self._aim = aim
         self._known = known
+        self._buffers = ResultBuffers(_BUFFERS_PER_OUTPUT * len(self.outputs))
         # Needed for the program with dynamic shapes alone; letting it go frees the weights as they were read.
         self._source = model if shapes else None
         first = with_shapes(model, self.inputs, shapes) if shapes else model
@@ -246,6 +270,7 @@ class OpenVinoSession:
             self._closed = True
             self._idle = self._source = None
             self._programs = []
+        self._buffers.close()
         give_back()
 
     def _run_checked(self, feeds: Feeds) -> dict[str, Array]:
@@ -299,7 +324,7 @@ class OpenVinoSession:
 
     def _compile(self, model: "Model", shapes: Shapes) -> CompiledProgram:
         compiled = compile_model(self._runtime, model, self._aim.device, self._aim.config)
-        return CompiledProgram(compiled, self.inputs, self.outputs, shapes)
+        return CompiledProgram(compiled, self.inputs, self.outputs, shapes, self._buffers)
 
 
 def _has_one_thread(compiled: "CompiledModel") -> bool:

@@ -1,0 +1,103 @@
+"""Memory of large results, used again once the caller has let them go.
+
+The C library may give memory of this size back to the system when it is freed; each new array then costs a page
+fault for every 4 KiB. ONNX Runtime needs none of this: its arena keeps the memory of its results.
+"""
+
+from collections import deque
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.backends.base import Array
+
+if TYPE_CHECKING:
+    import numpy as np
+    from openvino import Tensor
+
+_ALIGNMENT_BYTES = 64
+
+
+class Buffer:
+    """Memory for results of one shape and type."""
+
+    __slots__ = ("_tensor", "dtype", "memory", "seen_by_numpy", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> None:
+        import numpy as np
+
+        size = prod(shape) * dtype.itemsize
+        room = np.empty(size + _ALIGNMENT_BYTES - 1, np.uint8)
+        begin = -room.ctypes.data % _ALIGNMENT_BYTES
+        self.shape = shape
+        self.dtype = dtype
+        self.memory = room[begin : begin + size].view(dtype).reshape(shape)
+        self.seen_by_numpy = self.memory.__array_interface__
+        self._tensor: Tensor | None = None
+
+    @property
+    def tensor(self) -> "Tensor":
+        """Does not keep the memory alive."""
+        if self._tensor is None:
+            from openvino import Tensor
+
+            self._tensor = Tensor(self.memory, True)
+        return self._tensor
+
+
+class ResultBuffers:
+    """Needs no lock: a deque hands each buffer to one thread only."""
+
+    __slots__ = ("_idle",)
+
+    def __init__(self, most: int) -> None:
+        """`most`: the number of buffers that are kept for later; those in use are not counted."""
+        self._idle: deque[Buffer] = deque(maxlen=most)
+
+    def take(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Buffer:
+        """One that nothing else uses; it is freed unless it is lent or put back."""
+        idle = self._idle
+        for _ in range(len(idle)):
+            try:
+                buffer = idle.pop()
+            except IndexError:  # other threads have taken the rest
+                break
+            if buffer.shape == shape and buffer.dtype == dtype:
+                return buffer
+            idle.appendleft(buffer)
+        return Buffer(shape, dtype)
+
+    def lend(self, buffer: Buffer) -> Array:
+        """Its memory as an array; the buffer comes back when the array and the last view of it are gone."""
+        import numpy as np
+
+        return np.asarray(_Loan(self, buffer))
+
+    def copy(self, array: Array) -> Array:
+        buffer = self.take(array.shape, array.dtype)
+        buffer.memory[...] = array
+        return self.lend(buffer)
+
+    def put_back(self, buffer: Buffer) -> None:
+        """Drops the one that has been idle for longest if there are too many."""
+        self._idle.append(buffer)
+
+    def close(self) -> None:
+        """Frees the idle buffers now, and the others as soon as they are let go."""
+        self._idle = deque(maxlen=0)
+
+
+class _Loan:
+    """What numpy holds as the base of a result, and so through every view, slice and memoryview of it.
+
+    It goes when nothing can reach the memory any more, in whichever thread that happens.
+    """
+
+    __slots__ = ("__array_interface__", "_buffer", "_buffers")
+
+    def __init__(self, buffers: ResultBuffers, buffer: Buffer) -> None:
+        self._buffers = buffers
+        self._buffer = buffer
+        self.__array_interface__ = buffer.seen_by_numpy
+
+    def __del__(self) -> None:
+        self._buffers.put_back(self._buffer)
