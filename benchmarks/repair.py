@@ -51,19 +51,11 @@ def one(path: Path, transformer: bool, folder: Path, arguments: argparse.Namespa
     session.close()
     feeds = [samples.feeds(k) for k in range(min(len(samples), arguments.most))]
     calibrating, choosing, proving = feeds[0::3], feeds[1::3], feeds[2::3]
-    whole, repaired = folder / "whole.xml", folder / "repaired.xml"
-    quantize_by_nncf(path, whole, calibrating, transformer=transformer)
+    whole, unpacked, repaired = (folder / f"{name}.xml" for name in ("whole", "unpacked", "repaired"))
+    quantize_by_nncf(path, whole, calibrating, transformer=transformer, unpacked=unpacked)
     preset = "transformer" if transformer else "mixed"
     try:
-        made = repair(
-            path,
-            repaired,
-            calibrating,
-            choosing,
-            arguments.floor,
-            transformer=transformer,
-            limit_s=arguments.limit_s,
-        )
+        made = repair(path, unpacked, repaired, choosing, arguments.floor, limit_s=arguments.limit_s)
     except EdgeoptError as error:
         (whole_db,), (whole_x,) = measured(path, [whole], proving)
         print(FORM.format(path.stem, preset, f"{whole_db:.1f}", f"{whole_x:.2f}", *"-----"), error, flush=True)

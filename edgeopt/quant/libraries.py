@@ -21,12 +21,28 @@ _QUANTIZED, _COMPRESSED = "FakeQuantize", {"i8", "u8", "i4", "u4"}
 
 
 def quantize_by_nncf(
-    base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bool, full_ranges: bool = True
+    base: Path,
+    out: Path,
+    samples: Sequence[Feeds],
+    *,
+    transformer: bool,
+    full_ranges: bool = True,
+    unpacked: Path | None = None,
 ) -> LedgerEntry:
-    """Weights and activations in eight bits; `transformer`: as NNCF does for these, with SmoothQuant."""
+    """Weights and activations in eight bits; `transformer`: as NNCF does for these, with SmoothQuant.
+
+    `unpacked`: where to write the model with quantizers over weights in floats too, for a repair.
+    """
+    from openvino._offline_transformations import compress_quantize_weights_transformation
+
     model = read_model(base)
     count = len(model.get_ops())
-    made = quantized_by_nncf(model, samples, transformer=transformer, full_ranges=full_ranges)
+    made = quantized_by_nncf(
+        model, samples, transformer=transformer, full_ranges=full_ranges, pack_weights=unpacked is None
+    )
+    if unpacked is not None:
+        write_model(made, unpacked)
+        compress_quantize_weights_transformation(made)
     return write_quantized(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
 
 

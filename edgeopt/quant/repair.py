@@ -23,7 +23,7 @@ from edgeopt.backends.openvino.model import read_model
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import EQUAL_DB, Accuracy, compare_outputs, decibels, lower_bound_db
 from edgeopt.graph.ledger import Change, LedgerEntry
-from edgeopt.quant.libraries import quantized_by_nncf, write_quantized
+from edgeopt.quant.libraries import write_quantized
 from edgeopt.quant.quantizer_groups import GatedQuantizers, find_groups, without
 
 if TYPE_CHECKING:
@@ -90,29 +90,25 @@ class _Part:
 
 def repair(
     base: Path,
+    quantized: Path,
     out: Path,
-    calibration: Sequence[Feeds],
     choosing: Sequence[Feeds],
     floor_db: float,
     *,
-    transformer: bool = False,
     limit_s: float = LIMIT_S,
 ) -> Repair:
     """Writes `out` (.xml): the model `base` (float, .onnx) in eight bits but for what the floor needs in floats.
 
-    Samples that prove the result must not be among `calibration` and `choosing`. The search ends after about
-    `limit_s`; where NNCF takes longer than half of that to quantize, the search still takes the other half. Raises
+    `quantized`: what NNCF made of it, with weights in floats behind quantizers. Samples that prove the result must
+    not be among `choosing`, nor among those that calibrated. The search ends after about `limit_s`. Raises
     ModelError where the floor is not reached with anything left in eight bits, or where the quantizers cannot be
     switched. The file is run by the backend openvino-cpu with floats of 32 bits: where a CPU takes fewer by
     default, that is noise of its own.
     """
-    if not calibration or not choosing:
+    if not choosing:
         raise ModelError("Repairing a quantized model needs data.", "Give some.")
     begin = time.monotonic()
-    model = read_model(base)
-    quantized = quantized_by_nncf(read_model(base), calibration, transformer=transformer, pack_weights=False)
-    deadline = max(begin + limit_s, time.monotonic() + limit_s / 2)
-    work = _Workbench(quantized, model, base, out, choosing, floor_db, deadline)
+    work = _Workbench(read_model(quantized), read_model(base), base, out, choosing, floor_db, begin + limit_s)
     return work.repaired(begin)
 
 

@@ -10,8 +10,7 @@ from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.libraries import quantized_by_nncf, write_quantized
 from edgeopt.quant.quantizer_groups import GatedQuantizers, find_groups, without
-from edgeopt.quant.repair import repair
-from tests.quant.test_repair import accuracy_db, layers_in_eight_bits
+from tests.quant.test_repair import accuracy_db, layers_in_eight_bits, repaired
 
 pytestmark = pytest.mark.processes
 
@@ -135,4 +134,4 @@ def test_recurrent_layers_are_switched_or_refused_with_a_reason(tmp_path):
     )
     samples = [{"x": random.standard_normal((5, 1, 8)).astype(np.float32)} for _ in range(16)]
     with pytest.raises(ModelError, match=r"does not reach 90 dB with \d of \d groups"):
-        repair(model, tmp_path / "out.xml", samples[:8], samples[8:], 90.0)
+        repaired(model, tmp_path / "out.xml", samples[:8], samples[8:], 90.0)

@@ -1,6 +1,8 @@
 """Recipes of libraries, which quantize the whole model in seconds: NNCF, and ONNX Runtime's own tools."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
@@ -20,7 +22,15 @@ def _by_nncf(task: BuildTask) -> Ledger:
 def _by_nncf_for_transformers(task: BuildTask) -> Ledger:
     from edgeopt.quant.libraries import quantize_by_nncf
 
-    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=True),)
+    unpacked = _unpacked(task.out)
+    unpacked.parent.mkdir(parents=True, exist_ok=True)
+    entry = quantize_by_nncf(task.base, task.out, _samples(task), transformer=True, unpacked=unpacked)
+    return (entry,)
+
+
+def _unpacked(out: Path) -> Path:
+    """For the repair; in a folder of its own, because a bundle takes all files beside a model."""
+    return out.parents[1] / "nncf-unpacked" / "model.xml"
 
 
 def _weights_by_nncf(task: BuildTask) -> Ledger:
@@ -48,13 +58,22 @@ def _samples(task: BuildTask) -> list[Feeds]:
     return [samples.feeds(number) for number in range(min(len(samples), _MOST_SAMPLES))]
 
 
+def repair_limit_s(size_bytes: int) -> float:
+    """Ten seconds up to 10 MB, and 25 s from 30 MB on: a plan has time after it."""
+    return 10.0 + 15.0 * min(max(size_bytes / 1e6 - 10.0, 0.0), 20.0) / 20.0
+
+
 def _repaired(task: BuildTask) -> Ledger:
     from edgeopt.quant.repair import repair
 
     assert task.repair_floor_db is not None  # noqa: S101 - the builder gives it
     choosing = [task.check_samples.feeds(number) for number in range(len(task.check_samples))]
-    # These settings keep more decibels of almost every model, with attention or without.
-    found = repair(task.base, task.out, _samples(task), choosing, task.repair_floor_db, transformer=True)
+    quantized = _unpacked(task.out)
+    if not quantized.is_file():  # the variant came from the cache
+        _by_nncf_for_transformers(replace(task, out=quantized.parent / "packed.xml"))
+    # The transformer settings keep more decibels of almost every model, with attention or without.
+    limit_s = repair_limit_s(task.base.stat().st_size)
+    found = repair(task.base, quantized, task.out, choosing, task.repair_floor_db, limit_s=limit_s)
     return (found.entry,)
 
 

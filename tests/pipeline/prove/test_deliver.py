@@ -76,7 +76,11 @@ def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered,
 def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivered, track):
     """On a busy machine, candidates with three times the speed came out as undecided: no time was left."""
     outcome, (quick,) = delivered({"latency_ms": 0.5}, limit_s=0.0, longest_s=120.0)
-    assert (outcome.verdict, quick.status) == ("faster", "winner"), (quick.reason, track.said[-6:], track.notes.kept)
+    assert (outcome.verdict, quick.status) == ("faster", "winner"), (
+        quick.reason,
+        track.said[-6:],
+        track.notes.kept,
+    )
     assert outcome.proof.legs >= FEWEST
     told = [event.message for event in track.said if isinstance(event, Log)]
     assert any(message.startswith("Processes start slowly on this busy machine") for message in told)
