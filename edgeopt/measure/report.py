@@ -209,6 +209,28 @@ class Comparison(msgspec.Struct, frozen=True):
     """What the two may differ by besides, because they stayed in the same processes from begin to end."""
 
 
+class Agreement(msgspec.Struct, frozen=True):
+    """How well another side agrees with an original."""
+
+    side: str
+    snr_db: float | None
+    """Of the worst output; None: they cannot be compared."""
+    problem: str = ""
+    samples: int = 0
+
+
+class OriginalRun(msgspec.Struct, frozen=True):
+    """How the model of another framework ran as a side."""
+
+    side: str
+    framework: str
+    """Name and version."""
+    mode: str
+    """`eager`, `torch.compile`, the method of an estimator; empty: the framework has one way."""
+    threads: int
+    agreements: tuple[Agreement, ...] = ()
+
+
 class ContestReport(msgspec.Struct, frozen=True):
     """All of a contest: enough to draw it, to compare it, and to judge it again."""
 
@@ -233,4 +255,6 @@ class ContestReport(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     judgement: Judgement | None = None
     """What the limits say that were asked for (`--max-slowdown`, `--min-speedup`)."""
+    originals: tuple[OriginalRun, ...] = ()
+    """Of sides that are models of other frameworks."""
     schema: int = SCHEMA

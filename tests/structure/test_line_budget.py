@@ -23,14 +23,14 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8600,
-    "edgeopt/importing": 2150,
+    "edgeopt/importing": 2300,
     "edgeopt/pipeline": 8700,
     "edgeopt/views": 2300,
-    "edgeopt/commands": 15_100,
+    "edgeopt/commands": 15_350,
     "edgeopt/cli": 5050,
     "agent": 14_600,
     "gui": 20_300,
-    "tests": 93_050,
+    "tests": 93_400,
 }
 
 
