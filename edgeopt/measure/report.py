@@ -231,6 +231,17 @@ class OriginalRun(msgspec.Struct, frozen=True):
     agreements: tuple[Agreement, ...] = ()
 
 
+class OriginalSpeed(msgspec.Struct, frozen=True):
+    """A bundle, measured against the model of another framework that it comes from."""
+
+    run: OriginalRun
+    speedup: Interval | None
+    """How many times as fast the bundle is; None: too few rounds."""
+    verdict: Verdict
+    original_ms: float | None = None
+    """The median time of a run of the original."""
+
+
 class ContestReport(msgspec.Struct, frozen=True):
     """All of a contest: enough to draw it, to compare it, and to judge it again."""
 
