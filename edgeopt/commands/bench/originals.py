@@ -46,7 +46,7 @@ class _Known(NamedTuple):
 
 
 def check_options(named: Sequence[Named], options: SourceOptions) -> None:
-    """Raises UsageError for options of sources where there is none."""
+    """Raises UsageError for options of sources without one."""
     if any(each.kind == "source" for each in named):
         return
     for flag, given in (("--python", options.python), ("--trust", options.trust), ("--task", options.task)):
