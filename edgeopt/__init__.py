@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
+    from edgeopt.commands.optimize import optimize
     from edgeopt.commands.quantize import quantize
     from edgeopt.commands.simplify.simplify import OperatorOptimizer, optimize_operators
     from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
-    from edgeopt.pipeline.optimize import optimize
 
 __all__ = [
     "Batching",
@@ -52,7 +52,7 @@ keep_runtimes_quiet()
 _HOMES = {
     "probe": "edgeopt.hw.probe",
     "analyze": "edgeopt.commands.analyze.analyze",
-    "optimize": "edgeopt.pipeline.optimize",
+    "optimize": "edgeopt.commands.optimize",
     "bench": "edgeopt.commands.bench.api",
     "quantize": "edgeopt.commands.quantize",
     "load": "edgeopt.bundle.runtime.session",

@@ -11,6 +11,7 @@ from edgeopt.backends.options import MOST_THREADS
 from edgeopt.bundle import request as replaying
 from edgeopt.bundle import request as running
 from edgeopt.commands import backends, demo, passes, targets
+from edgeopt.commands import optimize as optimizing
 from edgeopt.commands import probe as probing
 from edgeopt.commands import quantize as quantizing
 from edgeopt.commands.analyze import request as analyzing
@@ -31,7 +32,7 @@ from edgeopt.pipeline import request as settings
 from edgeopt.pipeline.cache import request as cache
 
 REQUESTS = (
-    settings.OptimizeRequest,
+    optimizing.OptimizeSourceRequest,
     request.Request,
     quantizing.QuantizeOptions,
     quantizing.CalibrationOptions,
@@ -69,7 +70,7 @@ REQUESTS = (
 )
 """Every one that a command is made of."""
 FUNCTIONS = (
-    (edgeopt.optimize, settings.OptimizeRequest, settings.OptimizeKeywords, {"model", "out"}),
+    (edgeopt.optimize, optimizing.OptimizeSourceRequest, optimizing.OptimizeSourceKeywords, {"model", "out"}),
     (edgeopt.quantize, quantizing.QuantizeOptions, quantizing.QuantizeKeywords, {"model", "out"}),
     (api.bench, request.Request, request.AllWishes, {"subject"}),
 )

@@ -24,7 +24,8 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
     """Measure and compare models, bundles, servers and programs, with confidence intervals.
 
     A side is FILE[@BACKEND[,option=value...]]. --against also takes a backend or options alone, which
-    apply to the first side's model. Sides run interleaved, and rounds stop once the result is clear.
+    apply to the first side's model. A side may also be a model of another framework, named as for
+    `edgeopt import`. Sides run interleaved, and rounds stop once the result is clear.
 
     --max-slowdown and --min-speedup are limits on the speed ratio of two sides, judged by its whole
     confidence interval. --max-slowdown 2% fails if the first side is surely more than 1.02 times as
@@ -39,6 +40,7 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
       edgeopt bench model.onnx --against openvino-cpu --against threads=1
       edgeopt bench new.onnx --against old.onnx --max-slowdown 2% --save run.json
       edgeopt bench model.onnx --sweep batch=1,2,4,8
+      edgeopt bench net.edgeopt --against net.py:Net --python ~/ml/bin/python
 
     \b
     A program prints "ready" on its own line, then "done" after each run:

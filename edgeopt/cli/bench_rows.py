@@ -10,6 +10,7 @@ from edgeopt.measure.messages import StageTimes
 from edgeopt.measure.report import Comparison, ContestReport, Energy, SideReport
 from edgeopt.measure.scoreboard import RUNS_FOR_P99
 from edgeopt.views.blocks import Block, Cell, Item, filled, table_of
+from edgeopt.views.originals import original_lines
 
 _MIB = 2**20
 
@@ -113,6 +114,7 @@ def circumstance_lines(report: ContestReport) -> list[str]:
     lines = [" ".join(part for part in (data, f"All sides with {shared}." if shared else "") if part)]
     if report.measured_while:
         lines.append(f"{report.measured_while[0].upper()}{report.measured_while[1:].rstrip('.')}.")
+    lines += [line for original in report.originals for line in original_lines(original)]
     lines += [f"{side.name}: {_stages_said(side.stages)}." for side in report.sides if side.stages is not None]
     lines += _loading_lines(report)
     known = [side.energy for side in report.sides if side.energy]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
+from edgeopt.commands.optimize import OptimizeSourceRequest
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
-from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns, lines, section
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import Outcome
 
 
-@asks(OptimizeRequest)
+@asks(OptimizeSourceRequest)
 def optimize(
-    settings: OptimizeRequest,
+    settings: OptimizeSourceRequest,
     device: Annotated[
         Path | None,
         typer.Option(
@@ -45,11 +45,16 @@ def optimize(
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --objective throughput --max-latency-ms 20
       edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
       edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3
+      edgeopt optimize net.py:Net --data data.npz -o net.edgeopt --python ~/ml/bin/python
+
+    \b
+    A model of another framework is imported first, as OUT.imported.onnx with OUT.imported.npz: see
+    `edgeopt import`. At the end, the bundle is measured against the model in its framework too.
     """
     if device is not None:
         optimize_ahead(settings, device, json)
         return
-    from edgeopt.pipeline.optimize import asked
+    from edgeopt.commands.optimize import optimize_source, search_files
     from edgeopt.pipeline.stopping import Stop
 
     stop = Stop()
@@ -57,16 +62,16 @@ def optimize(
     def shown(outcome: "Outcome") -> list[Block]:
         from edgeopt.views.outcome import show
 
-        return [*show(outcome), next_steps(settings.out, settings.model, settings.data)]
+        return [*show(outcome), next_steps(settings.out, *search_files(settings))]
 
-    execute("optimize", lambda emit: asked(settings, emit, stop), shown, json, interrupt=stop.interrupt)
+    execute("optimize", lambda emit: optimize_source(settings, emit, stop), shown, json, interrupt=stop.interrupt)
 
 
 # What a plan can hold to; all else is of use only where something is measured.
 _PLANNED = frozenset({"model", "out", "data", "floor", "target", "profile", "single_file"})
 
 
-def optimize_ahead(settings: OptimizeRequest, device: Path, json: bool) -> None:
+def optimize_ahead(settings: OptimizeSourceRequest, device: Path, json: bool) -> None:
     def work(emit: "Emit") -> "PredictedOutcome":
         unfit = [each.flag for each in changed(settings) if each.name not in _PLANNED]
         if unfit:
@@ -74,6 +79,11 @@ def optimize_ahead(settings: OptimizeRequest, device: Path, json: bool) -> None:
                 f"{' and '.join(unfit)} cannot be used with --device: a plan for another device measures "
                 "nothing and supports only --floor.",
                 "Leave it out here, and use it when you finish the search on the device.",
+            )
+        if settings.is_of_source:
+            raise UsageError(
+                "--device plans for ONNX models.",
+                f"Import it first: edgeopt import {settings.model} -o MODEL.onnx",
             )
         from edgeopt.commands.predict.plan import optimize_for
 

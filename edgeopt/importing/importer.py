@@ -31,7 +31,7 @@ from edgeopt.hw.child import python_command
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
 from edgeopt.importing.proof import Proof, first_difference, prove
-from edgeopt.importing.request import ImportRequest
+from edgeopt.importing.request import ImportRequest, SourceOptions
 from edgeopt.importing.sources import Recognized, recognize
 from edgeopt.measure.files import check_place, writing
 from edgeopt.version import __version__
@@ -95,7 +95,7 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
         backend = apart.of(backend)
         if source.source.child:
             exported = _in_child(request, source, folder, emit)
-            feeds, reference = (_runs(folder / f"{name}.npz", names) for name, names in (
+            feeds, reference = (saved_runs(folder / f"{name}.npz", names) for name, names in (
                 ("feeds", exported.inputs), ("outputs", exported.outputs),
             ))  # fmt: skip
         else:
@@ -139,26 +139,40 @@ def _check_places(request: ImportRequest, samples_file: Path) -> None:
 
 
 def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: events.Emit) -> Exported:
-    """Exports in the user's environment; raises what the child says, or how it ended."""
-    if request.python is None and getattr(sys, "frozen", False):
-        raise UsageError("This program has no Python packages of its own.", "Give --python ENV/bin/python.")
-    job = {
-        "kind": source.source.kind,
-        "place": source.place,
-        "name": source.name,
-        "task": request.task,
-        "trust": request.trust,
-        "folder": str(folder),
+    """Exports in the user's environment."""
+    command = child_command(source, request.original, folder, job={
         "data": str(request.data.absolute()) if request.data else "",
         "samples": request.samples,
         "opset": request.opset,
         "shapes": request.shapes,
         "dynamic": request.dynamic_axes,
-    }
-    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    })  # fmt: skip
+    return msgspec.convert(run_child(command, source, folder, emit), Exported)
+
+
+def child_command(
+    source: Recognized, options: SourceOptions, folder: Path, *, work: str = "import", job: Mapping[str, object]
+) -> tuple[str, ...]:
+    """Writes the job into the folder; the command that does it in the user's environment."""
+    if options.python is None and getattr(sys, "frozen", False):
+        raise UsageError("This program has no Python packages of its own.", "Give --python ENV/bin/python.")
+    about = {
+        "work": work, "kind": source.source.kind, "place": source.place, "name": source.name,
+        "task": options.task, "trust": options.trust, "folder": str(folder), "data": "", "samples": 4096,
+        "opset": None, "shapes": {}, "dynamic": {}, "threads": 0, "compile": False, "outputs": [], **job,
+    }  # fmt: skip
+    path = folder / f"{work}.json"
+    path.write_text(json.dumps(about), encoding="utf-8")
+    threads = [str(about["threads"])] if about["threads"] else []
     scripts = (str(CHILDREN / "child.py"), str(CHILDREN / source.source.child))
-    arguments = ("-u", "-B", *scripts, str(folder / "job.json"))
-    command = python_command(*arguments) if request.python is None else (str(request.python), *arguments)
+    arguments = ("-u", "-B", *scripts, str(path), *threads)
+    return python_command(*arguments) if options.python is None else (str(options.python), *arguments)
+
+
+def run_child(
+    command: tuple[str, ...], source: Recognized, folder: Path, emit: events.Emit
+) -> Mapping[str, object]:
+    """The child's result; raises what it says, or how it ended."""
     with (folder / "log").open("wb+") as log:
         try:
             process = subprocess.Popen(
@@ -189,8 +203,10 @@ def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: ev
         raise error_with_code(*(str(last[key]) for key in ("code", "message", "hint")))
     if last.get("event") != "result":
         how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        raise ModelError(f"The import of '{source.shown}' {how}. {said}".strip(), "Check its memory and its code.")
-    return msgspec.convert(last, Exported)
+        raise ModelError(
+            f"The process of '{source.shown}' {how}. {said}".strip(), "Check its memory and its code."
+        )
+    return last
 
 
 def _last_record(process: "subprocess.Popen[bytes]", emit: events.Emit) -> Mapping[str, object]:
@@ -205,7 +221,7 @@ def _last_record(process: "subprocess.Popen[bytes]", emit: events.Emit) -> Mappi
     return last
 
 
-def _runs(path: Path, names: tuple[str, ...]) -> Runs:
+def saved_runs(path: Path, names: tuple[str, ...]) -> Runs:
     """What the child saved: arrays by number of the run and place of the name."""
     found: dict[int, dict[str, Array]] = {}
     with np.load(path, allow_pickle=False) as archive:
@@ -218,7 +234,7 @@ def _runs(path: Path, names: tuple[str, ...]) -> Runs:
 def _layers(folder: Path, exported: Exported) -> dict[str, tuple[str, Array]]:
     if not exported.layers:
         return {}
-    arrays = _runs(folder / "layers.npz", tuple(name for name, _ in exported.layers))[0]
+    arrays = saved_runs(folder / "layers.npz", tuple(name for name, _ in exported.layers))[0]
     return {name: (kind, arrays[name]) for name, kind in exported.layers}
 
 

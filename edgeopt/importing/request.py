@@ -9,6 +9,35 @@ from edgeopt.errors import UsageError
 from edgeopt.options import argument, option, read_shapes
 
 FLOOR_DB = 90.0
+# What other commands take as well that open a model of a framework.
+PythonPath = Annotated[
+    Path | None,
+    option("Python of the environment with the framework (default: edgeopt's own).", metavar="ENV/bin/python"),
+]
+Task = Annotated[
+    str,
+    option("Task of a Hugging Face folder (default: that of its architecture).", metavar="feature-extraction"),
+]
+Trust = Annotated[bool, option("Open a pickle, a Lambda layer or a folder with code; they can run any code.")]
+Opset = Annotated[
+    int | None, option("Opset of the model (default: the exporter's choice).", metavar="N", least=7, most=99)
+]
+Dynamic = Annotated[
+    str,
+    option(
+        "Names of the leading dimensions to leave open, from axis 0 on; NAME=AXIS for others.",
+        metavar="batch,seq",
+    ),
+]
+PROOF_SAMPLES = 32
+
+
+class SourceOptions(msgspec.Struct, frozen=True):
+    """How a model of a framework is opened."""
+
+    python: Path | None = None
+    task: str = ""
+    trust: bool = False
 
 
 class ImportRequest(msgspec.Struct, frozen=True):
@@ -21,32 +50,22 @@ class ImportRequest(msgspec.Struct, frozen=True):
         Path | None,
         option("Samples to export with and to prove the model on (default: generated).", metavar="DATA"),
     ] = None
-    samples: Annotated[int, option("Number of samples of the proof.", metavar="N", least=1, most=4096)] = 32
+    samples: Annotated[int, option("Number of samples of the proof.", metavar="N", least=1, most=4096)] = (
+        PROOF_SAMPLES
+    )
     shape: Annotated[tuple[str, ...], option("Shape of an input; repeatable.", metavar="NAME=1x3x224x224")] = ()
-    opset: Annotated[
-        int | None, option("Opset of the model (default: the exporter's choice).", metavar="N", least=7, most=99)
-    ] = None
-    dynamic: Annotated[
-        str,
-        option(
-            "Names of the leading dimensions to leave open, from axis 0 on; NAME=AXIS for others.",
-            metavar="batch,seq",
-        ),
-    ] = ""
-    python: Annotated[
-        Path | None,
-        option("Python of the environment with the framework (default: edgeopt's own).", metavar="ENV/bin/python"),
-    ] = None
-    task: Annotated[
-        str,
-        option("Task of a Hugging Face folder (default: that of its architecture).", metavar="feature-extraction"),
-    ] = ""
-    trust: Annotated[
-        bool, option("Open a pickle, a Lambda layer or a folder with code; they can run any code.")
-    ] = False
+    opset: Opset = None
+    dynamic: Dynamic = ""
+    python: PythonPath = None
+    task: Task = ""
+    trust: Trust = False
     floor_db: Annotated[
         float, option("Least agreement with the original, in dB.", metavar="DB", least=0, most=200)
     ] = FLOOR_DB
+
+    @property
+    def original(self) -> SourceOptions:
+        return SourceOptions(self.python, self.task, self.trust)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

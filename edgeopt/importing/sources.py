@@ -55,6 +55,16 @@ class Recognized(msgspec.Struct, frozen=True):
         return f"{file}:{self.name}" if self.name else file
 
 
+def is_source(text: str) -> bool:
+    """Whether a framework opens it, by its name alone: code, a suffix, or the marker in a folder."""
+    path = Path(text)
+    if path.is_dir():
+        return any(each.marker and (path / each.marker).is_file() for each in SOURCES)
+    if _CODE.fullmatch(text) and not path.exists():
+        return True
+    return any(each.child and path.suffix.lower() in each.suffixes for each in SOURCES)
+
+
 def recognize(text: str, trust: bool = False) -> Recognized:
     """Which kind of source it is; raises a sentence for what cannot be imported."""
     code = _CODE.fullmatch(text)

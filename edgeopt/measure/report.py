@@ -209,6 +209,39 @@ class Comparison(msgspec.Struct, frozen=True):
     """What the two may differ by besides, because they stayed in the same processes from begin to end."""
 
 
+class Agreement(msgspec.Struct, frozen=True):
+    """How well another side agrees with an original."""
+
+    side: str
+    snr_db: float | None
+    """Of the worst output; None: they cannot be compared."""
+    problem: str = ""
+    samples: int = 0
+
+
+class OriginalRun(msgspec.Struct, frozen=True):
+    """How the model of another framework ran as a side."""
+
+    side: str
+    framework: str
+    """Name and version."""
+    mode: str
+    """`eager`, `torch.compile`, the method of an estimator; empty: the framework has one way."""
+    threads: int
+    agreements: tuple[Agreement, ...] = ()
+
+
+class OriginalSpeed(msgspec.Struct, frozen=True):
+    """A bundle, measured against the model of another framework that it comes from."""
+
+    run: OriginalRun
+    speedup: Interval | None
+    """How many times as fast the bundle is; None: too few rounds."""
+    verdict: Verdict
+    original_ms: float | None = None
+    """The median time of a run of the original."""
+
+
 class ContestReport(msgspec.Struct, frozen=True):
     """All of a contest: enough to draw it, to compare it, and to judge it again."""
 
@@ -233,4 +266,6 @@ class ContestReport(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     judgement: Judgement | None = None
     """What the limits say that were asked for (`--max-slowdown`, `--min-speedup`)."""
+    originals: tuple[OriginalRun, ...] = ()
+    """Of sides that are models of other frameworks."""
     schema: int = SCHEMA

@@ -10,6 +10,7 @@ from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy, Tail
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import ONE, Calls, Memory
+from edgeopt.measure.report import OriginalSpeed
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
 from edgeopt.pipeline.shapes.sized import SizeTimes
@@ -172,6 +173,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """The summary without the words for the verdict, where it begins with them."""
     undecided: tuple[str, ...] = ()
     """Why it is undecided, each without a full stop."""
+    original: OriginalSpeed | None = None
+    """Where the model was imported from another framework."""
     schema: int = SCHEMA
 
 

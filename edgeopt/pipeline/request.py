@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class OptimizeRequest(msgspec.Struct, frozen=True):
     """As it was asked for; `goal` and `limits` are what some of it comes to."""
 
-    model: Annotated[Path, argument("ONNX model to optimize; never changed.")]
+    model: Annotated[Path, argument("Model to optimize, never changed: ONNX, or what `edgeopt import` takes.")]
     out: Annotated[Path, option("Bundle to write; replaces an older one.", "-o", "--out")]
     data: Annotated[
         Path | None,
@@ -56,7 +56,7 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         tuple[str, ...],
         option(
             "Sizes of an open dimension: MIN:USUAL:MAX such as seq=16:32:128, or a list such as batch=1,4,8; "
-            "repeatable.",
+            "for an import also the shape of an input, such as image=1x3x224x224; repeatable.",
             metavar="NAME=SIZES",
         ),
     ] = ()

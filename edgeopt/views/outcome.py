@@ -7,6 +7,7 @@ from edgeopt.pipeline.objectives import OBJECTIVES
 from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, Outcome, in_order
 from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
+from edgeopt.views.originals import original_speed
 
 _ON_THE_FRONT = "*"
 _KEPT = ("keep what you have", "undecided")
@@ -72,7 +73,8 @@ def proof_lines(outcome: Outcome) -> list[str]:
     """What the verdict rests on, a sentence each."""
     proof = outcome.proof
     weakest = "" if proof.weakest is None else proof.weakest.sentence
-    return [line for line in (_proved(outcome), proof.measured_while, weakest) if line]
+    original = "" if outcome.original is None else original_speed(outcome.original)
+    return [line for line in (_proved(outcome), proof.measured_while, weakest, original) if line]
 
 
 def _proved(outcome: Outcome) -> str:

@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
+import edgeopt
+
 MODELS = Path(__file__).with_name("hf_models.py")
 CONFIG = {"model_type": "bert", "architectures": ["BertModel"]}
 WHOLE = {"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}
@@ -121,6 +123,19 @@ def test_encoder_is_proved(convert, tmp_path, name, arguments, inputs, shape, ou
     samples = np.load(tmp_path / "out.npz")
     assert len(samples[inputs[0]]) == 32
     assert any("bfloat16" in note for note in found["notes"]) == (name == "masked")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["bert", "vit"])
+def test_folder_is_measured_against_its_model(convert, frameworks, name):
+    assert convert(name)[0] == 0
+    found = edgeopt.bench("out.onnx", against=name, python=frameworks, data="out.npz", rounds=6, time_limit_s=60)
+    assert not any(side.failure for side in found.sides)
+    (original,) = found.originals
+    assert original.mode == "eager"
+    assert original.framework.startswith("transformers")
+    assert original.agreements[0].snr_db > 60
 
 
 @pytest.mark.slow

@@ -255,6 +255,7 @@ def _contest(request: Request, prepared: PreparedSides, host: LocalHost, emit: E
         report,
         data=prepared.inputs.words,
         versions=_versions(sides),
+        originals=prepared.originals,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         warnings=report.warnings + (_not_counted(report.sides) if request.counters else ()),
     )

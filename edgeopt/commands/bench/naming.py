@@ -13,9 +13,10 @@ from edgeopt.backends.intended import Intended, intended, is_usable
 from edgeopt.backends.options import written
 from edgeopt.bundle.read import is_bundle
 from edgeopt.errors import UsageError
+from edgeopt.importing.sources import is_source
 from edgeopt.nearest import nearest
 
-Kind = Literal["model", "bundle", "command", "url"]
+Kind = Literal["model", "bundle", "command", "url", "source"]
 OptionValue = str | int | float | bool | dict[str, list[int]]
 
 _HOW = "A side is FILE[@BACKEND[,option=value...]]: model.onnx@onnxruntime-cpu,threads=1"
@@ -23,6 +24,7 @@ _OPTION = re.compile(r"[a-z][a-z0-9_]*=")
 _OUTSIDE_BRACKETS = re.compile(r",(?![^{\[]*[}\]])")
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LONGEST_NAME = 40
+COMPILE = "compile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Named:
 
     kind: Kind
     what: str
-    """A path, a program's command line, or an address."""
+    """A path, a program's command line, an address, or what `edgeopt import` takes."""
     backend: str | None = None
     options: dict[str, OptionValue] = field(default_factory=dict)
     made_for: Intended | None = None
@@ -61,7 +63,7 @@ def first_side(text: str, backend: str | None = None, options: dict[str, OptionV
 
 def other_side(text: str, first: Named) -> Named:
     """What `--against` names: a side of its own, or the first one with another backend or other options."""
-    if is_address(text) or Path(text).exists():
+    if is_address(text) or Path(text).exists() or _source(text) is not None:
         return _as_made(_allowed(_whole(text)))
     backend, *more = _OUTSIDE_BRACKETS.split(text)
     if _OPTION.match(text):
@@ -121,6 +123,8 @@ def _value(text: str) -> OptionValue:
 def _whole(text: str) -> Named:
     if is_address(text):
         return address(text)
+    if (source := _source(text)) is not None:
+        return source
     what, sign, rest = text.rpartition("@")
     if not sign or Path(text).exists():
         return Named(_kind(text), text)
@@ -129,6 +133,17 @@ def _whole(text: str) -> Named:
         raise UsageError(f"'{text}' is not a side.", _HOW)
     backend_named(backend)
     return Named(_kind(what), what, backend, read_options(options))
+
+
+def _source(text: str) -> Named | None:
+    """A model of another framework, with `@compile` or `@threads=N`; None for what is none."""
+    what, sign, rest = text.rpartition("@")
+    if not sign or Path(text).exists():
+        what, rest = text, ""
+    if not is_source(what) or is_bundle(Path(what)):
+        return None
+    parts = [f"{COMPILE}=on" if part == COMPILE else part for part in rest.split(",") if part]
+    return Named("source", what, options=read_options(parts))
 
 
 def _as_made(named: Named) -> Named:
@@ -153,6 +168,14 @@ def _allowed(named: Named) -> Named:
         raise UsageError(
             f"The bundle '{named.path.name}' runs only with the backend and options it was proved with.",
             "To try others, name the model file inside it.",
+        )
+    if named.kind == "source":
+        threads = named.options.get("threads", 1)
+        if named.backend is None and named.options.keys() <= {COMPILE, "threads"} and isinstance(threads, int):
+            return named
+        raise UsageError(
+            f"'{named.what}' runs in its own framework, without backends and their options.",
+            f"It takes {named.path.name}@{COMPILE} and {named.path.name}@threads=N.",
         )
     if named.kind in {"url", "command"}:
         raise UsageError(f"'{named.what}' chooses its own backend and options.", "Set them where you start it.")
@@ -180,7 +203,7 @@ def _bases(sides: list[Named]) -> list[str]:
             whats.setdefault(short, set()).add(side.what)
         shorts = [
             "/".join(side.path.absolute().parts[-depth:])
-            if len(whats[short]) > 1 and side.kind in {"model", "bundle"}
+            if len(whats[short]) > 1 and side.kind in {"model", "bundle", "source"}
             else short
             for short, side in zip(shorts, sides, strict=True)
         ]

@@ -8,6 +8,7 @@ import msgspec
 
 from edgeopt.bundle.request import Libraries
 from edgeopt.errors import UsageError
+from edgeopt.importing.request import PythonPath, SourceOptions, Task, Trust
 from edgeopt.options import DAY_S, FASTEST_PER_S, WEEK_S, argument, option
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ class Request(msgspec.Struct, frozen=True):
     ] = None
 
     undecided: UndecidedWord = "pass"
+    python: PythonPath = None
+    task: Task = ""
+    trust: Trust = False
 
     @property
     def limits(self) -> "Limits":
@@ -130,7 +134,10 @@ class Request(msgspec.Struct, frozen=True):
     def settings(self) -> "Settings":
         from edgeopt.commands.bench.sides import Settings
 
-        return Settings(self.data, self.custom_ops, self.strict, self.counters, self.threads, self.load_timeout_s)
+        source = SourceOptions(self.python, self.task, self.trust)
+        return Settings(
+            self.data, self.custom_ops, self.strict, self.counters, self.threads, self.load_timeout_s, source
+        )
 
 
 class CompareRequest(msgspec.Struct, frozen=True):
@@ -205,6 +212,9 @@ class Wishes(TypedDict, total=False):
     max_slowdown: float | str | None
     min_speedup: float | str | None
     undecided: Literal["pass", "fail"]
+    python: str | Path | None
+    task: str
+    trust: bool
 
 
 class AllWishes(Wishes, total=False):

@@ -5,7 +5,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import combinations
 from math import prod
@@ -22,6 +22,7 @@ from edgeopt.backends.options import MOST_THREADS, read_options, side_of
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.session import SessionPlace, locate
 from edgeopt.commands.bench.naming import Named, OptionValue, side_names
+from edgeopt.commands.bench.originals import check_options, open_originals
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds, save_samples
 from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, TrialError, UsageError, no_outputs
@@ -30,8 +31,10 @@ from edgeopt.graph.feeds import generate_feeds
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.hw.topology import cores_for
+from edgeopt.importing.request import SourceOptions
 from edgeopt.measure.contender import Side, ask, load_patience_s, reason
 from edgeopt.measure.messages import Answer, Describe, Described, Load
+from edgeopt.measure.report import OriginalRun
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.protocol import Failed
@@ -321,6 +324,8 @@ class Settings:
     """A number, or a word for cores; for sides that do not say it themselves."""
     load_timeout_s: float | None = None
     """How long a side may take to load; None: by its backend and size."""
+    source: SourceOptions = field(default_factory=SourceOptions)
+    """How models of other frameworks are opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,11 +336,13 @@ class PreparedSides:
     inputs: Inputs
     places: list[SessionPlace | None]
     """What the sides lie in: bundles that are single files stay unpacked as long as this is held."""
+    originals: tuple[OriginalRun, ...] = ()
 
 
 def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) -> PreparedSides:
     """Checks every side as far as that goes without measuring; `folder` takes the samples."""
     libraries = _libraries(settings.custom_ops)
+    check_options(named, settings.source)
     for each in named:
         if each.kind == "bundle" and libraries:
             raise UsageError(
@@ -365,12 +372,18 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
         inputs = _named_arrays(settings.data)
     written = write_inputs(named, places, inputs, settings.data, folder)
     sides = [
-        Side(name, msgspec.structs.replace(load, samples_path=str(written.folder)), each.what, each.kind)
+        Side(
+            name,
+            msgspec.structs.replace(load, samples_path=str(written.folder)),
+            each.what,
+            "command" if each.kind == "source" else each.kind,
+        )
         for name, each, load in zip(names, named, loads, strict=True)
     ]
+    sides, originals = open_originals(named, sides, settings.source, settings.threads, folder, emit)
     first, *others = sides
     marked = [msgspec.structs.replace(each, same_as_first=_is_same(first, each)) for each in others]
-    return PreparedSides([first, *marked], written, places)
+    return PreparedSides([first, *marked], written, places, originals)
 
 
 def _is_same(one: Side, other: Side) -> bool:
@@ -391,7 +404,7 @@ def _is_same(one: Side, other: Side) -> bool:
 
 def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
     """`--threads` is for models; a bundle has what it was proved with."""
-    if not any(each.kind == "model" for each in named):
+    if not any(each.kind in {"model", "source"} for each in named):
         raise UsageError(
             "--threads is for models; bundles, programs and served models set their own.",
             "Leave it out, or name the model file.",
@@ -414,7 +427,7 @@ def _tell_what_files_were_made_for(named: list[Named], places: list[SessionPlace
 
 def _load(named: Named, place: SessionPlace | None, settings: Settings, libraries: tuple[str, ...]) -> Load:
     if place is None:
-        load = Load(named.kind, named.what, {}, "")
+        load = Load("command" if named.kind == "source" else named.kind, named.what, {}, "")
         # A little less than its answer is waited for, so that the program is blamed and not its trial.
         patience_s = load.patience_s if settings.load_timeout_s is None else 0.9 * settings.load_timeout_s
         return msgspec.structs.replace(load, patience_s=patience_s)

@@ -23,6 +23,7 @@ from edgeopt.errors import (
     said_by,
 )
 from edgeopt.events import Emit, Progress
+from edgeopt.importing.sources import is_source
 from edgeopt.measure.report import Check, Comparison, ContestReport, Judgement, judgement
 from edgeopt.measure.stats import Interval
 
@@ -75,7 +76,9 @@ def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> Suite
         raise UsageError(
             "--suite reads the data of each model from its folder.", "Put NAME.npz next to NAME.onnx."
         )
-    if request.baseline_command is not None or any(Path(text).exists() for text in request.against):
+    if request.baseline_command is not None or any(
+        Path(text).exists() or is_source(text) for text in request.against
+    ):
         raise UsageError(
             "--suite compares each model with itself on another backend or with other options.",
             "Example: --against openvino-cpu, or --against threads=1.",

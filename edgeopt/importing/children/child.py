@@ -1,7 +1,8 @@
 """Exports a model and runs the original on samples: the part that runs in the user's environment.
 
-`python child.py FRAMEWORK.py JOB.json` writes one JSON object a line; the last one is a result or an error. It
-needs numpy and what the framework's file names, not edgeopt.
+`python child.py FRAMEWORK.py JOB.json [THREADS]` writes one JSON object a line; the last one is a result or an
+error. It needs numpy and what the framework's file names, not edgeopt. The job "answer" only runs the original;
+the job "serve" runs it on each line that it reads, as a program of `edgeopt bench`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+_COUNTS = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("TF_NUM_INTRAOP_THREADS", "LOKY_MAX_CPU_COUNT"),
+)
+if __name__ == "__main__" and len(sys.argv) > 3:  # libraries read these when they are imported
+    os.environ.update(dict.fromkeys(_COUNTS, sys.argv[3]))
+
 try:
     import numpy as np
 except ModuleNotFoundError:
@@ -24,6 +32,8 @@ except ModuleNotFoundError:
 
 Feeds = dict[str, Any]
 SEED = 20240
+CONVERTERS = ("onnx", "onnxscript", "skl2onnx", "tf2onnx", "jax2onnx")
+"""What only an export needs."""
 
 
 class RefusalError(Exception):
@@ -52,7 +62,15 @@ class Job:
         self.opset: int | None = asked["opset"]
         self.shapes: dict[str, list[int]] = asked["shapes"]
         self.axes: dict[str, int] = asked["dynamic"]
-        self.data = read_data(asked["data"]) if asked["data"] else None
+        self.work: str = asked["work"]
+        """`import`, `answer` or `serve`."""
+        self.threads: int = asked["threads"]
+        """0: as many as the framework takes."""
+        self.compiles: bool = asked["compile"]
+        self.outputs: list[tuple[str, int]] = asked["outputs"]
+        """Names and ranks of the outputs that the original is compared with."""
+        place = os.environ["EDGEOPT_DATA"] if self.work == "serve" else asked["data"]
+        self.data = read_data(place) if place else None
         self.notes: list[str] = []
         self.dims: dict[str, dict[int, str]] = {}
         """The open dimensions of each input by axis; a framework may set them itself."""
@@ -61,11 +79,19 @@ class Job:
         """What the original calls each output of the ONNX model, if the exporter chooses names itself."""
         self.ranks: dict[str, int] = {}
         self.Input = Input
-        self._answers = answers
+        self.answers = answers
+
+    @property
+    def exports(self) -> bool:
+        return self.work == "import"
+
+    @property
+    def done(self) -> str:
+        return "imported" if self.exports else "run"
 
     def say(self, **event: Any) -> None:
-        self._answers.write(json.dumps(event) + "\n")
-        self._answers.flush()
+        self.answers.write(json.dumps(event) + "\n")
+        self.answers.flush()
 
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
         raise RefusalError(code, message, hint)
@@ -73,7 +99,7 @@ class Job:
     def missing(self, package: str) -> NoReturn:
         self.refuse(
             "missing",
-            f"The import needs {package}, which {sys.executable} does not have.",
+            f"The {'import' if self.exports else 'model'} needs {package}, which {sys.executable} does not have.",
             f"Install it: {sys.executable} -m pip install {package}. Another environment: --python ENV/bin/python",
         )
 
@@ -105,7 +131,7 @@ class Job:
         onnx.save(model, path)
 
     def need(self, module: str, package: str) -> None:
-        if importlib.util.find_spec(module) is None:
+        if (self.exports or package not in CONVERTERS) and importlib.util.find_spec(module) is None:
             self.missing(package)
 
     @staticmethod
@@ -182,6 +208,8 @@ def _given(job: Job, inputs: list[Input], data: Feeds) -> list[Feeds]:
         for each in inputs:
             array = data[each.name]
             rank = array.ndim if each.shape is None else len(each.shape)
+            if not job.exports:
+                rank = array.ndim - 1  # edgeopt has stacked whole inputs
             if array.ndim not in (rank, rank + 1):
                 job.refuse(
                     "bad-data",
@@ -257,13 +285,57 @@ def _within(job: Job, dim: str, size: int) -> bool:
     return low <= size <= high
 
 
-def work(framework: Any, job: Job) -> None:
+def opened(framework: Any, job: Job) -> tuple[Any, list[Feeds]]:
+    """The original and its samples."""
     for module, package in framework.NEEDS:
         job.need(module, package)
-    job.say(event="progress", phase="load", message=job.name or Path(job.place).name)
+    if job.work != "serve":
+        job.say(event="progress", phase="load", message=job.name or Path(job.place).name)
     original = framework.load(job)
-    inputs = framework.inputs(original, job)
-    samples = samples_of(job, inputs)
+    samples = samples_of(job, framework.inputs(original, job))
+    if job.compiles:
+        framework.compile_module(original, job)
+    return original, samples
+
+
+def answer(framework: Any, job: Job) -> None:
+    """How the original runs, and what it answers to each sample."""
+    original, samples = opened(framework, job)
+    if hasattr(framework, "name_outputs"):
+        framework.name_outputs(original, job.outputs, job)
+    outputs = [framework.run(original, sample, job) for sample in samples]
+    _save(job, "outputs", outputs)
+    job.say(
+        event="result",
+        framework=framework.version(),
+        mode=framework.mode(original, job) if hasattr(framework, "mode") else "",
+        outputs=list(outputs[0]),
+        notes=job.notes,
+    )
+
+
+def serve(framework: Any, job: Job) -> None:
+    """Runs the original on the sample of each line, until there are no more."""
+    original, samples = opened(framework, job)
+    calls = [_caller(framework, original, sample, job) for sample in samples]
+    answers = job.answers
+    answers.write("ready\n")
+    answers.flush()
+    for line in sys.stdin:
+        calls[int(line.split()[1])]()
+        answers.write("done\n")
+        answers.flush()
+
+
+def _caller(framework: Any, original: Any, sample: Feeds, job: Job) -> Any:
+    """A call with inputs as the framework takes them, so that no conversion is timed where it has such a call."""
+    if hasattr(framework, "caller"):
+        return framework.caller(original, sample, job)
+    return lambda: framework.run(original, sample, job)
+
+
+def export(framework: Any, job: Job) -> None:
+    original, samples = opened(framework, job)
     open_dimensions(job, samples)
     first = framework.run(original, samples[0], job)
     again = framework.run(original, samples[0], job)
@@ -340,14 +412,15 @@ def _save(job: Job, name: str, runs: list[Feeds]) -> None:
     np.savez(job.folder / f"{name}.npz", **arrays)
 
 
-def main(framework: str, request: str) -> None:
+def main(framework: str, request: str, threads: str = "") -> None:  # noqa: ARG001 - read above
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries print there
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     del sys.path[0]  # this folder: a file of the user's may have the name of one in it
     warnings.simplefilter("ignore")
     with Path(request).open(encoding="utf-8") as file:
         asked = json.load(file)
+    if asked["work"] != "serve":  # which ends with its input
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     code, message, hint = "", "", ""
     try:
         job = Job(asked, answers)
@@ -358,14 +431,18 @@ def main(framework: str, request: str) -> None:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         try:
-            work(module, job)
+            {"import": export, "answer": answer, "serve": serve}[job.work](module, job)
         except ModuleNotFoundError as error:
             job.missing(str(error.name))
     except RefusalError as error:
         code, message, hint = error.args
     except BaseException as error:
-        code, message = "bad-model", f"It cannot be imported: {Job.reason(error)}."
+        done = "imported" if asked["work"] == "import" else "run"
+        code, message = "bad-model", f"It cannot be {done}: {Job.reason(error)}."
         hint = "Correct the model's code or its inputs (--data, --shape)."
+    if code and asked["work"] == "serve":
+        os.write(2, message.encode())
+        os._exit(1)
     if code:
         answers.write(json.dumps({"event": "error", "code": code, "message": message, "hint": hint}) + "\n")
         answers.flush()

@@ -21,6 +21,7 @@ _spec.loader.exec_module(torch_child)
 
 NEEDS = (*torch_child.NEEDS, ("transformers", "transformers"), ("safetensors", "safetensors"))
 run, unsteady, layers = torch_child.run, torch_child.unsteady, torch_child.layers
+caller, mode, compile_module = torch_child.caller, torch_child.mode, torch_child.compile_module
 TASKS = {
     "feature-extraction": "AutoModel",
     "fill-mask": "AutoModelForMaskedLM",
@@ -50,6 +51,7 @@ def load(job: Job) -> Any:
     import torch
     import transformers
 
+    torch_child.set_up(job)
     transformers.logging.set_verbosity_error()
     if job.task and job.task not in TASKS:
         job.refuse("usage", f"There is no task '{job.task}'.", f"Tasks: {', '.join(TASKS)}.")
@@ -73,7 +75,7 @@ def load(job: Job) -> Any:
     model = model.get_encoder() if job.task == "encoder" else model
     if half := {each.dtype for each in model.parameters()} - {torch.float32}:
         job.notes.append(
-            f"The weights are of type {half.pop()}. The model is imported in float32.".replace("torch.", "")
+            f"The weights are of type {half.pop()}. The model is {job.done} in float32.".replace("torch.", "")
         )
     return torch_child.Original(model.float().eval())
 

@@ -104,6 +104,17 @@ def run(original: Any, feeds: Feeds, job: Job) -> Feeds:
     return {name: _plain(array, job.ranks.get(name, array.ndim)) for name, array in found.items()}
 
 
+def caller(original: Any, feeds: Feeds, job: Job) -> Any:
+    """The one method that gives most: labels follow from probabilities, without a second pass over the model."""
+    method, given = getattr(original, mode(original, job)), feeds["X"].astype(np.float64)
+    return lambda: method(given)
+
+
+def mode(original: Any, job: Job) -> str:  # noqa: ARG001
+    order = ("predict_proba", "decision_function", "predict", "transform")
+    return next(name for name in order if hasattr(original, name))
+
+
 def _plain(array: Any, rank: int) -> Any:
     """The answer as the ONNX model gives it: texts as such, and one number a sample as a column."""
     array = array.astype(str) if array.dtype.kind == "O" else array
@@ -133,17 +144,23 @@ def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str: 
             f"skl2onnx cannot convert the {type(original).__name__}: {job.reason(error)}.",
             "Try its newest version; or convert the model with another tool and import its .onnx file.",
         )
-    known = _methods(original)
-    for value in model.graph.output:
-        method = next((each for each in MADE_BY.get(value.name.rstrip("0123456789"), ()) if each in known), None)
-        if method is None:
-            job.refuse(
-                "bad-model", f"The output '{value.name}' belongs to no method of {type(original).__name__}."
-            )
-        job.renamed[value.name] = method
-        job.ranks[value.name] = len(value.type.tensor_type.shape.dim)
+    ranks = [(value.name, len(value.type.tensor_type.shape.dim)) for value in model.graph.output]
+    name_outputs(original, ranks, job)
+    for name, _ in ranks:
+        if name not in job.renamed:
+            job.refuse("bad-model", f"The output '{name}' belongs to no method of {type(original).__name__}.")
     (job.folder / "exported.onnx").write_bytes(model.SerializeToString())
     return f"skl2onnx {skl2onnx.__version__}"
+
+
+def name_outputs(original: Any, outputs: list[tuple[str, int]], job: Job) -> None:
+    """The method that makes each output of an ONNX model, by its name and rank."""
+    known = _methods(original)
+    for name, rank in outputs:
+        for method in MADE_BY.get(name.rstrip("0123456789"), ()):
+            if method in known:
+                job.renamed[name], job.ranks[name] = method, rank
+                break
 
 
 def layers(original: Any, feeds: Feeds, job: Job) -> dict[str, tuple[str, Any]]:  # noqa: ARG001

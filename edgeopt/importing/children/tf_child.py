@@ -186,7 +186,7 @@ def _tflite(job: Job) -> OpenedModel:
 
         _versions.append(f"TensorFlow Lite {__version__}")
     try:
-        interpreter = lite.Interpreter(model_path=job.place)
+        interpreter = lite.Interpreter(model_path=job.place, num_threads=job.threads or None)
         interpreter.allocate_tensors()
     except Exception as error:
         job.refuse("bad-model", f"The interpreter cannot load it: {job.reason(error)}.", AGAIN)

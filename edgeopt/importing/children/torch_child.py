@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ def version() -> str:
 def load(job: Job) -> Original:
     import torch
 
-    torch.manual_seed(0)
+    set_up(job)
     if job.kind == "torch":
         return _from_code(job)
     try:
@@ -53,6 +54,28 @@ def load(job: Job) -> Original:
         hint = "A state dict or a pickled module needs the module's class: give file.py:NAME."
         job.refuse("bad-model", f"torch cannot load it: {job.reason(error)}.", f"{AGAIN} {hint}")
     return Original(_evaluating(module, job))
+
+
+def set_up(job: Job) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    if job.threads:
+        torch.set_num_threads(job.threads)
+
+
+def compile_module(original: Original, job: Job) -> None:
+    import torch
+
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(job.folder / "inductor"))  # of all processes of a side
+    original.module = torch.compile(original.module)
+
+
+def mode(original: Original, job: Job) -> str:
+    import torch
+
+    scripted = isinstance(original.module, torch.jit.ScriptModule)
+    return "torch.compile" if job.compiles else "TorchScript" if scripted else "eager"
 
 
 def _from_code(job: Job) -> Original:
@@ -121,7 +144,7 @@ def _evaluating(module: Any, job: Job) -> Any:
     if changed:
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
         names = ", ".join(changed[:4]) + more
-        job.notes.append(f"The module was in train mode. It is imported in eval mode, which changes {names}.")
+        job.notes.append(f"The module was in train mode. It is {job.done} in eval mode, which changes {names}.")
     return module
 
 
@@ -229,13 +252,22 @@ def _call(original: Original, feeds: Feeds) -> tuple[tuple[Any, ...], dict[str, 
     return (), tensors
 
 
-def run(original: Original, feeds: Feeds, job: Job) -> Feeds:  # noqa: ARG001
+def run(original: Original, feeds: Feeds, job: Job) -> Feeds:
+    return {name: _array(value) for name, value in _flat(caller(original, feeds, job)())}
+
+
+def caller(original: Original, feeds: Feeds, job: Job) -> Callable[[], Any]:
+    """A call of the module with tensors."""
     import torch
 
     args, kwargs = _call(original, feeds)
-    with torch.no_grad():
-        found = original.module(*args, **kwargs)
-    return {name: _array(value) for name, value in _flat(found)}
+    mode = torch.no_grad if job.exports else torch.inference_mode
+
+    def call() -> Any:
+        with mode():
+            return original.module(*args, **kwargs)
+
+    return call
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

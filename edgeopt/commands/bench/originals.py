@@ -1,0 +1,146 @@
+"""Models of other frameworks as sides: each runs in its own environment, and its outputs are compared."""
+
+import shlex
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from edgeopt.backends.base import Array
+from edgeopt.commands.bench.naming import COMPILE, Named
+from edgeopt.data.samples import from_feeds, open_samples, write_archive
+from edgeopt.errors import TrialError, UsageError
+from edgeopt.events import Emit, Log, Progress
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.hw.probe import probe
+from edgeopt.hw.topology import cores_for
+from edgeopt.importing.importer import child_command, run_child, saved_runs
+from edgeopt.importing.request import SourceOptions
+from edgeopt.importing.sources import recognize
+from edgeopt.measure.contender import Side, enter_side, save_outputs
+from edgeopt.measure.report import Agreement, OriginalRun
+from edgeopt.measure.trial import read_outputs, rotated
+from edgeopt.workers.host import LocalHost
+
+_COMPILED = ("torch", "torch-program", "huggingface")
+_OUTPUTS_S = 600.0
+Runs = Sequence[dict[str, Array]]
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    """The last line of the child."""
+
+    framework: str
+    mode: str
+    outputs: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class _Known(NamedTuple):
+    """The samples, and what each other side answers to them."""
+
+    archive: Path
+    outputs: dict[str, Runs]
+
+
+def check_options(named: Sequence[Named], options: SourceOptions) -> None:
+    """Raises UsageError for options of sources without one."""
+    if any(each.kind == "source" for each in named):
+        return
+    for flag, given in (("--python", options.python), ("--trust", options.trust), ("--task", options.task)):
+        if given:
+            raise UsageError(
+                f"{flag} is for models of other frameworks, and no side is one.",
+                f"Leave {flag} out, or name one: --against net.py:Net",
+            )
+
+
+def open_originals(
+    named: Sequence[Named], sides: Sequence[Side], options: SourceOptions, threads: str | None, folder: Path,
+    emit: Emit,
+) -> tuple[list[Side], tuple[OriginalRun, ...]]:  # fmt: skip
+    """The sides with the commands of the originals among them, and how each of these runs."""
+    if not any(each.kind == "source" for each in named):
+        return list(sides), ()
+    samples = open_samples(Path(sides[0].load.samples_path))
+    archive, count = folder / "samples-of-originals.npz", rotated(samples)
+    write_archive(archive, from_feeds([samples.feeds(k) for k in range(count)]))
+    models = [side for side, each in zip(sides, named, strict=True) if each.kind != "source"]
+    outputs = {side.name: found for side in models if (found := _outputs(side, count, folder, emit))}
+    known = _Known(archive, outputs)
+    made, runs = [], []
+    for number, (side, each) in enumerate(zip(sides, named, strict=True)):
+        if each.kind != "source":
+            made.append(side)
+            continue
+        place = folder / f"original-{number}"
+        place.mkdir()
+        used = _threads(each, models, threads)
+        command, run = _open(each, side.name, options, used, known, place, emit)
+        cores = next((model.load.cores for model in models), ())
+        load = msgspec.structs.replace(side.load, model_path=command, cores=cores)
+        made.append(msgspec.structs.replace(side, load=load))
+        runs.append(run)
+    return made, tuple(runs)
+
+
+def _open(
+    named: Named, name: str, options: SourceOptions, threads: int, known: _Known, folder: Path, emit: Emit
+) -> tuple[str, OriginalRun]:
+    """Runs it once in its environment: what is missing or wrong there is said before anything is measured."""
+    source = recognize(named.what, options.trust)
+    compiles = bool(named.options.get(COMPILE))
+    if compiles and source.source.kind not in _COMPILED:
+        raise UsageError(f"A {source.source.title} has no @{COMPILE}.", "Leave it out.")
+    if options.task and source.source.kind != "huggingface":
+        raise UsageError(f"A {source.source.title} has no --task.", "Leave it out.")
+    ranks = {n: getattr(a, "ndim", 0) for runs in known.outputs.values() for n, a in runs[0].items()}
+    job = {"threads": threads, "compile": compiles}
+    asked = {**job, "data": str(known.archive), "outputs": list(ranks.items())}
+    emit(Progress("reading the model", name))
+    answering = child_command(source, options, folder, work="answer", job=asked)
+    answered = msgspec.convert(run_child(answering, source, folder, emit), _Answered)
+    for note in answered.notes:
+        emit(Log("warning", note))
+    answers = saved_runs(folder / "outputs.npz", answered.outputs)
+    agreements = tuple(_agreement(other, answers, runs) for other, runs in known.outputs.items())
+    run = OriginalRun(name, answered.framework, answered.mode, threads, agreements)
+    return shlex.join(child_command(source, options, folder, work="serve", job=job)), run
+
+
+def _threads(named: Named, models: Sequence[Side], threads: str | None) -> int:
+    """Its own, else those of the first model that sets them, else one for each core, as runtimes do."""
+    of_models = [side.load.options.get("threads") for side in models]
+    chosen = next((each for each in (named.options.get("threads"), *of_models, threads) if each), "physical")
+    return chosen if isinstance(chosen, int) else _count(str(chosen))
+
+
+def _count(word: str) -> int:
+    return int(word) if word.isdecimal() else cores_for(word, probe()).threads
+
+
+def _outputs(side: Side, count: int, folder: Path, emit: Emit) -> Runs:
+    """None where it cannot give any: the measurement says why if it cannot run at all."""
+    path = folder / "outputs-of-side.npz"
+    emit(Progress("comparing outputs", side.name))
+    try:
+        contender = enter_side(LocalHost(folder), side)
+        with closing(contender):
+            save_outputs(contender, 0, count, str(path), _OUTPUTS_S)
+    except TrialError:
+        return []
+    return read_outputs(path)
+
+
+def _agreement(other: str, reference: Runs, got: Runs) -> Agreement:
+    """Of the outputs with the same names, or by place where none has."""
+    names = [name for name in reference[0] if name in got[0]]
+    if not names and len(reference[0]) == len(got[0]):
+        got = [dict(zip(reference[0], run.values(), strict=True)) for run in got]
+        names = list(reference[0])
+    if not names:
+        return Agreement(other, None, f"has other outputs: {', '.join(got[0])}")
+    found = compare_outputs(*([{n: run[n] for n in names} for run in runs] for runs in (reference, got)))
+    return Agreement(other, None if found.problem else found.snr_db, found.problem or "", len(got))

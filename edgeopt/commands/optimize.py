@@ -1,0 +1,181 @@
+"""`edgeopt optimize` and `edgeopt.optimize`: of an ONNX model, or of what `edgeopt import` takes."""
+
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Unpack
+
+import msgspec
+
+from edgeopt.errors import EdgeoptError, UsageError, flag_of
+from edgeopt.events import Emit, Log, Progress, ignore
+from edgeopt.importing.request import PROOF_SAMPLES, Dynamic, ImportRequest, Opset, PythonPath, Task, Trust
+from edgeopt.importing.sources import is_source
+from edgeopt.keywords import read, takes
+from edgeopt.options import changed, option
+from edgeopt.pipeline.request import OptimizeKeywords, OptimizeRequest
+
+if TYPE_CHECKING:
+    from edgeopt.measure.report import OriginalSpeed
+    from edgeopt.pipeline.outcome import Outcome
+
+_OWN = ("python", "task", "trust", "dynamic", "opset", "samples")
+_FIXED = re.compile(r"[^=]+=\d+(x\d+)+")
+"""The shape of an input, not the sizes of an open dimension."""
+_SHORTEST_S, _LONGEST_S = 5.0, 30.0
+
+
+class OptimizeSourceRequest(OptimizeRequest, frozen=True):
+    python: PythonPath = None
+    task: Task = ""
+    trust: Trust = False
+    dynamic: Dynamic = ""
+    opset: Opset = None
+    samples: Annotated[
+        int, option("Number of samples of the proof of an import.", metavar="N", least=1, most=4096)
+    ] = PROOF_SAMPLES
+
+    @property
+    def is_of_source(self) -> bool:
+        return is_source(str(self.model))
+
+
+class OptimizeSourceKeywords(OptimizeKeywords, total=False):
+    """The same as `edgeopt.optimize` takes them; a test holds the two together."""
+
+    python: str | Path | None
+    task: str
+    trust: bool
+    dynamic: str
+    opset: int | None
+    samples: int
+
+
+class SearchFiles(NamedTuple):
+    """What is searched for: the model, which an import writes, and its samples."""
+
+    model: Path
+    data: Path | None
+
+
+@takes(OptimizeSourceRequest, OptimizeSourceKeywords)
+def optimize(
+    model: str | Path,
+    out: str | Path,
+    *,
+    stop: threading.Event | None = None,
+    emit: Emit = ignore,
+    **wishes: Unpack[OptimizeSourceKeywords],
+) -> "Outcome":
+    """Finds the fastest deployment of a model on this device inside the accuracy floor, and writes it as a bundle.
+
+    `model` is an ONNX model, or what `edgeopt import` takes, such as "net.py:Net"; that is imported first.
+    `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds.
+    A search that was done before is answered from the cache, unless it is to be `fresh`. Once another thread sets
+    `stop`, what is best so far is proved shortly and written; StoppedError where nothing can be proved faster yet.
+    """
+    from edgeopt.data.samples import as_file
+    from edgeopt.workspace import WORK, workspace
+
+    with workspace(WORK) as folder:
+        given = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
+        return optimize_source(read(OptimizeSourceRequest, given), emit, stop or threading.Event())
+
+
+def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
+    """Beside the bundle, under names that no one else writes."""
+    if not settings.is_of_source:
+        return SearchFiles(settings.model, settings.data)
+    imported = settings.out.with_name(f"{settings.out.stem}.imported.onnx")
+    return SearchFiles(imported, settings.data or imported.with_suffix(".npz"))
+
+
+def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading.Event) -> "Outcome":
+    """Imports the model where it is one of another framework, and measures the bundle against that at the end."""
+    from edgeopt.bundle.write import check_target
+    from edgeopt.importing.importer import import_model
+    from edgeopt.pipeline.optimize import asked
+    from edgeopt.pipeline.request import check, inputs_of
+
+    check_source(settings)
+    if not settings.is_of_source:
+        return asked(_search(settings), emit, stop)
+    check(settings)
+    check_target(settings.out.absolute(), inputs_of(settings))
+    model, data = search_files(settings)
+    if not (settings.pick and model.is_file() and data is not None and data.exists()):
+        import_model(_import_request(settings, model), emit)
+    search = msgspec.structs.replace(
+        _search(settings),
+        model=model,
+        data=data,
+        shape=tuple(s for s in settings.shape if not _FIXED.fullmatch(s)),
+    )
+    outcome = asked(search, emit, stop)
+    if stop.is_set():
+        return outcome
+    try:
+        return msgspec.structs.replace(outcome, original=_against_original(settings, search, emit))
+    except EdgeoptError as error:
+        said = f"The bundle was not measured against {settings.model.name}: {error.message}"
+        emit(Log("warning", said))
+        return msgspec.structs.replace(outcome, warnings=(*outcome.warnings, said))
+
+
+def check_source(settings: OptimizeSourceRequest) -> None:
+    """Raises UsageError for options of an import without one."""
+    given = [flag_of(each.name) for each in changed(settings) if each.name in _OWN]
+    if given and not settings.is_of_source:
+        raise UsageError(
+            f"{given[0]} is for models of other frameworks, and '{settings.model}' is none.",
+            f"Leave {given[0]} out, or name one: net.py:Net",
+        )
+
+
+def _search(settings: OptimizeSourceRequest) -> OptimizeRequest:
+    return OptimizeRequest(**{name: getattr(settings, name) for name in OptimizeRequest.__struct_fields__})
+
+
+def _import_request(settings: OptimizeSourceRequest, model: Path) -> ImportRequest:
+    data = settings.data
+    # Pictures become samples in the search alone.
+    is_read = data is not None and (data.suffix == ".npz" or any(data.glob("*.npy")))
+    return ImportRequest(
+        source=str(settings.model),
+        out=model,
+        data=data if is_read else None,
+        shape=tuple(each for each in settings.shape if _FIXED.fullmatch(each)),
+        **{name: getattr(settings, name) for name in _OWN},
+    )
+
+
+def _against_original(settings: OptimizeSourceRequest, search: OptimizeRequest, emit: Emit) -> "OriginalSpeed":
+    from edgeopt.commands.bench.bench import bench
+    from edgeopt.commands.bench.request import Request
+    from edgeopt.measure.report import ContestReport, OriginalSpeed
+
+    emit(Progress("measuring the original", settings.model.name))
+    report = bench(
+        Request(
+            str(search.out),
+            against=(str(settings.model),),
+            data=search.data if search.data is not None and search.data.suffix == ".npz" else None,
+            time_limit_s=max(_SHORTEST_S, min(_LONGEST_S, search.time_limit_s or _LONGEST_S)),
+            python=settings.python,
+            task=settings.task,
+            trust=settings.trust,
+        ),
+        emit,
+    )
+    assert isinstance(report, ContestReport)  # noqa: S101 - the duty is steady
+    failed = next((side for side in report.sides if side.failure), None)
+    if failed is not None:
+        raise EdgeoptError(f"{failed.name} did not finish: {failed.failure}")
+    comparison = next(iter(report.comparisons), None)
+    (figures,) = (side.figures for side in report.sides[1:])
+    return OriginalSpeed(
+        report.originals[0],
+        comparison.speedup if comparison else None,
+        comparison.verdict if comparison else "too few rounds to tell",
+        figures.p50_ms if figures else None,
+    )
