@@ -4,6 +4,8 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 # As `SAME` in measure/stats.py, which imports numpy.
 _TIED = 1.02
 
+RUNS_FOR_P99 = 100
+"""The 99th percentile of fewer is hardly more than the slowest of them, and is not shown."""
 NO_INTERVAL = "no usable interval"
 WIDEST = 10.0
 """An interval of a ratio whose ends are further apart than this factor says nothing."""

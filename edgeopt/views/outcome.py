@@ -7,6 +7,7 @@ from edgeopt.pipeline.objectives import OBJECTIVES
 from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, Outcome, in_order
 from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
+from edgeopt.views.words import MEMORY, memory
 
 _ON_THE_FRONT = "*"
 _KEPT = ("keep what you have", "undecided")
@@ -34,12 +35,12 @@ def _candidates(outcome: Outcome) -> Table:
             _named(report),
             _speed(report),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
-            units.size(report.memory.peak_bytes) if report.memory and report.memory.peak_bytes is not None else "",
+            memory(report.memory) if report.memory else "",
             "" if report.size_bytes is None else units.size(report.size_bytes),
             _verdict(report, outcome),
         )
         rows.append(Row(cells, "strong" if chosen else ""))
-    titles = columns(">#", "candidate", ">speed", ">accuracy", ">memory", ">size", "verdict")
+    titles = columns(">#", "candidate", ">speed", ">accuracy", f">{MEMORY.lower()}", ">size", "verdict")
     return Table(titles, tuple(rows))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from edgeopt import units
 
@@ -36,6 +36,36 @@ def size(count: int | None) -> str:
 
 def mebibytes(count: int | None) -> str:
     return UNKNOWN if count is None else units.mebibytes(count)
+
+
+class MemoryFigures(Protocol):
+    """A measurement, or what a report keeps of one."""
+
+    @property
+    def added_bytes(self) -> int | None: ...
+    @property
+    def peak_bytes(self) -> int | None: ...
+
+
+MEMORY = "Memory added"
+"""The title of what `memory` says."""
+
+
+def memory(found: MemoryFigures | None) -> str:
+    """`14.0 MiB (process 73.3 MiB)`: the peak that runtime and model add, and that of the whole process."""
+    added, whole = memory_parts(found)
+    return f"{added} ({whole})" if added and whole else whole or UNKNOWN
+
+
+def memory_parts(found: MemoryFigures | None) -> tuple[str, str]:
+    """Both parts of it, "" for what is not known."""
+    added, peak = (found.added_bytes, found.peak_bytes) if found is not None else (None, None)
+    return "" if added is None else units.size(added), "" if peak is None else f"process {units.size(peak)}"
+
+
+def memory_change(before: MemoryFigures | None, after: MemoryFigures | None) -> str:
+    """Of what is added: processes of different kinds are of different size before any model."""
+    return change(*(None if found is None else found.added_bytes for found in (before, after)))
 
 
 def moment(said: str) -> str:

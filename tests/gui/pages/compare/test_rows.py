@@ -57,8 +57,8 @@ def test_a_side_that_did_not_finish_has_dashes():
 
 def test_memory_is_told_by_phase_and_what_is_unknown_is_left_out():
     told = shown(rows.memory_rows(side("a", 1, memory=Memory(peak_bytes=4 << 20)), side("b", 1)))
-    assert list(told) == ["peak"]
-    assert told["peak"][0] == "4 MiB"
+    assert list(told) == ["peak of the process"]
+    assert told["peak of the process"][0] == "4 MiB"
 
 
 def test_operators_that_differ_come_first():
