@@ -83,5 +83,10 @@ def speedup_text(median: float, low: float, high: float) -> str:
     return f"{median:.2f}x [{low:.2f} {high:.2f}]" if usable_interval(low, high) else NO_INTERVAL
 
 
+def percent(share: float, digits: int = 1, sign: str = "") -> str:
+    """`12.3 %`, and `+12.3 %` with the sign."""
+    return f"{100 * share:{sign}.{digits}f} %"
+
+
 def clock(clock_hz: float) -> str:
     return f"{clock_hz / 1e9:.2f} GHz" if clock_hz >= 1e9 else f"{clock_hz / 1e6:.0f} MHz"

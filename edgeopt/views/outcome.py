@@ -7,7 +7,7 @@ from edgeopt.pipeline.objectives import OBJECTIVES
 from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, Outcome, in_order
 from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
-from edgeopt.views.words import MEMORY, memory
+from edgeopt.views.words import MEMORY, memory, milliseconds
 
 _ON_THE_FRONT = "*"
 _KEPT = ("keep what you have", "undecided")
@@ -83,10 +83,10 @@ def _proved(outcome: Outcome) -> str:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
     how = (
         f" over {units.count(proof.legs, 'start')} of fresh processes, {proof.speedup.rounds} interleaved rounds: "
-        f"{proof.speedup} ({proof.speedup.confidence:.1%} interval)"
+        f"{proof.speedup} ({units.percent(proof.speedup.confidence)} interval)"
     )
     if proof.verdict == IDENTICAL:
-        how = f", which runs your model unchanged: {proof.latency_ms:.3g} ms a run"
+        how = f", which runs your model unchanged: {milliseconds(proof.latency_ms)} a run"
     tail = proof.tail if proof.accuracy_db < EQUAL_DB else None
     lowest = f", lowest {decibels(tail.lowest_db)}" if tail is not None else ""
     judged = f"{proof.judged}, " if proof.judged else ""

@@ -81,13 +81,16 @@ def ratio(value: float | None) -> str:
 
 
 def interval(found: "Interval | None") -> str:
-    if found is None:
-        return UNKNOWN
-    return f"{ratio(found.low)} to {ratio(found.high)}" if found.usable else units.NO_INTERVAL
+    return UNKNOWN if found is None else span(found.low, found.high)
+
+
+def span(low: float | None, high: float | None) -> str:
+    """`[2.61 3.50]`, or that there is no usable interval."""
+    return f"[{low:.2f} {high:.2f}]" if units.usable_interval(low, high) else units.NO_INTERVAL
 
 
 def share(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.1%}"
+    return UNKNOWN if value is None else units.percent(value)
 
 
 def decibels(value: float | None) -> str:
@@ -104,11 +107,11 @@ def change(before: float | None, after: float | None) -> str:
     if not before or after is None:
         return UNKNOWN
     moved = after / before - 1
-    return "the same" if abs(moved) < 0.0005 else f"{moved:+.1%}"
+    return "the same" if abs(moved) < 0.0005 else units.percent(moved, sign="+")
 
 
 def confidence(found: "Interval") -> str:
-    return f"{100 * found.confidence:.3g}%"
+    return f"{100 * found.confidence:.3g} %"
 
 
 def several(count: int, one: str, many: str = "") -> str:
@@ -127,8 +130,9 @@ def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) 
     return "; ".join(said) or "the runtime's own"
 
 
-def dimensions(sizes: Sequence[int | str | None]) -> str:
-    return "x".join("?" if each is None else str(each) for each in sizes) or "scalar"
+def dimensions(sizes: Sequence[int | str | None] | None) -> str:
+    """`[batch, 3, ?, 224]`, or `?` where not even their number is known."""
+    return "?" if sizes is None else f"[{', '.join('?' if each is None else str(each) for each in sizes)}]"
 
 
 def ago(seconds: float) -> str:

@@ -122,6 +122,7 @@ def test_job_without_news_for_ten_seconds_says_so(qtbot, bar, runner, tmp_path, 
         qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
         later = time.monotonic() + 12
         monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: later))
+        bar.resize(1280, bar.height())
         qtbot.waitUntil(lambda: bar.label.text().startswith("No news for"), timeout=PATIENCE_MS)
         assert re.fullmatch(r"No news for \d+ s: screening", bar.label.text())
         assert "Optimizing a" in bar.label.toolTip()

@@ -169,7 +169,7 @@ def _output(output: "OutputAccuracy") -> OutputRow:
     return OutputRow(
         output.name,
         output.snr_db,
-        f"{output.agreement:.1%} equal" if output.counted and not output.problem else told,
+        f"{units.percent(output.agreement)} equal" if output.counted and not output.problem else told,
         output.max_abs,
         output.cosine,
         output.agreement,

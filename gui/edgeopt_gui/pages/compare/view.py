@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
+from edgeopt import units
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.compare import rows
@@ -30,7 +31,7 @@ _OUTPUT_COLUMNS: tuple[Column[OutputRow], ...] = (
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
     Column("max abs", lambda row: row.max_abs, lambda row: f"{row.max_abs:.1e}", align="right"),
     Column("cosine", lambda row: row.cosine, lambda row: f"{row.cosine:.6f}", align="right"),
-    Column("equal", lambda row: row.agreement, lambda row: f"{row.agreement:.0%}", align="right"),
+    Column("equal", lambda row: row.agreement, lambda row: units.percent(row.agreement, 0), align="right"),
 )
 _LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
     Column("", lambda row: row.is_first, lambda row: "▶ first" if row.is_first else ""),

@@ -34,7 +34,7 @@ class Verdict(QWidget):
         self._tiles = [_Tile() for _ in range(3)]
         height = self.fontMetrics().height()
         tiles = QHBoxLayout()
-        tiles.setSpacing(height * 2)
+        tiles.setSpacing(height * 3 // 2)
         for tile in self._tiles:
             tiles.addLayout(tile)
         tiles.addStretch()

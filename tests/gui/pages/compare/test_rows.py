@@ -39,8 +39,8 @@ def shown(found_rows):
 
 def test_latencies_stand_side_by_side_with_their_difference():
     told = shown(rows.latency_rows(side("a", 2.0), side("b", 1.0)))
-    assert told["median (p50)"] == ("2.00 ms", "1.00 ms", "-50.0%")
-    assert told["p99"] == ("4.00 ms", "2.00 ms", "-50.0%")
+    assert told["median (p50)"] == ("2.00 ms", "1.00 ms", "-50.0 %")
+    assert told["p99"] == ("4.00 ms", "2.00 ms", "-50.0 %")
     assert told["runs"] == ("200", "200", "")
 
 
@@ -68,7 +68,7 @@ def test_operators_that_differ_come_first():
 
 
 def test_file_sizes_and_nodes_are_told():
-    assert shown(rows.size_rows(compared()))["file size"] == ("4 KiB", "1 KiB", "-75.0%")
+    assert shown(rows.size_rows(compared()))["file size"] == ("4 KiB", "1 KiB", "-75.0 %")
 
 
 def test_the_first_layer_that_differs_is_marked():

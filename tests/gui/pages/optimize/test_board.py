@@ -277,7 +277,7 @@ def test_there_is_one_column_of_speeds_and_the_winner_stands_first(shown, won):
     ]  # fmt: skip
     winner = shown.records.shown[0]
     assert winner.name == won.winner.name
-    assert [COLUMNS[place].text_of(winner) for place in (1, 2)] == ["3.04x", "2.50x to 3.50x, 3.04x in the proof"]
+    assert [COLUMNS[place].text_of(winner) for place in (1, 2)] == ["3.04x", "[2.50 3.50], 3.04x in the proof"]
     assert [COLUMNS[place].text_of(winner) for place in (5, 6)] == ["62.2 µs", "20 MiB (process 67 MiB)"]
 
 

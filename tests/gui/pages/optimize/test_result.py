@@ -76,7 +76,7 @@ def test_the_proof_says_interval_confidence_rounds_and_samples(faster):
     line = proof_line(read_result(faster))
     for part in (
         "3.19x [1.90 6.65]",
-        "99.6% interval",
+        "99.6 % interval",
         "11 interleaved rounds",
         "8 samples set aside",
         "target quick",
@@ -184,7 +184,7 @@ def test_levels_of_the_built_in_sample_do_not_limit_the_verdict(faster):
 def test_before_and_after_stand_side_by_side(faster):
     latency, memory, accuracy = comparison(read_result(faster))
     assert (latency.before, latency.after) == ("182 µs", "57.1 µs")
-    assert latency.change.endswith("68.7%")
+    assert latency.change.endswith("68.7 %")
     winner = next(each for each in read_result(faster).candidates if each.status == "winner")
     assert (memory.after, memory.change.partition("\n")[2]) == words.memory_parts(winner.memory)
     assert (accuracy.after, accuracy.change) == ("128.7 dB", "floor 30 dB")
