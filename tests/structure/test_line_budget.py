@@ -29,8 +29,8 @@ BUDGETS = {
     "edgeopt/commands": 15_100,
     "edgeopt/cli": 5050,
     "agent": 14_600,
-    "gui": 20_300,
-    "tests": 93_050,
+    "gui": 20_350,
+    "tests": 93_150,
 }
 
 

@@ -39,11 +39,11 @@ def test_a_kernel_with_its_nodes_and_how_near_it_comes_to_the_peak(shown):
     text = shown(times(CONV, REORDER, LOST))
     assert "onnxruntime-cpu 1.31.1, 2 threads" in text
     assert "1.10 ms a run while profiling (median of 7 runs), 1.00 ms of it in kernels" in text
-    assert "1.00 ms a run without: profiling adds 10%." in text
+    assert "1.00 ms a run without: profiling adds 10 %." in text
     told = line(text, "FusedConv")
     assert " ".join(told[:6]) == "FusedConv conv_1, relu_1 and 1 more"
-    assert told[6:9] == ["0.5", "ms", "50.0 %"]
-    assert told[-3:] == ["100.0", "50 %", "compute"]
+    assert told[6:9] == ["500", "µs", "50.0"]
+    assert told[-4:] == ["100.0", "50", "%", "compute"]
 
 
 def test_what_the_runtime_added_and_what_is_not_attributed_are_called_so(shown):
@@ -53,7 +53,7 @@ def test_what_the_runtime_added_and_what_is_not_attributed_are_called_so(shown):
     assert "20.0 % of the time is not attributed to nodes of the model." in text
     sums = text[text.index("by category") :]
     assert line(sums, "convolution")[1:4] == ["1", "500", "µs"]
-    assert line(sums, "conversions that the runtime added")[-3] == "ms"
+    assert line(sums, "conversions that the runtime added")[-4] == "µs"
     assert line(sums, "not attributed")[2] == "1"
 
 

@@ -61,7 +61,11 @@ def test_enter_on_a_kernel_shows_its_node_in_a_folded_group(qtbot, page):
     assert hottest.isVisible()
     assert hottest.summary.text() == "onnxruntime-cpu: 1.25 ms in kernels, 20 runs"
     assert cell(hottest.records, 0, "Nodes") == f"{name_of(conv)} +1"
-    assert [cell(hottest.records, 0, title) for title in ("Time", "Share", "Spread")] == ["1.00 ms", "80.0 %", "±10 %"]
+    assert [cell(hottest.records, 0, title) for title in ("Time", "Share", "Spread")] == [
+        "1.00 ms",
+        "80.0 %",
+        "±10 %",
+    ]
     hottest.table.selectRow(1)
     qtbot.keyClick(hottest.table, Qt.Key.Key_Return)
     paths = page.view.diagram.wiring.paths
