@@ -11,7 +11,17 @@ from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.outcome import CURRENT, CandidateReport, Outcome
-from edgeopt.views.words import MEMORY, UNKNOWN, ago, change, decibels, memory_change, memory_parts, milliseconds
+from edgeopt.views.words import (
+    MEMORY,
+    UNKNOWN,
+    ago,
+    change,
+    decibels,
+    memory,
+    memory_change,
+    memory_parts,
+    milliseconds,
+)
 
 UNCHANGED = "unchanged"
 
@@ -72,7 +82,7 @@ def comparison(result: Outcome) -> tuple[Compared, ...]:
         (MEMORY, *_memory(before, after)),
     ]
     if result.winner == result.baseline:
-        rows = [(what, "", was, UNCHANGED) for what, was, _, _ in rows]
+        rows = [("Latency", "", rows[0][1], UNCHANGED), (MEMORY, "", memory(before), UNCHANGED)]
     return (*(Compared(*row) for row in rows), Compared("Accuracy", "reference", accuracy, _floor(result)))
 
 
