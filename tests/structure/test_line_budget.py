@@ -29,7 +29,7 @@ BUDGETS = {
     "edgeopt/commands": 15_100,
     "edgeopt/cli": 5050,
     "agent": 14_600,
-    "gui": 20_350,
+    "gui": 20_400,
     "tests": 93_150,
 }
 
