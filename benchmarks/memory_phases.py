@@ -19,7 +19,6 @@ from pathlib import Path
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import save_samples
 from edgeopt.measure.contender import ask
-from edgeopt.measure.memory import net_bytes, net_peak_bytes
 from edgeopt.measure.messages import Describe, Described, Load, Loaded, Memory, Time, Timed
 from edgeopt.workers.host import LocalHost
 
@@ -136,9 +135,7 @@ def _print(seen: list[list[int]], told: list[Memory]) -> None:
             line += _added(outside[k] - outside[k - 1], inside[k] - inside[k - 1])
         print(line)
     print(f"{'the model in all':24s}{'':20s}{_added(outside[3] - outside[1], inside[3] - inside[1])}")
-    kept = {
-        name: statistics.median(function(memory) or 0 for memory in told) / MIB for name, function in NET.items()
-    }
+    kept = {name: statistics.median(function(memory) for memory in told) / MIB for name, function in NET.items()}
     print("; ".join(f"{name} {size:.1f}" for name, size in kept.items()))
 
 
@@ -147,7 +144,10 @@ def _added(outside: float, inside: float) -> str:
     return f"{outside:12.1f}{inside:10.1f} {off}"
 
 
-NET = {"resident while it runs, net": net_bytes, "highest, net": net_peak_bytes}
+NET = {
+    "resident while it runs, net of the runtime": lambda memory: memory.steady_bytes - memory.import_bytes,
+    "highest, net of the runtime": lambda memory: memory.peak_bytes - memory.import_bytes,
+}
 
 
 if __name__ == "__main__":

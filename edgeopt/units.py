@@ -4,6 +4,8 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 # As `SAME` in measure/stats.py, which imports numpy.
 _TIED = 1.02
 
+RUNS_FOR_P99 = 100
+"""The 99th percentile of fewer is hardly more than the slowest of them, and is not shown."""
 NO_INTERVAL = "no usable interval"
 WIDEST = 10.0
 """An interval of a ratio whose ends are further apart than this factor says nothing."""
@@ -79,6 +81,11 @@ def usable_interval(low: float | None, high: float | None) -> bool:
 def speedup_text(median: float, low: float, high: float) -> str:
     """`2.61x [1.57 4.34]`, or that there is no usable interval."""
     return f"{median:.2f}x [{low:.2f} {high:.2f}]" if usable_interval(low, high) else NO_INTERVAL
+
+
+def percent(share: float, digits: int = 1, sign: str = "") -> str:
+    """`12.3 %`, and `+12.3 %` with the sign."""
+    return f"{100 * share:{sign}.{digits}f} %"
 
 
 def clock(clock_hz: float) -> str:

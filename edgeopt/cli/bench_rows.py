@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from edgeopt.measure.memory import net_bytes
+from edgeopt import units
 from edgeopt.measure.messages import StageTimes
 from edgeopt.measure.report import Comparison, ContestReport, Energy, SideReport
-from edgeopt.measure.scoreboard import RUNS_FOR_P99
 from edgeopt.views.blocks import Block, Cell, Item, filled, table_of
 from edgeopt.views.originals import original_lines
 
@@ -47,7 +46,7 @@ def _middle(values: Sequence[float], otherwise: float | None) -> float | None:
 
 def p99(value: float | None, runs: int) -> str:
     """Empty where there were too few runs for one in a hundred."""
-    return number(value if runs >= RUNS_FOR_P99 else None)
+    return number(value if runs >= units.RUNS_FOR_P99 else None)
 
 
 def _peak_bytes(side: SideReport) -> int | None:
@@ -63,13 +62,16 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], Cell]]] = {
     "name": ("=", lambda item: item.name),
     "p50": (">p50 ms", lambda item: number(_figures(item).p50_ms)),
     "p90": (">p90 ms", lambda item: number(_figures(item).p90_ms)),
-    "p99": (">p99 ms", lambda item: p99(_figures(item).p99_ms, getattr(_figures(item), "runs", RUNS_FOR_P99))),
+    "p99": (
+        ">p99 ms",
+        lambda item: p99(_figures(item).p99_ms, getattr(_figures(item), "runs", units.RUNS_FOR_P99)),
+    ),
     "runs": (">runs /s", lambda item: number(_figures(item).throughput_per_s)),
     "run": (">run ms", lambda item: number(item.p50_ms)),
     "create": (">create ms", lambda item: number(item.create_ms)),
     "load": (">load ms", lambda item: number(_middle(item.loads_ms, item.load_ms))),
     "first": (">first ms", lambda item: number(_middle(item.first_runs_ms, item.first_run_ms))),
-    "added": (">added MiB", lambda item: mebibytes(net_bytes(item.memory) if item.memory else None)),
+    "added": (">added MiB", lambda item: mebibytes(item.memory.added_bytes if item.memory else None)),
     "resident": (">MiB", lambda item: mebibytes(item.memory_bytes)),
     "peak": (">peak MiB", lambda item: mebibytes(_peak_bytes(item))),
     "energy": (">mJ /run", lambda item: millijoules(item.energy)),

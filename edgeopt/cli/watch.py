@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from edgeopt import units
 from edgeopt.cli.console import JsonFlag, Outcome, Show, asks, execute
 from edgeopt.commands.bench.request import WatchRequest
 from edgeopt.events import Emit, Event, Log, Metric, Progress
+from edgeopt.measure.messages import Memory
 from edgeopt.views.blocks import Block, lines
+from edgeopt.views.words import MEMORY, memory
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -86,7 +87,8 @@ def show(report: "WatchReport") -> tuple[Block, ...]:
         latency = f"latency p50 {report.p50_ms:.3f} ms, p90 {report.p90_ms:.3f} ms, p99 {report.p99_ms:.3f} ms"
         said.append(f"{latency}; loaded in {report.load_ms:.0f} ms")
     if report.peak_memory_bytes is not None:
-        said.append(f"peak memory {units.size(report.peak_memory_bytes)}, runtime included")
+        peaks = Memory(peak_bytes=report.peak_memory_bytes, added_bytes=report.added_memory_bytes)
+        said.append(f"{MEMORY.lower()} {memory(peaks)}")
     if report.missed_runs:
         said.append(f"{report.missed_runs:,} runs were left out: they came due while another ran")
     return lines(said)

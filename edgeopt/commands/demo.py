@@ -90,9 +90,9 @@ def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[DemoGain, float
     if made is not None and made.size_bytes and source.size_bytes:
         yield _counted("model size", source.size_bytes, made.size_bytes, units.size, title)
     before, after_memory = proof.baseline_memory, proof.memory
-    if before and after_memory and before.peak_bytes and after_memory.peak_bytes:
-        why = "of the whole process, runtime included"
-        yield _counted("peak memory", before.peak_bytes, after_memory.peak_bytes, units.size, why)
+    if before and after_memory and before.added_bytes and after_memory.added_bytes:
+        why = "peak of runtime and model, above an empty process"
+        yield _counted("memory added", before.added_bytes, after_memory.added_bytes, units.size, why)
 
 
 def _counted(

@@ -8,12 +8,9 @@ that only a model's first run touches is counted to the model; a tool from outsi
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from edgeopt.workers.guard import field_bytes, group_members
-
-if TYPE_CHECKING:
-    from edgeopt.measure.messages import Memory
 
 
 class Sizes(NamedTuple):
@@ -53,19 +50,10 @@ def sizes_of_others(group: int) -> Sizes:
     return Sizes(sum(resident) if resident else None, sum(highest) if highest else None)
 
 
-def net_bytes(memory: "Memory") -> int | None:
-    """What the model itself needs while it runs: resident after the latest slice, less what was before it.
+def added_bytes(peak: int | None, empty: int | None) -> int | None:
+    """What runtime and model add at most to an empty process of the same kind.
 
-    "Before it" is Python, edgeopt, the runtime and the samples. None where either is not known, as for a program
-    of the user's own, whose start cannot be told from its model.
+    "Empty" is Python, edgeopt's modules and the samples. None where either is not known, as for a program of the
+    user's own, whose start cannot be told from its model.
     """
-    return _less(memory.steady_bytes or memory.first_run_bytes, memory.import_bytes)
-
-
-def net_peak_bytes(memory: "Memory") -> int | None:
-    """What the model takes for a moment, mostly while it loads: the highest, less what was before it."""
-    return _less(memory.peak_bytes, memory.import_bytes)
-
-
-def _less(size: int | None, before: int | None) -> int | None:
-    return None if size is None or before is None else max(0, size - before)
+    return None if peak is None or empty is None else max(0, peak - empty)

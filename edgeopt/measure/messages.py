@@ -113,13 +113,13 @@ class Memory(msgspec.Struct, frozen=True):
     """Resident memory of the trial at the end of each phase; None where the system does not tell."""
 
     import_bytes: int | None = None
-    """Python, edgeopt, the samples and the runtime, before any model: to be taken off for the model's own need."""
+    """Python, edgeopt, the samples and the runtime, before any model."""
     load_bytes: int | None = None
     first_run_bytes: int | None = None
     peak_bytes: int | None = None
     """The highest so far, at any moment."""
     start_bytes: int | None = None
-    """Before the runtime was imported, the samples already there."""
+    """An empty process: before the runtime was imported, edgeopt's modules and the samples already there."""
     steady_bytes: int | None = None
     """After the latest slice."""
     import_peak_bytes: int | None = None
@@ -128,6 +128,8 @@ class Memory(msgspec.Struct, frozen=True):
     first_run_peak_bytes: int | None = None
     device: DeviceMemory | None = None
     """None where no accelerator is used."""
+    added_bytes: int | None = None
+    """What runtime and model add at most: see `memory.added_bytes`."""
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):

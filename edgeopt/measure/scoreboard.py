@@ -21,8 +21,6 @@ from edgeopt.workers.host import LocalChild, TrialHost
 
 # Slices in a window: half a second and more, with several turns of the other sides in between.
 WINDOW_SLICES = 10
-RUNS_FOR_P99 = 100
-"""The 99th percentile of fewer is hardly more than the slowest of them, and is not shown."""
 _WINDOWS = 3
 _WITHIN = 1.1
 # As many points as tell how latencies lie, with the median and whole percents among them.

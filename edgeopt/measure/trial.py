@@ -1,5 +1,6 @@
 """The tasks of a trial: one candidate in a worker process; see `messages`."""
 
+import importlib
 import os
 import time
 from pathlib import Path
@@ -79,9 +80,11 @@ class Trial:
         # They count the threads that are started after them.
         warnings = self._open_counters() if request.counters else ()
         phases = Phases()
-        phases.end("start")
         import_s = time.monotonic()
         opened = opener(request, rotation)
+        phases.end("start")
+        if opened.package is not None:
+            importlib.import_module(opened.package)
         import_ms = (time.monotonic() - import_s) * 1e3
         phases.gauge = open_gauge(opened.backend)
         phases.end("import")

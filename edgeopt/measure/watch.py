@@ -13,7 +13,7 @@ from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.measure.contender import Contender, Side, enter_side, failed, read_answer
 from edgeopt.measure.instruments.gauges import Gauges
-from edgeopt.measure.memory import status_bytes
+from edgeopt.measure.memory import added_bytes, status_bytes
 from edgeopt.measure.messages import Watch, Watched
 from edgeopt.workers.host import LocalChild, LocalHost
 
@@ -97,6 +97,7 @@ class WatchReport(msgspec.Struct, frozen=True):
     """Of the process that ran it, runtime included."""
     missed_runs: int = 0
     """Runs that came due, at the rate asked for, while another was still running."""
+    added_memory_bytes: int | None = None
 
 
 def watch(
@@ -246,6 +247,7 @@ class RunGauges:
 def _report(contender: Contender, gauges: RunGauges, seconds: float, peak_bytes: int | None) -> WatchReport:
     found = gauges.latencies.all()
     runs = found.runs if found else 0
+    empty = contender.memory.start_bytes if contender.memory is not None else None
     return WatchReport(
         subject=contender.name,
         runs=runs,
@@ -258,4 +260,5 @@ def _report(contender: Contender, gauges: RunGauges, seconds: float, peak_bytes:
         first_run_ms=contender.loaded.first_run_ms,
         peak_memory_bytes=peak_bytes if peak_bytes is not None else gauges.device.peak_bytes,
         missed_runs=gauges.missed,
+        added_memory_bytes=added_bytes(peak_bytes, empty),
     )

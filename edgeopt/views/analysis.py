@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from edgeopt import units
 from edgeopt.graph.analysis.sums import HOLDERS
+from edgeopt.views import words
 from edgeopt.views.blocks import (
     Block,
     Commands,
@@ -26,7 +27,7 @@ from edgeopt.views.blocks import (
 from edgeopt.views.op_times import op_times
 
 if TYPE_CHECKING:
-    from edgeopt.graph.analysis import Analysis, Cost, NodeRow, OperatorWork, Opportunity, TensorFacts, WeightRow
+    from edgeopt.graph.analysis import Analysis, Cost, NodeRow, OperatorWork, Opportunity, WeightRow
 
 UNKNOWN = "unknown"
 Count = TypeVar("Count", int, float)
@@ -63,13 +64,6 @@ def moved(cost: "Cost") -> int | None:
     if cost.read_bytes is None or cost.written_bytes is None:
         return None
     return cost.read_bytes + cost.written_bytes
-
-
-def shape_text(tensor: "TensorFacts") -> str:
-    """`[batch, 3, ?, 224]`, or `?` where not even the number of dimensions is known."""
-    if tensor.shape is None:
-        return "?"
-    return "[" + ", ".join("?" if d is None else str(d) for d in tensor.shape) + "]"
 
 
 def scaled(count: float) -> str:
@@ -154,7 +148,7 @@ def gain(opportunity: "Opportunity") -> str:
     share = opportunity.gain_share
     if share is None:
         return "-"
-    return f"≤ {share:.0%}" if share >= 0.01 else "< 1%"
+    return f"≤ {units.percent(share, 0)}" if share >= 0.01 else "< 1 %"
 
 
 def sections(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> list[Block]:
@@ -185,7 +179,7 @@ def _summary(analysis: "Analysis") -> Iterator[tuple[str, str]]:
     yield "Made by", analysis.producer
     yield "Size", units.size(analysis.size_bytes)
     zeros = analysis.weights_summary.zeros_share
-    told = f", {zeros:.1%} of them zero" if zeros is not None and zeros >= 0.001 else ""
+    told = f", {units.percent(zeros)} of them zero" if zeros is not None and zeros >= 0.001 else ""
     yield "Weights", f"{units.size(analysis.weights_bytes)} in {analysis.weights_count:,}{told}"
     yield "Parameters", f"{analysis.parameters:,}"
     kinds = len(analysis.operators)
@@ -279,7 +273,7 @@ def top_nodes(analysis: "Analysis") -> Section | None:
         [row for row in best if weights[row.position]],
         ("operator", lambda row: row.operator),
         ("node", lambda row: shortened(node_name(row))),
-        (">share", lambda row: f"{weights[row.position] / total:.1%}"),
+        (">share", lambda row: units.percent(weights[row.position] / total)),
         *_COSTS,
         *_times(timed),
     )
@@ -288,7 +282,7 @@ def top_nodes(analysis: "Analysis") -> Section | None:
 
 def ports(analysis: "Analysis") -> Section:
     found = (
-        (role, tensor.name, tensor.dtype or "?", shape_text(tensor))
+        (role, tensor.name, tensor.dtype or "?", words.dimensions(tensor.shape))
         for role, tensors in (("input", analysis.inputs), ("output", analysis.outputs))
         for tensor in tensors
     )
@@ -336,7 +330,7 @@ def weights_table(analysis: "Analysis", every: bool = False) -> Section | None:
         return None
     total, left = analysis.weights_bytes, analysis.weights_count - len(listed)
     inside: tuple[tuple[str, Callable[[WeightRow], str]], ...] = (
-        (">zeros", lambda row: known(row.zeros_share, "{:.1%}".format)),
+        (">zeros", lambda row: known(row.zeros_share, units.percent)),
         (">from", lambda row: known(row.minimum, "{:.3g}".format)),
         (">to", lambda row: known(row.maximum, "{:.3g}".format)),
     )
@@ -345,9 +339,9 @@ def weights_table(analysis: "Analysis", every: bool = False) -> Section | None:
         listed,
         ("largest weights", lambda row: shortened(row.name)),
         ("type", lambda row: row.dtype),
-        ("shape", lambda row: str(list(row.shape))),
+        ("shape", lambda row: words.dimensions(row.shape)),
         (">size", lambda row: units.size(row.size_bytes)),
-        (">share", lambda row: f"{row.size_bytes / total if total else 0.0:.1%}"),
+        (">share", lambda row: units.percent(row.size_bytes / total if total else 0.0)),
         *(inside if looked else ()),
         caption=f"and {left:,} smaller ones" if left > 0 else "",
     )
@@ -378,7 +372,10 @@ def nodes_table(analysis: "Analysis") -> Section:
         (">#", lambda row: str(row.position)),
         ("operator", lambda row: row.operator),
         ("name", lambda row: shortened(node_name(row) if row.inside else row.name)),
-        ("outputs", lambda row: ", ".join(shape_text(tensor) for tensor in row.outputs if tensor.name)),
+        (
+            "outputs",
+            lambda row: ", ".join(words.dimensions(tensor.shape) for tensor in row.outputs if tensor.name),
+        ),
         *_COSTS,
         (">weights", lambda row: units.size(row.weights_bytes) if row.weights_bytes else ""),
         *_times(any(row.least_ms is not None for row in analysis.nodes)),

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
+from edgeopt.views.words import share
+
 if TYPE_CHECKING:
     from edgeopt.views.markup import Markup
 
@@ -186,7 +188,7 @@ def text_of(row: Row, place: int) -> str:
     if place >= len(row.cells):
         return ""
     cell = row.cells[place]
-    return cell if isinstance(cell, str) else f"{cell.value:.1%}" if isinstance(cell, Share) else cell.text
+    return cell if isinstance(cell, str) else share(cell.value) if isinstance(cell, Share) else cell.text
 
 
 def mood_of(row: Row, place: int) -> Mood:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.views.blocks import (
     Row,
     Section,
@@ -15,6 +16,7 @@ from edgeopt.views.blocks import (
     some,
     table_of,
 )
+from edgeopt.views.words import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +58,7 @@ def spread(row: "OpTimeRow") -> str:
     """The times of the middle half of the runs: `1.1 to 1.3 ms`."""
     if row.range_ms is None:
         return ""
-    low, high = map(time_text, row.range_ms)
+    low, high = map(milliseconds, row.range_ms)
     number, _, unit = low.partition(" ")
     return f"{number if high.endswith(f' {unit}') else low} to {high}"
 
@@ -67,13 +69,13 @@ def _title(times: "OpTimes") -> str:
 
 
 def _run_lines(times: "OpTimes") -> "Iterator[str]":
-    run, inside = time_text(times.run_ms), time_text(times.kernels_ms)
+    run, inside = milliseconds(times.run_ms), milliseconds(times.kernels_ms)
     yield f"{run} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."
     if times.plain_ms:
         ratio = times.run_ms / times.plain_ms
-        adds = f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
+        adds = f"adds {units.percent(ratio - 1, 0)}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
         adds = adds if ratio >= 1.02 else "adds almost nothing"
-        yield f"{time_text(times.plain_ms)} a run without: profiling {adds}."
+        yield f"{milliseconds(times.plain_ms)} a run without: profiling {adds}."
 
 
 def _kernels(times: "OpTimes") -> Table:
@@ -81,18 +83,21 @@ def _kernels(times: "OpTimes") -> Table:
         times.rows[:_SHOWN],
         ("=kernel", lambda row: row.operator or row.kernel),
         ("nodes", _members),
-        (">time", lambda row: time_text(row.time_ms)),
+        (">time", lambda row: milliseconds(row.time_ms)),
         (">share", lambda row: Share(row.share)),
         (">half of the runs", spread),
         (">GFLOP/s", _rate),
-        (">of peak", lambda row: f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else ""),
+        (
+            ">of peak",
+            lambda row: units.percent(row.least_ms / row.time_ms, 0) if row.least_ms and row.time_ms else "",
+        ),
         ("!bound", lambda row: row.bound),
     )
     rest = times.rows[_SHOWN:]
     if not rest:
         return filled(shown)
-    share = f"{sum(row.share for row in rest):.1%}"
-    last = Row((f"{len(rest):,} more", "", time_text(sum(row.time_ms for row in rest)), share))
+    share = units.percent(sum(row.share for row in rest))
+    last = Row((f"{len(rest):,} more", "", milliseconds(sum(row.time_ms for row in rest)), share))
     return filled(Table(shown.columns, (*shown.rows, last)))
 
 
@@ -129,14 +134,14 @@ def _sum_table(title: str, groups: "list[tuple[str, int, float, float]]") -> Tab
         [group for group in groups if group[3] >= 0.001],
         (title, lambda group: group[0]),
         (">kernels", lambda group: f"{group[1]:,}"),
-        (">time", lambda group: time_text(group[2])),
+        (">time", lambda group: milliseconds(group[2])),
         (">share", lambda group: Share(group[3])),
     )
 
 
 def _notes(times: "OpTimes") -> "Iterator[str]":
     if times.attributed_share < 0.9995:
-        yield f"{1 - times.attributed_share:.1%} of the time is not attributed to nodes of the model."
+        yield f"{units.percent(1 - times.attributed_share)} of the time is not attributed to nodes of the model."
     if times.kernels_ms < _MOSTLY * times.run_ms:
         yield (
             "Much of a run is outside the kernels: the runtime's own work, its profiler, and whatever "
@@ -152,9 +157,3 @@ def _notes(times: "OpTimes") -> "Iterator[str]":
 
 def _rate(row: "OpTimeRow") -> str:
     return f"{row.operations / row.time_ms / 1e6:.1f}" if row.operations and row.time_ms else ""
-
-
-def time_text(time_ms: float) -> str:
-    if time_ms < 0.1:
-        return f"{time_ms * 1e3:.1f} µs"
-    return f"{time_ms:.3g} ms" if time_ms < 100 else f"{time_ms:.0f} ms"

@@ -8,6 +8,7 @@ from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, Outcom
 from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
 from edgeopt.views.originals import original_speed
+from edgeopt.views.words import MEMORY, memory, milliseconds
 
 _ON_THE_FRONT = "*"
 _KEPT = ("keep what you have", "undecided")
@@ -35,12 +36,12 @@ def _candidates(outcome: Outcome) -> Table:
             _named(report),
             _speed(report),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
-            units.size(report.memory.peak_bytes) if report.memory and report.memory.peak_bytes is not None else "",
+            memory(report.memory) if report.memory else "",
             "" if report.size_bytes is None else units.size(report.size_bytes),
             _verdict(report, outcome),
         )
         rows.append(Row(cells, "strong" if chosen else ""))
-    titles = columns(">#", "candidate", ">speed", ">accuracy", ">memory", ">size", "verdict")
+    titles = columns(">#", "candidate", ">speed", ">accuracy", f">{MEMORY.lower()}", ">size", "verdict")
     return Table(titles, tuple(rows))
 
 
@@ -84,10 +85,10 @@ def _proved(outcome: Outcome) -> str:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
     how = (
         f" over {units.count(proof.legs, 'start')} of fresh processes, {proof.speedup.rounds} interleaved rounds: "
-        f"{proof.speedup} ({proof.speedup.confidence:.1%} interval)"
+        f"{proof.speedup} ({units.percent(proof.speedup.confidence)} interval)"
     )
     if proof.verdict == IDENTICAL:
-        how = f", which runs your model unchanged: {proof.latency_ms:.3g} ms a run"
+        how = f", which runs your model unchanged: {milliseconds(proof.latency_ms)} a run"
     tail = proof.tail if proof.accuracy_db < EQUAL_DB else None
     lowest = f", lowest {decibels(tail.lowest_db)}" if tail is not None else ""
     judged = f"{proof.judged}, " if proof.judged else ""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from edgeopt import units
 
@@ -38,6 +38,36 @@ def mebibytes(count: int | None) -> str:
     return UNKNOWN if count is None else units.mebibytes(count)
 
 
+class MemoryFigures(Protocol):
+    """A measurement, or what a report keeps of one."""
+
+    @property
+    def added_bytes(self) -> int | None: ...
+    @property
+    def peak_bytes(self) -> int | None: ...
+
+
+MEMORY = "Memory added"
+"""The title of what `memory` says."""
+
+
+def memory(found: MemoryFigures | None) -> str:
+    """`14.0 MiB (process 73.3 MiB)`: the peak that runtime and model add, and that of the whole process."""
+    added, whole = memory_parts(found)
+    return f"{added} ({whole})" if added and whole else whole or UNKNOWN
+
+
+def memory_parts(found: MemoryFigures | None) -> tuple[str, str]:
+    """Both parts of it, "" for what is not known."""
+    added, peak = (found.added_bytes, found.peak_bytes) if found is not None else (None, None)
+    return "" if added is None else units.size(added), "" if peak is None else f"process {units.size(peak)}"
+
+
+def memory_change(before: MemoryFigures | None, after: MemoryFigures | None) -> str:
+    """Of what is added: processes of different kinds are of different size before any model."""
+    return change(*(None if found is None else found.added_bytes for found in (before, after)))
+
+
 def moment(said: str) -> str:
     """To the minute, where it is one in UTC."""
     day, _, rest = said.partition("T")
@@ -51,13 +81,16 @@ def ratio(value: float | None) -> str:
 
 
 def interval(found: "Interval | None") -> str:
-    if found is None:
-        return UNKNOWN
-    return f"{ratio(found.low)} to {ratio(found.high)}" if found.usable else units.NO_INTERVAL
+    return UNKNOWN if found is None else span(found.low, found.high)
+
+
+def span(low: float | None, high: float | None) -> str:
+    """`[2.61 3.50]`, or that there is no usable interval."""
+    return f"[{low:.2f} {high:.2f}]" if units.usable_interval(low, high) else units.NO_INTERVAL
 
 
 def share(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.1%}"
+    return UNKNOWN if value is None else units.percent(value)
 
 
 def decibels(value: float | None) -> str:
@@ -74,11 +107,11 @@ def change(before: float | None, after: float | None) -> str:
     if not before or after is None:
         return UNKNOWN
     moved = after / before - 1
-    return "the same" if abs(moved) < 0.0005 else f"{moved:+.1%}"
+    return "the same" if abs(moved) < 0.0005 else units.percent(moved, sign="+")
 
 
 def confidence(found: "Interval") -> str:
-    return f"{100 * found.confidence:.3g}%"
+    return f"{100 * found.confidence:.3g} %"
 
 
 def several(count: int, one: str, many: str = "") -> str:
@@ -97,8 +130,9 @@ def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) 
     return "; ".join(said) or "the runtime's own"
 
 
-def dimensions(sizes: Sequence[int | str | None]) -> str:
-    return "x".join("?" if each is None else str(each) for each in sizes) or "scalar"
+def dimensions(sizes: Sequence[int | str | None] | None) -> str:
+    """`[batch, 3, ?, 224]`, or `?` where not even their number is known."""
+    return "?" if sizes is None else f"[{', '.join('?' if each is None else str(each) for each in sizes)}]"
 
 
 def ago(seconds: float) -> str:

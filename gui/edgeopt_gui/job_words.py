@@ -7,6 +7,17 @@ from edgeopt_gui.jobs.command import Command
 _READERS = ("probe", "targets", "analyze")
 
 
+_SILENT_S = 10
+
+
+def silence(command: Command, progress: events.Progress | None, silent_s: float) -> str:
+    """That a job has told nothing for a while, and the last that it told; "" before."""
+    if silent_s < _SILENT_S:
+        return ""
+    last = progress.phase if progress is not None and progress.phase else command.title
+    return f"No news for {silent_s:.0f} s: {last}"
+
+
 def status(command: Command, progress: events.Progress | None) -> str:
     # Events of an agent are shown beside the curves: they are not progress of the job.
     if progress is None or command.arguments[:2] == ("fleet", "watch"):

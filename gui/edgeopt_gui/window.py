@@ -296,6 +296,7 @@ class Window(QMainWindow):
             # An empty page says in its middle what can be done, and buttons that cannot be pressed say nothing.
             has_own = page.state == "empty"
             self.header.offer(self._entries[self._shown], page.in_content(), nothing=has_own)
+            self.header.show_subject(self.context.subject, page.watched())
 
     def _show_owner(self, bound: Bound) -> None:
         """A page's action happens where it is seen."""
@@ -305,7 +306,6 @@ class Window(QMainWindow):
 
     def _subject_changed(self) -> None:
         subject = self.context.subject
-        self.header.show_subject(subject)
         self.setWindowTitle(f"{subject.name} — edgeopt" if subject else "edgeopt")
         self.book.refresh()
 

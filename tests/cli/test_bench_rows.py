@@ -18,7 +18,13 @@ def side(name, p50_ms=1.234, runs=900, **more):
     figures = Figures(
         runs, p50_ms, 1.3 * p50_ms, 1.4 * p50_ms, 2 * p50_ms, p50_ms, 0.1, p50_ms, p50_ms, 1e3 / p50_ms
     )
-    memory = Memory(import_bytes=40 * MIB, steady_bytes=71 * MIB, first_run_bytes=71 * MIB, peak_bytes=90 * MIB)
+    memory = Memory(
+        import_bytes=40 * MIB,
+        steady_bytes=71 * MIB,
+        first_run_bytes=71 * MIB,
+        peak_bytes=90 * MIB,
+        added_bytes=31 * MIB,
+    )
     slices = tuple(Slice(k, k, 0.1, (p50_ms, 1.1 * p50_ms)) for k in range(3))
     given = {"figures": figures, "load_ms": 12.3, "first_run_ms": 3.4, "memory": memory, "slices": slices}
     return SideReport(name, name, "model", "null", **{**given, **more})

@@ -98,7 +98,7 @@ def test_undecided_is_said_so():
     proof = msgspec.structs.replace(found.proof, verdict=IDENTICAL, speedup=UNITY, legs=1)
     text = " ".join(" ".join(shown(msgspec.structs.replace(changed, proof=proof))).split())
     assert undecided in text
-    assert "Measured from the written bundle, which runs your model unchanged: 0.8 ms a run" in text
+    assert "Measured from the written bundle, which runs your model unchanged: 800 µs a run" in text
     assert "Measured in peace." in text
     assert "faster" not in text.lower()
 

@@ -81,7 +81,7 @@ def test_a_table_in_place_on_a_terminal(null_model, null_data, tmp_path):
     assert "throughput" in seen
     assert "▁" in seen or "█" in seen
     assert "Ctrl-C ends" in seen
-    assert seen.rstrip().endswith("runtime included")
+    assert seen.rstrip().endswith(" MiB)")
 
 
 def _read_all(terminal, within_s=60):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from edgeopt.measure import memory
-from edgeopt.measure.messages import Memory
 from edgeopt.workers import guard
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system has no /proc")
@@ -58,15 +57,8 @@ def test_the_members_of_a_group_are_found():
             os.killpg(shell.pid, 9)
 
 
-def test_the_models_need_is_what_came_after_the_runtime():
-    told = Memory(import_bytes=50, load_bytes=90, first_run_bytes=80, steady_bytes=81, peak_bytes=120)
-    assert memory.net_bytes(told) == 31
-    assert memory.net_peak_bytes(told) == 70
-    assert memory.net_bytes(Memory(import_bytes=50, first_run_bytes=80)) == 30
-    assert memory.net_bytes(Memory(import_bytes=50, first_run_bytes=49)) == 0
-
-
-@pytest.mark.parametrize("told", [Memory(), Memory(import_bytes=5), Memory(first_run_bytes=5, peak_bytes=6)])
-def test_a_need_that_is_not_known_is_none(told):
-    assert memory.net_bytes(told) is None
-    assert memory.net_peak_bytes(told) is None
+@pytest.mark.parametrize(
+    ("peak", "empty", "added"), [(120, 50, 70), (49, 50, 0), (None, 50, None), (120, None, None)]
+)
+def test_added_memory_is_the_peak_less_an_empty_process(peak, empty, added):
+    assert memory.added_bytes(peak, empty) == added

@@ -25,12 +25,12 @@ BUDGETS = {
     "edgeopt/quant": 8600,
     "edgeopt/importing": 2300,
     "edgeopt/pipeline": 8700,
-    "edgeopt/views": 2300,
+    "edgeopt/views": 2350,
     "edgeopt/commands": 15_350,
     "edgeopt/cli": 5050,
     "agent": 14_600,
-    "gui": 20_300,
-    "tests": 93_700,
+    "gui": 20_400,
+    "tests": 93_800,
 }
 
 

@@ -87,7 +87,7 @@ def test_the_table_by_category_says_what_moves(analysis):
 def test_opportunities_say_gain_reason_nodes_and_the_command_once(analysis):
     out = shown(analysis, 120)
     for wanted in (
-        "≤ 42%",
+        "≤ 42 %",
         "Quantize",
         "changes the results",
         "Because. (a, b and 2 more)",
@@ -136,7 +136,7 @@ def test_a_document_keeps_its_tables_whatever_the_names_are(analysis):
     assert len(tables) > 5
     for lines in tables:
         assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
-    assert "### Quantize (≤ 42% of a run)" in text
+    assert "### Quantize (≤ 42 % of a run)" in text
     assert "It changes the results." in text
     assert "- a warning" in text
 

@@ -38,29 +38,29 @@ def line(text, begin):
 def test_a_kernel_with_its_nodes_and_how_near_it_comes_to_the_peak(shown):
     text = shown(times(CONV, REORDER, LOST))
     assert "onnxruntime-cpu 1.31.1, 2 threads" in text
-    assert "1.1 ms a run while profiling (median of 7 runs), 1 ms of it in kernels" in text
-    assert "1 ms a run without: profiling adds 10%." in text
+    assert "1.10 ms a run while profiling (median of 7 runs), 1.00 ms of it in kernels" in text
+    assert "1.00 ms a run without: profiling adds 10 %." in text
     told = line(text, "FusedConv")
     assert " ".join(told[:6]) == "FusedConv conv_1, relu_1 and 1 more"
-    assert told[6:9] == ["0.5", "ms", "50.0%"]
-    assert told[-3:] == ["100.0", "50%", "compute"]
+    assert told[6:9] == ["500", "µs", "50.0"]
+    assert told[-4:] == ["100.0", "50", "%", "compute"]
 
 
 def test_what_the_runtime_added_and_what_is_not_attributed_are_called_so(shown):
     text = shown(times(CONV, REORDER, LOST))
     assert " ".join(line(text, "ReorderInput")[:3]) == "ReorderInput for conv_1"
     assert "mystery (not attributed)" in text
-    assert "20.0% of the time is not attributed to nodes of the model." in text
+    assert "20.0 % of the time is not attributed to nodes of the model." in text
     sums = text[text.index("by category") :]
-    assert line(sums, "convolution")[1:4] == ["1", "0.5", "ms"]
-    assert line(sums, "conversions that the runtime added")[-3] == "ms"
+    assert line(sums, "convolution")[1:4] == ["1", "500", "µs"]
+    assert line(sums, "conversions that the runtime added")[-4] == "µs"
     assert line(sums, "not attributed")[2] == "1"
 
 
 def test_many_kernels_end_in_one_line_and_the_sums_have_them_all(shown):
     rows = [OpTimeRow(f"k{k}", "Relu", 0.04, 0.04, (f"n{k}",), ("activation",)) for k in range(25)]
     text = shown(times(*rows))
-    assert " ".join(line(text, "10 more")) == "10 more 0.4 ms 40.0%"
+    assert " ".join(line(text, "10 more")) == "10 more 400 µs 40.0 %"
     assert "n14" in text
     assert "n15" not in text
     assert "by kernel" not in text  # one kind only says nothing
@@ -70,7 +70,7 @@ def test_many_kernels_end_in_one_line_and_the_sums_have_them_all(shown):
 def test_small_times_are_read_in_microseconds_and_much_between_kernels_is_explained(shown):
     text = shown(times(OpTimeRow("k", "Relu", 0.0123, 1.0, ("n",)), run_ms=0.4, kernels_ms=0.0123, plain_ms=0.1))
     assert "12.3 µs" in text
-    assert "0.1 ms a run without: profiling makes it 4.0 times as long." in text
+    assert "100 µs a run without: profiling makes it 4.0 times as long." in text
     assert "is outside the kernels" in text
 
 
@@ -100,6 +100,6 @@ def test_a_time_that_may_be_another_one_next_time_says_why(shown, time_ms, range
 
 
 def test_the_spread_is_the_middle_half_of_the_runs():
-    assert spread(OpTimeRow("r", "Reshape", 1.2, 1.0, range_ms=(1.1, 1.3))) == "1.1 to 1.3 ms"
-    assert spread(OpTimeRow("r", "Reshape", 0.5, 1.0, range_ms=(0.05, 1.3))) == "50.0 µs to 1.3 ms"
+    assert spread(OpTimeRow("r", "Reshape", 1.2, 1.0, range_ms=(1.1, 1.3))) == "1.10 to 1.30 ms"
+    assert spread(OpTimeRow("r", "Reshape", 0.5, 1.0, range_ms=(0.05, 1.3))) == "50.0 µs to 1.30 ms"
     assert spread(REORDER) == ""

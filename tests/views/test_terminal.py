@@ -79,8 +79,8 @@ def test_titles_take_two_lines_before_texts_fold():
 def test_shares_have_bars_where_there_is_room():
     table = Table(columns("what", ">share"), (Row(("half", Share(0.5))), Row(("tenth", Share(0.1)))))
     half, tenth = shown(table, width=120).splitlines()[1:]
-    assert half.split() == ["half", "50.0%", "█" * 20]
-    assert tenth.split() == ["tenth", "10.0%", "█" * 4]
+    assert half.split() == ["half", "50.0", "%", "█" * 20]
+    assert tenth.split() == ["tenth", "10.0", "%", "█" * 4]
     assert "█" not in shown(table, width=80)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from edgeopt.measure.messages import Memory
 from edgeopt.views import words
 
 
@@ -27,9 +28,17 @@ def test_speeds(value, text):
     assert words.ratio(value) == text
 
 
+def test_memory_is_what_is_added_beside_the_whole_process():
+    before, after = (Memory(peak_bytes=p << 20, added_bytes=a << 20) for p, a in ((59, 28), (73, 27)))
+    assert words.memory(after) == "27 MiB (process 73 MiB)"
+    assert words.memory_change(before, after) == "-3.6 %"
+    assert words.memory(Memory(peak_bytes=73 << 20)) == "process 73 MiB"
+    assert words.memory(None) == words.memory(Memory()) == words.UNKNOWN
+
+
 def test_a_change_has_a_sign_and_a_tiny_one_is_none():
-    assert words.change(100, 30) == "-70.0%"
-    assert words.change(100, 161) == "+61.0%"
+    assert words.change(100, 30) == "-70.0 %"
+    assert words.change(100, 161) == "+61.0 %"
     assert words.change(100, 100.02) == "the same"
     assert words.change(None, 5) == words.UNKNOWN
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from edgeopt import units
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.backends.options import BackendOption, described, read_options
@@ -23,7 +24,6 @@ from edgeopt.measure.contest import contest
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
-from edgeopt.measure.scoreboard import RUNS_FOR_P99
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
 from edgeopt.nearest import nearest
@@ -461,7 +461,7 @@ def _point(
         create_highest_ms=max(loads),
         first_run_ms=first_run_ms,
         p50_ms=found.p50_ms,
-        p99_ms=found.p99_ms if found.runs >= RUNS_FOR_P99 else None,
+        p99_ms=found.p99_ms if found.runs >= units.RUNS_FOR_P99 else None,
         throughput_per_s=found.throughput_per_s * (items or 1.0),
         item_ms=found.p50_ms / items if items else None,
         gain=None if judged is None else _turned(judged.speedup, scale),

@@ -247,13 +247,13 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
 
 
 def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) -> tuple[float, tuple[str, ...]]:
-    """What was asked for; or what the bundle was made to hold, where a bundle is compared with a model."""
-    bundles = [side.bundle.deployment for side in (first, second) if side.bundle is not None]
-    if request.floor_db is not None or len(bundles) != 1:
+    """What was asked for; or what a bundle was made to hold, B's before A's."""
+    bundles = [side.bundle.deployment for side in (second, first) if side.bundle is not None]
+    if request.floor_db is not None or not bundles:
         return FLOOR_DB if request.floor_db is None else request.floor_db, ()
-    told = bundles[0].evidence or bundles[0].predicted
-    if told is not None and told.floor_db > 0:
-        return told.floor_db, ()
+    for told in (each.evidence or each.predicted for each in bundles):
+        if told is not None and told.floor_db > 0:
+            return told.floor_db, ()
     return FLOOR_DB, (f"The bundle has no floor in dB, so {FLOOR_DB:g} dB count here; --floor sets another one.",)
 
 

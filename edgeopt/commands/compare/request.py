@@ -25,8 +25,8 @@ class ModelCompareRequest(msgspec.Struct, frozen=True):
     floor_db: Annotated[
         float | None,
         option(
-            "Accuracy floor, in dB: outputs above it count as equal (default: the floor of the bundle that is "
-            "compared with a model; otherwise 80).",
+            "Accuracy floor, in dB: outputs above it count as equal (default: the floor of the compared bundle, "
+            "of B before A; otherwise 80).",
             "--floor",
             metavar="DB",
         ),

@@ -9,6 +9,7 @@ from edgeopt.bundle.deployment import Deployment
 from edgeopt.commands.predict.records import PredictedCandidate, PredictedOutcome, Status
 from edgeopt.commands.report.facts import FrontPoint, LayerChoice, NotMade, ReportFacts, Stage
 from edgeopt.graph.ledger import Ledger
+from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.objectives import THROUGHPUT
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome
@@ -122,16 +123,20 @@ _QUANTIZED = "fewer bits"
 _PRECISION = "precision"
 
 
-def _source_stage(candidate: str, time_ms: float, size_bytes: int | None, peak_bytes: int | None) -> Stage:
+def _source_stage(candidate: str, time_ms: float, size_bytes: int | None, memory: Memory | None) -> Stage:
     what = "the source model, with default options"
-    return Stage("source", what, candidate, None, time_ms, size_bytes, peak_bytes, proved=True)
+    return Stage("source", what, candidate, None, time_ms, size_bytes, *_peaks(memory), proved=True)
+
+
+def _peaks(memory: Memory | None) -> tuple[int | None, int | None]:
+    """Of the process, and what runtime and model add."""
+    return (memory.peak_bytes, memory.added_bytes) if memory else (None, None)
 
 
 def _search_stages(found: Outcome) -> tuple[Stage, ...]:
     """The way to the winner: each step as far as possible in the step before's runtime and options."""
-    winner, memory = found.winner, found.proof.baseline_memory
-    size, peak = _size_of(found, found.baseline), memory.peak_bytes if memory else None
-    stages = [_source_stage(found.baseline.name, _baseline_ms(found), size, peak)]
+    winner, size = found.winner, _size_of(found, found.baseline)
+    stages = [_source_stage(found.baseline.name, _baseline_ms(found), size, found.proof.baseline_memory)]
     if winner == found.baseline:
         return tuple(stages)
     used = [found.baseline]
@@ -199,19 +204,21 @@ def _stage(found: Outcome, report: CandidateReport, before: Sequence[Candidate])
     else:
         name, what = "tuned", "with the runtime's options that were fastest"
     point = _search_point(found, report)
-    measured = (point.ratio, point.time_ms, point.size_bytes, point.peak_bytes, point.snr_db)
+    measured = (point.ratio, point.time_ms, point.size_bytes, point.peak_bytes, point.added_bytes, point.snr_db)
     stage = Stage(name, what, candidate.name, *measured)
     return _proved(stage, found) if candidate == found.winner else stage
 
 
 def _proved(stage: Stage, found: Outcome) -> Stage:
     proof = found.proof
+    peak, added = _peaks(proof.memory)
     return msgspec.structs.replace(
         stage,
         name=f"{stage.name}, as delivered",
         ratio=proof.speedup,
         time_ms=1e3 / proof.figure if _by_sample(found) and proof.figure else proof.latency_ms,
-        peak_bytes=proof.memory.peak_bytes if proof.memory else None,
+        peak_bytes=peak,
+        added_bytes=added,
         snr_db=proof.accuracy_db,
         proved=True,
     )
@@ -219,6 +226,7 @@ def _proved(stage: Stage, found: Outcome) -> Stage:
 
 def _search_point(found: Outcome, report: CandidateReport) -> FrontPoint:
     ratio, candidate = report.speedup, report.candidate
+    peak, added = _peaks(report.memory)
     return FrontPoint(
         name=candidate.name,
         variant=candidate.variant,
@@ -231,7 +239,8 @@ def _search_point(found: Outcome, report: CandidateReport) -> FrontPoint:
         snr_db=report.accuracy_db,
         low_db=report.accuracy_low_db,
         size_bytes=_size_of(found, candidate),
-        peak_bytes=report.memory.peak_bytes if report.memory else None,
+        peak_bytes=peak,
+        added_bytes=added,
         load_ms=report.load_ms,
     )
 
@@ -255,8 +264,8 @@ def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> 
         return ()
     baseline_ms = deployment.evidence.baseline_ms
     backend = found.float_on or f"{found.backend} with the result's options"
-    peaks = {name: memory.peak_bytes for name, memory in found.memory.items()}
-    stages = [_source_stage(deployment.evidence.baseline, baseline_ms, found.source_bytes, peaks.get(SOURCE))]
+    source_memory = found.memory.get(SOURCE)
+    stages = [_source_stage(deployment.evidence.baseline, baseline_ms, found.source_bytes, source_memory)]
     if found.speedup is not None:
         over_source = source.median / found.speedup.median
         stages.append(Stage("floats", _FLOATS, backend, time_ms=baseline_ms / over_source))
@@ -267,7 +276,7 @@ def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> 
         source,
         deployment.evidence.latency_ms,
         model_bytes,
-        peaks.get(RESULT),
+        *_peaks(found.memory.get(RESULT)),
         found.proof.snr_db if found.proof else None,
         proved=True,
     )

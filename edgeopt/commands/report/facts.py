@@ -72,6 +72,7 @@ class Stage(msgspec.Struct, frozen=True):
     is proved, what was measured."""
     size_bytes: int | None = None
     peak_bytes: int | None = None
+    added_bytes: int | None = None
     snr_db: float | None = None
     proved: bool = False
     """Measured from a written bundle, not in the race."""
@@ -92,6 +93,7 @@ class FrontPoint(msgspec.Struct, frozen=True):
     low_db: float | None = None
     size_bytes: int | None = None
     peak_bytes: int | None = None
+    added_bytes: int | None = None
     load_ms: float | None = None
     on_front: bool = False
     """No other one that may be delivered is at once as fast, as accurate, and as small; or it is the result."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from edgeopt.measure.memory import Sizes, exact_sizes
+from edgeopt.measure.memory import Sizes, added_bytes, exact_sizes
 from edgeopt.measure.messages import DeviceMemory, Memory
 
 ON_NVIDIA = ("onnxruntime-cuda", "onnxruntime-tensorrt")
@@ -93,6 +93,7 @@ class Phases:
             **{f"{phase}_peak_bytes": self._highest.get(phase) for phase in ("import", "load", "first_run")},
             peak_bytes=self._peak,
             device=self._device(),
+            added_bytes=added_bytes(self._peak, self._resident.get("start")),
         )
 
     def _look(self) -> Sizes:

@@ -1,6 +1,5 @@
 """What a trial can run: a model by a backend, a bundle, a program of the user's, a served model."""
 
-import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -120,7 +119,7 @@ class Loads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Opener:
-    """Loads when it is called; the runtime is imported by then, so that loading is timed net of that."""
+    """Loads when it is called, after `package` was imported, so that loading is timed net of that."""
 
     open: Callable[[], Loads]
     backend: str
@@ -135,6 +134,8 @@ class Opener:
     """Why its outputs cannot be had."""
     no_threads: str = ""
     """Why it cannot run several at once."""
+    package: str | None = None
+    """The runtime's."""
     held: object = None
     """What must stay until it is loaded: the bundle that was unpacked from a file."""
 
@@ -154,14 +155,13 @@ def opener(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
     from edgeopt.backends import backend_named
 
     backend = backend_named(request.backend)
-    if backend.package is not None:
-        importlib.import_module(backend.package)
     return Opener(
         lambda: backend.load(
             Path(request.model_path), request.options, strict=request.strict, custom_ops=request.custom_ops
         ),
         backend.name,
         rotation,
+        package=backend.package,
     )
 
 
@@ -201,12 +201,11 @@ def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
     path = Path(request.model_path)
     place = locate(path)
     backend = place.backend
-    if backend.package is not None:
-        importlib.import_module(backend.package)
     return Opener(
         lambda: load(path, strict=request.strict, custom_ops=request.custom_ops),
         backend.name,
         rotation,
+        package=backend.package,
         held=place.bundle,
     )
 

@@ -39,7 +39,7 @@ class Job(QObject):
         """Asked to end early with what it has."""
         self.ending: Ending | None = None
         self.progress: events.Progress | None = None
-        self._began_s = 0.0
+        self._began_s = self._heard_s = 0.0
         self._ends_s: float | None = None
         self._lines = EventLines()
         self._last: events.Result | events.Error | None = None
@@ -81,8 +81,13 @@ class Job(QObject):
             return None
         return (time.monotonic() - self._began_s) / (self._ends_s - self._began_s)
 
+    @property
+    def silent_s(self) -> float:
+        """How long it has told nothing."""
+        return time.monotonic() - self._heard_s
+
     def start(self) -> None:
-        self._began_s = time.monotonic()
+        self._began_s = self._heard_s = time.monotonic()
         limit_s = self.command.limit_s
         self._ends_s = self._began_s + limit_s if limit_s is not None else None
         self._process.start()
@@ -121,6 +126,7 @@ class Job(QObject):
             self._ends_s = time.monotonic() + progress.time_left_s
 
     def _read(self) -> None:
+        self._heard_s = time.monotonic()
         for event in self._lines.feed(bytes(self._process.readAllStandardOutput().data())):
             if isinstance(event, events.Result | events.Error):
                 self._last = event

@@ -122,6 +122,10 @@ class Page(QWidget):
     def left(self) -> None:
         """The page is hidden now."""
 
+    def watched(self) -> str:
+        """What the page is about, if that is not the open model or bundle."""
+        return ""
+
     def command(self) -> Command | None:
         """The command line for the content of the page; None if there is none at the moment."""
         return None

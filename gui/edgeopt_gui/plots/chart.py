@@ -72,6 +72,12 @@ class Chart(QWidget):
         return span.shown(self.span, *(self._ends if self._ends != _NO_SAMPLES else (now, now)))
 
     @property
+    def shown_samples(self) -> tuple[float, float]:
+        """The same, without what came since it was frozen."""
+        begin, end = self.shown
+        return begin, min(end, self._ends[1]) if self.frozen else end
+
+    @property
     def waiting(self) -> bool:
         """Whether a frame is about to be drawn."""
         return self._timer.isActive()

@@ -3,6 +3,8 @@
 import math
 import time
 
+from edgeopt.views.words import milliseconds
+
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _FACTOR_STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 _CLOCK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
@@ -69,11 +71,12 @@ def significant(value: float, digits: int = 3) -> str:
 
 def latency(time_ms: float) -> tuple[str, str]:
     """The figure and its unit: `262`, `µs`; from 1 ms on `12.3`, `ms`."""
-    return (significant(time_ms * 1e3), "µs") if 0 < time_ms < 1 else (significant(time_ms), "ms")
+    figure, _, unit = latency_text(time_ms).partition(" ")
+    return figure, unit
 
 
 def latency_text(time_ms: float) -> str:
-    return " ".join(latency(time_ms))
+    return milliseconds(time_ms) if time_ms else "0 ms"
 
 
 def clock_text(time_s: float) -> str:

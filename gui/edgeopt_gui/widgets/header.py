@@ -103,8 +103,9 @@ class Header(QWidget):
         name = self.fontMetrics().averageCharWidth() * _LEAST_NAME_LETTERS
         return sum(parts) + name + row.spacing() * len(parts) + margins.left() + margins.right()
 
-    def show_subject(self, subject: Subject | None) -> None:
-        self._subject.set(subject.name if subject else "", str(subject.path) if subject else "")
+    def show_subject(self, subject: Subject | None, watched: str = "") -> None:
+        """`watched`: what the page is about instead."""
+        self._subject.set(watched or (subject.name if subject else ""), str(subject.path) if subject else "")
 
     def _dress(self) -> None:
         self._more.setIcon(icon("more"))

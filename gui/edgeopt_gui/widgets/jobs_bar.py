@@ -75,10 +75,15 @@ class JobsBar(QWidget):
         if job is None:
             return
         whole = job_words.status(job.command, job.progress)
+        said = job_words.silence(job.command, job.progress, job.silent_s) or whole
         if job.cancelled:
-            whole = f"Cancelling: {job.command.title}"
+            said = whole = f"Cancelling: {job.command.title}"
         most = min(self.fontMetrics().averageCharWidth() * _MOST_LETTERS, self.window().width() // 2)
-        self.label.setText(self.fontMetrics().elidedText(whole, Qt.TextElideMode.ElideMiddle, most))
+        self.label.setText(
+            self.fontMetrics().elidedText(
+                said, Qt.TextElideMode.ElideRight if said != whole else Qt.TextElideMode.ElideMiddle, most
+            )
+        )
         self.label.setToolTip(f"{whole}\n{job.command.line}")
         percent = job_words.percent(job.progress, job.share_of_time)
         self.bar.setRange(0, 0 if percent is None else 100)

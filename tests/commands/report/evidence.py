@@ -27,7 +27,7 @@ WINNER = Candidate("int8", "openvino-cpu", {"precision": "f32", "threads": 1})
 def memory(mib):
     steps = [mib * share * 2**20 for share in (0.4, 0.5, 0.8, 0.9, 1.0, 1.0)]
     start, imported, loaded, first, steady, peak = map(round, steps)
-    return Memory(imported, loaded, first, peak, start, steady)
+    return Memory(imported, loaded, first, peak, start, steady, added_bytes=peak - start)
 
 
 def taken(middle_ms, seed):

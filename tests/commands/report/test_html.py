@@ -67,7 +67,7 @@ def test_the_verdict_comes_first_and_every_section_can_be_reached(page):
     "words",
     [
         "between 2.",  # the interval
-        "Peak memory",
+        "Memory added",
         "crashed: SIGSEGV while loading",
         "21.0 dB on 8 samples",
         "the profile lists no lowerings",

@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import time
 from contextlib import contextmanager
@@ -112,6 +113,16 @@ def test_a_search_without_a_limit_of_its_own_takes_the_time_left_that_it_tells(q
         qtbot.waitUntil(lambda: bar.bar.maximum() == 100)
         job.note(Progress("racing", done=1, total=2, time_left_s=0.5))
         assert job.left_s > 900, "with a total, it is the time of a phase"
+
+
+@pytest.mark.cold
+def test_job_without_news_for_ten_seconds_says_so(qtbot, bar, runner, tmp_path):
+    with silent(qtbot, runner.run(search(tmp_path, "a"))) as job:
+        job.note(Progress("screening"))
+        bar.resize(1280, bar.height())
+        job._heard_s -= 12
+        qtbot.waitUntil(lambda: re.fullmatch(r"No news for \d+ s: screening", bar.label.text()) is not None)
+        assert "Optimizing a" in bar.label.toolTip()
 
 
 def lines(count, first=0):

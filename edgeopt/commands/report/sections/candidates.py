@@ -193,12 +193,12 @@ def _front(points: Sequence[FrontPoint]) -> Table:
     low, sized = any(p.low_db is not None for p in front), any(p.size_bytes is not None for p in front)
     held = any(p.peak_bytes is not None for p in front)
     titles = ["candidate", ">time", ">accuracy", *((">on other samples",) if low else ())]
-    titles += [*((">peak memory",) if held else ()), *((">size",) if sized else ())]
+    titles += [*((f">{words.MEMORY.lower()}",) if held else ()), *((">size",) if sized else ())]
     rows = []
     for p in front:
         cells = [p.name, words.milliseconds(p.time_ms), words.decibels(p.snr_db)]
         cells += [words.decibels(p.low_db)] if low else []
-        cells += [words.mebibytes(p.peak_bytes)] if held else []
+        cells += [words.memory(p)] if held else []
         cells += [words.size(p.size_bytes)] if sized else []
         rows.append(Row(tuple(cells), "strong" if p.status == "winner" else ""))
     small = [what for what, known in (("memory", held), ("files", sized)) if known]
@@ -250,9 +250,9 @@ def _candidates_table(facts: ReportFacts, points: list[FrontPoint]) -> Table:
             race, span, proof = words.ratio(1.0), words.UNKNOWN, 1.0
         speed = (race, span, words.ratio(proof)) if measured else ()
         status = "chosen" if winner and p.basis == "expected" else p.status
-        result = (words.decibels(p.snr_db), words.mebibytes(p.peak_bytes))
+        result = (words.decibels(p.snr_db), words.memory(p))
         cells = (p.name, status, words.milliseconds(p.time_ms), *speed, *result, reason)
         rows.append(Row(cells, "strong" if winner else ""))
     speeds = (">race", ">interval of the race", ">proof") if measured else ()
-    titles = ["candidate", "", ">time", *speeds, ">accuracy", ">peak memory", "why"]
+    titles = ["candidate", "", ">time", *speeds, ">accuracy", f">{words.MEMORY.lower()}", "why"]
     return Table(columns(*titles), tuple(rows))

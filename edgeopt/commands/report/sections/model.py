@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
+from edgeopt import units
 from edgeopt.commands.report.facts import Bound, LayerChoice, OperatorCount, ReportFacts, SearchWork
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
 from edgeopt.graph.ledger import LedgerEntry
@@ -137,13 +138,13 @@ def _nodes_sentence(times: OpTimes) -> str:
 
 def _kernels_chart(times: OpTimes) -> Chart:
     rows = times.rows[:_DRAWN]
-    told = [f"{words.milliseconds(row.time_ms)} · {row.share:.1%}" for row in rows]
+    told = [f"{words.milliseconds(row.time_ms)} · {units.percent(row.share)}" for row in rows]
     groups = [
         Group(_name(row), (Bar(row.time_ms, "result", said, mark=row.least_ms),))
         for row, said in zip(rows, told, strict=True)
     ]
     draw = partial(charts.draw_bars, groups)
-    said = "; ".join(f"{_name(row)} {row.share:.0%}" for row in rows[:5])
+    said = "; ".join(f"{_name(row)} {units.percent(row.share, 0)}" for row in rows[:5])
     bound = "The mark in each bar is the lower bound of the kernel's time by the device's measured peaks."
     caption = bound if any(row.least_ms is not None for row in rows) else ""
     return Chart("Kernels that take the longest", f"Of the time in kernels: {said}.", draw, caption)
@@ -158,7 +159,7 @@ def _kernels_table(rows: Sequence[OpTimeRow]) -> Table:
 
 def _kernel_cells(row: OpTimeRow) -> tuple[str, ...]:
     rate = f"{row.operations / row.time_ms / 1e6:.1f}" if row.operations and row.time_ms else words.UNKNOWN
-    reached = f"{row.least_ms / row.time_ms:.0%}" if row.least_ms and row.time_ms else words.UNKNOWN
+    reached = units.percent(row.least_ms / row.time_ms, 0) if row.least_ms and row.time_ms else words.UNKNOWN
     members = some(row.members, 2) or "not attributed"
     times = (words.milliseconds(row.time_ms), words.share(row.share))
     moved, bound = words.size(row.moved_bytes), row.bound or words.UNKNOWN

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from edgeopt import units
 from edgeopt.bundle.deployment import Part, Tensor, said_of
 from edgeopt.commands.report.facts import ReportFacts, SpeedFacts, SpeedSide, Stage
 from edgeopt.measure.messages import Memory
@@ -11,7 +12,6 @@ from edgeopt.views.blocks import Block, Chart, Folded, Mood, Row, Section, Table
 from edgeopt.views.charts import Bar, Group, Hill
 
 _PERCENTILES = (50, 90, 95, 99)
-_FEWEST_FOR_P99 = 100
 
 
 def speed_section(facts: ReportFacts) -> Section | None:
@@ -93,7 +93,7 @@ def _cells(side: SpeedSide, full: bool) -> tuple[str, ...]:
     taken = side.taken
     quantiles = taken.quantiles_ms if taken else ()
     for each in _PERCENTILES:
-        enough = taken is not None and bool(quantiles) and (each < 99 or taken.runs >= _FEWEST_FOR_P99)
+        enough = taken is not None and bool(quantiles) and (each < 99 or taken.runs >= units.RUNS_FOR_P99)
         cells.append(
             words.milliseconds(quantiles[each * (len(quantiles) - 1) // 100]) if enough else words.UNKNOWN
         )
@@ -197,11 +197,11 @@ def _stages_table(stages: tuple[Stage, ...]) -> Table:
     for place, stage in enumerate(stages):
         ratio = words.ratio(stage.ratio.median) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN
         speed = (words.milliseconds(stage.time_ms), ratio, words.interval(stage.ratio))
-        memory = (words.size(stage.size_bytes), words.mebibytes(stage.peak_bytes))
+        memory = (words.size(stage.size_bytes), words.memory(stage))
         accuracy = "the reference" if place == 0 else words.decibels(stage.snr_db)
         mood: Mood = "strong" if place == len(stages) - 1 else ""
         rows.append(Row((stage.name, stage.what, *speed, *memory, accuracy), mood))
-    titles = ("stage", "what", ">time", ">speed", ">interval", ">size", ">peak memory", ">accuracy")
+    titles = ("stage", "what", ">time", ">speed", ">interval", ">size", f">{words.MEMORY.lower()}", ">accuracy")
     return Table(columns(*titles), tuple(rows))
 
 
@@ -230,15 +230,15 @@ def memory_section(facts: ReportFacts) -> Section | None:
         groups.append(Group(name, tuple(bars)))
         rows.append(Row((name, *_compared(before, after))))
     draw = partial(charts.draw_bars, groups)
-    if _own(result) is not None:
-        own = _compared(_own(baseline), _own(result))
-        rows.append(Row(("the model's own: peak less import", *own), "strong"))
+    if result.added_bytes is not None:
+        own = _compared(_bytes_of(baseline, "added_bytes"), result.added_bytes)
+        rows.append(Row(("added: peak less before the runtime", *own), "strong"))
     table = Table(columns("at the end of", ">baseline", ">result", ">change"), tuple(rows))
-    peak = f"At its peak the result took {words.mebibytes(result.peak_bytes)}"
-    compared = f", the baseline {words.mebibytes(baseline.peak_bytes)}." if baseline else "."
+    peak = f"At its peak the result added {words.memory(result)}"
+    compared = f", the baseline {words.memory(baseline)}." if baseline else "."
     caption = (
         "Resident memory of the process, including Python and the samples; grey is the baseline. "
-        "Memory of the import belongs to the runtime, not to a model."
+        "Added is what runtime and model take above an empty process of the same kind."
     )
     chart = Chart("Resident memory by phase", peak + compared, draw, caption)
     return Section("memory", "Memory", (chart, table))
@@ -247,12 +247,6 @@ def memory_section(facts: ReportFacts) -> Section | None:
 def _bytes_of(memory: Memory | None, key: str) -> int | None:
     found = getattr(memory, key, None)
     return found if isinstance(found, int) else None
-
-
-def _own(memory: Memory | None) -> int | None:
-    if memory is None or memory.peak_bytes is None or memory.import_bytes is None:
-        return None
-    return memory.peak_bytes - memory.import_bytes
 
 
 def _compared(before: int | None, after: int | None) -> tuple[str, str, str]:

@@ -92,14 +92,13 @@ def _of_accuracy(accuracy: AccuracyFacts | None) -> Figure:
 
 
 def _of_memory(speed: SpeedFacts | None, *, unchanged: bool) -> list[Figure]:
-    result = speed.result.memory.peak_bytes if speed and speed.result.memory else None
-    baseline = speed.baseline.memory.peak_bytes if speed and speed.baseline.memory else None
+    result, baseline = (speed.result.memory, speed.baseline.memory) if speed else (None, None)
     if unchanged and baseline is not None:
-        return [Figure("Peak memory", words.mebibytes(baseline), "unchanged")]
+        return [Figure(words.MEMORY, words.memory(baseline), "unchanged")]
     if result is None:
         return []
-    compared = f"baseline {words.mebibytes(baseline)} ({words.change(baseline, result)})"
-    return [Figure("Peak memory", words.mebibytes(result), compared)]
+    compared = f"baseline {words.memory(baseline)}; {words.memory_change(baseline, result)}"
+    return [Figure(words.MEMORY, words.memory(result), compared)]
 
 
 def _warnings(facts: ReportFacts) -> list[str]:

@@ -65,7 +65,7 @@ class ComparePage(Page):
 
     def start(self) -> None:
         """Saved reports are looked into first: their sides may have other names."""
-        sides = self.sides = replace(self.sides, time_limit_s=self.head.limit.value())
+        sides = self.sides = self._sides_now
         paths = sides.paths
         if paths is None or not sides.reports:
             self._launch(sides)
@@ -184,7 +184,7 @@ class ComparePage(Page):
 
     def command(self) -> Command | None:
         """That of the measurement: it is what takes time."""
-        commands = replace(self.sides, time_limit_s=self.head.limit.value()).commands()
+        commands = self._sides_now.commands()
         return commands.get("bench") or commands.get("reports")
 
     def key_to_measure(self) -> str:
@@ -198,6 +198,11 @@ class ComparePage(Page):
         self._background.do(lambda: slow(_FOUND), lambda _: None)
 
     # What happens.
+
+    @property
+    def _sides_now(self) -> Sides:
+        """With the options of the head."""
+        return replace(self.sides, time_limit_s=self.head.limit.value(), layers=self.head.layers.isChecked())
 
     @property
     def _runs(self) -> bool:

@@ -1,13 +1,13 @@
 """The top of the page: both sides, the inputs, the longest measurement, and how far the comparison is."""
 
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QProgressBar, QSpinBox, QVBoxLayout, QWidget
 
 from edgeopt_gui import job_words
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.compare.side_field import SideField
 from edgeopt_gui.pages.compare.sides import Sides
 from edgeopt_gui.widgets.action_button import ActionButton
-from edgeopt_gui.widgets.heading import quiet
+from edgeopt_gui.widgets.heading import keep_room, quiet
 
 LATEST = "the latest bundle"
 _LONGEST_S = 3600
@@ -26,6 +26,7 @@ class CompareHead(QWidget):
         self.limit = QSpinBox(minimum=0, maximum=_LONGEST_S, suffix=" s")
         self.limit.setSpecialValueText("Until it is clear")
         self.limit.setAccessibleName("Longest measurement")
+        self.layers = QCheckBox("Layers even if the outputs pass")
         self.running = QLabel()
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
@@ -39,6 +40,7 @@ class CompareHead(QWidget):
         sides.addWidget(swap)
         sides.addWidget(self.fields[1], 1)
         options.addWidget(self.data, 1)
+        options.addWidget(self.layers)
         options.addWidget(title)
         options.addWidget(self.limit)
         progress.addWidget(self.running, 1)
@@ -49,6 +51,8 @@ class CompareHead(QWidget):
         column.setSpacing(self.fontMetrics().height() // 2)
         for layout in (sides, options, progress):
             column.addLayout(layout)
+        for widget in (self.running, self.bar, self.stop):
+            keep_room(widget)
 
     def show_sides(self, sides: Sides, notes: tuple[str, str]) -> None:
         """`notes` say where each comes from, or why there is none."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.graph.analysis import Analysis, NodeRow
 from edgeopt.units import count, size
 from edgeopt.views.words import UNKNOWN, change, decibels, milliseconds
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from edgeopt.graph.accuracy import OutputAccuracy
     from edgeopt.measure.report import SideReport
 
-_FEWEST_FOR_P99 = 100
 _DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -59,7 +59,7 @@ def latency_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, 
     pairs: list[tuple[str, list[float | None]]] = [
         ("median (p50)", [each.p50_ms if each else None for each in sides]),
         ("p90", [each.p90_ms if each else None for each in sides]),
-        ("p99", [each.p99_ms if each and each.runs >= _FEWEST_FOR_P99 else None for each in sides]),
+        ("p99", [each.p99_ms if each and each.runs >= units.RUNS_FOR_P99 else None for each in sides]),
         ("mean", [each.mean_ms if each else None for each in sides]),
         ("lowest", [each.lowest_ms if each else None for each in sides]),
         ("highest", [each.highest_ms if each else None for each in sides]),
@@ -79,7 +79,8 @@ def memory_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, .
         ("after loading", "load_bytes"),
         ("after the first run", "first_run_bytes"),
         ("while it runs", "steady_bytes"),
-        ("peak", "peak_bytes"),
+        ("peak of the process", "peak_bytes"),
+        ("added: peak less before the runtime", "added_bytes"),
     )
     rows = []
     for what, field in phases:
@@ -131,7 +132,10 @@ def layers_line(found: "ModelComparison") -> str:
     if layers is None:
         if found.not_compared:
             return found.not_compared
-        return f"No layer was looked for: all outputs are above the floor of {found.floor_db:g} dB."
+        return (
+            f"No layer was looked for: all outputs are above the floor of {found.floor_db:g} dB. "
+            "Tick 'Layers even if the outputs pass' and compare again to see them."
+        )
     if layers.not_compared:
         return f"Layers were not compared: {layers.not_compared}"
     if layers.first is None:
@@ -165,7 +169,7 @@ def _output(output: "OutputAccuracy") -> OutputRow:
     return OutputRow(
         output.name,
         output.snr_db,
-        f"{output.agreement:.1%} equal" if output.counted and not output.problem else told,
+        f"{units.percent(output.agreement)} equal" if output.counted and not output.problem else told,
         output.max_abs,
         output.cosine,
         output.agreement,

@@ -28,6 +28,8 @@ class Sides:
     data: Path | None = None
     time_limit_s: int = 0
     """Of the measurement; 0: until the answer is clear."""
+    layers: bool = False
+    """Layers are compared even if the outputs pass."""
     renames: tuple[str, ...] = ()
     """Each `OLD=NEW`: sides of two saved reports that belong together although their names differ."""
 
@@ -78,8 +80,9 @@ class Sides:
             return {"reports": Command(f"Comparing {what}", ("bench", "compare", first, second, *names))}
         data = ("--data", str(self.data)) if self.data is not None else ()
         limit = ("--time-limit", str(self.time_limit_s)) if self.time_limit_s else ()
+        layers = ("--layers",) if self.layers else ()
         return {
-            "compare": Command(f"Comparing {what}", ("compare", first, second, *data), alone=True),
+            "compare": Command(f"Comparing {what}", ("compare", first, second, *data, *layers), alone=True),
             "first": Command(f"Reading {paths[0].name}", ("analyze", first, "--quick")),
             "second": Command(f"Reading {paths[1].name}", ("analyze", second, "--quick")),
             "bench": Command(

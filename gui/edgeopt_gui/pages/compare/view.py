@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
+from edgeopt import units
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.compare import rows
@@ -13,7 +14,7 @@ from edgeopt_gui.pages.compare.rows import LayerRow, OutputRow
 from edgeopt_gui.pages.compare.section import FigureTable, Section
 from edgeopt_gui.pages.compare.sides import Part
 from edgeopt_gui.plots.histogram import Histogram
-from edgeopt_gui.widgets.heading import heading, quiet
+from edgeopt_gui.widgets.heading import heading, keep_room, quiet
 from edgeopt_gui.widgets.interval import IntervalView
 from edgeopt_gui.widgets.records import Column, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
@@ -30,7 +31,7 @@ _OUTPUT_COLUMNS: tuple[Column[OutputRow], ...] = (
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
     Column("max abs", lambda row: row.max_abs, lambda row: f"{row.max_abs:.1e}", align="right"),
     Column("cosine", lambda row: row.cosine, lambda row: f"{row.cosine:.6f}", align="right"),
-    Column("equal", lambda row: row.agreement, lambda row: f"{row.agreement:.0%}", align="right"),
+    Column("equal", lambda row: row.agreement, lambda row: units.percent(row.agreement, 0), align="right"),
 )
 _LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
     Column("", lambda row: row.is_first, lambda row: "▶ first" if row.is_first else ""),
@@ -50,9 +51,11 @@ class CompareView(QWidget):
         super().__init__()
         self.headline = heading(level=1)
         self.interval = IntervalView()
-        self.notes = quiet()
         self.accuracy = QLabel()
         self.accuracy.setWordWrap(True)
+        self.accuracy.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.accuracy.setFixedHeight(self.fontMetrics().height() * 2)
+        keep_room(self.interval)
         self.histogram_title = quiet()
         self.histogram = Histogram()
         self.latencies = FigureTable("Latencies", "latency")
@@ -79,6 +82,8 @@ class CompareView(QWidget):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setAccessibleName("Parts of the comparison")
+        self._notes = ""
+        """Of the measurement."""
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -102,7 +107,7 @@ class CompareView(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(line // 3)
-        for widget in (self.headline, self.interval, self.accuracy, self.notes):
+        for widget in (self.headline, self.interval, self.accuracy):
             column.addWidget(widget)
         column.addSpacing(line // 2)
         column.addWidget(self.tabs, 1)
@@ -121,12 +126,9 @@ class CompareView(QWidget):
     def begin(self, commands: dict[Part, Command]) -> None:
         """Another comparison: nothing is known yet."""
         self.headline.setText("Comparing…")
-        self.notes.setText("")
         self.accuracy.setText("")
         self.layers.records.set_rows(())
         self.interval.hide()
-        self.notes.hide()
-        self.accuracy.hide()
         for section, needed in self.parts():
             own = [commands[part] for part in needed if part in commands]
             section.wait("Waiting for its job." if own else "Saved bench reports do not include this.", own)
@@ -146,7 +148,6 @@ class CompareView(QWidget):
                 section.fail(ending, [commands[each] for each in needed if each in commands])
         if part in {"bench", "reports"}:
             self.headline.setText("Cancelled" if ending.how == "cancelled" else "Not measured")
-            self._note(f"{ending.what} {ending.next_step}".strip())
 
     def show_verdict(self, verdict: "Verdict") -> None:
         self.headline.setText(verdict.sentence)
@@ -155,7 +156,7 @@ class CompareView(QWidget):
         if found is not None:
             said = f"Speed-up of B: {found}"
             self.interval.show_interval((found.low, found.median, found.high), said)
-        self._note(" ".join(verdict.notes))
+        self._notes = " ".join(verdict.notes)
 
     def show_measured(
         self, sides: "tuple[SideReport, SideReport]", names: tuple[str, str], commands: Sequence[Command]
@@ -165,12 +166,11 @@ class CompareView(QWidget):
         self.memory.show_rows(rows.memory_rows(first, second), names)
         self.memory.show_all_rows()
         self._show_histogram(sides, names)
-        self.latency_part.show_content(commands)
+        self.latency_part.show_content(commands, self._notes)
         self.memory_part.show_content(commands)
 
     def show_compared(self, found: "ModelComparison", said: str, names: tuple[str, str], command: Command) -> None:
         self.accuracy.setText(said)
-        self.accuracy.show()
         self.sizes.show_rows(rows.size_rows(found), names)
         self.sizes.show_all_rows()
         _fill(self.outputs, rows.output_rows(found))
@@ -213,10 +213,6 @@ class CompareView(QWidget):
         self.histogram.show_counts(
             found.low_ms * factor, found.high_ms * factor, found.first, marks, None, found.second
         )
-
-    def _note(self, text: str) -> None:
-        self.notes.setText(text)
-        self.notes.setVisible(bool(text))
 
 
 def _fill(table: RecordsTable, found: Sequence[Any]) -> None:

@@ -15,12 +15,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from edgeopt import units
 from edgeopt.diagram.colours import MEASURED, Colouring, colourings
 from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.outline import OutlineGroup, Path, leaves
 from edgeopt.diagram.scene import LEVELS, Diagram, End, Level, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
+from edgeopt.views.words import milliseconds
 from edgeopt_gui.pages.graph.canvas import Canvas
 from edgeopt_gui.pages.graph.hottest import Hottest
 from edgeopt_gui.pages.graph.legend import Legend
@@ -270,7 +272,12 @@ class GraphContent(QWidget):
             for row in rows:
                 others = len(row.members) - 1
                 fused = f", together with {others} other node{'s' * (others > 1)}" if others else ""
-                facts.append(Fact(times.backend, f"{row.time_ms:.3g} ms, {row.share:.1%}{fused} ({row.operator})"))
+                facts.append(
+                    Fact(
+                        times.backend,
+                        f"{milliseconds(row.time_ms)}, {units.percent(row.share)}{fused} ({row.operator})",
+                    )
+                )
             if not rows and times.rows:
                 facts.append(Fact(times.backend, "no kernel of its own"))
         return (FactGroup("Measured", tuple(facts)),) if facts else ()

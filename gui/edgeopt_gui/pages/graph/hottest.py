@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from edgeopt.graph.analysis import OpTimes
-from edgeopt.views.op_times import time_text
+from edgeopt.views.words import milliseconds
 from edgeopt_gui.pages.model.measured import KERNEL_COLUMNS, TimedKernel, fastest, kernels
 from edgeopt_gui.widgets.heading import heading, quiet
 from edgeopt_gui.widgets.records import RecordsModel
@@ -38,7 +38,7 @@ class Hottest(QWidget):
         rows = kernels(chosen) if chosen is not None else []
         if chosen is not None:
             runs = f"{chosen.runs} run{'s' * (chosen.runs != 1)}"
-            self.summary.setText(f"{chosen.backend}: {time_text(chosen.kernels_ms)} in kernels, {runs}")
+            self.summary.setText(f"{chosen.backend}: {milliseconds(chosen.kernels_ms)} in kernels, {runs}")
         if self.records.rows != tuple(rows):
             self.records.set_rows(rows)
             self.table.fit()

@@ -20,7 +20,7 @@ WORDS = {
     "staged": "checked",
     "probing": "test run",
     "switching": "switching",
-    "soaking": "on probation",
+    "soaking": "soaking",
     "committed": "committed",
     "failed": "refused",
     "rolling_back": "rolling back",

@@ -202,6 +202,9 @@ class LivePage(Page):
             measuring=self.giving_way.measuring if self._loads else "",
         )
 
+    def watched(self) -> str:
+        return self.session.name if self.session is not None and self._watcher.running else ""
+
     def command(self) -> Command | None:
         return self.situation.watched or self.command_of_start()
 
@@ -354,7 +357,8 @@ class LivePage(Page):
     def _show_figures(self) -> None:
         if self.view is None or self.session is None:
             return
-        self.view.show_readouts(self.session.readouts(), self.session.comparison())
+        if self.paused_at is None:
+            self.view.show_readouts(self.session.readouts(), self.session.comparison())
         state = self.session.state(self._watcher.running, self._watcher.stopping, self.paused_at)
         away = self.session.agent is not None and self.session.agent.away  # the message tells of it
         state = "Paused" if self.giving_way.paused_for else state

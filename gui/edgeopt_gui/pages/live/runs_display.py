@@ -45,7 +45,10 @@ class RunsStrip(QWidget):
     def show_runs(self, found: Distribution, budget_ms: float | None) -> None:
         since = "" if found.since_s is None else f" since {clock_text(found.since_s)}"
         self.title.setText(f"{units.count(found.runs, 'run')} by latency{since}, {_unit(found)}")
-        known = [f"{label} {latency_text(value)}" for label, value in found.percentiles]
+        few = f" of {units.count(found.runs, 'run')}" if found.runs < units.RUNS_FOR_P99 else ""
+        known = [
+            f"{label}{few if label == 'p99' else ''} {latency_text(value)}" for label, value in found.percentiles
+        ]
         if found.runs_missing:
             known.append(f"p99.9 needs {FEWEST_FOR_P999:,} runs")
         said = "  ·  ".join(known)
@@ -102,7 +105,7 @@ class RunsDisplay(QObject):
         self._panel.field.selectAll()
 
     def show(self) -> None:
-        found = self._runs.distribution(*self._chart.shown)
+        found = self._runs.distribution(*self._chart.shown_samples)
         self._strip.setVisible(found is not None)
         if found is not None:
             self._strip.show_runs(found, self.budget_ms)
@@ -111,7 +114,7 @@ class RunsDisplay(QObject):
     def _show_over(self) -> None:
         text = ""
         if self.budget_ms is not None:
-            text = over_text(*self._runs.over(self.budget_ms, *self._chart.shown), self.budget_ms)
+            text = over_text(*self._runs.over(self.budget_ms, *self._chart.shown_samples), self.budget_ms)
         self._panel.show_over(text)
 
     def _drag(self, budget_ms: float) -> None:

@@ -21,7 +21,7 @@ def gain_text(opportunity: Opportunity) -> str:
     share = opportunity.gain_share
     if share is None:
         return "no estimate"
-    return f"≤ {share:.0%}" if share >= 0.01 else "< 1%"
+    return f"≤ {units.percent(share, 0)}" if share >= 0.01 else "< 1 %"
 
 
 def results_text(opportunity: Opportunity) -> str:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from edgeopt import units
 from edgeopt.diagram.colours import measured_ms
 from edgeopt.graph.analysis import NodeRow, OpTimeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
-from edgeopt.views.op_times import spread, time_text, why_unreliable
+from edgeopt.views.op_times import spread, why_unreliable
+from edgeopt.views.words import milliseconds
 from edgeopt_gui.widgets.records import Column
 
 OperatorKey = tuple[str, str]
@@ -41,7 +43,11 @@ class Measured:
     def text(self, time_ms: float | None) -> str:
         if time_ms is None:
             return ""
-        return f"{time_text(time_ms)}, {time_ms / self.total_ms:.1%}" if time_ms and self.total_ms else "fused"
+        return (
+            f"{milliseconds(time_ms)}, {units.percent(time_ms / self.total_ms)}"
+            if time_ms and self.total_ms
+            else "fused"
+        )
 
     def tip(self, position: int) -> str:
         return self.unreliable.get(position, "")
@@ -94,16 +100,16 @@ KERNEL_COLUMNS: tuple[Column[TimedKernel], ...] = (
     Column(
         "Time",
         lambda each: each.row.time_ms,
-        text=lambda each: time_text(each.row.time_ms),
+        text=lambda each: milliseconds(each.row.time_ms),
         align="right",
         tip=lambda each: each.why_unreliable,
         quiet=lambda each: bool(each.why_unreliable),
     ),
-    Column("Share", lambda each: each.row.share, text=lambda each: f"{each.row.share:.1%}", align="right"),
+    Column("Share", lambda each: each.row.share, text=lambda each: units.percent(each.row.share), align="right"),
     Column(
         "Spread",
         lambda each: each.spread_share,
-        text=lambda each: "" if each.spread_share is None else f"±{each.spread_share:.0%}",
+        text=lambda each: "" if each.spread_share is None else f"±{units.percent(each.spread_share, 0)}",
         align="right",
         tip=lambda each: spread(each.row),
         title_tip="By how much the middle half of the runs differs",

@@ -7,9 +7,10 @@ from typing import Any, Literal
 from edgeopt import units
 from edgeopt.graph.analysis import Analysis, CoverageRow, NodeRow, OperatorRow, TensorFacts, WeightRow
 from edgeopt.graph.analysis.records import Opportunity
+from edgeopt.views.words import dimensions
 from edgeopt_gui.pages.model import findings, work
 from edgeopt_gui.pages.model.measured import Measured
-from edgeopt_gui.pages.model.words import operator_key, shape_text
+from edgeopt_gui.pages.model.words import operator_key
 from edgeopt_gui.pages.model.work import Totals
 from edgeopt_gui.widgets.records import Column
 
@@ -69,7 +70,7 @@ def _range(weight: Weight) -> str:
 
 def _zeros(weight: Weight) -> str:
     share = weight.row.zeros_share
-    return "" if not share else f"{share:.0%}" if share >= 0.01 else "< 1%"
+    return "" if not share else units.percent(share, 0) if share >= 0.01 else "< 1 %"
 
 
 def searched(node: NodeRow) -> str:
@@ -80,7 +81,7 @@ def searched(node: NodeRow) -> str:
 
 def _no_zero(text: str) -> str:
     """Most nodes compute nothing: a blank says so more quietly than a column of zeros."""
-    return "" if text in {"0", "0%"} else text
+    return "" if text in {"0", "0 %"} else text
 
 
 def share_column(columns: Sequence[Column[Any]], whole: Totals) -> int:
@@ -90,7 +91,7 @@ def share_column(columns: Sequence[Column[Any]], whole: Totals) -> int:
 
 
 def _output(node: NodeRow) -> str:
-    return shape_text(node.outputs[0]) if node.outputs else ""
+    return dimensions(node.outputs[0].shape) if node.outputs else ""
 
 
 PORT_COLUMNS: tuple[Column[Port], ...] = (
@@ -99,7 +100,7 @@ PORT_COLUMNS: tuple[Column[Port], ...] = (
         "Name", lambda port: port.tensor.name, tip=lambda port: port.tensor.name, stretch=True, cut_middle=True
     ),
     Column("Type", lambda port: port.tensor.dtype or "?"),
-    Column("Shape", lambda port: shape_text(port.tensor), tip=lambda port: shape_text(port.tensor)),
+    Column("Shape", lambda port: dimensions(port.tensor.shape), tip=lambda port: dimensions(port.tensor.shape)),
 )
 
 
@@ -268,14 +269,14 @@ WEIGHT_COLUMNS: tuple[Column[Weight], ...] = (
         cut_middle=True,
     ),
     Column("Type", lambda each: each.row.dtype),
-    Column("Shape", lambda each: str(list(each.row.shape))),
+    Column("Shape", lambda each: dimensions(each.row.shape)),
     Column(
         "Size",
         lambda each: each.row.size_bytes,
         text=lambda each: units.size(each.row.size_bytes),
         align="right",
     ),
-    Column("Share", lambda each: each.share, text=lambda each: f"{each.share:.1%}", align="right"),
+    Column("Share", lambda each: each.share, text=lambda each: units.percent(each.share), align="right"),
     Column("Range", lambda each: each.row.maximum, text=_range, align="right", optional=True),
     Column("Zeros", lambda each: each.row.zeros_share, text=_zeros, align="right", optional=True),
     Column("Read by", _readers, tip=lambda each: "\n".join(each.readers), most_letters=50),

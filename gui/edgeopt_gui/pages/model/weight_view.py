@@ -7,6 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from edgeopt import units
+from edgeopt.views.words import dimensions
 from edgeopt_gui import theme
 from edgeopt_gui.pages.model.tables import Weight
 from edgeopt_gui.theme import colours
@@ -45,8 +46,8 @@ class WeightView(QWidget):
         self.sample.setText(_sampled(weight, unread))
         self.sample.setVisible(bool(self.sample.text()))
         facts = [
-            Fact("Type", f"{row.dtype} {list(row.shape)}"),
-            Fact("Size", f"{units.size(row.size_bytes)}, {weight.share:.1%} of all weights"),
+            Fact("Type", f"{row.dtype} {dimensions(row.shape)}"),
+            Fact("Size", f"{units.size(row.size_bytes)}, {units.percent(weight.share)} of all weights"),
             Fact("Range", _range(weight)),
             Fact("Zeros", _zeros(weight)),
             *(Fact("Read by", reader) for reader in weight.readers[:_MOST_READERS]),
@@ -145,4 +146,4 @@ def _zeros(weight: Weight) -> str:
     share = weight.row.zeros_share
     if share is None:
         return ""
-    return "none" if not share else f"{share:.1%}" if share >= 0.001 else "< 0.1%"
+    return "none" if not share else units.percent(share) if share >= 0.001 else "< 0.1 %"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from edgeopt import units
 from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, ProvedOutput, TensorFacts
+from edgeopt.views.words import dimensions, span
 from edgeopt_gui.pages.model import work
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.widgets.bars import Bar
@@ -69,15 +70,8 @@ def node_facts(node: NodeRow, links: Links = NO_LINKS) -> tuple[FactGroup, ...]:
     return (FactGroup("", tuple(fact for fact in facts if fact.value)),)
 
 
-def shape_text(tensor: TensorFacts) -> str:
-    """`[batch, 3, 224, ?]`, or `?` where not even the number of dimensions is known."""
-    if tensor.shape is None:
-        return "?"
-    return f"[{', '.join('?' if d is None else str(d) for d in tensor.shape)}]"
-
-
 def tensor_text(tensor: TensorFacts) -> str:
-    return f"{tensor.name or 'left out'}  ·  {tensor.dtype or '?'}  {shape_text(tensor)}"
+    return f"{tensor.name or 'left out'}  ·  {tensor.dtype or '?'}  {dimensions(tensor.shape)}"
 
 
 def _facts(analysis: Analysis) -> Iterator[Fact]:
@@ -103,7 +97,9 @@ def _facts(analysis: Analysis) -> Iterator[Fact]:
 
 def _ports(analysis: Analysis) -> Iterator[FactGroup]:
     for title, tensors in (("Inputs", analysis.inputs), ("Outputs", analysis.outputs)):
-        facts = [Fact(each.name, f"{each.dtype or '?'} {shape_text(each)}") for each in tensors[:_MOST_PORTS]]
+        facts = [
+            Fact(each.name, f"{each.dtype or '?'} {dimensions(each.shape)}") for each in tensors[:_MOST_PORTS]
+        ]
         if len(tensors) > _MOST_PORTS:
             facts.append(Fact("", f"and {units.count(len(tensors) - _MOST_PORTS)} more"))
         yield FactGroup(title, tuple(facts))
@@ -135,7 +131,7 @@ def _proved_outputs(deployment: DeploymentRow) -> Iterator[FactGroup]:
 
 def _accuracy(output: ProvedOutput) -> str:
     if output.counted:
-        return f"{output.agreement:.1%} equal"
+        return f"{units.percent(output.agreement)} equal"
     from edgeopt.graph.accuracy import decibels  # with it comes numpy, after the first window
 
     return "unknown" if output.snr_db is None else decibels(output.snr_db)
@@ -144,7 +140,7 @@ def _accuracy(output: ProvedOutput) -> str:
 def _proof(deployment: DeploymentRow) -> str:
     if deployment.speedup_low is None or deployment.speedup_high is None:
         return "none: written without a measurement"
-    parts = [f"between {deployment.speedup_low:.2f}x and {deployment.speedup_high:.2f}x as fast"]
+    parts = [f"{span(deployment.speedup_low, deployment.speedup_high)} times as fast"]
     if deployment.accuracy_db is not None:
         floor = f" where {deployment.floor_db:.0f} dB are required" if deployment.floor_db is not None else ""
         from edgeopt.graph.accuracy import decibels  # with it comes numpy, after the first window
@@ -168,5 +164,5 @@ def _node_weights(node: NodeRow) -> str:
 
 def _bar_tip(row: OperatorRow, nodes: int) -> str:
     weights = f", {units.size(row.weights_bytes)} of weights" if row.weights_bytes else ""
-    share = f"{row.count / nodes:.0%} of all" if nodes else "none"
+    share = f"{units.percent(row.count / nodes, 0)} of all" if nodes else "none"
     return f"{operator_key(row.operator, row.domain)}: {units.count(row.count, 'node')}, {share}{weights}"

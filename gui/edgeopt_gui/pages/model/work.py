@@ -114,13 +114,13 @@ def bar_text(share: float | None) -> str:
     """Whole per cents beside a bar: its length tells the rest."""
     if share is None:
         return UNKNOWN
-    return f"{share:.0%}" if share >= 0.01 else "< 1%" if share else ""
+    return units.percent(share, 0) if share >= 0.01 else "< 1 %" if share else ""
 
 
 def percent(share: float | None) -> str:
     if share is None:
         return UNKNOWN
-    return f"{share:.1%}" if share >= 0.0005 else "< 0.1%" if share else "0%"
+    return units.percent(share) if share >= 0.0005 else "< 0.1 %" if share else "0 %"
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

@@ -10,6 +10,7 @@ from edgeopt_gui.pages.optimize.trade import trade_of
 from edgeopt_gui.widgets.speed_axis import span_around
 
 if TYPE_CHECKING:
+    from edgeopt.measure.messages import Memory
     from edgeopt.pipeline.outcome import CandidateReport, Outcome
 
 Status = Literal[
@@ -67,7 +68,7 @@ class Row:
     """Its speed as a share of that of the best, where it is out for that."""
     proved: bool = False
     """The speed is that of the written bundle, in fresh processes."""
-    memory_bytes: int | None = None
+    memory: "Memory | None" = None
     size_bytes: int | None = None
     leading: bool = False
     """The fastest of those that race."""
@@ -203,7 +204,6 @@ def _yardstick(row: Row) -> Row:
 
 def _reported(report: "CandidateReport", result: "Outcome") -> Row:
     from edgeopt.views.outcome import why_it_won
-    from edgeopt_gui.pages.optimize.result import source_peak
 
     status: Status = report.status
     if report.candidate == result.baseline:
@@ -225,14 +225,14 @@ def _reported(report: "CandidateReport", result: "Outcome") -> Row:
         report.candidate.name in result.front,
         report.of_best,
         report.proved,
-        report.memory.peak_bytes if report.memory else None,
+        report.memory,
         report.size_bytes,
     )
     if status in {"baseline", "kept"}:
         return replace(
             _yardstick(row),
             latency_ms=result.proof.baseline_ms,
-            memory_bytes=_known(source_peak(result), row.memory_bytes),
+            memory=result.proof.baseline_memory or row.memory,
         )
     return row
 

@@ -5,7 +5,7 @@ from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt import units
-from edgeopt.views.words import UNKNOWN, decibels, milliseconds, ratio, size
+from edgeopt.views.words import MEMORY, UNKNOWN, decibels, memory, milliseconds, ratio, size, span
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
 from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar
@@ -24,7 +24,7 @@ def _interval(row: Row) -> str:
     if not units.usable_interval(low, high):
         return "1.00x by definition" if row.status in {"baseline", "kept"} else UNKNOWN
     where = "in the proof" if row.proved else "in the race"
-    return f"{ratio(low)} to {ratio(high)}, {ratio(middle)} {where}"
+    return f"{span(low, high)}, {ratio(middle)} {where}"
 
 
 def _rank(row: Row) -> tuple[bool, float] | None:
@@ -81,7 +81,9 @@ COLUMNS: tuple[Column[Row], ...] = (
         "right",
         title_tip="Your model's time in the proof, divided by the speed",
     ),
-    Column("Memory", lambda r: r.memory_bytes, lambda r: size(r.memory_bytes), "right", optional=True),
+    Column(
+        MEMORY, lambda r: r.memory and r.memory.added_bytes, lambda r: memory(r.memory), "right", optional=True
+    ),
     Column("Size", lambda r: r.size_bytes, lambda r: size(r.size_bytes), "right", optional=True),
 )
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import EdgeoptError, is_disk_full, no_room
 
 # The latest results stay until newer ones come, so that a forgotten one can still be found.
 KEPT = 8
@@ -18,9 +18,11 @@ def fresh_place(root: Path, model: Path) -> Path:
         root.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f"{model.stem}-", dir=root)) / f"{model.stem}.edgeopt"
     except OSError as error:
+        if is_disk_full(error):
+            raise no_room(root) from error
         raise EdgeoptError(
-            f"There is no room for the bundle in '{root}': {error.strerror}.",
-            "Free some space there, or allow writing to it.",
+            f"The bundle cannot be written to '{root}': {error.strerror}.",
+            "Allow writing to it, or start the app with another cache folder: XDG_CACHE_HOME=FOLDER edgeopt-gui.",
         ) from error
 
 

@@ -6,10 +6,22 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.data.levels import Alike
 from edgeopt.graph.accuracy import EQUAL_DB
+from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.outcome import CURRENT, CandidateReport, Outcome
-from edgeopt.views.words import ago, change, decibels, milliseconds, size
+from edgeopt.views.words import (
+    MEMORY,
+    UNKNOWN,
+    ago,
+    change,
+    decibels,
+    memory,
+    memory_change,
+    memory_parts,
+    milliseconds,
+)
 
 UNCHANGED = "unchanged"
 
@@ -34,9 +46,13 @@ def can_be_delivered(report: CandidateReport) -> bool:
     return report.status == "lost" and report.candidate.variant != CURRENT
 
 
-def source_peak(result: Outcome) -> int | None:
-    memory = result.proof.baseline_memory
-    return memory.peak_bytes if memory else None
+# Known of the built-in sample, whose pictures are alike on purpose: a note, and no limit of what was found.
+_SAMPLE_LEVELS = Alike("image", 0.36, 0.55)
+
+
+def limits(result: Outcome) -> tuple[str, ...]:
+    """The warnings that limit what the verdict says; the tab Warnings has all."""
+    return tuple(each for each in result.warnings if each != _SAMPLE_LEVELS.warning)
 
 
 def condition(result: Outcome, now: datetime) -> str:
@@ -52,7 +68,7 @@ def condition(result: Outcome, now: datetime) -> str:
 
 def comparison(result: Outcome) -> tuple[Compared, ...]:
     proof = result.proof
-    before, after = source_peak(result), proof.memory.peak_bytes if proof.memory else None
+    before, after = proof.baseline_memory, proof.memory
     # By the proved speed: medians of all runs would give another ratio.
     bundle_ms = proof.baseline_ms / proof.speedup.median if proof.speedup.median > 0 else proof.latency_ms
     accuracy = "the same outputs" if proof.accuracy_db >= EQUAL_DB else decibels(proof.accuracy_db)
@@ -63,11 +79,17 @@ def comparison(result: Outcome) -> tuple[Compared, ...]:
             milliseconds(bundle_ms),
             change(proof.baseline_ms, bundle_ms),
         ),
-        ("Peak memory", *map(size, (before, after)), change(before, after)),
+        (MEMORY, *_memory(before, after)),
     ]
     if result.winner == result.baseline:
-        rows = [(what, "", was, UNCHANGED) for what, was, _, _ in rows]
+        rows = [("Latency", "", rows[0][1], UNCHANGED), (MEMORY, "", memory(before), UNCHANGED)]
     return (*(Compared(*row) for row in rows), Compared("Accuracy", "reference", accuracy, _floor(result)))
+
+
+def _memory(before: Memory | None, after: Memory | None) -> tuple[str, str, str]:
+    """The process below what is added, as a line has no room for both."""
+    (was, _), (added, whole) = memory_parts(before), memory_parts(after)
+    return was, added or whole or UNKNOWN, f"{memory_change(before, after)}\n{whole}" if added else ""
 
 
 def _floor(result: Outcome) -> str:

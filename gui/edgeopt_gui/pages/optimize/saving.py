@@ -8,9 +8,7 @@ from pathlib import Path
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import FILE
 from edgeopt.bundle.manifest import check_manifest
-from edgeopt.errors import EdgeoptError, UsageError
-
-_DISK_FULL = 28
+from edgeopt.errors import EdgeoptError, UsageError, is_disk_full
 
 
 def save_bundle(bundle: Path, target: Path, single_file: bool = False) -> Path:
@@ -53,5 +51,5 @@ def export_deployment(bundle: Path, target: Path) -> Path:
 
 def _not_saved(target: Path, error: OSError) -> EdgeoptError:
     why = error.strerror or str(error)
-    hint = "Free some space, or choose another disk." if error.errno == _DISK_FULL else "Choose another place."
+    hint = "Free some space, or choose another disk." if is_disk_full(error) else "Choose another folder."
     return EdgeoptError(f"'{target.name}' was not saved: {why}. What was there before is unchanged.", hint)

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.units import size
-from edgeopt.views.words import decibels, ratio
+from edgeopt.views.words import MEMORY, decibels, memory, ratio, size
 
 if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import CandidateReport, Outcome
@@ -28,15 +27,15 @@ def trade_of(report: "CandidateReport", result: "Outcome") -> str:
     if report.accuracy_db is not None and winner.accuracy_db is not None:
         mine, others = decibels(report.accuracy_db), decibels(winner.accuracy_db)
         parts.append(f"accuracy {mine}" if mine == others else f"accuracy {mine} instead of {others}")
-    mine_peak, peak = (each.memory.peak_bytes if each.memory else None for each in (report, winner))
-    parts.append(_bytes("memory", mine_peak, peak))
-    parts.append(_bytes("files", report.size_bytes, winner.size_bytes))
+    mine_added, added = (each.memory.added_bytes if each.memory else None for each in (report, winner))
+    if _noted(mine_added, added):
+        parts.append(f"{MEMORY.lower()} {memory(report.memory)} instead of {memory(winner.memory)}")
+    if _noted(report.size_bytes, winner.size_bytes):
+        parts.append(f"files {size(report.size_bytes)} instead of {size(winner.size_bytes)}")
     told = ", ".join(part for part in parts if part)
     against = "the one picked" if result.verdict == "picked" else "the winner"
     return f"Instead of {against}: {told}." if told else f"It was not measured against {against}."
 
 
-def _bytes(what: str, mine: int | None, others: int | None) -> str:
-    if mine is None or others is None or abs(mine - others) <= _NOTED_BYTES * others:
-        return ""
-    return f"{what} {size(mine)} instead of {size(others)}"
+def _noted(mine: int | None, others: int | None) -> bool:
+    return mine is not None and others is not None and abs(mine - others) > _NOTED_BYTES * others

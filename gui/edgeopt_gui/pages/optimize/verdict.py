@@ -34,7 +34,7 @@ class Verdict(QWidget):
         self._tiles = [_Tile() for _ in range(3)]
         height = self.fontMetrics().height()
         tiles = QHBoxLayout()
-        tiles.setSpacing(height * 2)
+        tiles.setSpacing(height * 3 // 2)
         for tile in self._tiles:
             tiles.addLayout(tile)
         tiles.addStretch()
@@ -78,7 +78,7 @@ class Verdict(QWidget):
 
     def set(self, result: "Outcome") -> None:
         from edgeopt.views.outcome import explanation, headline, proof_lines
-        from edgeopt_gui.pages.optimize.result import comparison, condition
+        from edgeopt_gui.pages.optimize.result import comparison, condition, limits
 
         self.headline.setText(headline(result))
         self.explanation.setText(explanation(result))
@@ -89,7 +89,8 @@ class Verdict(QWidget):
         self._fresh.setVisible(bool(result.from_cache) or undecided)
         self._longer.setVisible(undecided)
         self._again.setVisible(bool(self.condition.text()) or undecided)
-        shown, more = result.warnings[:_SHOWN_WARNINGS], len(result.warnings) - _SHOWN_WARNINGS
+        found = limits(result)
+        shown, more = found[:_SHOWN_WARNINGS], len(found) - _SHOWN_WARNINGS
         also = [f"{count(more, 'more warning')} in the tab Warnings."] if more > 0 else []
         self.limits.setText("\n".join(f"⚠ {each}" for each in (*shown, *also)))
         self.limits.setVisible(bool(shown))

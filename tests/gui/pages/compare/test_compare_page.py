@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -115,12 +116,17 @@ def test_a_comparison_from_start_to_end(qtbot, ready):
     assert "running" in why_not(ready, "compare.start")
     assert why_not(ready, "compare.swap")
     view = ready.view
+    places = {view.tabs.geometry().getRect()}
+    ready.comparing.part_ended.connect(lambda _: places.add(view.tabs.geometry().getRect()))
     # What is known is shown while the measurement runs.
     qtbot.waitUntil(lambda: ready.comparing.part == "bench", timeout=LONG_MS)
     assert view.output_part.content.isVisibleTo(view.output_part)
     assert not view.latency_part.content.isVisibleTo(view.latency_part)
     assert "edgeopt bench" in view.latency_part.command_lines[0].text()
     finish(qtbot, ready)
+    qtbot.wait(50)
+    places.add(view.tabs.geometry().getRect())
+    assert len(places) == 1, "the tabs move as results arrive"
     assert ready.state == "content"
     assert view.headline.text().startswith("half.onnx ")
     assert view.interval.interval[1] > 0
@@ -133,6 +139,18 @@ def test_a_comparison_from_start_to_end(qtbot, ready):
     assert [column.title for column in view.memory.records.columns][1:3] == [f"A: {MODEL.name}", "B: half.onnx"]
     assert sum(view.histogram.counts) > 0
     assert sum(view.histogram.outline) > 0
+
+
+def test_layers_are_compared_on_request_although_the_outputs_pass(qtbot, page, context, tmp_path):
+    page.put(0, MODEL)
+    page.put(1, Path(shutil.copy(MODEL, tmp_path / "same.onnx")))
+    page.head.layers.setChecked(True)
+    page.start()
+    assert "--layers" in page.comparing.commands["compare"].arguments
+    qtbot.waitUntil(lambda: "compare" in page.comparing.endings, timeout=LONG_MS)
+    page.cancel()
+    finish(qtbot, page)
+    assert page.view.layers_line.text().startswith("None of the ")
 
 
 def test_results_stay_when_the_measurement_fails_and_its_tab_says_what_next(qtbot, ready):

@@ -39,8 +39,8 @@ def shown(found_rows):
 
 def test_latencies_stand_side_by_side_with_their_difference():
     told = shown(rows.latency_rows(side("a", 2.0), side("b", 1.0)))
-    assert told["median (p50)"] == ("2.00 ms", "1.00 ms", "-50.0%")
-    assert told["p99"] == ("4.00 ms", "2.00 ms", "-50.0%")
+    assert told["median (p50)"] == ("2.00 ms", "1.00 ms", "-50.0 %")
+    assert told["p99"] == ("4.00 ms", "2.00 ms", "-50.0 %")
     assert told["runs"] == ("200", "200", "")
 
 
@@ -57,8 +57,8 @@ def test_a_side_that_did_not_finish_has_dashes():
 
 def test_memory_is_told_by_phase_and_what_is_unknown_is_left_out():
     told = shown(rows.memory_rows(side("a", 1, memory=Memory(peak_bytes=4 << 20)), side("b", 1)))
-    assert list(told) == ["peak"]
-    assert told["peak"][0] == "4 MiB"
+    assert list(told) == ["peak of the process"]
+    assert told["peak of the process"][0] == "4 MiB"
 
 
 def test_operators_that_differ_come_first():
@@ -68,7 +68,7 @@ def test_operators_that_differ_come_first():
 
 
 def test_file_sizes_and_nodes_are_told():
-    assert shown(rows.size_rows(compared()))["file size"] == ("4 KiB", "1 KiB", "-75.0%")
+    assert shown(rows.size_rows(compared()))["file size"] == ("4 KiB", "1 KiB", "-75.0 %")
 
 
 def test_the_first_layer_that_differs_is_marked():

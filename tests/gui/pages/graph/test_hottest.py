@@ -61,7 +61,11 @@ def test_enter_on_a_kernel_shows_its_node_in_a_folded_group(qtbot, page):
     assert hottest.isVisible()
     assert hottest.summary.text() == "onnxruntime-cpu: 1.25 ms in kernels, 20 runs"
     assert cell(hottest.records, 0, "Nodes") == f"{name_of(conv)} +1"
-    assert [cell(hottest.records, 0, title) for title in ("Time", "Share", "Spread")] == ["1 ms", "80.0%", "±10%"]
+    assert [cell(hottest.records, 0, title) for title in ("Time", "Share", "Spread")] == [
+        "1.00 ms",
+        "80.0 %",
+        "±10 %",
+    ]
     hottest.table.selectRow(1)
     qtbot.keyClick(hottest.table, Qt.Key.Key_Return)
     paths = page.view.diagram.wiring.paths
@@ -90,7 +94,7 @@ def test_an_unreliable_time_is_grey_and_says_why(page, window):
     assert cell(records, 1, "Time", Qt.ItemDataRole.ForegroundRole) is None
     nodes = window.page("model").view.nodes.records
     at = nodes.position((conv.inside, conv.position))
-    assert cell(nodes, at, MEASURED) == "24.4 ms, 99.0%"
+    assert cell(nodes, at, MEASURED) == "24.4 ms, 99.0 %"
     assert "differ by more" in cell(nodes, at, MEASURED, Qt.ItemDataRole.ToolTipRole)
 
 
@@ -99,7 +103,7 @@ def test_operators_have_the_measured_time_of_their_nodes(page, window):
     measured(page, *(OpTimeRow("c", "Conv", 1.0, 0.5, (name_of(node),)) for node in convs))
     table = window.page("model").view.operators_table
     at = table.records.position(("Conv", convs[0].domain))
-    assert cell(table.records, at, MEASURED) == "2 ms, 100.0%"
+    assert cell(table.records, at, MEASURED) == "2.00 ms, 100.0 %"
 
 
 def test_times_of_another_model_are_forgotten(qtbot, tmp_path, page, context):

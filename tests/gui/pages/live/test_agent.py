@@ -62,10 +62,10 @@ def test_the_states_of_a_deployment_are_kept_in_order(agent):
         taken = agent.take_progress(step(state, 3, "a reason"), 100.0 + place)
         assert (taken.deployment, taken.state, taken.time_s) == (3, state, 100.0 + place)
     assert agent.busy
-    assert agent.latest() == "Deployment 3 on probation: a reason"
+    assert agent.latest() == "Deployment 3 soaking: a reason"
     agent.take_progress(step("committed", 3), 200.0)
     assert not agent.busy
-    assert [each.words for each in agent.steps] == ["accepted", "test run", "on probation", "committed"]
+    assert [each.words for each in agent.steps] == ["accepted", "test run", "soaking", "committed"]
 
 
 def test_what_is_told_again_after_a_reconnection_is_not_news(agent):

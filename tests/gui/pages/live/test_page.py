@@ -11,6 +11,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QMessageBox
 
+from edgeopt.events import Metric
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live.agent import Step
@@ -251,7 +252,7 @@ def test_the_table_of_deployments_is_a_sound_model(page):
     model = page.view.agent.steps
     QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
     model.set_rows([Step(1, "soaking", 1e9, "why"), Step(1, "committed", 1e9 + 1, "")])
-    assert model.data(model.index(0, 1), Qt.ItemDataRole.DisplayRole) == "1  on probation"
+    assert model.data(model.index(0, 1), Qt.ItemDataRole.DisplayRole) == "1  soaking"
     assert model.data(model.index(0, 1), Qt.ItemDataRole.ToolTipRole) == "why"
 
 
@@ -314,6 +315,42 @@ def test_paused_the_action_is_called_resume(filled):
     assert action.face(filled).title == "Resume"
     filled.pause()
     assert action.face(filled) is None
+
+
+def test_paused_figures_and_histogram_stay_as_they_are(qtbot, page):
+    def run(latency_ms, time_s):
+        page.session.history.take(Metric("latency_p50_ms", latency_ms, samples=(latency_ms,)), time_s)
+        page.view.touch()
+
+    begin = time.time()
+    for moment in range(20):
+        run(1.0, begin + moment / 100)
+    page.view.chart.redraw()
+    page._show_figures()
+    page.view.runs.show()
+    page.pause()
+    shown = page.view.figures.text_of("p50"), page.view.strip.title.text(), page.view.strip.percentiles.text()
+    assert shown[:2] == ("1.00", "20 runs by latency, ms")
+    assert "p99 of 20 runs 1.00 ms" in shown[2]
+    run(5.0, begin + 1)
+    page._show_figures()
+    page.view.runs.show()
+    now = page.view.figures.text_of("p50"), page.view.strip.title.text(), page.view.strip.percentiles.text()
+    assert now == shown
+    page.pause()
+    page.view.chart.redraw()
+    page.view.runs.show()
+    assert (page.view.figures.text_of("p50"), page.view.strip.title.text()) == ("5.00", "21 runs by latency, ms")
+
+
+def test_header_names_what_is_watched(qtbot, watched, context, sample):
+    subject = watched.window().header._subject
+    assert subject.accessibleName() == sample.name
+    watched.session.name = "the agent at http://device:8080"
+    context.changed.emit()
+    qtbot.waitUntil(lambda: subject.accessibleName() == "the agent at http://device:8080", timeout=LONG_MS)
+    watched.stop()
+    qtbot.waitUntil(lambda: subject.accessibleName() == sample.name, timeout=LONG_MS)
 
 
 def test_stopped_while_paused_it_draws_to_the_end_and_cannot_be_paused(qtbot, watched):

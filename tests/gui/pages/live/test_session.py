@@ -133,7 +133,7 @@ def test_a_session_with_an_agent(session):
     assert session.said == ""
     assert labels(session) == [
         "connected to the agent at device",
-        "deployment 1 on probation",
+        "deployment 1 soaking",
         "deployment 1 committed",
         *("agent lost", "agent lost"),
         "agent is back",

@@ -177,7 +177,8 @@ def facts(groups):
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.124, "≤ 12%"), (0.01, "≤ 1%"), (0.004, "< 1%"), (0.0, "< 1%"), (None, "no estimate")]
+    ("share", "text"),
+    [(0.124, "≤ 12 %"), (0.01, "≤ 1 %"), (0.004, "< 1 %"), (0.0, "< 1 %"), (None, "no estimate")],
 )
 def test_a_gain_is_a_bound_and_none_is_told(share, text):
     assert findings.gain_text(Opportunity("layout", "t", "r", gain_share=share)) == text

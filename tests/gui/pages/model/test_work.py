@@ -34,10 +34,10 @@ def test_a_model_without_figures_is_no_zero(analysis):
 @pytest.mark.parametrize(
     ("row", "operations", "share"),
     [
-        (node(operations=250_000), "250 k", "25.0%"),
-        (node(operations=250_000, runs=2), "500 k", "50.0%"),
-        (node(operations=3), "3", "< 0.1%"),
-        (node(operations=0), "0", "0%"),
+        (node(operations=250_000), "250 k", "25.0 %"),
+        (node(operations=250_000, runs=2), "500 k", "50.0 %"),
+        (node(operations=3), "3", "< 0.1 %"),
+        (node(operations=0), "0", "0 %"),
         (node(unknown="its shape is not known"), "unknown", "unknown"),
         (node("Loop", operations=250_000), "in its nodes", ""),
         (node(operations=250_000, runs=0), "not counted", ""),
@@ -75,8 +75,8 @@ def test_categories_are_bars_of_the_time_or_else_of_the_operations(analysis):
     run = msgspec.structs.replace(analysis.work, operations=1000, least_ms=None)
     counted = msgspec.structs.replace(analysis, categories=rows, work=run)
     assert [(bar.key, bar.text) for bar in work.category_bars(counted)] == [
-        ("convolution", "90%"),
-        ("pooling", "< 1%"),
+        ("convolution", "90 %"),
+        ("pooling", "< 1 %"),
         ("shape", ""),
         ("odd", "unknown"),
     ]
@@ -86,7 +86,7 @@ def test_categories_are_bars_of_the_time_or_else_of_the_operations(analysis):
         work=msgspec.structs.replace(run, least_ms=2.0),
         categories=tuple(msgspec.structs.replace(row, least_ms=0.5) for row in rows),
     )
-    assert {bar.text for bar in work.category_bars(timed)} == {"25%"}
+    assert {bar.text for bar in work.category_bars(timed)} == {"25 %"}
     assert "least time" in work.category_title(timed)
 
 

@@ -63,12 +63,15 @@ def won(result):
     winner = change(source.candidate, variant="cleaned")
     interval = Interval(3.04, 2.5, 3.5, 22, 0.995)
     raced = change(
-        source, speedup=Interval(3.2, 2.2, 3.9, 9), latency_ms=0.189 / 3.2, memory=Memory(peak_bytes=61 << 20)
+        source,
+        speedup=Interval(3.2, 2.2, 3.9, 9),
+        latency_ms=0.189 / 3.2,
+        memory=Memory(peak_bytes=61 << 20, added_bytes=21 << 20),
     )
     first = change(
         raced, candidate=winner, status="winner", reason="", speedup=interval, proved=True, of_best=None
     )
-    first = change(first, latency_ms=0.189 / 3.04, memory=Memory(peak_bytes=67 << 20))
+    first = change(first, latency_ms=0.189 / 3.04, memory=Memory(peak_bytes=67 << 20, added_bytes=20 << 20))
     failed = "measured again from the written bundle: no difference seen"
     other = change(raced, candidate=change(winner, variant="other"), status="lost", reason=failed, of_best=None)
     proof = change(
@@ -77,8 +80,8 @@ def won(result):
         speedup=interval,
         baseline_ms=0.189,
         latency_ms=0.0585,
-        memory=Memory(peak_bytes=67 << 20),
-        baseline_memory=Memory(peak_bytes=70 << 20),
+        memory=Memory(peak_bytes=67 << 20, added_bytes=20 << 20),
+        baseline_memory=Memory(peak_bytes=62 << 20, added_bytes=22 << 20),
     )
     return change(
         result,

@@ -7,12 +7,15 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QStyleOptionViewItem
 
 from edgeopt import events
+from edgeopt.measure.messages import Memory
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
 from edgeopt_gui.pages.optimize.candidates import COLUMNS, Candidates
 from edgeopt_gui.pages.optimize.interval_bar import IntervalBar
 from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.records import RecordsModel
 from edgeopt_gui.widgets.speed_axis import place_on, ticks
+
+MEMORY = Memory(peak_bytes=70 << 20, added_bytes=20 << 20)
 
 
 def heard(recorded):
@@ -155,7 +158,7 @@ def test_the_source_is_as_fast_as_itself_in_the_end(won):
     row = board.rows[won.baseline.name]
     assert (row.speedup, row.proved, row.interval) == (1.0, False, (None, 1.0, None))
     assert row.latency_ms == won.proof.baseline_ms
-    assert row.memory_bytes == won.proof.baseline_memory.peak_bytes
+    assert row.memory == won.proof.baseline_memory
 
 
 def test_who_was_screened_stays_after_a_cancel():
@@ -243,14 +246,14 @@ def test_another_board_replaces_the_rows(shown):
 
 
 def test_what_has_no_room_is_told_below(shown):
-    row = Row("a", "lost", "slower", speedup=1.5, low=1.4, high=1.6, memory_bytes=70 << 20, size_bytes=90 << 10)
+    row = Row("a", "lost", "slower", speedup=1.5, low=1.4, high=1.6, size_bytes=90 << 10, memory=MEMORY)
     shown.put([row])
     shown.resize(1200, 300)
     shown.table.pick("a")
     assert "70" not in shown._details.text()
     shown.resize(600, 300)
     shown.put([row])
-    assert "Memory 70 MiB, Size 90 KiB" in shown._details.text()
+    assert "Memory added 20 MiB (process 70 MiB), Size 90 KiB" in shown._details.text()
 
 
 def test_names_and_outcomes_are_readable_in_a_narrow_window(shown):
@@ -270,12 +273,12 @@ def test_there_is_one_column_of_speeds_and_the_winner_stands_first(shown, won):
     shown.show_board(board)
     titles = [column.title for column in COLUMNS]
     assert titles == [
-        "Candidate", "Speed", "Interval", "Outcome", "Accuracy", "Latency", "Memory", "Size"
+        "Candidate", "Speed", "Interval", "Outcome", "Accuracy", "Latency", "Memory added", "Size"
     ]  # fmt: skip
     winner = shown.records.shown[0]
     assert winner.name == won.winner.name
-    assert [COLUMNS[place].text_of(winner) for place in (1, 2)] == ["3.04x", "2.50x to 3.50x, 3.04x in the proof"]
-    assert [COLUMNS[place].text_of(winner) for place in (5, 6)] == ["62.2 µs", "67 MiB"]
+    assert [COLUMNS[place].text_of(winner) for place in (1, 2)] == ["3.04x", "[2.50 3.50], 3.04x in the proof"]
+    assert [COLUMNS[place].text_of(winner) for place in (5, 6)] == ["62.2 µs", "20 MiB (process 67 MiB)"]
 
 
 def test_names_are_whole_where_there_is_room(shown):

@@ -216,7 +216,7 @@ def test_no_place_for_the_bundle_is_said_before_anything_runs(ready, context, ca
     before = context.jobs.jobs
     ready.start()
     assert ready.state == "error"
-    assert "no room for the bundle" in ready.failure.sentence.text()
+    assert "cannot be written to" in ready.failure.sentence.text()
     assert context.jobs.jobs == before
 
 

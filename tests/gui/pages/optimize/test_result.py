@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from PySide6.QtCore import QObject, Slot
 from PySide6.QtGui import QDesktopServices
@@ -14,15 +15,20 @@ from PySide6.QtWidgets import QLabel
 from edgeopt import events
 from edgeopt.bundle.manifest import check_manifest
 from edgeopt.bundle.read import read_bundle
+from edgeopt.data.demo import DATA
+from edgeopt.data.levels import alike_inputs
+from edgeopt.data.samples import Samples
 from edgeopt.errors import BundleError, EdgeoptError, UsageError
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import UNITY
+from edgeopt.views import words
 from edgeopt.views.outcome import explanation, headline, proof_lines
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.handing import Handing
 from edgeopt_gui.pages.optimize.result import (
     comparison,
     condition,
+    limits,
     read_result,
 )
 from edgeopt_gui.pages.optimize.run import Run
@@ -70,7 +76,7 @@ def test_the_proof_says_interval_confidence_rounds_and_samples(faster):
     line = proof_line(read_result(faster))
     for part in (
         "3.19x [1.90 6.65]",
-        "99.6% interval",
+        "99.6 % interval",
         "11 interleaved rounds",
         "8 samples set aside",
         "target quick",
@@ -167,11 +173,20 @@ def test_an_interval_without_ends_is_said_so(faster):
     assert "no usable interval" in proof_line(read_result({**faster, "proof": proof}))
 
 
+def test_levels_of_the_built_in_sample_do_not_limit_the_verdict(faster):
+    with np.load(DATA) as arrays:
+        samples = Samples(dict(arrays), {name: arrays[name].ndim for name in arrays.files})
+    (alike,) = alike_inputs(samples)
+    result = read_result({**faster, "warnings": [alike.warning, "The device throttled."]})
+    assert limits(result) == ("The device throttled.",)
+
+
 def test_before_and_after_stand_side_by_side(faster):
     latency, memory, accuracy = comparison(read_result(faster))
     assert (latency.before, latency.after) == ("182 µs", "57.1 µs")
-    assert latency.change.endswith("68.7%")
-    assert "MiB" in memory.after
+    assert latency.change.endswith("68.7 %")
+    winner = next(each for each in read_result(faster).candidates if each.status == "winner")
+    assert (memory.after, memory.change.partition("\n")[2]) == words.memory_parts(winner.memory)
     assert (accuracy.after, accuracy.change) == ("128.7 dB", "floor 30 dB")
 
 
@@ -268,14 +283,14 @@ def pair(result):
         status="lost",
         speedup=msgspec.structs.replace(UNITY, median=1.5),
         accuracy_db=33.1,
-        memory=Memory(peak_bytes=20 << 20),
+        memory=Memory(peak_bytes=60 << 20, added_bytes=20 << 20),
         size_bytes=1 << 20,
     )
     winner = msgspec.structs.replace(
         winner,
         speedup=msgspec.structs.replace(UNITY, median=3.0),
         accuracy_db=128.9,
-        memory=Memory(peak_bytes=30 << 20),
+        memory=Memory(peak_bytes=70 << 20, added_bytes=30 << 20),
         size_bytes=1 << 20,
     )
     return winner, other
@@ -288,7 +303,7 @@ def told(result, winner, other):
 def test_speed_accuracy_and_memory_are_held_against_the_winner(result, pair):
     assert told(result, *pair) == (
         "Instead of the winner: 2.0x the latency, accuracy 33.1 dB instead of 128.9 dB, "
-        "memory 20 MiB instead of 30 MiB."
+        "memory added 20 MiB (process 60 MiB) instead of 30 MiB (process 70 MiB)."
     )
 
 

@@ -11,6 +11,7 @@ from edgeopt import events
 from edgeopt.commands.export.export import FORMATS
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.data.judging.metrics import METRICS
+from edgeopt.measure.messages import Memory
 from edgeopt.pipeline.objectives import OBJECTIVES
 from edgeopt_gui.pages.optimize import phases, situation
 from edgeopt_gui.pages.optimize.board import Row
@@ -27,6 +28,8 @@ from edgeopt_gui.pages.optimize.stepper import Stepper
 from edgeopt_gui.pages.optimize.welcome import Welcome
 from edgeopt_gui.pages.optimize.words import short_name
 from edgeopt_gui.subject import Subject
+
+MEMORY = Memory(peak_bytes=70 << 20, added_bytes=20 << 20)
 
 
 def test_the_box_of_the_pareto_front_is_on_the_tab_of_the_candidates(qtbot):
@@ -163,7 +166,7 @@ def test_intervals_are_readable_beside_open_settings(open_page, context, won, tm
     run = Run(MODEL, tmp_path / "before.edgeopt", order.shown(), job=None, result=won, order=order)
     run.board.finish(won)
     for name in ("planned · openvino-cpu · threads=1", "source · openvino-cpu · precision=bf16 · threads=1"):
-        run.board.rows[name] = Row(name, "lost", speedup=1.5, memory_bytes=70 << 20, size_bytes=90 << 10)
+        run.board.rows[name] = Row(name, "lost", speedup=1.5, memory=MEMORY, size_bytes=90 << 10)
     page._runs[MODEL] = run
     context.open(Subject(MODEL, "model"))
     page.window().resize(1280, 800)
