@@ -37,7 +37,6 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
     Examples:
       edgeopt bench model.onnx
       edgeopt bench model.edgeopt --against model.onnx --data data.npz
-      edgeopt bench model.onnx --against openvino-cpu --against threads=1
       edgeopt bench new.onnx --against old.onnx --max-slowdown 2% --save run.json
       edgeopt bench model.onnx --sweep batch=1,2,4,8
       edgeopt bench net.edgeopt --against net.py:Net --python ~/ml/bin/python

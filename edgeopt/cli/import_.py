@@ -25,16 +25,14 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     The samples are written beside the model, as OUT.npz.
 
     \b
-    Exit code 0: written; 2: wrong usage, or a source with code without --trust; 3: a model or data that
-    cannot be imported; 5: a missing package; 6: the ONNX model gives other outputs. Nothing is written
-    then.
+    Exit code 0: written; 2: wrong usage, or a source with code without --trust; 3: a model or
+    data that cannot be imported; 5: a missing package; 6: the ONNX model gives other outputs.
+    Nothing is written then.
 
     \b
     Examples:
       edgeopt import forest.joblib -o forest.onnx --trust --python ~/ml/bin/python
       edgeopt import net.py:Net -o net.onnx --shape image=1x3x224x224 --dynamic batch
-      edgeopt import package.models:build -o net.onnx --data samples.npz
-      edgeopt import program.pt2 -o net.onnx
       edgeopt import bert-folder/ -o bert.onnx --python ~/ml/bin/python
       edgeopt import classifier.keras -o classifier.onnx --python ~/tf/bin/python
       edgeopt import old.onnx -o new.onnx --opset 17 --shape image=1x3x224x224

@@ -42,7 +42,6 @@ def optimize(
     Examples:
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --metric top1-labels --max-drop 0.5%
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --objective throughput --max-latency-ms 20
       edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
       edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3
       edgeopt optimize net.py:Net --data data.npz -o net.edgeopt --python ~/ml/bin/python

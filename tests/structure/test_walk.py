@@ -10,7 +10,7 @@ import pytest
 from edgeopt.workers.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
-MOST_STOPS, MOST_RETURNS = 15, 4
+MOST_STOPS, MOST_RETURNS = 14, 4
 
 
 def stops():

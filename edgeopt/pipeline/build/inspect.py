@@ -1,12 +1,16 @@
 """What the search must know of a model before it starts."""
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgeopt.backends.base import TensorInfo
+from edgeopt.data.samples import check_samples, from_feeds, save_samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.model import Model
-from edgeopt.pipeline.build.messages import Inspected
+from edgeopt.pipeline.build.messages import Inspect, Inspected
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -63,3 +67,22 @@ def _dimensions(value: "ir.Value") -> tuple[int | str | None, ...]:
         f"The input '{value.name}' has no number of dimensions in the model.",
         "Export the model again with input shapes.",
     )
+
+
+def inspect_model(request: Inspect) -> Inspected:
+    from edgeopt.data.regimes import mixed
+    from edgeopt.graph.model import load
+
+    model = load(Path(request.model_path))
+    facts = describe(model)
+    inputs = tuple(_narrowed(info, request.narrowed) for info in facts.inputs)
+    feeds = mixed(inputs, model.ir, request.sample_count)
+    save_samples(check_samples(from_feeds(feeds), inputs), Path(request.samples_path))
+    return facts
+
+
+def _narrowed(info: TensorInfo, narrowed: tuple[TensorInfo, ...]) -> TensorInfo:
+    """With the sizes that are fixed elsewhere; its own names of axes say more than those of a runtime."""
+    other = next((n for n in narrowed if n.name == info.name and len(n.shape) == len(info.shape)), info)
+    shape = tuple(fixed if isinstance(fixed, int) else d for d, fixed in zip(info.shape, other.shape, strict=True))
+    return msgspec.structs.replace(info, shape=shape)
