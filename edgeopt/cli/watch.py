@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from edgeopt.cli.console import JsonFlag, Outcome, Show, asks, execute
 from edgeopt.commands.bench.request import WatchRequest
 from edgeopt.events import Emit, Event, Log, Metric, Progress
-from edgeopt.measure.messages import Memory
 from edgeopt.views.blocks import Block, lines
 from edgeopt.views.words import MEMORY, memory
 
@@ -87,6 +86,8 @@ def show(report: "WatchReport") -> tuple[Block, ...]:
         latency = f"latency p50 {report.p50_ms:.3f} ms, p90 {report.p90_ms:.3f} ms, p99 {report.p99_ms:.3f} ms"
         said.append(f"{latency}; loaded in {report.load_ms:.0f} ms")
     if report.peak_memory_bytes is not None:
+        from edgeopt.measure.messages import Memory
+
         peaks = Memory(peak_bytes=report.peak_memory_bytes, added_bytes=report.added_memory_bytes)
         said.append(f"{MEMORY.lower()} {memory(peaks)}")
     if report.missed_runs:

@@ -115,10 +115,14 @@ def test_children_find_the_libraries_of_the_system_again():
     assert started("-c", show, env=given).stdout == "/mine False\n"
 
 
+_CHILDREN = ("child", "tf_child")
+
+
 def test_every_python_process_is_started_by_the_one_function():
-    # The exported runner is a script of its own, which the package does not start; the last two only name it.
-    named = ("hw/child.py", "commands/export/runner.py", "cli/progress.py", "importing/children/child.py")
-    others = {ROOT / "edgeopt" / name for name in named}
+    # The exported runner is a script of its own, which the package does not start; the children of imports run in
+    # the environment of the user, and the last file only names it.
+    named = ("hw/child.py", "commands/export/runner.py", *(f"importing/children/{name}.py" for name in _CHILDREN))
+    others = {ROOT / "edgeopt" / name for name in (*named, "cli/progress.py")}
     paths = {path for package in PACKAGES for path in package.rglob("*.py")}
     assert [path for path in sorted(paths - others) if "sys.executable" in path.read_text()] == []
 
