@@ -342,6 +342,8 @@ class CandidatePool:
         if ready.variant == "source" and self.room is not None:
             self.add(self.baseline)
         for candidate in _firsts(ready, self.starts):
+            if ready.variant != PLANNED and self._floats_are_below(candidate):
+                continue
             if recipe_named(ready.variant).whole and self._is_far_below(ready.variant):
                 return  # eight bits throughout: no other precision of the rest mends that
             self._screen(candidate)
@@ -416,6 +418,17 @@ class CandidatePool:
         found = [entry.accuracy_db for entry in self.entries if entry.candidate.variant == variant]
         return floor_db is not None and any(each is not None and each < floor_db - _FAR_DB for each in found)
 
+    def _floats_are_below(self, candidate: Candidate) -> bool:
+        """Whether the source itself misses the floor in the precision of this candidate's floats."""
+        precision = candidate.options.get("precision")
+        return any(
+            entry.status == "below the floor"
+            and entry.candidate.variant == "source" != candidate.variant
+            and entry.candidate.backend == candidate.backend
+            and entry.candidate.options.get("precision") == precision
+            for entry in self.entries
+        )
+
     def _screen(self, candidate: Candidate) -> None:
         resources = self.resources
         if resources.ending.is_asked:
@@ -427,6 +440,12 @@ class CandidatePool:
         if entry.contender is not None and self._small and not self.full:
             for other in other_threads(candidate, self.starts.space):
                 self.add(other)
+
+
+def numbers_of(candidate: Candidate) -> tuple[object, ...]:
+    """What its outputs depend on: other runtime options change times alone."""
+    numeric = ("precision", recipe_named(candidate.variant).numeric)
+    return candidate.variant, candidate.backend, *(candidate.options.get(name) for name in numeric)
 
 
 def _firsts(ready: ReadyVariant, starts: StartOptions) -> list[Candidate]:

@@ -118,6 +118,12 @@ class StopControl:
             time.monotonic() + _BUSIER * proof_s - self.proofs_end_s, "Processes start slowly on this busy machine"
         )
 
+    def make_time_for_another(self) -> None:
+        """Likewise, where the best candidate was not proved."""
+        if not self.has_time_to_prove:
+            late_s = time.monotonic() + proof_seconds(self.baseline) - self.proofs_end_s
+            self.extend(late_s + 1.0, "The best candidate was not proved, and another one may be")
+
     @property
     def is_asked(self) -> bool:
         return self.stop.is_set()

@@ -87,6 +87,16 @@ def test_a_plan_takes_part_with_its_own_options_unless_the_search_was_stopped(tr
     assert len(entrants.entries) == 1
 
 
+def test_a_precision_in_which_the_source_misses_the_floor_is_not_screened_again(track, ending):
+    entrants = track.entrants(ending)
+    half = {"precision": "bf16"}
+    entrants.entries.append(PoolEntry(Candidate("source", "null", half), status="below the floor"))
+    assert entrants._floats_are_below(Candidate("cleaned", "null", {**half, "threads": 1}))
+    assert not entrants._floats_are_below(Candidate("cleaned", "null", {"precision": "f32"}))
+    assert not entrants._floats_are_below(Candidate("cleaned", "openvino-cpu", half))
+    assert not entrants._floats_are_below(Candidate("source", "null", half))
+
+
 def test_how_fast_floats_are_is_told_of_those_with_the_same_options(track, ending):
     entrants = track.entrants(ending)
     entrants.add(timed(5.0))

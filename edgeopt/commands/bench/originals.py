@@ -122,7 +122,7 @@ def _count(word: str) -> int:
 
 
 def _outputs(side: Side, count: int, folder: Path, emit: Emit) -> Runs:
-    """None where it cannot give any: the measurement says why if it cannot run at all."""
+    """Empty where it cannot give any: the measurement says why if it cannot run at all."""
     path = folder / "outputs-of-side.npz"
     emit(Progress("comparing outputs", side.name))
     try:

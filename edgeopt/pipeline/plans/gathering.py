@@ -41,12 +41,12 @@ from edgeopt.quant.measured.timing.courses import ExecutionConfig
 from edgeopt.workers.protocol import Failed
 
 # Making may take this share of the time before the proof; racing needs the rest.
-_MAKING_SHARE = 0.67
+_MAKING_SHARE = 0.74
 # When the libraries' own ways must be there: a plan must beat them, and needs time for that. Of a smaller model
 # they take seconds, and are waited for on a busy machine too, at the expense of the plan.
 _WHOLE_SHARE, _WHOLE_BYTES = 0.44, 30_000_000
 # When the plan must be there: what it replaces can still be made after that.
-_PLANNING_SHARE = 0.62
+_PLANNING_SHARE = 0.70
 # Share of the remaining time for planning: its last check and its files come after.
 _PLAN_IS_READY = 0.8
 _COVERED = "not made: the plan already timed this precision for every layer"

@@ -32,7 +32,7 @@ from edgeopt.pipeline.prove.report import (
     outcome_of,
 )
 from edgeopt.pipeline.race.race import AS_FAST, SPARE_CORES, one_thread
-from edgeopt.pipeline.screen import CandidatePool, PoolEntry, final, racing
+from edgeopt.pipeline.screen import CandidatePool, PoolEntry, final, numbers_of, racing
 from edgeopt.pipeline.shapes.sized import slower_sizes
 from edgeopt.pipeline.stopping import StopControl, nothing_proved_error
 
@@ -209,18 +209,20 @@ def proof_order(
     The last proof belongs to the first candidate whose own was too noisy to tell, if there is one: by then the
     machine may be quieter.
     """
-    places = [*range(min(len(line), len(PROOF.legs)))]
+    waiting, tried = list(line), list[PoolEntry]()
     for place, usual in enumerate(PROOF.legs):
         legs = ending.legs(place, usual)
         if not legs:
             return
-        noisy = next((one for one in places[:place] if line[one].proof_verdict == TOO_NOISY), None)
-        is_last = place == len(PROOF.legs) - 1 or place >= len(places)
-        again = noisy if is_last else None
-        if again is None and place >= len(places):
+        waiting = [one for one in waiting if not any(_fails_as(one, other) for other in tried)]
+        noisy = next((one for one in tried if one.proof_verdict == TOO_NOISY), None)
+        again = noisy if place == len(PROOF.legs) - 1 or not waiting else None
+        if again is None and not waiting:
             return
+        if place == 1:
+            ending.make_time_for_another()
         if place and not ending.has_time_to_prove:
-            left = ending.unproved = max(0, len(places) - place)
+            left = ending.unproved = min(len(waiting), len(PROOF.legs) - place)
             if left:
                 several = "promising candidate was" if left == 1 else "promising candidates were"
                 notes.tell(
@@ -228,12 +230,17 @@ def proof_order(
                     "limit allows it."
                 )
             return
-        if again is None:
-            yield line[place], legs
-        else:
-            notes.emit(Log("info", f"Proving {line[again].candidate.name} again, which was too noisy to tell."))
-            yield line[again], max(legs, PROOF.legs[0])
+        if again is not None:
+            notes.emit(Log("info", f"Proving {again.candidate.name} again, which was too noisy to tell."))
+            yield again, max(legs, PROOF.legs[0])
             return
+        tried.append(waiting.pop(0))
+        yield tried[-1], legs
+
+
+def _fails_as(entry: PoolEntry, tried: PoolEntry) -> bool:
+    """Whether it computes the same numbers as one that was below the floor in its proof."""
+    return tried.status == "below the floor" and numbers_of(entry.candidate) == numbers_of(tried.candidate)
 
 
 def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
@@ -261,6 +268,7 @@ def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:
         reached = proof.judged or f"{proof.accuracy_db:.1f} dB"
         if proof.weakest is not None:
             reached += f" ({proof.weakest.where})"
+        reached += search.standard.goal.tail_words(proof.tail)
         entry.reason = f"{reached} from the written bundle, on samples set aside"
     elif too_much := excess(aim.limits, proof.memory, entry.size_bytes, proof.latency_ms):
         entry.status, entry.reason = OVER, f"from the written bundle: {too_much}"

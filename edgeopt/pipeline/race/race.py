@@ -99,7 +99,7 @@ def _span_s(meter: EnergyMeter) -> float:
 
 
 # Shares of the time before the proof at which each phase ends.
-OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.79, 0.88, 1.0
+OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.83, 0.9, 1.0
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
 # One thread leaves the other cores to others, and does not depend on how the system places several.

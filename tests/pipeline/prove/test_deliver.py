@@ -108,13 +108,16 @@ def ending_in(seconds):
     return StopControl(threading.Event(), SearchClock(time.monotonic(), seconds), source, ignore)
 
 
-def line_of(names, **verdicts):
-    """Candidates as a proof leaves them: those that are not named fail theirs."""
+def line_of(names, below=(), **verdicts):
+    """Candidates as a proof leaves them: those that are not named come out slower."""
     return [
         SimpleNamespace(
-            name=name, proof_verdict=verdicts.get(name, "slower"), candidate=SimpleNamespace(name=name)
+            name=name,
+            proof_verdict=verdicts.get(name, "slower"),
+            status="below the floor" if name in below else "lost",
+            candidate=Candidate("source", "null", {"precision": name.lower(), "threads": number}),
         )
-        for name in names
+        for number, name in enumerate(names)
     ]
 
 
@@ -134,6 +137,20 @@ def test_the_last_proof_is_a_second_one_of_what_was_too_noisy_to_tell(notes):
     assert order(ending_in(60.0), notes, line_of("a", a=TOO_NOISY)) == [("a", most), ("a", most)]
     assert order(ending_in(60.0), notes, line_of("a", a=NO_DIFFERENCE)) == [("a", most)]
     assert notes.kept == []
+
+
+def test_what_computes_the_same_as_one_below_the_floor_is_not_proved(notes):
+    """Other threads do not make it more accurate; one search spent all its time on that."""
+    found = order(ending_in(60.0), notes, line_of("aAbB", below="ab"))
+    assert [name for name, _ in found] == ["a", "b"]
+    found = order(ending_in(60.0), notes, line_of("aAbB", below="b"))
+    assert [name for name, _ in found] == ["a", "A", "b"]
+
+
+def test_another_candidate_is_proved_after_the_time_limit_where_the_search_may_become_longer(notes):
+    ending = ending_in(0.0)
+    ending.longest_s = 120.0
+    assert [name for name, _ in order(ending, notes, line_of("abc"))][:2] == ["a", "b"]
 
 
 def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(notes):
