@@ -56,8 +56,8 @@ def quantized_by_nncf(
 ) -> "Model":
     """The model with quantizers, which NNCF puts into `model` itself.
 
-    `pack_weights`: with the weights in eight bits rather than floats behind quantizers. `full_ranges`: of all
-    samples, where NNCF's default is the mean of each sample's range, which clips the loudest samples.
+    `pack_weights`: with the weights in eight bits rather than floats behind quantizers. `full_ranges`: ranges
+    hold every sample. NNCF's default is the mean of each sample's range, which clips the loudest samples.
     """
     import nncf
     from nncf.quantization.range_estimator import RangeEstimatorParametersSet
