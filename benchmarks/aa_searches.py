@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from edgeopt.pipeline.optimize import optimize
+from edgeopt.commands.optimize import optimize
 
 
 def main() -> None:

@@ -47,10 +47,10 @@ class Demo(msgspec.Struct, frozen=True):
 def demo(request: DemoRequest, emit: Emit) -> Demo:
     """Optimizes the sample, loads the bundle, says what was gained, and writes the report of all that."""
     from edgeopt.bundle.runtime.session import load
+    from edgeopt.commands.optimize import optimize
     from edgeopt.commands.report.report import report
     from edgeopt.data import demo as samples
     from edgeopt.hw.probe import probe
-    from edgeopt.pipeline.optimize import optimize
 
     out = request.out
     device = probe()

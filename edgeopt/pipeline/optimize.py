@@ -1,4 +1,4 @@
-"""`edgeopt.optimize`: from a model and a device to a bundle that was proved, or "keep what you have"."""
+"""A search: from a model and a device to a bundle that was proved, or "keep what you have"."""
 
 import os
 import threading
@@ -6,15 +6,12 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
 
 import msgspec
 
 from edgeopt.bundle.write import check_target
-from edgeopt.data.samples import as_file
-from edgeopt.events import Emit, ignore
+from edgeopt.events import Emit
 from edgeopt.graph.files.sniff import check_file
-from edgeopt.keywords import read, takes
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search, prepare
 from edgeopt.pipeline.outcome import Outcome
@@ -31,7 +28,7 @@ from edgeopt.pipeline.race.loads import choose_load
 from edgeopt.pipeline.race.race import open_meter
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.recall import Remembered
-from edgeopt.pipeline.request import OptimizeKeywords, OptimizeRequest, check, inputs_of
+from edgeopt.pipeline.request import OptimizeRequest, check, inputs_of
 from edgeopt.pipeline.screen import CandidatePool
 from edgeopt.pipeline.stopping import StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace
@@ -68,34 +65,14 @@ def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
     return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, pool.floats_ms), pool.needs_repair)
 
 
-@takes(OptimizeRequest, OptimizeKeywords)
-def optimize(
-    model: str | Path,
-    out: str | Path,
-    *,
-    stop: threading.Event | None = None,
-    emit: Emit = ignore,
-    **wishes: Unpack[OptimizeKeywords],
-) -> Outcome:
-    """Finds the fastest deployment of a model on this device inside the accuracy floor, and writes it as a bundle.
-
-    `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds.
-    A search that was done before is answered from the cache, unless it is to be `fresh`. Once another thread sets
-    `stop`, what is best so far is proved shortly and written; StoppedError where nothing can be proved faster yet.
-    """
-    with workspace(WORK) as folder:
-        given = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
-        return run(read(OptimizeRequest, given), folder, emit, stop or threading.Event())
-
-
 def asked(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> Outcome:
-    """The same of a request that is put together."""
+    """One search, in a folder of its own."""
     with workspace(WORK) as folder:
         return run(settings, folder, emit, stop)
 
 
 def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
-    """One search, in a folder of its own; or, where one is to be picked, the end of one that was done before."""
+    """A search; or, where a candidate is to be picked, the end of one that was done before."""
     begin_s = time.monotonic()
     check(settings)
     # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.

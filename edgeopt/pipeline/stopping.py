@@ -106,6 +106,8 @@ class StopControl:
 
     def extend(self, late_s: float, why: str) -> None:
         """Gives the rest of the search the time that it lost so far, as far as the search may become longer."""
+        if self.is_asked:
+            return
         limit_s = min(self.clock.limit_s + late_s, self.longest_s)
         if limit_s > self.clock.limit_s:
             more_s = math.ceil(limit_s - self.clock.limit_s)

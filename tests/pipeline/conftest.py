@@ -12,6 +12,7 @@ import pytest
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.manifest import file_digest
+from edgeopt.commands.optimize import optimize
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
@@ -23,7 +24,6 @@ from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search, SearchData
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
-from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, VariantReport
 from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.space import StartOptions

@@ -15,6 +15,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.commands.cost.cost import of_bundle
 from edgeopt.commands.cost.figures import times as speedup_words
+from edgeopt.commands.optimize import optimize
 from edgeopt.commands.report.report import gather, written
 from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, EdgeoptError, ModelError, StoppedError, UsageError
@@ -25,7 +26,6 @@ from edgeopt.measure.schedules import Schedule
 from edgeopt.pipeline.build.variants import inspect
 from edgeopt.pipeline.inspect import incumbent_of
 from edgeopt.pipeline.objectives import OBJECTIVES, ResourceLimits, excess, limits_from, objective_named
-from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.padding import graph_passes, kept_by, said_of, skips_padding
 from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.race.race import race

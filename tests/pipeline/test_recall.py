@@ -10,6 +10,7 @@ import pytest
 from edgeopt.bundle.deployment import Step
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
+from edgeopt.commands.optimize import optimize
 from edgeopt.data.judging.goals import Goal
 from edgeopt.errors import UsageError
 from edgeopt.events import Log, Standing, ignore
@@ -17,7 +18,6 @@ from edgeopt.hw.probe import probe
 from edgeopt.pipeline.build.messages import Made, Make, PlannedVariant, Planning, Plans
 from edgeopt.pipeline.build.variants import BuildWorker, make_all
 from edgeopt.pipeline.cache.user import listing
-from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.recall import Keys, Remembered, differences
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles.targets import profile_for

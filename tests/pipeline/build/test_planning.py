@@ -8,12 +8,12 @@ import pytest
 from edgeopt.bundle.deployment import Step
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.request import ReplayRequest
+from edgeopt.commands.optimize import optimize
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.build.messages import Made, Make, Planning
 from edgeopt.pipeline.build.variants import BuildWorker, make_all
-from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.replay import replay
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.measured.timing.courses import ExecutionConfig

@@ -10,6 +10,7 @@ from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
+from edgeopt.commands.optimize import optimize
 from edgeopt.errors import UsageError
 from edgeopt.events import Log, ignore
 from edgeopt.hw.probe import probe
@@ -19,7 +20,6 @@ from edgeopt.measure.sequential import Pairs, leg_of, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, NO_DIFFERENCE, TOO_FEW, TOO_NOISY, UNITY, Interval
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import objective_named
-from edgeopt.pipeline.optimize import optimize
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Proof, VariantReport, in_order
 from edgeopt.pipeline.prove.deliver import _holds, deliver, proof_order
 from edgeopt.pipeline.prove.proving import terms_of
@@ -151,6 +151,15 @@ def test_another_candidate_is_proved_after_the_time_limit_where_the_search_may_b
     ending = ending_in(0.0)
     ending.longest_s = 120.0
     assert [name for name, _ in order(ending, notes, line_of("abc"))][:2] == ["a", "b"]
+
+
+def test_a_search_that_was_stopped_does_not_become_longer(notes):
+    ending = ending_in(0.0)
+    ending.longest_s = 120.0
+    ending.stop.set()
+    ending.make_time(20.0)
+    ending.make_time_for_another()
+    assert ending.clock.limit_s == 0.0
 
 
 def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(notes):
