@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 
@@ -5,7 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.bundle.deployment import SourceModel
+from edgeopt.bundle.deployment import SourceModel, Step
+from edgeopt.bundle.profile import read_profile
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
@@ -14,6 +16,7 @@ from edgeopt.errors import BundleError, ModelError, UsageError, VerificationErro
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
+from edgeopt.pipeline.build.steps import check_steps
 from edgeopt.pipeline.replay import replay
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.tasks import TRIAL
@@ -139,6 +142,14 @@ def test_what_is_wrong_with_a_profile_is_named(chain, text, tmp_path, old, new, 
         replay(order)
     assert raised.value.hint
     assert not (tmp_path / "o.edgeopt").exists()
+
+
+@pytest.mark.parametrize("recipe", ["nncf-int8", "nncf-transformer", "nncf-repaired", "ort-int8", "ort-dynamic"])
+def test_a_step_of_a_library_says_that_it_needs_data(chain, recipe):
+    profile = read_profile(chain.bundle)
+    deployment = msgspec.structs.replace(profile.deployment, steps=[Step(recipe)])
+    with pytest.raises(BundleError, match="needs calibration data, which a profile does not hold"):
+        check_steps(dataclasses.replace(profile, deployment=deployment))
 
 
 @pytest.mark.parametrize(("old", "new"), [("\\\n", "\\\n!"), ("\\\n", "\\\nAAAA")], ids=["no base64", "another"])

@@ -98,11 +98,12 @@ def _not_again(step: Step, error: UsageError) -> BundleError:
 
 
 def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
+    from edgeopt.pipeline.build.messages import REPAIRED
     from edgeopt.pipeline.plans.recipes import RECIPES
 
     known = {"cleaned": _cleaned, "lowered": _lowered, "quantized": _quantized}
     maker = _quantized if step.forms else known.get(step.recipe)
-    if maker is None and step.recipe in {recipe.name for recipe in RECIPES if recipe.whole}:
+    if maker is None and step.recipe in {REPAIRED, *(recipe.name for recipe in RECIPES if recipe.whole)}:
         raise BundleError(
             f"The step '{step.recipe}' needs calibration data, which a profile does not hold.",
             "Copy the bundle itself, or search again: edgeopt optimize MODEL --data DATA -o OUT",
