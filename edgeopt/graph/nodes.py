@@ -2,9 +2,10 @@
 
 import gc
 import logging
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -81,20 +82,46 @@ def is_random(node: "ir.Node") -> bool:
     return is_op(node, *RANDOM) or (is_op(node, "Dropout") and len(node.inputs) > 2)
 
 
+class _Libraries:
+    """What libraries log and warn of is held back while any thread asks for it.
+
+    Levels and filters belong to the process: of two threads that each restored what it found, the later one would
+    restore the silence of the other for ever.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._askers = 0
+        self._restore = ExitStack()
+
+    def silence(self) -> None:
+        with self._lock:
+            self._askers += 1
+            if self._askers == 1:
+                self._restore.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+                for logger in (logging.getLogger(name) for name in ("onnxscript", "onnx_ir")):
+                    self._restore.callback(logger.setLevel, logger.level)
+                    logger.setLevel(logging.CRITICAL)
+
+    def let_speak(self) -> None:
+        with self._lock:
+            self._askers -= 1
+            if not self._askers:
+                self._restore.close()
+
+
+_LIBRARIES = _Libraries()
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keeps what libraries log and numpy warns about off the user's terminal; the ledger tells."""
-    loggers = [logging.getLogger(name) for name in ("onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
+    _LIBRARIES.silence()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        _LIBRARIES.let_speak()
 
 
 _COLLECTED_AFTER = 100_000  # new objects; the clone of a model of a thousand nodes makes about this many

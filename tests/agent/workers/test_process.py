@@ -362,7 +362,8 @@ def test_a_request_that_kills_the_worker_by_its_memory_is_told_apart_from_those_
     async def use(worker):
         monkeypatch.setattr(worker._log, "last_line", lambda: "terminate called: std::bad_alloc")
         asked = [asyncio.create_task(worker.infer(REQUEST)) for _ in range(2)]
-        await asyncio.sleep(0)
+        while worker._lanes.at_work is None:
+            await asyncio.sleep(0.01)
         os.kill(worker.pid, signal.SIGABRT)
         first, second = await asyncio.gather(*asked, return_exceptions=True)
         assert isinstance(first, RequestTooLarge)

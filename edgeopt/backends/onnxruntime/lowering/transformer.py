@@ -6,10 +6,12 @@ addition before them: see `apply_skip_normalization`.
 """
 
 import logging
+import sys
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from io import StringIO
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import (
@@ -331,6 +333,9 @@ def _fused(proto: "onnx.ModelProto") -> "Counter[str]":
     return Counter(n.op_type for n in proto.graph.node if n.domain == "com.microsoft" or n.op_type in named)
 
 
+_REPLACES_STREAMS = Lock()
+
+
 def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -> "onnx.ModelProto | None":
     """The tool's result for a model; None if the tool fails, which does not mean that the model is faulty."""
     from onnxruntime.transformers.fusion_options import FusionOptions
@@ -342,11 +347,10 @@ def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -
     options.enable_skip_layer_norm = options.enable_bias_skip_layer_norm = False
     # It tells the shape of all that follows, with which ONNX Runtime joins normalizations when it loads.
     options.enable_embed_layer_norm = False
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    _silence_the_tool()
     try:
-        # It prints, and warns of every shape that it cannot infer.
-        with quiet(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        # It prints too. Both streams belong to the process: one thread at a time may replace them.
+        with _REPLACES_STREAMS, quiet(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             fused = optimize_model(
                 proto,
                 model_type=family,
@@ -360,8 +364,16 @@ def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -
             return model
     except Exception:  # noqa: BLE001 - its patterns raise whatever they stumble over; the next family is tried
         return None
-    finally:
-        logging.disable(level)
+
+
+def _silence_the_tool() -> None:
+    """It warns of every shape that it cannot infer, by loggers that have the names of its files alone."""
+    import onnxruntime.transformers as tool
+
+    for name, module in tuple(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(tool.__path__[0]):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("symbolic_shape_infer").setLevel(logging.CRITICAL)
 
 
 TRANSFORMERS = Pass(

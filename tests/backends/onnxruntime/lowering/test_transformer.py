@@ -1,3 +1,7 @@
+import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import onnx
 import onnx.parser
@@ -55,6 +59,17 @@ def test_a_model_without_attention_is_refused_with_the_reason(said):
     result = TRANSFORMERS.apply(ir.from_proto(model), PassContext())
     assert not result.applied
     assert "the model has no attention" in said(result)
+
+
+def test_in_two_threads_it_leaves_streams_as_they_were_and_silences_nobody_else(family):
+    before = (sys.stdout, sys.stderr)
+    models = [family(name) for name in ("bert", "gpt2", "vit") * 2]
+    with ThreadPoolExecutor(2) as pool:
+        made = [pool.submit(TRANSFORMERS.apply, model, PassContext()) for model in models]
+        while not all(each.done() for each in made):
+            assert logging.getLogger("someone.else").isEnabledFor(logging.WARNING)
+    assert all(each.result().model for each in made)
+    assert (sys.stdout, sys.stderr) == before
 
 
 ATTENTIONS = (("bert", 2), ("roberta", 2), ("distilbert", 2), ("gpt2", 2), ("t5", 6), ("vit", 2))
