@@ -1,7 +1,6 @@
 """Two threads that silence libraries at once: when both are done, everything speaks again."""
 
 import logging
-import sys
 import warnings
 from threading import Event, Thread
 
