@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgeopt.backends.base import Feeds
 from edgeopt.backends.openvino.model import read_model, write_model
 from edgeopt.errors import ModelError, said_by
 from edgeopt.graph.ledger import Change, LedgerEntry
+from edgeopt.quant.openvino_defects import avoid_defects
 
 if TYPE_CHECKING:
     from openvino import Model
@@ -37,13 +40,13 @@ def quantize_by_nncf(
 
     model = read_model(base)
     count = len(model.get_ops())
-    made = quantized_by_nncf(
-        model, samples, transformer=transformer, full_ranges=full_ranges, pack_weights=unpacked is None
-    )
+    made = quantized_by_nncf(model, samples, transformer=transformer, full_ranges=full_ranges)
+    changes = avoid_defects(made)
     if unpacked is not None:
         write_model(made, unpacked)
-        compress_quantize_weights_transformation(made)
-    return write_quantized(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
+    compress_quantize_weights_transformation(made)
+    entry = write_quantized(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
+    return msgspec.structs.replace(entry, applied=(*entry.applied, *changes))
 
 
 def quantized_by_nncf(
@@ -51,13 +54,12 @@ def quantized_by_nncf(
     samples: Sequence[Feeds],
     *,
     transformer: bool,
-    pack_weights: bool = True,
     full_ranges: bool = True,
 ) -> "Model":
-    """The model with quantizers, which NNCF puts into `model` itself.
+    """The model with quantizers, which NNCF puts into `model` itself; weights are floats behind quantizers.
 
-    `pack_weights`: with the weights in eight bits rather than floats behind quantizers. `full_ranges`: ranges
-    hold every sample. NNCF's default is the mean of each sample's range, which clips the loudest samples.
+    `full_ranges`: ranges hold every sample. NNCF's default is the mean of each sample's range, which clips the
+    loudest samples.
     """
     import nncf
     from nncf.quantization.range_estimator import RangeEstimatorParametersSet
@@ -72,7 +74,7 @@ def quantized_by_nncf(
             model_type=nncf.ModelType.TRANSFORMER if transformer else None,
             advanced_parameters=nncf.AdvancedQuantizationParameters(
                 activations_range_estimator_params=RangeEstimatorParametersSet.MINMAX if full_ranges else None,
-                backend_params={"compress_weights": pack_weights},
+                backend_params={"compress_weights": False},
             ),
         )
 

@@ -22,7 +22,7 @@ BUDGETS = {
     "edgeopt/fleet": 1800,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
-    "edgeopt/quant": 8600,
+    "edgeopt/quant": 8750,
     "edgeopt/importing": 2300,
     "edgeopt/pipeline": 8700,
     "edgeopt/views": 2350,
@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/cli": 5050,
     "agent": 14_600,
     "gui": 20_400,
-    "tests": 93_950,
+    "tests": 94_100,
 }
 
 

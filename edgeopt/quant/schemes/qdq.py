@@ -15,6 +15,7 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
+from edgeopt.quant.openvino_defects import NO_BIAS
 from edgeopt.quant.records import Layer, Range
 from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import flow as flows
@@ -323,6 +324,16 @@ def _write_weights(
         bias = _bias(node, steps)
         if bias is not None:
             _write_bias(writer, node, bias, scales, steps[node.inputs[0]])
+        elif context.backend == "openvino-cpu" and _needs_bias(node):
+            node.resize_inputs(3)
+            channels = np.full(layer.weight_shape[0], NO_BIAS)
+            node.replace_input_with(2, writer.constant(f"{node.outputs[0].name}_no_bias", channels))
+
+
+def _needs_bias(node: "ir.Node") -> bool:
+    """Whether OpenVINO would give each of its readers another answer; see `edgeopt.quant.openvino_defects`."""
+    readers = sum(1 for _ in node.outputs[0].uses()) + node.outputs[0].is_graph_output()
+    return is_op(node, "Conv") and (len(node.inputs) < 3 or node.inputs[2] is None) and readers > 1
 
 
 def _bias(node: "ir.Node", steps: "Mapping[ir.Value, Steps]") -> Array | None:

@@ -142,6 +142,25 @@ def test_an_output_keeps_its_name_type_and_open_dimensions(tmp_path):
         assert snr_db(one.answers(), one.answers(written)) > 30
 
 
+def test_convolution_without_a_bias_answers_all_its_readers_alike_in_openvino(tmp_path):
+    nodes = [
+        ("Conv", ["x", "k"], ["c"], {"pads": [1, 1, 1, 1]}),
+        ("Relu", ["c"], ["r"], {}),
+        ("Add", ["c", "r"], ["y"], {}),
+    ]
+    path = write_onnx(
+        tmp_path / "m.onnx", nodes, {"k": seeded(8, 4, 3, 3)}, {"x": ["n", 4, "h", "w"]}, {"y": ["n", 8, "h", "w"]}
+    )
+    one = case(path, [{"x": seeded(2, 4, 6, 6, seed=k)} for k in range(3)])
+    written = one.written("int8", one.context("openvino-cpu"), tmp_path / "q.onnx")
+    session = backend_named("openvino-cpu").load(written, {"precision": "f32"})
+    try:
+        got = [session.run(feed) for feed in one.feeds]
+    finally:
+        session.close()
+    assert snr_db(one.answers(), got) > 30
+
+
 def test_channels_of_tiny_weights_keep_their_bias(tmp_path):
     """Their scale alone would be so small that the bias, in its steps, does not fit into 32 bits."""
     kernel, bias = seeded(8, 4, 3, 3), seeded(8, seed=1)

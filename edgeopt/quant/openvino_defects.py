@@ -1,0 +1,128 @@
+"""Patterns in eight bits that OpenVINO's CPU plugin computes wrong, and the same computation without them.
+
+Seen in OpenVINO 2026.4, each by a test. A model that NNCF quantized is changed before it is written, so that
+whoever runs the file gets the answers that the quantizers describe.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.graph.ledger import Change
+
+if TYPE_CHECKING:
+    from openvino import Model, Node
+
+_QUANTIZER = "FakeQuantize"
+_CONVOLUTIONS = frozenset(("Convolution", "GroupConvolution"))
+_FUSED = frozenset(("Multiply", "Add", "Subtract", "Divide", "Reshape", "Squeeze", "Unsqueeze"))
+_OFF_GRID = 1e-3
+"""By how much of a step a zero point may miss an integer: the rest of a range in 32 bits."""
+# Not zero, which OpenVINO removes; so small that it changes no sum.
+NO_BIAS = np.float32(1e-30)
+
+
+def avoid_defects(model: "Model") -> tuple[Change, ...]:
+    """Changes a model with quantizers over activations and weights; what was changed, and where."""
+    done = ((what, change(model)) for what, change in _CHANGES)
+    changes = tuple(Change(what, tuple(names)) for what, names in done if names)
+    if changes:
+        model.validate_nodes_and_infer_types()
+    return changes
+
+
+def _align_zero_points(model: "Model") -> list[str]:
+    """Integers stand for values counted from an integer zero point: a fraction of a step shifts them all.
+
+    NNCF leaves a range off the grid where it begins less than a step below zero, as behind a SiLU.
+    """
+    from openvino import opset13
+
+    found = []
+    for op in model.get_ordered_ops():
+        if op.get_type_name() != _QUANTIZER or _is_constant(op.input_value(0).get_node()):
+            continue
+        ends = [op.input_value(port).get_node() for port in range(1, 5)]
+        if any(end.get_type_name() != "Constant" for end in ends):
+            continue
+        low, high, out_low, out_high = (np.array(end.data, dtype=np.float64) for end in ends)
+        if not (np.array_equal(low, out_low) and np.array_equal(high, out_high)):
+            continue
+        if np.any(low > 0) or np.any(high < 0) or np.any(high <= low):
+            continue
+        steps = op.get_attributes()["levels"] - 1
+        step = (high - low) / steps
+        place = -low / step
+        if np.max(np.abs(place - np.round(place))) <= _OFF_GRID:
+            continue
+        low = -np.round(place) * step
+        high = low + steps * step
+        for port, value in zip(range(1, 5), (low, high) * 2, strict=True):
+            op.input(port).replace_source_output(opset13.constant(value.astype(np.float32)).output(0))
+        found.append(str(op.get_friendly_name()))
+    return found
+
+
+def _give_bias(model: "Model") -> list[str]:
+    """A convolution without a bias, of open sizes and with several readers, answers each of them otherwise."""
+    from openvino import opset13
+
+    found = []
+    for op in model.get_ordered_ops():
+        if op.get_type_name() not in _CONVOLUTIONS or not op.output(0).get_partial_shape().is_dynamic:
+            continue
+        if _QUANTIZER not in {op.input_value(port).get_node().get_type_name() for port in range(2)}:
+            continue
+        readers = [
+            each for each in op.output(0).get_target_inputs() if each.get_node().get_type_name() != "ShapeOf"
+        ]
+        if len(readers) < 2:
+            continue
+        shape = [1] * op.output(0).get_partial_shape().rank.get_length()
+        biased = opset13.add(op.output(0), opset13.constant(np.full(shape, NO_BIAS)))
+        for reader in readers:
+            reader.replace_source_output(biased.output(0))
+        found.append(str(op.get_friendly_name()))
+    return found
+
+
+def _free_extremes(model: "Model") -> list[str]:
+    """A maximum or minimum that also quantizes compares values that are rounded wrong; its reader stays float."""
+    found = []
+    for op in model.get_ordered_ops():
+        if op.get_type_name() != _QUANTIZER or not _comes_of_extreme(op):
+            continue
+        for target in op.output(0).get_target_inputs():
+            reader = target.get_node()
+            for value in reader.inputs():
+                quantizer = value.get_source_output().get_node()
+                if quantizer.get_type_name() == _QUANTIZER:
+                    value.replace_source_output(quantizer.input_value(0))
+            found.append(str(reader.get_friendly_name()))
+    return found
+
+
+def _comes_of_extreme(op: "Node") -> bool:
+    """Whether a reduction to a maximum or minimum is before it, with nothing between that is not fused with it."""
+    source = op.input_value(0).get_node()
+    while source.get_type_name() in _FUSED:
+        values = [value.get_node() for value in source.input_values()]
+        computed = [value for value in values if not _is_constant(value)]
+        if len(computed) != 1:
+            return False
+        source = computed[0]
+    return source.get_type_name() in {"ReduceMax", "ReduceMin"}
+
+
+def _is_constant(op: "Node") -> bool:
+    if op.get_type_name() in {"Convert", "Reshape", "Multiply", "Transpose", "Unsqueeze"}:  # as weights are kept
+        return all(_is_constant(value.get_node()) for value in op.input_values())
+    return str(op.get_type_name()) == "Constant"
+
+
+_CHANGES: tuple[tuple[str, Callable[["Model"], list[str]]], ...] = (
+    ("moved zero to a step of its range", _align_zero_points),
+    ("given a bias of almost nothing, without which OpenVINO computes it wrong", _give_bias),
+    ("kept in float, as OpenVINO rounds the maximum before it wrong", _free_extremes),
+)
