@@ -77,6 +77,7 @@ def test_an_unchanged_bundle_is_exact_and_fresh(job):
     assert "Valid" in page
 
 
+@pytest.mark.slow
 def test_a_bundle_of_another_device_is_stale(job, change_deployment):
     change_deployment(job.checkout / "model.edgeopt", device={"cpu": "another"})
     code, page, _ = job(STEPS["verify"])
@@ -91,6 +92,7 @@ def test_a_bundle_whose_source_model_changed_is_stale(job, conv_model):
     assert "Stale" in page
 
 
+@pytest.mark.slow
 def test_a_bundle_that_answers_otherwise_is_less_accurate(job):
     import onnx
     from onnx import numpy_helper
@@ -106,7 +108,7 @@ def test_a_bundle_that_answers_otherwise_is_less_accurate(job):
 
 def test_a_slower_bundle_breaks_the_limit(job, null_model):
     np.savez(job.checkout / "data.npz", x=np.ones((4, 8), np.float32))
-    line = STEPS["bench"].replace("deployed/model.edgeopt", f"'{null_model('fast', latency_ms=1)}'")
+    line = STEPS["bench"].replace("bench ", "bench --time-limit 2 ").replace("deployed/model.edgeopt", f"'{null_model('fast', latency_ms=1)}'")
     code, page, err = job(line.replace("model.edgeopt", f"'{null_model('slow', latency_ms=4)}'"))
     assert code == 4, err
     assert re.search(r"slow\.null\.json is \d\.\dx slower than .*fast\.null\.json; 5 % allowed", page)

@@ -151,13 +151,13 @@ def asks(first):
 threads = [threading.Thread(target=asks, args=(k * 100_000,)) for k in range(3)]
 for thread in threads:
     thread.start()
-codes = [ended(forked(lambda: 0 if all(ask(session, k) for k in range(5)) else 1)) for _ in range(5)]
+codes = [ended(forked(lambda: 0 if all(ask(session, k) for k in range(3)) else 1)) for _ in range(3)]
 stop.set()
 for thread in threads:
     thread.join()
 print(codes, wrong)
 """)
-    assert "".join(found) == "[0,0,0,0,0][]"
+    assert "".join(found) == "[0,0,0][]"
 
 
 @pytest.mark.parametrize("backend", ["onnxruntime-cpu", "openvino-cpu"])
@@ -188,7 +188,7 @@ print(ended(forked(work)), ask(session, 3))
     assert found == ["0", "True"]
 
 
-@pytest.mark.parametrize("backend", ["onnxruntime-cpu", "openvino-cpu"])
+@pytest.mark.parametrize("backend", [pytest.param("onnxruntime-cpu", marks=pytest.mark.slow), "openvino-cpu"])
 def test_child_of_a_session_in_its_process_exits_without_hanging(program, backend):
     pytest.importorskip(backend.removesuffix("-cpu"))
     found = program(f"""
