@@ -110,7 +110,7 @@ def free_port():
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("clients_count", "seconds", "deployments", "rolled_back_after"),
-    [(4, 2.0, 5, (1, 3)), pytest.param(8, 60.0, 20, (1, 5, 9, 13, 17), marks=pytest.mark.slow)],
+    [(2, 2.0, 5, (1, 3)), pytest.param(8, 60.0, 20, (1, 5, 9, 13, 17), marks=pytest.mark.slow)],
 )
 def test_no_request_fails_while_releases_come_and_go(
     start_agent, digits_bundles, record_property, clients_count, seconds, deployments, rolled_back_after

@@ -70,6 +70,7 @@ def test_both_jobs_run_the_same_commands_and_the_later_steps_also_after_a_failur
     assert {step["if"] for step in later} == {"${{ !cancelled() }}"}
 
 
+@pytest.mark.slow
 def test_an_unchanged_bundle_is_exact_and_fresh(job):
     code, page, err = job(STEPS["compare"], STEPS["verify"])
     assert code == 0, err
@@ -108,7 +109,11 @@ def test_a_bundle_that_answers_otherwise_is_less_accurate(job):
 
 def test_a_slower_bundle_breaks_the_limit(job, null_model):
     np.savez(job.checkout / "data.npz", x=np.ones((4, 8), np.float32))
-    line = STEPS["bench"].replace("bench ", "bench --time-limit 2 ").replace("deployed/model.edgeopt", f"'{null_model('fast', latency_ms=1)}'")
+    line = (
+        STEPS["bench"]
+        .replace("bench ", "bench --time-limit 2 ")
+        .replace("deployed/model.edgeopt", f"'{null_model('fast', latency_ms=1)}'")
+    )
     code, page, err = job(line.replace("model.edgeopt", f"'{null_model('slow', latency_ms=4)}'"))
     assert code == 4, err
     assert re.search(r"slow\.null\.json is \d\.\dx slower than .*fast\.null\.json; 5 % allowed", page)

@@ -126,6 +126,7 @@ def test_other_parts_of_the_device_may_differ(agent, make_null_bundle, device_fi
     [
         ({"crash": "load"}, {}, "crashed: SIGSEGV"),
         ({"crash": "run"}, {}, "crashed: SIGSEGV"),
+        ({"fail": "run"}, {}, "as planted"),
         ({"hang": "run"}, {"probe_timeout_s": 5.0}, "limit of 5 s"),  # a busy machine needs 2 s to answer
         ({"noise": 10.0}, {}, "it needs"),
         ({"latency_ms": 20.0}, {}, "its bundle says 1 ms"),
@@ -284,7 +285,7 @@ def test_one_deployment_at_a_time(agent, new_bundle, old_bundle):
 def test_a_deployment_that_has_ended_is_in_nobodys_way(agent, old_bundle, new_bundle, pack):
     """Whoever sees the end, by whichever view, may send the next bundle at once."""
     bundles = [pack(old_bundle), pack(new_bundle)]
-    for turn in range(6):
+    for turn in range(4):
         number = agent.send(bundles[(turn + 1) % 2], soak_s=0, soak_requests=0)[2]["deployment"]["id"]
         view = (
             lambda number=number: agent.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]["state"],

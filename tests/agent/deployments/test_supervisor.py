@@ -327,7 +327,7 @@ def test_one_request_neither_rolls_back_nor_ends_the_worker_for_ever(
 
 
 @FAULTS
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_soak_is_judged_by_different_requests_only(start_agent, old_bundle, make_null_bundle, fault, first):
     agent = start_agent(**LIMITS)
     if not first:
