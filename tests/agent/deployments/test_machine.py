@@ -9,12 +9,8 @@ import signal
 import sqlite3
 import threading
 
-import numpy as np
 import pytest
 
-from edgeopt.backends import backend_named
-from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Run, SourceModel, Tensor
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import LONG_SOAK, soaking
@@ -150,32 +146,8 @@ def test_a_candidate_that_does_not_prove_itself_never_serves(
     assert agent.deploy(new_bundle)["state"] == "COMMITTED"
 
 
-def test_answers_that_are_no_numbers_are_refused(agent, conv_model, device_fingerprint, tmp_path):
-    feeds = [{"x": np.full((1, 4), -1.0, np.float32)}]
-    import onnx
-    from onnx import helper
-
-    ports = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 4]) for n in "xy"]
-    graph = helper.make_graph([helper.make_node("Log", ["x"], ["y"])], "log", ports[:1], ports[1:])
-    file = tmp_path / "log.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
-    session = backend_named("onnxruntime-cpu").load(file, {})
-    assert np.isnan(session.run(feeds[0])["y"]).all()
-    deployment = Deployment(
-        *("log", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", SourceModel("log.onnx", "0" * 64, 1)),
-        run=Run("onnxruntime-cpu", "model/log.onnx", {"threads": 1}),
-        inputs=[Tensor("x", "float32", [1, 4])],
-        outputs=[Tensor("y", "float32", [1, 4])],
-        device=device_fingerprint,
-    )
-    out = tmp_path / "log.edgeopt"
-    with write.draft(out) as draft:
-        write.write_golden(draft, "inputs", feeds)
-        for kind in ("outputs", "reference"):
-            write.write_golden(draft, kind, [{"y": np.ones((1, 4), np.float32)}])
-        write.fill(draft, {"log.onnx": file}, deployment, {"ledger.json": []})
-        write.publish(draft, out)
-    done = agent.deploy(out, rename=1)
+def test_answers_that_are_no_numbers_are_refused(agent, make_log_bundle):
+    done = agent.deploy(make_log_bundle("Log", at=-1.0), rename=1)
     assert done["state"] == "FAILED"
     assert "finite" in done["reason"] or "NaN" in done["reason"]
 

@@ -430,31 +430,16 @@ FAULTS = {
     "fails when it is loaded": {"fail": "load"},
     "hangs when it is loaded": {"hang": "load"},
     "hangs when it runs": {"hang": "run"},
-    "floods its log": {"flood_stderr_bytes": 50 << 20},
 }
 
 
-# What `test_machine.py` tries as well is slow here.
-QUICK_FAULTS = {("crashes when it is loaded", True), ("floods its log", False)}
-FAULTS_AND_FIRST = [(fault, first) for fault in FAULTS for first in (True, False)]
-
-
 @pytest.mark.parametrize(
-    ("fault", "first"), [pytest.param(*e, marks=[] if e in QUICK_FAULTS else slow) for e in FAULTS_AND_FIRST]
+    "fault", [pytest.param(e, marks=[] if e == "crashes when it is loaded" else slow) for e in FAULTS]
 )
-def test_a_worker_that(start_agent, serving_folder, tmp_path, old_bundle, make_null_bundle, fault, first):
-    folder = tmp_path / "copy"
-    if not first:
-        shutil.copytree(serving_folder, folder, symlinks=True)
-    agent = start_agent(folder, probe_timeout_s=3.0)
-    if not first:
-        agent.settled()
-    ended = outcome(agent, make_null_bundle(**FAULTS[fault]))
-    assert ended == ("COMMITTED" if fault == "floods its log" else "FAILED")
-    if ended == "FAILED" and first:
-        assert agent.status()["state"] == "empty"
-    elif ended == "FAILED":
-        agent.serves(old_bundle)
+def test_a_first_release_that(start_agent, make_null_bundle, fault):
+    agent = start_agent(probe_timeout_s=3.0)
+    assert outcome(agent, make_null_bundle(**FAULTS[fault])) == "FAILED"
+    assert agent.status()["state"] == "empty"
     assert outcome(agent, make_null_bundle(model={"noise": 0.5})) == "COMMITTED"
 
 

@@ -111,7 +111,6 @@ class Client(threading.Thread):
         np.testing.assert_allclose(answer.as_numpy("y"), self.answers[release], rtol=1e-5)
 
 
-@pytest.mark.slow  # `test_traffic_while_deploying.py` asks by gRPC too
 @pytest.mark.timeout(150)
 def test_no_call_fails_while_releases_come_and_go(start_grpc, make_null_bundle):
     bundles = [make_null_bundle(model={"noise": noise}) for noise in (0.0, 0.125, 0.25)]
