@@ -15,9 +15,9 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
 
 MODEL = Path(__file__).parents[2] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
-# While releases change, each client asks two hundred times a second; in between, nothing can go wrong that the
+# While releases change, each client asks a hundred times a second; in between, nothing can go wrong that the
 # tests of one release would not see.
-PAUSE_CHANGING_S, PAUSE_S = 0.005, 0.1
+PAUSE_CHANGING_S, PAUSE_S = 0.01, 0.1
 
 
 @pytest.fixture(scope="module")

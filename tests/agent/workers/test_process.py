@@ -159,7 +159,7 @@ def test_a_golden_run_that_hangs_is_ended_too(null_bundle, settings):
 
 def test_a_slow_or_large_run_is_no_hang(null_bundle, settings):
     async def use(worker):
-        # Only now: heartbeats, which have the same limit, keep that of the start.
+        await asyncio.sleep(0)  # heartbeats, which have the same limit, begin with that of the start
         worker._settings = changed(settings, hang_timeout_s=0.01)
         await worker.golden(30.0)
         row = ONE_ROW["inputs"][0]
