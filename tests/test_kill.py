@@ -121,8 +121,32 @@ def kinds_in_sound_cache(folder, to):
     return [entry.kind for entry in entries]
 
 
-@pytest.mark.parametrize(("waves", "at_once"), [(1, 1), pytest.param(4, 5, marks=pytest.mark.slow)])
-def test_killed_at_some_moments_a_wave(start, conv_model, conv_bundle, waves, at_once, tmp_path, monkeypatch):
+def test_killed_while_it_is_proved_a_search_leaves_nothing_and_is_resumed(
+    start, conv_model, conv_bundle, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
+    digest = file_digest(conv_model)
+    run = start("run", older=conv_bundle)
+    assert run.comes_to("proving")
+    run.process.send_signal(signal.SIGKILL)
+    run.wait()
+    run.assert_all_ended()
+    assert run.hidden(), "the kill left nothing to sweep"
+    assert (run.out / "manifest.json").read_bytes() == (conv_bundle / "manifest.json").read_bytes()
+    check(run.out, ignore)
+    kinds_in_sound_cache(run.cache, tmp_path / "killed")
+    assert file_digest(conv_model) == digest
+    again = start("run", "--resume", cache=run.cache)
+    assert again.wait() == 0, again.stderr
+    assert again.hidden() == []
+    check(again.out, ignore)
+    assert "bundle" in kinds_in_sound_cache(run.cache, tmp_path / "resumed")
+    assert [p.name for p in (run.cache / "searches").glob(".*")] == []
+
+
+@pytest.mark.slow
+def test_killed_at_some_moments_a_wave(start, conv_model, conv_bundle, tmp_path, monkeypatch):
+    waves, at_once = 4, 5
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
     cache = tmp_path / "cache"
     digest = file_digest(conv_model)

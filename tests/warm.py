@@ -48,6 +48,11 @@ _IMPORTED = (
     "rich.live",
     "rich.progress",
     "uvicorn",
+    "uvicorn.lifespan.off",
+    "uvicorn.protocols.http.auto",
+    "encodings.ascii",
+    "encodings.cp437",
+    "encodings.idna",
     "uvloop",
     "edgeopt.workers.isolated_backend",
     "edgeopt.workers.tasks",
@@ -60,6 +65,8 @@ _IMPORTED = (
     "edgeopt_agent.main",
     "edgeopt_agent.service",
     "edgeopt_agent.workers.child",
+    "edgeopt_agent.workers.landlock",
+    "edgeopt_agent.workers.seccomp",
 )
 # What decides, before the first line of a program, what Python and its libraries are.
 _EARLY = ("PYTHON", "LD_", "LC_", "LANG", "OPENBLAS", "MALLOC")

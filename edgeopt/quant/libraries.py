@@ -4,6 +4,7 @@ import contextlib
 import logging
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -191,19 +192,33 @@ def _prepared(base: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="edgeopt-whole-") as folder:
         place = Path(folder)
         save(raised(load(base).ir), place / "raised.onnx")
-        root = logging.getLogger()
-        level = root.level
-        root.setLevel(logging.ERROR)  # its tools advise by warnings of the root logger
         try:
-            with contextlib.redirect_stdout(sys.stderr):
+            with _root_advice_dropped(), contextlib.redirect_stdout(sys.stderr):
                 quant_pre_process(
                     str(place / "raised.onnx"), str(place / "prepared.onnx"), skip_symbolic_shape=True
                 )
                 yield place / "prepared.onnx"
         except Exception as error:  # it raises whatever its parts raise
             raise ModelError(f"ONNX Runtime's tools cannot quantize the model: {said_by(error)}") from error
-        finally:
-            root.setLevel(level)
+
+
+@contextlib.contextmanager
+def _root_advice_dropped() -> Iterator[None]:
+    """Drops what this thread warns of by the root logger, as ONNX Runtime's tools do.
+
+    The level of that logger belongs to the whole process: of two threads that each restored what they found, the
+    later one would keep it silent for ever.
+    """
+    thread, root = threading.get_ident(), logging.getLogger()
+
+    def passes(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.levelno >= logging.ERROR
+
+    root.addFilter(passes)
+    try:
+        yield
+    finally:
+        root.removeFilter(passes)
 
 
 def _entry(name: str, base: Path, out: Path) -> LedgerEntry:

@@ -302,19 +302,25 @@ class Running:
         return self.ended(answer["deployment"]["id"])
 
     def ended(self, number, model=""):
-        return self.until(lambda: self._final(number, model), f"the end of deployment {number}")
+        # Each of its states is an event: nothing is to be seen between two.
+        found = self.until(lambda: self._final(number, model), f"the end of deployment {number}", wait_s=5.0)
+        self.until(lambda: self.status(model)["state"] != "deploying", f"the state after deployment {number}")
+        return found
 
     def _final(self, number, model):
         found = self.ask("GET", f"/api/v1/deployments/{number}?model={model}")[2]["deployment"]
-        return found if found["state"] in FINAL and self.status(model)["state"] != "deploying" else None
+        return found if found["state"] in FINAL else None
 
-    def until(self, ready, what):
-        """What `ready` gives, once it gives something; looked at again when the journal has something new."""
+    def until(self, ready, what, wait_s=0.1):
+        """What `ready` gives, once it gives something.
+
+        Looked at again when the journal has something new, at least once in `wait_s`.
+        """
         deadline = time.monotonic() + DEADLINE_S
         after = 0
         while not (found := ready()):
             assert time.monotonic() < deadline, f"{what} did not come: {self.status()}"
-            after = self.ask("GET", f"/api/v1/events?after={after}&wait_s=0.1")[2]["next"]
+            after = self.ask("GET", f"/api/v1/events?after={after}&wait_s={wait_s}")[2]["next"]
         return found
 
     def settled(self):

@@ -19,7 +19,7 @@ from tests.agent.conftest import QUICK
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="systemd is for Linux")
 WITHIN_S = 60
-KILLS = 3
+KILLS = 1
 BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
 # Only the process itself knows its number, which LISTEN_PID must be.
 WITH_SOCKET = """

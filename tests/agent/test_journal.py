@@ -218,7 +218,7 @@ def test_no_flipped_bit_keeps_it_from_being_opened(tmp_path):
         await journal.quarantined()
         return await ended(journal, State.COMMITTED)
 
-    places = [*range(100), *range(100, len(sound), 397)]
+    places = [*range(0, 100, 2), *range(100, len(sound), 997)]
     for place in places:
         for file in tmp_path.iterdir():
             file.unlink()

@@ -120,7 +120,7 @@ def test_a_probe_that_failed_is_tried_again(monkeypatch):
 
 
 def test_a_worker_that_hangs_is_started_again_without_a_request_that_notices(start_agent, old_bundle):
-    agent = start_agent(hang_timeout_s=5.0)
+    agent = start_agent(hang_timeout_s=3.0)
     agent.deploy(old_bundle)
     pid = agent.settled()["serving"]["pid"]
     psutil.Process(pid).suspend()

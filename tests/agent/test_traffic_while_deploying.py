@@ -15,9 +15,9 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
 
 MODEL = Path(__file__).parents[2] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
-# While releases change, each client asks two hundred times a second; in between, nothing can go wrong that the
+# While releases change, each client asks a hundred times a second; in between, nothing can go wrong that the
 # tests of one release would not see.
-PAUSE_CHANGING_S, PAUSE_S = 0.005, 0.1
+PAUSE_CHANGING_S, PAUSE_S = 0.01, 0.1
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def free_port():
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("clients_count", "seconds", "deployments", "rolled_back_after"),
-    [(4, 2.0, 5, (1, 3)), pytest.param(8, 60.0, 20, (1, 5, 9, 13, 17), marks=pytest.mark.slow)],
+    [(2, 2.0, 5, (1, 3)), pytest.param(8, 60.0, 20, (1, 5, 9, 13, 17), marks=pytest.mark.slow)],
 )
 def test_no_request_fails_while_releases_come_and_go(
     start_agent, digits_bundles, record_property, clients_count, seconds, deployments, rolled_back_after

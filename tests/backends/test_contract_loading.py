@@ -77,11 +77,11 @@ def onnx_path(tmp_path):
 
 @pytest.fixture(scope="session")
 def heavy_model(tmp_path_factory):
-    """200 MiB of weights of 2 MiB each: so small that the C library keeps their memory when they are freed."""
+    """100 MiB of weights of 2 MiB each: so small that the C library keeps their memory when they are freed."""
     import onnx
     from onnx import helper, numpy_helper
 
-    pieces, wide, thin = 84, 1536, 384
+    pieces, wide, thin = 46, 1536, 384
     weights = np.random.default_rng(0).standard_normal((wide, thin), np.float32) / 30
     arrays = [np.roll(weights if k % 2 == 0 else weights.T, k, axis=0) for k in range(pieces)]
     ports = [[helper.make_tensor_value_info(name, 1, [1, wide])] for name in ("v0", f"v{pieces}")]

@@ -216,7 +216,7 @@ with ZipFile(SMALL, "w") as small:
     small.writestr("model/weights.bin", bytes(range(40)))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     edits=st.lists(
         st.tuples(st.integers(0, len(SMALL.getvalue()) - 1), st.integers(0, 255)), min_size=1, max_size=6

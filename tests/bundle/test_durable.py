@@ -49,7 +49,7 @@ def test_every_file_and_folder_is_synced_before_it_is_put_in_place(ready, tmp_pa
     assert synced[-1] == tmp_path.stat().st_ino
 
 
-@pytest.mark.parametrize("times", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_readers_always_see_a_complete_bundle(ready, tmp_path, times):
     """A reader polls during many replacements; it never meets a missing, a half or a mixed one."""
     out = tmp_path / "out.edgeopt"

@@ -70,6 +70,7 @@ def test_both_jobs_run_the_same_commands_and_the_later_steps_also_after_a_failur
     assert {step["if"] for step in later} == {"${{ !cancelled() }}"}
 
 
+@pytest.mark.slow
 def test_an_unchanged_bundle_is_exact_and_fresh(job):
     code, page, err = job(STEPS["compare"], STEPS["verify"])
     assert code == 0, err
@@ -77,6 +78,7 @@ def test_an_unchanged_bundle_is_exact_and_fresh(job):
     assert "Valid" in page
 
 
+@pytest.mark.slow
 def test_a_bundle_of_another_device_is_stale(job, change_deployment):
     change_deployment(job.checkout / "model.edgeopt", device={"cpu": "another"})
     code, page, _ = job(STEPS["verify"])
@@ -91,6 +93,7 @@ def test_a_bundle_whose_source_model_changed_is_stale(job, conv_model):
     assert "Stale" in page
 
 
+@pytest.mark.slow
 def test_a_bundle_that_answers_otherwise_is_less_accurate(job):
     import onnx
     from onnx import numpy_helper

@@ -102,6 +102,7 @@ print(json.dumps([failed, [name for name in sys.modules if name.startswith("PySi
 """
 
 
+@pytest.mark.slow  # imports everything
 def test_what_is_left_out_is_needed_by_no_import(build):
     absent = [*build.contents.EXCLUDED, *build.contents.NOT_IN_IT]
     found = [(name, path) for name, path in modules() if name.startswith(("edgeopt.", "edgeopt_gui."))]

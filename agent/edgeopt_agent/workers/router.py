@@ -229,8 +229,9 @@ class Router:
         for _ in range(_RERUNS):
             if begun or self._other(model, version) is not None:
                 break
-            # Another request ended the worker: this one goes to the next worker.
-            await self._successor(model.worker)
+            # Another request ended the worker: this one goes to the next worker, if one comes in time.
+            if not await self._successor(model.worker):
+                break
             model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
         worker, request = model.worker, (parts, header_length, encoding, model.processed)
         if answer is not None and not reason:
@@ -273,12 +274,13 @@ class Router:
                 while self.starting:
                     await self._changed.wait()
 
-    async def _successor(self, worker: Worker) -> None:
-        """Waits until another worker serves, if one soon will."""
+    async def _successor(self, worker: Worker) -> bool:
+        """Waits until another worker serves, if one soon will; False if none came in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.request_timeout_s):
                 while self.serving is worker or (self.serving is None and self.why_nothing()):
                     await self._changed.wait()
+        return self.serving is not worker
 
     async def _slot(self, name: str, version: str | None, large: bool) -> ServedModel:
         """The model that serves when the request's turn has come; a slot of its worker is taken."""

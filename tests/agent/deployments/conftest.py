@@ -54,16 +54,19 @@ def small_disk(mount_disk):
 
 @pytest.fixture(scope="module")
 def make_log_bundle(tmp_path_factory, device_fingerprint):
-    """A model that is NaN for negative inputs and minus infinity for zero; `kind` is its operator."""
+    """A model that is NaN for negative inputs and minus infinity for zero; `kind` is its operator.
 
-    def make(kind):
+    The golden input is `at`, and 0 is its golden output where the model gives NaN.
+    """
+
+    def make(kind, at=2.0):
         folder = tmp_path_factory.mktemp("log")
         ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in "xy"]
         graph = helper.make_graph([helper.make_node(kind, ["x"], ["y"])], kind, ports[:1], ports[1:])
         file = folder / "log.onnx"
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
-        feeds = [{"x": np.full((1, 4), 2.0, np.float32)}]
-        answers = [backend_named("onnxruntime-cpu").load(file, {}).run(feeds[0])]
+        feeds = [{"x": np.full((1, 4), at, np.float32)}]
+        answers = [{"y": np.nan_to_num(backend_named("onnxruntime-cpu").load(file, {}).run(feeds[0])["y"])}]
         deployment = Deployment(
             *("log", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", SourceModel("log.onnx", "0" * 64, 1)),
             run=Run("onnxruntime-cpu", "model/log.onnx", {"threads": 1}),

@@ -1,4 +1,4 @@
-"""Whatever became of a deployment, the next good one is taken, proved and committed."""
+"""Whatever became of a deployment, the next good one is taken, proved and committed: see `test_machine.py` too."""
 
 import asyncio
 from types import SimpleNamespace
@@ -9,27 +9,6 @@ from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.releases import release_id
 from tests.agent.conftest import packed
-
-FAULTS = {
-    "does not load": {"fail": "load"},
-    "crashes as it loads": {"crash": "load"},
-    "crashes as it runs": {"crash": "run"},
-    "fails as it runs": {"fail": "run"},
-    "answers wrongly": {"noise": 5.0},
-    "takes all memory": {"eat_memory_at": "run"},
-    "hangs": {"hang": "run"},
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_after_a_bundle_that_fails_the_next_one_commits(
-    start_serving, make_null_bundle, old_bundle, new_bundle, fault
-):
-    agent = start_serving(probe_timeout_s=4.0 if "hang" in fault else 20.0, worker_memory_bytes=1100 << 20)
-    assert agent.deploy(make_null_bundle(**fault))["state"] == "FAILED"
-    agent.serves(old_bundle)
-    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
-    agent.serves(new_bundle)
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", "cut"], ids=["empty", "no zip", "cut short"])

@@ -64,28 +64,27 @@ def post(agent, *values):
 
 def test_a_release_that_keeps_hanging_gives_way_to_the_previous_one(start_agent, old_bundle, make_null_bundle):
     limit_s = 3.0
-    agent = start_agent(hang_timeout_s=limit_s, request_timeout_s=60.0, crash_window_s=4.0)
+    agent = start_agent(hang_timeout_s=limit_s, request_timeout_s=60.0, crash_window_s=4.0, crashes_allowed=2)
     agent.deploy(old_bundle)
     hanging = make_null_bundle(hang_on=-1)
     assert agent.deploy(hanging)["state"] == "COMMITTED"
     with ThreadPoolExecutor() as pool:
-        for number in range(2):
-            pid = agent.settled()["serving"]["pid"]
-            hung = pool.submit(post, agent, -1, 2, 3, number)
-            agent.until(lambda: pending(agent) == 1, "the run that hangs")
-            behind = [pool.submit(post, agent, 1, 2, 3, 4) for _ in range(4)]
-            status, answer = hung.result()
-            assert (status, "hung: no answer within 3 s" in answer["error"]) == (503, True)
-            assert [each.result()[0] for each in behind] == [200] * 4
-            assert agent.settled()["serving"]["pid"] != pid
+        pid = agent.settled()["serving"]["pid"]
+        hung = pool.submit(post, agent, -1, 2, 3, 5)
+        agent.until(lambda: pending(agent) == 1, "the run that hangs")
+        behind = [pool.submit(post, agent, 1, 2, 3, 4) for _ in range(4)]
+        status, answer = hung.result()
+        assert (status, "hung: no answer within 3 s" in answer["error"]) == (503, True)
+        assert [each.result()[0] for each in behind] == [200] * 4
+        assert agent.settled()["serving"]["pid"] != pid
     found = agent.status()
-    assert (found["hangs"], found["crashes"]) == (2, 0)
-    assert f'edgeopt_worker_hangs{{model="null",version="{release_id(hanging)}"}} 2.0' in metrics(agent)
+    assert (found["hangs"], found["crashes"]) == (1, 0)
+    assert f'edgeopt_worker_hangs{{model="null",version="{release_id(hanging)}"}} 1.0' in metrics(agent)
     assert post(agent, -1, 2, 3, 4)[0] == 503
     agent.until(lambda: agent.status()["deployment"]["kind"] == "rollback", "the way back")
     agent.serves(old_bundle)
     told = [e["state"] for e in agent.ask("GET", "/api/v1/events")[2]["events"] if e["kind"] == "worker"]
-    assert told == ["HUNG", "SERVING"] * 2 + ["HUNG"]
+    assert told == ["HUNG", "SERVING", "HUNG"]
 
 
 def metrics(agent):
@@ -133,7 +132,7 @@ def test_a_slow_start_does_not_hide_that_a_release_keeps_dying(start_agent, old_
 
 def test_a_deployment_that_is_ready_does_not_wait_for_what_it_replaces(start_agent, make_null_bundle, new_bundle):
     agent = start_agent()
-    slow = make_null_bundle(load_ms=4000.0)
+    slow = make_null_bundle(load_ms=2500.0)
     agent.deploy(slow)
     os.kill(agent.settled()["serving"]["pid"], signal.SIGKILL)
     done = agent.deploy(new_bundle)
@@ -328,7 +327,7 @@ def test_one_request_neither_rolls_back_nor_ends_the_worker_for_ever(
 
 
 @FAULTS
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_soak_is_judged_by_different_requests_only(start_agent, old_bundle, make_null_bundle, fault, first):
     agent = start_agent(**LIMITS)
     if not first:

@@ -324,13 +324,16 @@ def test_the_status_tells_what_limits_the_worker_that_serves(start_agent, old_bu
     assert all(limit["how"] for limit in limits)
 
 
-def test_a_candidate_that_takes_too_much_memory_fails_with_the_figure(start_agent, old_bundle, make_null_bundle):
-    agent = start_agent(worker_memory_bytes=1100 << 20)
+def test_a_candidate_that_takes_too_much_memory_fails_with_the_figure(
+    start_agent, old_bundle, new_bundle, make_null_bundle
+):
+    agent = start_agent(worker_memory_bytes=300 << 20)
     agent.deploy(old_bundle)
     failed = agent.deploy(make_null_bundle(eat_memory_at="run"))
     assert failed["state"] == "FAILED"
-    assert "took more than 1100 MiB of memory" in failed["reason"]
+    assert "took more than 300 MiB of memory" in failed["reason"]
     agent.serves(old_bundle)
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
 
 
 def test_the_status_tells_whether_requests_share_runs(start_agent, make_null_bundle):

@@ -92,7 +92,7 @@ def test_silent_senders_leave_no_memory_behind(start_agent):
     agent = start_agent(body_timeout_s=0.5)
     head = HEAD + b"Content-Length: %d\r\n\r\n" % (32 << 20)
     before = process_memory_bytes(agent.process.pid)
-    for _ in range(20):
+    for _ in range(4):
         with ExitStack() as stack:
             senders = [stack.enter_context(connected(agent)) for _ in range(16)]
             for sender in senders:

@@ -22,7 +22,7 @@ from edgeopt_agent.v2.tensors import MOST_SLOW_NUMBERS, MOST_STRINGS
 from edgeopt_agent.v2.wire import bytes_field
 from edgeopt_agent.workers.frames import Port
 
-BODY_BYTES = 4 << 20
+BODY_BYTES = 2 << 20
 FACTOR, FIXED_BYTES = 4, 4 << 20
 X = Port("x", "float32", (None, None), rank_known=False)
 D = Port("x", "float64", (None,))

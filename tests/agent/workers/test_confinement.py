@@ -117,8 +117,8 @@ def started(bundle, settings, use=None):
 
 @pytest.mark.parametrize(("moment", "ask"), [("load", None), ("run", lambda worker: worker.golden(60.0))])
 def test_a_worker_that_takes_too_much_memory_is_ended_with_the_figure(null_bundle, settings, moment, ask):
-    bounded = msgspec.structs.replace(settings, worker_memory_bytes=1100 * MIB)
-    with pytest.raises(WorkerError, match=r"^The worker took more than 1100 MiB of memory"):
+    bounded = msgspec.structs.replace(settings, worker_memory_bytes=300 * MIB)
+    with pytest.raises(WorkerError, match=r"^The worker took more than 300 MiB of memory"):
         started(null_bundle(eat_memory_at=moment), bounded, ask)
 
 

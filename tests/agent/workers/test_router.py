@@ -5,6 +5,7 @@ import pytest
 
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.lanes import LARGE_BYTES
+from edgeopt_agent.workers.outcomes import WorkerDied
 from edgeopt_agent.workers.router import BusyError, Router
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
@@ -116,6 +117,22 @@ def test_without_a_standby_the_client_is_told_to_come_again(watched, null_bundle
         ask(server)
     assert caught.value.status == 503
     assert [(release, ok) for release, ok, *_ in seen] == [(OLD, False)]
+
+
+def test_a_request_waits_only_once_for_a_worker_that_does_not_come(watched, null_bundle, monkeypatch):
+    server, seen = watched(request_timeout_s=0.5)
+    server.deploy(null_bundle(), OLD)
+    asked = []
+
+    async def die_of_another_request(_worker, *request, alone):
+        asked.append(alone)
+        raise WorkerDied("The worker crashed.", begun=False)
+
+    monkeypatch.setattr("edgeopt_agent.workers.process.Worker.infer", die_of_another_request)
+    with pytest.raises(BusyError, match="The worker crashed"):
+        ask(server)
+    assert len(asked) == 1
+    assert seen == [], "another request's fault"
 
 
 def test_the_queue_is_bounded_in_number_and_in_bytes(watched, null_bundle):
@@ -270,7 +287,12 @@ def all_at_once(server, bodies, start_again):
 
 @pytest.mark.parametrize(
     ("fault", "batched", "place"),
-    [("crash_on", True, 0), ("crash_on", False, 2), ("hang_on", True, 2), ("hang_on", False, 0)],
+    [
+        ("crash_on", True, 0),
+        ("crash_on", False, 2),
+        pytest.param("hang_on", True, 2, marks=pytest.mark.slow),
+        ("hang_on", False, 0),
+    ],
 )
 def test_only_the_request_that_ends_the_worker_fails(watched, null_bundle, fault, batched, place):
     batches = {"batch_max_size": 4, "batch_max_delay_us": 500_000} if batched else {}

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
@@ -63,7 +64,6 @@ MAKERS = {
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, capfd, name):
-    level = logging.getLogger().level
     if name.startswith("nncf"):
         pytest.importorskip("nncf")
     backend, file, make = MAKERS[name]
@@ -74,7 +74,16 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
     # Without VNNI, OpenVINO loses some accuracy to saturation.
     assert 15 < accuracy_db(conv_model, tmp_path / file, backend, samples) < 100
     assert capfd.readouterr().out == "", "answers of a maker go to stdout"
-    assert logging.getLogger().level == level, "whoever called has a log of their own"
+
+
+def test_the_tools_are_silenced_in_their_thread_only(conv_model, caplog):
+    with libraries._prepared(conv_model):
+        logging.warning("advice")  # noqa: LOG015 - as the tools do
+        assert logging.getLogger("someone.else").isEnabledFor(logging.WARNING)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(logging.warning, "of another thread").result()
+    logging.warning("afterwards")  # noqa: LOG015
+    assert [r.getMessage() for r in caplog.records] == ["of another thread", "afterwards"]
 
 
 def test_an_open_batch_stays_open(conv_model, samples, tmp_path):

@@ -1,6 +1,6 @@
 import logging
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import onnx
@@ -63,10 +63,10 @@ def test_a_model_without_attention_is_refused_with_the_reason(said):
 
 def test_in_two_threads_it_leaves_streams_as_they_were_and_silences_nobody_else(family):
     before = (sys.stdout, sys.stderr)
-    models = [family(name) for name in ("bert", "gpt2", "vit") * 2]
+    models = [family(name) for name in ("bert", "gpt2")]
     with ThreadPoolExecutor(2) as pool:
         made = [pool.submit(TRANSFORMERS.apply, model, PassContext()) for model in models]
-        while not all(each.done() for each in made):
+        while wait(made, 0.001).not_done:
             assert logging.getLogger("someone.else").isEnabledFor(logging.WARNING)
     assert all(each.result().model for each in made)
     assert (sys.stdout, sys.stderr) == before
