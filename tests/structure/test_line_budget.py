@@ -23,14 +23,14 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8600,
-    "edgeopt/importing": 2300,
+    "edgeopt/importing": 2400,
     "edgeopt/pipeline": 8800,
     "edgeopt/views": 2350,
     "edgeopt/commands": 15_450,
     "edgeopt/cli": 5100,
     "agent": 14_600,
     "gui": 20_400,
-    "tests": 94_150,
+    "tests": 94_250,
 }
 
 
