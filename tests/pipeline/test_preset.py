@@ -6,10 +6,16 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.commands.optimize import optimize
+from edgeopt.commands.report.report import gather
+from edgeopt.commands.report.sections.verdict import verdict_section
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.graph.model import load
 from edgeopt.pipeline.build.inspect import describe
 from edgeopt.profiles.presets import choose_preset, shipped_presets
+from edgeopt.views.blocks import WordsBlock
+from edgeopt.views.outcome import proof_lines
+from tests.conftest import limited
 from tests.families import FAMILIES
 from tests.families.detection import yolo
 from tests.families.transformers import bert, vit
@@ -90,7 +96,7 @@ def test_detector_is_measured_at_its_size(prepared, opened):
     facts = describe(load(opened(yolo())))
     preset, reason = choose_preset(None, facts.layers, facts.inputs, facts.outputs)
     assert reason == "7 convolutions, 10 Concat, no recurrent layer"
-    assert preset.sizes_for(facts.inputs) == {"h": 640, "w": 640}
+    assert preset.sizes_for(facts.inputs) == {"h": 320, "w": 320}
 
 
 def test_text_is_as_long_as_a_sentence(prepared, tmp_path):
@@ -135,3 +141,29 @@ def test_unknown_preset_is_refused_with_the_nearest(tmp_path):
         check(OptimizeRequest(tmp_path / "m.onnx", tmp_path / "out", preset="sentence-encoders"))
     assert caught.value.message == "There is no preset 'sentence-encoders'."
     assert caught.value.hint == "Did you mean 'sentence-encoder'?"
+
+
+def test_preset_is_in_the_result_the_summary_and_the_report(tmp_path, quick_profile):
+    onnx.save(bert(layers=1), tmp_path / "bert.onnx")
+    few = tmp_path / "few.toml"
+    few.write_text(limited(quick_profile.read_text(), 1, 3))
+    outcome = optimize(tmp_path / "bert.onnx", tmp_path / "out.edgeopt", profile=few)
+    said = (
+        "Preset sentence-encoder: 1 attention layer, no convolution, no recurrent layer; "
+        "generated inputs have sequence=64."
+    )
+    assert str(outcome.preset) == said
+    assert said in proof_lines(outcome)
+    facts = gather(tmp_path / "out.edgeopt", nodes=False)
+    assert facts.preset == said
+    assert WordsBlock(said) in verdict_section(facts).blocks
+
+
+def test_preset_that_sets_nothing_is_only_in_the_result(tmp_path, quick_profile):
+    onnx.save(mobilenet_v2(), tmp_path / "fixed.onnx")
+    few = tmp_path / "few.toml"
+    few.write_text(limited(quick_profile.read_text(), 1, 3))
+    outcome = optimize(tmp_path / "fixed.onnx", tmp_path / "out.edgeopt", profile=few)
+    assert outcome.preset.unset == "the model has fixed sizes"
+    assert not any("Preset" in line for line in proof_lines(outcome))
+    assert gather(tmp_path / "out.edgeopt", nodes=False).preset == ""
