@@ -144,6 +144,8 @@ def _told(these: dict[str, str], others: dict[str, str]) -> str:
 
 
 _GENERATED_SAMPLES = 16
+# Of the time limit: a search takes hundreds of runs, and a preset must not keep it from proving anything.
+_LONGEST_RUN_SHARE = 1 / 200
 _TARGET = Named("target")
 
 
@@ -210,9 +212,8 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     made_up = ground.folder / "generated"
     facts = inspect(place.builder.client, settings.model, made_up, _GENERATED_SAMPLES)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
-    preset, references = with_preset(
-        settings, facts, notes, stack, partial(_references, settings, facts, profile, attached, place)
-    )
+    try_out = partial(_references, settings, facts, profile, attached, place)
+    preset, references = with_preset(settings, facts, notes, stack, try_out)
     given, baseline, standard = references
     starts = starts_on(place.device, profile, facts.inputs, given.samples)
     incumbent = None
@@ -224,7 +225,6 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
         others = open_samples(made_up) if given.of_user else None
         shaped = settle_buckets(given.shaped, ground, settings.model, baseline.candidate, others, notes)
         given = replace(given, shaped=shaped)
-    limit_s = settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
     search = Search(
         request=settings,
         goal=aim_of(settings),
@@ -235,7 +235,7 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
         given=given,
         standard=standard,
         baseline=baseline.candidate,
-        limit_s=limit_s,
+        limit_s=_time_limit(settings, facts, profile),
         incumbent=incumbent,
         attached=attached,
         preset=preset,
@@ -260,7 +260,14 @@ def _references(
     save_samples(given.samples, ground.samples_path)
     baseline = first_running(ground, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
+    limit_s, run_ms = _time_limit(settings, facts, profile), baseline.contender.loaded.first_run_ms
+    if sizes and run_ms > _LONGEST_RUN_SHARE * 1e3 * limit_s:
+        raise ModelError(f"A run takes {run_ms:.3g} ms, too long for a search of {limit_s:.0f} s.")
     return given, baseline, _standard(settings, given, attached, ground, baseline)
+
+
+def _time_limit(settings: OptimizeRequest, facts: Inspected, profile: TargetProfile) -> float:
+    return settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
 
 
 def _given(

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from edgeopt.errors import ModelError
+from edgeopt.errors import ModelError, TrialError
 from edgeopt.events import Log
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.notes import SearchNotes
@@ -23,7 +23,7 @@ def with_preset(
     stack: ExitStack,
     try_out: Callable[[Mapping[str, int], ExitStack], Found],
 ) -> tuple[PresetChoice | None, Found]:
-    """The preset, and what trying out its sizes gives; or no sizes where the model does not run with them."""
+    """The preset, and what trying out its sizes gives; or no sizes where that fails."""
     chosen = choose_preset(settings.preset, facts.layers, facts.inputs, facts.outputs)
     if chosen is None:
         return None, try_out({}, stack)
@@ -36,8 +36,8 @@ def with_preset(
             with ExitStack() as attempt:
                 found = try_out(choice.sizes, attempt)
                 stack.push(attempt.pop_all())
-        except ModelError as error:
-            unset = f"the model does not run with its sizes: {error.message.rstrip('.')}"
+        except (ModelError, TrialError) as error:
+            unset = f"the model cannot be measured with its sizes: {error.message.rstrip('.')}"
             choice = msgspec.structs.replace(choice, sizes={}, unset=unset)
         else:
             notes.emit(Log("info", str(choice)))
