@@ -45,7 +45,7 @@ class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: dict[str, int] = {}
     inputs: InputPattern | None = None
     outputs: tuple[int, ...] = ()
-    """The numbers of dimensions that outputs may have; empty: any."""
+    """One of the outputs has one of these numbers of dimensions; empty: any."""
     without: tuple[str, ...] = ()
     """Words in no input's name."""
 
@@ -54,7 +54,7 @@ class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             all(counts.get(name, 0) >= least for name, least in self.least.items())
             and all(counts.get(name, 0) <= most for name, most in self.most.items())
             and (self.inputs is None or self.inputs.fits(inputs))
-            and (not self.outputs or all(len(each.shape) in self.outputs for each in outputs))
+            and (not self.outputs or any(len(each.shape) in self.outputs for each in outputs))
             and not any(word in each.name.lower() for word in self.without for each in inputs)
         )
 
@@ -68,7 +68,7 @@ class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         most = [f"at most {_counted(k, name)}" if k else f"no {name}" for name, k in self.most.items()]
         without = [f"no input named {word}" for word in self.without]
         inputs = [str(self.inputs)] if self.inputs is not None else []
-        outputs = [f"outputs with {' or '.join(map(str, self.outputs))} dimensions"] if self.outputs else []
+        outputs = [f"an output with {' or '.join(map(str, self.outputs))} dimensions"] if self.outputs else []
         return ", ".join([*least, *most, *inputs, *outputs, *without])
 
 

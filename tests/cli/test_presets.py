@@ -8,7 +8,7 @@ from tests.families.transformers import bert
 def test_presets_are_listed_with_what_they_fit_and_set(capfd):
     assert run(["presets"]) == 0
     said = capfd.readouterr().out
-    for name in ("sentence-encoder", "vision-transformer", "image-classifier", "detector", "segmentation"):
+    for name in ("sentence-encoder", "vision-transformer", "image-classifier", "segmentation"):
         assert name in said
 
 
@@ -29,8 +29,8 @@ def test_model_of_no_family_is_told(tmp_path, capfd):
 
 
 def test_unknown_preset_is_told_before_the_search(relu_model, tmp_path, capfd):
-    assert run(["optimize", str(relu_model), "-o", str(tmp_path / "out"), "--preset", "detektor"]) == 2
+    assert run(["optimize", str(relu_model), "-o", str(tmp_path / "out"), "--preset", "segmentasion"]) == 2
     said = capfd.readouterr().err
-    assert "There is no preset 'detektor'." in said
-    assert "Did you mean 'detector'?" in said
+    assert "There is no preset 'segmentasion'." in said
+    assert "Did you mean 'segmentation'?" in said
     assert not (tmp_path / "out").exists()

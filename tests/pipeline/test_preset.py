@@ -17,7 +17,6 @@ from edgeopt.views.blocks import WordsBlock
 from edgeopt.views.outcome import proof_lines
 from tests.conftest import limited
 from tests.families import FAMILIES
-from tests.families.detection import yolo
 from tests.families.transformers import bert, vit
 from tests.families.vision import mobilenet_v2, unet
 
@@ -25,7 +24,6 @@ FAMILY = {
     **dict.fromkeys(("ResNet", "MobileNet v2", "MobileNet v3", "EfficientNet", "DenseNet"), "image-classifier"),
     "SqueezeNet": "image-classifier",
     "U-Net": "segmentation",
-    **dict.fromkeys(("YOLO", "SSD", "Faster R-CNN"), "detector"),
     # A decoder whose graph keeps no past is an encoder to every count.
     **dict.fromkeys(("BERT", "DistilBERT", "RoBERTa", "Llama"), "sentence-encoder"),
     "ViT": "vision-transformer",
@@ -92,14 +90,6 @@ def test_search_without_preset_has_small_pictures(prepared, opened, build, side)
 def test_model_that_takes_only_the_size_of_the_preset_fails_without(prepared, opened):
     with pytest.raises(ModelError):
         prepared(opened(vit(size=224)), preset="none")
-
-
-def test_detector_is_measured_at_its_size(prepared, opened):
-    # The small one of the tests has a fixed grid: what it sets is seen in the choice.
-    facts = describe(load(opened(yolo())))
-    preset, reason = choose_preset(None, facts.layers, facts.inputs, facts.outputs)
-    assert reason == "7 convolutions, 10 Concat, no recurrent layer"
-    assert preset.sizes_for(facts.inputs) == {"h": 320, "w": 320}
 
 
 def test_text_is_as_long_as_a_sentence(prepared, tmp_path):
