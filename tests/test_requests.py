@@ -10,7 +10,7 @@ import edgeopt
 from edgeopt.backends.options import MOST_THREADS
 from edgeopt.bundle import request as replaying
 from edgeopt.bundle import request as running
-from edgeopt.commands import backends, demo, passes, targets
+from edgeopt.commands import backends, demo, passes, presets, targets
 from edgeopt.commands import optimize as optimizing
 from edgeopt.commands import probe as probing
 from edgeopt.commands import quantize as quantizing
@@ -53,6 +53,7 @@ REQUESTS = (
     targets.ShowRequest,
     targets.ValidateRequest,
     targets.NewRequest,
+    presets.PresetsRequest,
     backends.BackendsRequest,
     ops.OpsRequest,
     passes.PassesRequest,

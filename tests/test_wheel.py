@@ -77,6 +77,12 @@ def test_the_shipped_profiles_are_in_the_wheel(installed, tmp_path):
     assert [name for name in sorted(shipped) if f'"{name}"' not in told] == []
 
 
+def test_presets_are_in_the_wheel(installed, tmp_path):
+    result = json.loads(run(installed / "edgeopt", "presets", "--json", cwd=tmp_path).splitlines()[-1])
+    shipped = {path.stem for path in (ROOT / "profiles" / "presets").glob("*.toml")}
+    assert {each["name"] for each in result["data"]["presets"]} == shipped > set()
+
+
 def test_the_unit_of_systemd_is_in_the_wheel(installed):
     unit = installed.parent / "share" / "edgeopt" / "edgeopt-agent.service"
     assert unit.read_text() == (ROOT / "packaging" / "edgeopt-agent.service").read_text()

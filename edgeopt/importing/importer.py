@@ -30,6 +30,7 @@ from edgeopt.errors import (
 from edgeopt.hw.child import python_command
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
+from edgeopt.importing.onnx_source import check_runs
 from edgeopt.importing.proof import Proof, first_difference, prove
 from edgeopt.importing.request import ImportRequest, SourceOptions
 from edgeopt.importing.sources import Recognized, recognize
@@ -248,6 +249,7 @@ def _from_onnx(request: ImportRequest, path: Path, backend: Backend, folder: Pat
     if request.dynamic:
         raise UsageError("The dimensions of an ONNX model cannot be opened.", "Leave out --dynamic.")
     model = load(path)
+    check_runs(model)
     context = PassContext(target_opset=request.opset or 0, shapes=request.shapes)
     notes = list(model.repairs)
     changed = model.ir

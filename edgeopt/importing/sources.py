@@ -1,5 +1,6 @@
 """The sources that can be imported, and which one a path or a name is."""
 
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -80,7 +81,7 @@ def recognize(text: str, trust: bool = False) -> Recognized:
         return Recognized(_of_folder(path, trust), str(path.absolute()))
     if path.suffix == ".py":
         raise UsageError(f"'{text}' is a Python file.", _SCRIPT.format(text))
-    source = next((each for each in SOURCES if path.suffix.lower() in each.suffixes), None)
+    source = _of_suffix(path)
     if source is None:
         raise InputError(f"'{path.name}' has the suffix of no known source.", _known())
     if source.pickled and not trust:
@@ -93,16 +94,30 @@ def recognize(text: str, trust: bool = False) -> Recognized:
 
 
 def _of_folder(path: Path, trust: bool) -> Source:
-    source = next((each for each in SOURCES if each.marker and (path / each.marker).is_file()), None)
-    if source is None:
+    found = [each for each in SOURCES if each.marker and (path / each.marker).is_file()]
+    if not found:
+        models = sorted(file.name for file in path.iterdir() if _of_suffix(file) is not None)
+        if models:
+            hint = f"Name one of its files: {', '.join(models)}."
+            raise InputError(f"The folder '{path}' is not a model itself.", hint)
         what = "contains no model that can be imported" if any(path.iterdir()) else "is empty"
         raise InputError(f"The folder '{path}' {what}.", _known())
+    if len(found) > 1:
+        both = " and a ".join(f"{each.title} ({each.marker})" for each in found)
+        raise InputError(f"The folder '{path}' holds a {both}.", "Move one of them to a folder of its own.")
+    (source,) = found
     if source.kind == "huggingface":
         check_folder(path, trust)
     return source
 
 
+def _of_suffix(path: Path) -> Source | None:
+    return next((each for each in SOURCES if path.suffix.lower() in each.suffixes), None)
+
+
 def _check_content(path: Path, source: Source) -> None:
+    if not os.access(path, os.R_OK):
+        raise InputError(f"'{path.name}' cannot be read: you lack the permission.", f"Allow it: chmod u+r {path}")
     if path.stat().st_size == 0:
         raise ModelError(f"'{path.name}' is empty.", "Save or download it again.")
     if source.zipped and not zipfile.is_zipfile(path):

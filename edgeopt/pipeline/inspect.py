@@ -1,9 +1,11 @@
 """Everything that a search needs before its first candidate: model, data, device, target, baseline, incumbent."""
 
 import shlex
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -35,12 +37,14 @@ from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import CURRENT, Candidate
 from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.space import StartOptions, starts_on
+from edgeopt.pipeline.preset import with_preset
 from edgeopt.pipeline.race.baseline import PROCESSOR, Baseline, first_running, judge_for
 from edgeopt.pipeline.race.ground import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.request import OptimizeRequest, time_limit_for
 from edgeopt.pipeline.shapes.filling import check_shape, explained, settle_buckets, shaped_samples
-from edgeopt.pipeline.shapes.sized import Shaped
+from edgeopt.pipeline.shapes.sized import Shaped, of_sizes
 from edgeopt.profiles import TargetProfile
+from edgeopt.profiles.presets import PresetChoice
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 from edgeopt.quant.checks import check_differ
 from edgeopt.version import __version__
@@ -140,6 +144,8 @@ def _told(these: dict[str, str], others: dict[str, str]) -> str:
 
 
 _GENERATED_SAMPLES = 16
+# Of the time limit: a search takes hundreds of runs, and a preset must not keep it from proving anything.
+_LONGEST_RUN_SHARE = 1 / 200
 _TARGET = Named("target")
 
 
@@ -179,6 +185,7 @@ class Search:
     """The deployment that the user gave with `--baseline`."""
     attached: Attached | None = None
     """What the bundle does before and after the model."""
+    preset: PresetChoice | None = None
 
     @property
     def objective(self) -> Objective:
@@ -205,14 +212,10 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     made_up = ground.folder / "generated"
     facts = inspect(place.builder.client, settings.model, made_up, _GENERATED_SAMPLES)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
-    given = _given(settings, facts, profile, attached, place)
-    if given.of_user:
-        check_differ(given.samples)
+    try_out = partial(_references, settings, facts, profile, attached, place)
+    preset, references = with_preset(settings, facts, notes, stack, try_out)
+    given, baseline, standard = references
     starts = starts_on(place.device, profile, facts.inputs, given.samples)
-    save_samples(given.samples, ground.samples_path)
-    baseline = first_running(ground, settings.model, profile.backends.order)
-    stack.callback(baseline.contender.close)
-    standard = _standard(settings, given, attached, ground, baseline)
     incumbent = None
     if settings.baseline is not None:
         incumbent = incumbent_of(settings.baseline, settings.model, facts, ground, place.builder.client)
@@ -222,7 +225,6 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
         others = open_samples(made_up) if given.of_user else None
         shaped = settle_buckets(given.shaped, ground, settings.model, baseline.candidate, others, notes)
         given = replace(given, shaped=shaped)
-    limit_s = settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
     search = Search(
         request=settings,
         goal=aim_of(settings),
@@ -233,11 +235,39 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
         given=given,
         standard=standard,
         baseline=baseline.candidate,
-        limit_s=limit_s,
+        limit_s=_time_limit(settings, facts, profile),
         incumbent=incumbent,
         attached=attached,
+        preset=preset,
     )
     return search, baseline
+
+
+def _references(
+    settings: OptimizeRequest,
+    facts: Inspected,
+    profile: TargetProfile,
+    attached: Attached | None,
+    place: SearchContext,
+    sizes: Mapping[str, int],
+    stack: ExitStack,
+) -> tuple[SearchData, Baseline, AccuracyReference]:
+    """Samples, those generated of these sizes, the baseline, which runs until the stack ends, and its outputs."""
+    ground = place.ground
+    given = _given(settings, facts, profile, attached, place, sizes)
+    if given.of_user:
+        check_differ(given.samples)
+    save_samples(given.samples, ground.samples_path)
+    baseline = first_running(ground, settings.model, profile.backends.order)
+    stack.callback(baseline.contender.close)
+    limit_s, run_ms = _time_limit(settings, facts, profile), baseline.contender.loaded.first_run_ms
+    if sizes and run_ms > _LONGEST_RUN_SHARE * 1e3 * limit_s:
+        raise ModelError(f"A run takes {run_ms:.3g} ms, too long for a search of {limit_s:.0f} s.")
+    return given, baseline, _standard(settings, given, attached, ground, baseline)
+
+
+def _time_limit(settings: OptimizeRequest, facts: Inspected, profile: TargetProfile) -> float:
+    return settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
 
 
 def _given(
@@ -246,12 +276,13 @@ def _given(
     profile: TargetProfile,
     attached: Attached | None,
     place: SearchContext,
+    sizes: Mapping[str, int],
 ) -> SearchData:
     folder, emit = place.ground.folder, place.notes.emit
     if settings.data is not None:
         samples, raw = samples_from(settings.data, facts.inputs, profile.data, attached, folder / "attached", emit)
     else:
-        samples, raw = open_samples(folder / "generated"), None
+        samples, raw = of_sizes(open_samples(folder / "generated"), sizes, facts.inputs), None
     chosen = split(len(samples), settings.data is not None)
     shaped = shaped_samples(settings, facts, samples, chosen, folder)
     taken = shaped.samples if shaped else samples

@@ -14,6 +14,7 @@ from edgeopt.measure.report import OriginalSpeed
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
 from edgeopt.pipeline.shapes.sized import SizeTimes
+from edgeopt.profiles.presets import PresetChoice
 
 SCHEMA = 2
 Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
@@ -173,6 +174,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """The summary without the words for the verdict, where it begins with them."""
     undecided: tuple[str, ...] = ()
     """Why it is undecided, each without a full stop."""
+    preset: PresetChoice | None = None
     original: OriginalSpeed | None = None
     """Where the model was imported from another framework."""
     schema: int = SCHEMA

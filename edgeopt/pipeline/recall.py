@@ -33,6 +33,7 @@ from edgeopt.pipeline.cache.user import user_store
 from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.pipeline.screen import final
+from edgeopt.profiles.presets import shipped_presets
 from edgeopt.profiles.targets import profile_for
 
 # What rewrites and quantizes models; the device's fingerprint includes the runtimes too.
@@ -105,6 +106,7 @@ class Keys:
             **{f"the variable {name}": value for name, value in self.common["environment"].items()},
             **{f"the {_DEVICE.get(name, name)}": value for name, value in self.common["device"].items()},
             "the target profile": profile,
+            "the presets": shipped_presets(),
             "the accuracy goal": goal,
             **{flag_of(name): value for name, value in content.items()},
         }

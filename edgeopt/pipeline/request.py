@@ -89,6 +89,10 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         Path | None,
         option("Profile for a use case: a TOML file, or the name of a built-in profile such as realtime."),
     ] = None
+    preset: Annotated[
+        str | None,
+        option("Preset of a model family, or none (default: the one that fits the model; see edgeopt presets)."),
+    ] = None
     pre: Annotated[
         Path | None,
         option(
@@ -151,6 +155,7 @@ class OptimizeKeywords(TypedDict, total=False):
     time_limit_s: float | None
     target: str | None
     profile: str | Path | None
+    preset: str | None
     pre: str | Path | None
     post: str | Path | None
     single_file: bool
@@ -161,7 +166,9 @@ class OptimizeKeywords(TypedDict, total=False):
 def check(settings: OptimizeRequest) -> None:
     """Raises UsageError for what is wrong by itself, before anything is read."""
     from edgeopt.pipeline.objectives import objective_named
+    from edgeopt.profiles.presets import check_preset
 
+    check_preset(settings.preset)
     _ = settings.goal, settings.limits
     objective_named(settings.objective)
     checked_target(settings.target_speedup)

@@ -75,7 +75,8 @@ def proof_lines(outcome: Outcome) -> list[str]:
     proof = outcome.proof
     weakest = "" if proof.weakest is None else proof.weakest.sentence
     original = "" if outcome.original is None else original_speed(outcome.original)
-    return [line for line in (_proved(outcome), proof.measured_while, weakest, original) if line]
+    preset = str(outcome.preset) if outcome.preset and outcome.preset.sizes else ""
+    return [line for line in (_proved(outcome), proof.measured_while, weakest, preset, original) if line]
 
 
 def _proved(outcome: Outcome) -> str:

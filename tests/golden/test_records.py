@@ -72,6 +72,7 @@ CASES = {
         r"kind|data\.(target|objective)",
     ),
     "passes": (("passes",), r"kind|data\.passes\[\]\.(?!text).*"),
+    "presets": (("presets", MODEL), r"kind|data\.(model|chosen\..*|presets\[\]\.(?!fits|sets).*)"),
     "probe": (("probe", "--root", RECORDED), r"kind|data\.(?!.*version).*"),
     "quantize": (
         ("quantize", MODEL, "--data", DATA, "--method", "int8", "--floor", 60, "-o", "int8.onnx"),

@@ -54,6 +54,7 @@ def test_bad_source_is_refused(imports, files, source, code, said):
 def test_missing_framework_is_named_with_the_line_that_installs_it(imports, files, tmp_path, source, package):
     if importlib.util.find_spec(package) is not None:
         pytest.skip(f"{package} is installed here")
+    (tmp_path / "net.py").write_text("import torch\n\nclass Net(torch.nn.Module):\n    pass\n")
     (tmp_path / "whole.pt2").rename(tmp_path / "net.keras")
     (tmp_path / "net.tflite").write_bytes(bytes(8))
     (tmp_path / "folder").mkdir()

@@ -21,11 +21,11 @@ from edgeopt.hw.probe import probe
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
-from edgeopt.pipeline.inspect import Search, SearchData
+from edgeopt.pipeline.inspect import Search, SearchData, prepare
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, VariantReport
-from edgeopt.pipeline.place import SearchResources
+from edgeopt.pipeline.place import SearchResources, placed
 from edgeopt.pipeline.plans.space import StartOptions
 from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
 from edgeopt.pipeline.request import OptimizeRequest
@@ -215,3 +215,20 @@ def shuffle_model(write_model):
     weights = {"w": random.standard_normal((16, 3, 3, 3)), "v": random.standard_normal((16, 16, 1, 1))}
     shapes = {"five": np.int64([1, 2, 8, 16, 16]), "four": np.int64([1, 16, 16, 16])}
     return write_model(text, **{name: array.astype(np.float32) for name, array in weights.items()}, **shapes)
+
+
+@pytest.fixture
+def prepared(tmp_path, quick_profile):
+    """What `prepare` finds; everything that it started ends with the test."""
+    with ExitStack() as stack:
+
+        def work(model, said=None, **options):
+            said = [] if said is None else said
+            settings = OptimizeRequest(model, tmp_path / "out.edgeopt", **{"profile": quick_profile, **options})
+            (tmp_path / "work").mkdir()
+            place = placed(tmp_path / "work", stack, said.append)
+            found, baseline = prepare(settings, place, stack)
+            warnings, samples = place.notes.kept, found.given.samples
+            return SimpleNamespace(found=found, baseline=baseline, samples=samples, warnings=warnings)
+
+        yield work

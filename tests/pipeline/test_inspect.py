@@ -1,6 +1,5 @@
 import dataclasses
 from contextlib import ExitStack
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -14,23 +13,6 @@ from edgeopt.pipeline import inspect as preparing
 from edgeopt.pipeline.inspect import prepare
 from edgeopt.pipeline.place import placed
 from edgeopt.pipeline.request import OptimizeRequest
-
-
-@pytest.fixture
-def prepared(tmp_path, quick_profile):
-    """What `prepare` finds; everything that it started ends with the test."""
-    with ExitStack() as stack:
-
-        def work(model, said=None, **options):
-            said = [] if said is None else said
-            settings = OptimizeRequest(model, tmp_path / "out.edgeopt", **{"profile": quick_profile, **options})
-            (tmp_path / "work").mkdir()
-            place = placed(tmp_path / "work", stack, said.append)
-            found, baseline = prepare(settings, place, stack)
-            warnings, samples = place.notes.kept, found.given.samples
-            return SimpleNamespace(found=found, baseline=baseline, samples=samples, warnings=warnings)
-
-        yield work
 
 
 def test_with_data(prepared, conv_model, conv_data):

@@ -13,9 +13,9 @@ MOST_BELOW = 300
 BUDGETS = {
     SHARED: 1000,
     "edgeopt/hw": 6800,
-    "edgeopt/graph": 15_450,
+    "edgeopt/graph": 15_500,
     "edgeopt/backends": 6050,
-    "edgeopt/profiles": 1200,
+    "edgeopt/profiles": 1350,
     "edgeopt/diagram": 1700,
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7600,
@@ -23,14 +23,14 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8750,
-    "edgeopt/importing": 2300,
-    "edgeopt/pipeline": 8700,
+    "edgeopt/importing": 2400,
+    "edgeopt/pipeline": 8800,
     "edgeopt/views": 2350,
-    "edgeopt/commands": 15_350,
-    "edgeopt/cli": 5050,
+    "edgeopt/commands": 15_450,
+    "edgeopt/cli": 5100,
     "agent": 14_600,
     "gui": 20_400,
-    "tests": 94_100,
+    "tests": 94_400,
 }
 
 

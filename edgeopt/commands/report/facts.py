@@ -184,6 +184,8 @@ class ReportFacts(msgspec.Struct, frozen=True):
     """Of the source model, where the user named it."""
     seconds: float | None = None
     """How long it took to make the bundle."""
+    preset: str = ""
+    """The preset of the search and what it set, as a sentence; empty where it set nothing."""
     warnings: tuple[str, ...] = ()
     unknown: dict[str, str] = {}
     """What the report cannot say, each with the reason."""

@@ -287,6 +287,8 @@ def _within(job: Job, dim: str, size: int) -> bool:
 
 def opened(framework: Any, job: Job) -> tuple[Any, list[Feeds]]:
     """The original and its samples."""
+    if hasattr(framework, "check"):
+        framework.check(job)
     for module, package in framework.NEEDS:
         job.need(module, package)
     if job.work != "serve":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -11,12 +12,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from edgeopt.importing.children.child import Feeds, Input, Job
 
@@ -37,6 +38,34 @@ def version() -> str:
     import torch
 
     return f"torch {torch.__version__}"
+
+
+def check(job: Job) -> None:
+    """Refuses code that no torch can open: what is missing or misspelt in it is known before it runs."""
+    if job.kind != "torch":
+        return
+    if not job.place.endswith(".py"):
+        sys.path.insert(0, str(Path.cwd()))
+        if importlib.util.find_spec(job.place.partition(".")[0]) is None:
+            _no_module(job)
+        return
+    text, file = Path(job.place).read_bytes(), Path(job.place).name
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        job.refuse("bad-input", f"'{file}' has an error{line}: {job.reason(error)}.", "Correct the file.")
+    wanted = job.name.partition(".")[0].encode()
+    if not any(word in text for word in (wanted, b"import *", b"globals(", b"exec(")):
+        _no_name(job, file, [each.name for each in tree.body if isinstance(each, ast.ClassDef | ast.FunctionDef)])
+
+
+def _no_module(job: Job) -> NoReturn:
+    job.refuse("bad-input", f"There is no module '{job.place}'.", "Check the name and PYTHONPATH.")
+
+
+def _no_name(job: Job, file: str, there: Iterable[str]) -> NoReturn:
+    job.refuse("bad-input", f"'{file}' has no '{job.name}'.", f"It has: {', '.join(there) or 'no module'}.")
 
 
 def load(job: Job) -> Original:
@@ -90,20 +119,16 @@ def _from_code(job: Job) -> Original:
         sys.modules[path.stem] = module
         spec.loader.exec_module(module)
     else:
-        sys.path.insert(0, str(Path.cwd()))
         try:
             module = importlib.import_module(job.place)
         except ModuleNotFoundError as error:
             if not f"{job.place}.".startswith(f"{error.name}."):
                 raise
-            job.refuse("bad-input", f"There is no module '{job.place}'.", "Check the name and PYTHONPATH.")
+            _no_module(job)
     found: Any = module
     for name in job.name.split("."):
         if not hasattr(found, name):
-            there = [n for n, v in vars(found).items() if _is_ours(v, module)]
-            job.refuse(
-                "bad-input", f"'{path.name}' has no '{job.name}'.", f"It has: {', '.join(there) or 'no module'}."
-            )
+            _no_name(job, path.name, [n for n, v in vars(found).items() if _is_ours(v, module)])
         found = getattr(found, name)
     example = None
     if not isinstance(found, torch.nn.Module) and callable(found):

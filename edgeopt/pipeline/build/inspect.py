@@ -9,6 +9,7 @@ import msgspec
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import check_samples, from_feeds, save_samples
 from edgeopt.errors import ModelError
+from edgeopt.graph.analysis.layers import layer_counts
 from edgeopt.graph.model import Model
 from edgeopt.pipeline.build.messages import Inspect, Inspected
 
@@ -35,6 +36,7 @@ def describe(model: Model) -> Inspected:
         dict(operators),
         size,
         tuple(p.relative_to(model.path.parent).as_posix() for p in model.external),
+        layer_counts(model.ir),
     )
 
 

@@ -121,6 +121,8 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected"):
     """With external data."""
     external: tuple[str, ...] = ()
     """Files of external data, relative to the model's folder."""
+    layers: dict[str, int] = {}
+    """How many of each kind, and of each operator."""
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):

@@ -148,6 +148,7 @@ def outcome_of(
         variants=tuple(variants.reports),
         candidates=candidates,
         front=front_of(candidates),
+        preset=search.preset,
         cut_short=cut_short.strip(),
         warnings=(*told.warnings, *warnings_of(proof)),
         seconds=told.seconds,

@@ -221,6 +221,14 @@ def shape_samples(
     return shaped
 
 
+def of_sizes(samples: Samples, sizes: Sizes, inputs: tuple[TensorInfo, ...]) -> Samples:
+    """All samples in these sizes of open dimensions."""
+    axes = open_dimensions(inputs)
+    dimensions = [SizedDimension(name, (size,), size, axes[name]) for name, size in sizes.items()]
+    every = range(len(samples))
+    return together([resized(samples, index, every, dimensions, sizes) for index in every]) if sizes else samples
+
+
 def in_turn(dimensions: Sequence[SizedDimension], count: int) -> list[Sizes]:
     """Sizes for this number of samples: every other one is the usual size; the others alternate."""
     others = [_others(dimension) for dimension in dimensions]

@@ -22,6 +22,7 @@ from edgeopt.views.blocks import (
 
 def verdict_section(facts: ReportFacts) -> Section:
     blocks: list[Block] = [WordsBlock(facts.summary), Figures(_figures(facts))]
+    blocks += [WordsBlock(facts.preset)] if facts.preset else []
     blocks += [WordsBlock(each, "warning") for each in (*_warnings(facts), *facts.warnings)]
     return Section("verdict", _title(facts), tuple(blocks))
 

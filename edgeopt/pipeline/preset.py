@@ -1,0 +1,53 @@
+"""What a preset sets in a search: only what the user left open, and only if the model runs with it."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TypeVar
+
+import msgspec
+
+from edgeopt.errors import ModelError, TrialError
+from edgeopt.events import Log
+from edgeopt.pipeline.build.messages import Inspected
+from edgeopt.pipeline.notes import SearchNotes
+from edgeopt.pipeline.request import OptimizeRequest
+from edgeopt.profiles.presets import PresetChoice, choose_preset
+
+Found = TypeVar("Found")
+
+
+def with_preset(
+    settings: OptimizeRequest,
+    facts: Inspected,
+    notes: SearchNotes,
+    stack: ExitStack,
+    try_out: Callable[[Mapping[str, int], ExitStack], Found],
+) -> tuple[PresetChoice | None, Found]:
+    """The preset, and what trying out its sizes gives; or no sizes where that fails."""
+    chosen = choose_preset(settings.preset, facts.layers, facts.inputs, facts.outputs)
+    if chosen is None:
+        return None, try_out({}, stack)
+    preset, why = chosen
+    choice = preset.choice(why, facts.inputs)
+    if settled := _settled_by(settings):
+        choice = msgspec.structs.replace(choice, sizes={}, unset=f"{settled} says the sizes")
+    if choice.sizes:
+        try:
+            with ExitStack() as attempt:
+                found = try_out(choice.sizes, attempt)
+                stack.push(attempt.pop_all())
+        except (ModelError, TrialError) as error:
+            unset = f"the model cannot be measured with its sizes: {error.message.rstrip('.')}"
+            choice = msgspec.structs.replace(choice, sizes={}, unset=unset)
+        else:
+            notes.emit(Log("info", str(choice)))
+            return choice, found
+    elif settings.preset is None:
+        return choice, try_out({}, stack)
+    notes.emit(Log("info", str(choice)))
+    return choice, try_out({}, stack)
+
+
+def _settled_by(settings: OptimizeRequest) -> str:
+    """The option of the user that says the sizes of inputs; empty where none does."""
+    return "--data" if settings.data is not None else "--shape" if settings.shape else ""
