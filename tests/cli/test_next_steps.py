@@ -167,7 +167,8 @@ def test_printed_commands_run_as_printed(place, capfd, monkeypatch, line, code, 
         if PLACEHOLDER.search(each) or each.startswith("edgeopt-agent") or each == LONG:
             assert refusal(each) == ""
         else:
-            assert run(_short(shlex.split(each)[1:], place / "quick.toml")) in DONE, f"{each}\n{capfd.readouterr().err}"
+            code = run(_short(shlex.split(each)[1:], place / "quick.toml"))
+            assert code in DONE, f"{each}\n{capfd.readouterr().err}"
 
 
 @pytest.mark.parametrize(("line", "hint", "remedy"), REMEDIES)
