@@ -41,14 +41,12 @@ hypothesis.settings.load_profile("patient")
 
 NEAR = {
     "cli",
+    "commands",
     "golden",
     "measured",
     "exactness",
     "pipeline",
-    "compare",
-    "predict",
     "replay",
-    "simplify",
     "quantize",
 }
 
