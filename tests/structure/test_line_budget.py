@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/cli": 5050,
     "agent": 14_600,
     "gui": 20_400,
-    "tests": 93_950,
+    "tests": 94_020,
 }
 
 

@@ -33,6 +33,14 @@ def ready(page, context, half_weights):
     return page
 
 
+@pytest.fixture
+def alike(page, conv_model, conv_bundle):
+    """Two sides that are compared soon."""
+    page.put(0, conv_model)
+    page.put(1, conv_bundle)
+    return page
+
+
 def why_not(page, key):
     return next(action for action in ENTRY.actions if action.key == key).why_not(page)
 
@@ -158,29 +166,29 @@ def test_layers_are_compared_on_request_although_the_outputs_pass(qtbot, page, c
     assert page.view.layers_line.text().startswith("None of the ")
 
 
-def test_results_stay_when_the_measurement_fails_and_its_tab_says_what_next(qtbot, ready):
-    ready.start()
-    qtbot.waitUntil(lambda: ready.comparing.part == "bench", timeout=LONG_MS)
-    ready.comparing.job.kill()
-    finish(qtbot, ready)
-    view = ready.view
-    assert ready.state == "content"
+def test_results_stay_when_the_measurement_fails_and_its_tab_says_what_next(qtbot, alike):
+    alike.start()
+    qtbot.waitUntil(lambda: alike.comparing.part == "bench", timeout=LONG_MS)
+    alike.comparing.job.kill()
+    finish(qtbot, alike)
+    view = alike.view
+    assert alike.state == "content"
     assert view.headline.text() == "Not measured"
     assert "killed from outside" in view.latency_part.message.text()
     assert "Start it again" in view.latency_part.message.text()
     assert view.output_part.content.isVisibleTo(view.output_part)
 
 
-def test_a_cancelled_comparison_keeps_what_it_had(qtbot, ready, context):
-    ready.start()
-    qtbot.waitUntil(lambda: ready.comparing.part == "bench", timeout=LONG_MS)
-    ready.cancel()
-    assert "stopping" in why_not(ready, "compare.cancel")
-    finish(qtbot, ready)
+def test_a_cancelled_comparison_keeps_what_it_had(qtbot, alike, context):
+    alike.start()
+    qtbot.waitUntil(lambda: alike.comparing.part == "bench", timeout=LONG_MS)
+    alike.cancel()
+    assert "stopping" in why_not(alike, "compare.cancel")
+    finish(qtbot, alike)
     assert context.jobs.jobs == ()
-    assert ready.view.headline.text() == "Cancelled"
-    assert ready.view.output_part.content.isVisibleTo(ready.view.output_part)
-    assert why_not(ready, "compare.cancel") == "No comparison is running."
+    assert alike.view.headline.text() == "Cancelled"
+    assert alike.view.output_part.content.isVisibleTo(alike.view.output_part)
+    assert why_not(alike, "compare.cancel") == "No comparison is running."
 
 
 def test_cancelled_at_once_no_further_job_begins(qtbot, ready, context):
