@@ -154,8 +154,7 @@ def test_peaks_that_cannot_be_kept_are_shown_with_a_warning(events, counted, tmp
     assert len(counted) == 1
 
 
-def test_cancelling_the_measurement_leaves_nothing(start, make_cache, tmp_path):
-    make_cache(tmp_path / "cache/edgeopt")
+def test_cancelling_the_measurement_leaves_nothing(start, tmp_path):
     running = start("probe", "--deep", XDG_CACHE_HOME=str(tmp_path / "cache"))
     next(line for line in running.process.stderr if "measuring" in line)
     running.process.send_signal(signal.SIGINT)
