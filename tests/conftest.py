@@ -1,6 +1,7 @@
 """What tests of several folders share: tiny models with seeded weights, data for them, and bundles."""
 
 import atexit
+import fcntl
 import functools
 import gc
 import json
@@ -25,8 +26,9 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.measure import rounds
+from edgeopt.measure import memory, rounds
 from edgeopt.profiles.targets import profile_for
+from edgeopt.workers.guard import field_bytes
 from edgeopt.workers.host import LocalHost
 from tests import warm
 from tests.near import NearHost
@@ -39,14 +41,12 @@ hypothesis.settings.load_profile("patient")
 
 NEAR = {
     "cli",
+    "commands",
     "golden",
     "measured",
     "exactness",
     "pipeline",
-    "compare",
-    "predict",
     "replay",
-    "simplify",
     "quantize",
 }
 
@@ -143,10 +143,16 @@ def seeded(*shape, seed=0):
     return (np.random.default_rng(seed).standard_normal(shape) / spread).astype(np.float32)
 
 
+def _quickly(path, field):
+    """Without what takes ten milliseconds a slice in a process as large as this one; `VmRSS` does as well here."""
+    return None if path == Path("/proc/self/smaps_rollup") else field_bytes(path, field)
+
+
 @pytest.fixture
 def near(monkeypatch):
     """What is asked of processes is answered in this one, which has imported all that they would."""
     monkeypatch.setattr(LocalHost, "start", NearHost.start)
+    monkeypatch.setattr(memory, "field_bytes", _quickly)
 
 
 @pytest.fixture(autouse=True)
@@ -225,6 +231,25 @@ def null_model(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """Makes a file, once for all workers of a test run: its path."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+
+    def made(name, make):
+        path = folder / name
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                content = make()
+                path.write_bytes(content)
+        return path
+
+    return made
 
 
 @pytest.fixture(scope="session")

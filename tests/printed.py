@@ -31,6 +31,7 @@ def commands_in(text: str) -> Iterator[str]:
             yield _alone(found)
 
 
+@functools.cache
 def refusal(command: str) -> str:
     """Why the program does not take this command; empty where it does. It is not run."""
     program, *arguments = shlex.split(command)

@@ -16,6 +16,7 @@ import pytest
 from edgeopt.version import __version__
 
 ROOT = Path(__file__).parents[1]
+EPOCH = "1700000000"
 
 
 def run(*command, cwd, **variables):
@@ -35,11 +36,18 @@ def run(*command, cwd, **variables):
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The programs of a new environment that has the wheel, and borrows what the wheel depends on."""
+def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a folder with spaces")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
-    (wheel,) = folder.glob("edgeopt-*.whl")
+    command = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
+    run(*command, cwd=folder, SOURCE_DATE_EPOCH=EPOCH)
+    (made,) = folder.glob("edgeopt-*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel):
+    """The programs of a new environment that has the wheel, and borrows what the wheel depends on."""
+    folder = wheel.parent
     environment = folder / "environment"
     venv.create(environment, with_pip=False, symlinks=os.name != "nt")
     python = environment / "bin" / "python"
@@ -64,7 +72,7 @@ def test_each_program_starts(installed, tmp_path, program):
 @pytest.mark.parametrize("program", ["edgeopt", "edgeopt-agent", "edgeopt-gui"])
 def test_python_starts_each_program_as_a_module(installed, tmp_path, program):
     told = run(installed / "python", "-m", program.replace("-", "_"), "--version", cwd=tmp_path)
-    assert told == run(installed / program, "--version", cwd=tmp_path)
+    assert told.startswith(f"{program} {__version__}")
 
 
 def test_the_shipped_profiles_are_in_the_wheel(installed, tmp_path):
@@ -98,9 +106,6 @@ def test_the_types_are_in_the_wheel(installed):
     assert list(installed.parent.glob("lib/python*/site-packages/edgeopt/py.typed"))
 
 
-EPOCH = "1700000000"
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The source distribution, and the wheel that was built from it and not from the checkout."""
@@ -112,13 +117,10 @@ def built(tmp_path_factory):
     return source, wheel
 
 
-def test_two_builds_give_the_same_bytes_also_from_the_source_distribution(built, tmp_path):
-    command = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT)
-    run(*command, cwd=tmp_path, SOURCE_DATE_EPOCH=EPOCH)
-    (again,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(again) as direct, zipfile.ZipFile(built[1]) as by_source:
+def test_two_builds_give_the_same_bytes_also_from_the_source_distribution(built, wheel):
+    with zipfile.ZipFile(wheel) as direct, zipfile.ZipFile(built[1]) as by_source:
         assert set(direct.namelist()) == set(by_source.namelist())  # says more than that the bytes differ
-    assert again.read_bytes() == built[1].read_bytes()
+    assert wheel.read_bytes() == built[1].read_bytes()
 
 
 def test_the_source_distribution_holds_every_file_that_documents_name(built):

@@ -1,7 +1,7 @@
 """Patterns in eight bits that OpenVINO's CPU plugin computes wrong, and the same computation without them.
 
-Seen in OpenVINO 2026.4, each by a test. A model that NNCF quantized is changed before it is written, so that
-whoever runs the file gets the answers that the quantizers describe.
+Seen in OpenVINO 2026.4; each has a test. A model that NNCF quantized is changed before it is written, so that its
+file gives the answers that the quantizers describe in any program.
 """
 
 from collections.abc import Callable

@@ -152,7 +152,9 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_stopped_it_leaves_no_process_and_no_folder(start, null_model, null_data, tmp_path, number, code):
     (tmp_path / "mine.py").write_text(PROGRAM)
     run = start(

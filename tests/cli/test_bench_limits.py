@@ -6,15 +6,32 @@ import re
 import numpy as np
 import pytest
 
+from edgeopt.commands.bench import bench
+
 
 @pytest.fixture
 def edgeopt(edgeopt_here):
     return edgeopt_here
 
 
+@pytest.fixture(scope="module")
+def reports():
+    """What was measured, by what was asked for."""
+    return {}
+
+
 @pytest.fixture
-def sides(null_model, null_data):
-    """The arguments that name a slow and a fast model, and their data."""
+def sides(null_model, null_data, reports, monkeypatch):
+    """The arguments that name a slow and a fast model, and their data; the same contest is measured once."""
+    measure = bench.contest
+
+    def once(host, sides, rules, *how):
+        key = (tuple(side.name for side in sides), rules)
+        if key not in reports:
+            reports[key] = measure(host, sides, rules, *how)
+        return reports[key]
+
+    monkeypatch.setattr(bench, "contest", once)
     slow, fast = null_model("slow", latency_ms=3), null_model("fast", latency_ms=1)
     common = ["--data", null_data]
     return {

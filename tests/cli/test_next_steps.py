@@ -96,7 +96,7 @@ REMEDIES = [
         "compare-calibrations --help",
         f"compare-calibrations {MODEL} --data {DATA}",
     ),
-    (
+    slow(
         f"quantize {MODEL} -o out.onnx --method int8",
         "--data",
         f"quantize {MODEL} -o out.onnx --method int8-dynamic",
@@ -167,7 +167,8 @@ def test_printed_commands_run_as_printed(place, capfd, monkeypatch, line, code, 
         if PLACEHOLDER.search(each) or each.startswith("edgeopt-agent") or each == LONG:
             assert refusal(each) == ""
         else:
-            assert run(_short(shlex.split(each)[1:])) in DONE, f"{each}\n{capfd.readouterr().err}"
+            code = run(_short(shlex.split(each)[1:], place / "quick.toml"))
+            assert code in DONE, f"{each}\n{capfd.readouterr().err}"
 
 
 @pytest.mark.parametrize(("line", "hint", "remedy"), REMEDIES)
@@ -177,15 +178,14 @@ def test_hint_of_an_error_leads_further(place, capfd, line, hint, remedy):
     assert run(shlex.split(remedy)) in DONE, capfd.readouterr().err
 
 
-def _short(arguments):
-    """With limits that leave what is done as it is."""
+def _short(arguments, profile):
+    """With limits that leave what is done as it is; a search for no device in particular has this profile."""
     if arguments[0] == "bench" and arguments[1] != "--help":
         return [*arguments, *([] if arguments[1] == "compare" else ["--rounds", "6", "--time-limit", "1"])]
-    return (
-        [*arguments, "--time-limit", "2"]
-        if arguments[0] == "optimize" and "--help" not in arguments
-        else arguments
-    )
+    if arguments[0] != "optimize" or "--help" in arguments:
+        return arguments
+    for_any = {"--profile", "--target", "--device"}.isdisjoint(arguments)
+    return [*arguments, "--time-limit", "2", *(["--profile", str(profile)] if for_any else [])]
 
 
 @pytest.mark.slow

@@ -54,13 +54,13 @@ def test_a_bundle_runs_on_its_golden_inputs(edgeopt, conv_bundle):
 
 
 def test_plain_lines_where_there_is_no_terminal(edgeopt, null_model, null_data):
-    code, out, err = edgeopt("watch", null_model(latency_ms=10), "--data", null_data, "--seconds", 2.6)
+    code, out, err = edgeopt("watch", null_model(latency_ms=10), "--data", null_data, "--seconds", 1.6)
     assert code == 0
     assert "] running" in err
     told = [line for line in out.splitlines() if line.startswith("latency ") and "throughput" in line]
     assert 1 <= len(told) <= 3
     assert all("MiB" in line and "99 % within" in line for line in told)
-    assert re.search(r"model.null.json: [\d,]+ runs in 2\.\d s", out)
+    assert re.search(r"model.null.json: [\d,]+ runs in 1\.\d s", out)
 
 
 def test_a_table_in_place_on_a_terminal(null_model, null_data, tmp_path):
@@ -98,7 +98,7 @@ def _read_all(terminal, within_s=60):
 
 
 @pytest.mark.cold
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_stopped_it_ends_its_trial_at_once_and_tells_the_result(start, null_model, null_data, number):
     run = start("watch", null_model(latency_ms=10), "--data", null_data, "--json")
     run.first_line_with('"latency_p99_ms"')

@@ -13,7 +13,7 @@ from tests.differential.graphs import Case, cases
 from tests.differential.regimes import Input
 from tests.differential.sweep import judged, sweep
 
-QUICK, SWEPT, SHARDS = 150, 20_000, 40
+QUICK, SWEPT, SHARDS = 60, 20_000, 40
 
 
 @pytest.mark.timeout(600)

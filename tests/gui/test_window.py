@@ -56,6 +56,11 @@ def counting(key):
     return Entry(key, key.title(), "device", Counting, (action,))
 
 
+def few(*keys):
+    """The entries of these pages."""
+    return tuple(entry for entry in PAGES if entry.key in keys)
+
+
 def drag(kind, window, mime):
     """Qt gives drops only to what its own drag manager has under the pointer, so the window is told directly."""
     place, buttons, keys = QPoint(400, 300), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
@@ -118,7 +123,7 @@ def test_the_command_line_of_the_page_is_copied(open_window):
 
 
 def test_a_model_dropped_is_shown_and_remembered(open_window, context):
-    window = open_window()
+    window = open_window(few("device", "model"))
     assert drag(QDropEvent, window, mime_of(MODEL, DATA))
     assert context.subject.path == MODEL
     assert context.data == DATA
@@ -128,7 +133,7 @@ def test_a_model_dropped_is_shown_and_remembered(open_window, context):
 
 
 def test_data_dropped_belongs_to_the_model_that_is_open(open_window, context):
-    window = open_window()
+    window = open_window(few("model", "optimize"))
     drag(QDropEvent, window, mime_of(DATA))
     assert context.data is None
     assert "open the model" in said(window)
@@ -252,17 +257,17 @@ def test_every_page_fits_into_the_smallest_window(open_window):
 
 
 def test_ctrl_w_closes_the_model(qtbot, open_window, context, tmp_path):
-    window = open_window()
+    window = open_window(few("model"))
     context.open(subject_at(tmp_path / "a.onnx"))
     qtbot.keyClick(window, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
     assert context.subject is None
 
 
 def test_the_window_comes_back_as_it_was_left(open_window, context, qtbot):
-    window = open_window()
+    window = open_window((counting("first"), counting("second")))
     window.resize(800, 720)
     window.move(0, 20)
-    window.show_page("optimize")
+    window.show_page("second")
     window.toggle_log()
     qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=60_000)
     window.close()
@@ -271,11 +276,11 @@ def test_the_window_comes_back_as_it_was_left(open_window, context, qtbot):
     again.show()
     assert again.size().toTuple() == (800, 720)
     assert again.log.isVisible()
-    assert context.settings.text(window_state.PAGE) == "optimize"
+    assert context.settings.text(window_state.PAGE) == "second"
 
 
 def test_a_place_off_every_screen_is_not_gone_to(open_window, context, qtbot, monkeypatch):
-    window = open_window()
+    window = open_window((counting("first"),))
     qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=60_000)
     window.close()
     # Qt moves it back itself where it can tell; some window managers report what it cannot.
@@ -286,7 +291,7 @@ def test_a_place_off_every_screen_is_not_gone_to(open_window, context, qtbot, mo
 
 
 def test_the_layout_can_be_reset(open_window):
-    window = open_window()
+    window = open_window((counting("first"),))
     window.toggle_log()
     window.resize(1000, 640)
     before = window.size()
@@ -296,7 +301,7 @@ def test_the_layout_can_be_reset(open_window):
 
 
 def test_a_larger_font_needs_a_larger_window(open_window, monkeypatch):
-    window = open_window()
+    window = open_window((counting("first"),))
     screen = QGuiApplication.primaryScreen().availableSize()
     small = window_state.least(window)
     font = window.font()
@@ -331,7 +336,7 @@ def test_it_is_found_beside_the_bundle_and_among_recent_files(copied, conv_model
 
 
 def test_the_window_opens_it(qtbot, open_window, context, copied, conv_model):
-    window = open_window()
+    window = open_window(few("model"))
     assert window.why_not_open_source() == "No bundle is open."
     shutil.copyfile(conv_model, copied.parent / conv_model.name)
     context.open(subject_at(copied))

@@ -13,7 +13,7 @@ from edgeopt.errors import UsageError
 from edgeopt.importing.importer import child_command, run_child, saved_runs
 from edgeopt.importing.request import SourceOptions
 from edgeopt.importing.sources import recognize
-from tests.importing.test_frameworks import NETWORKS, fitted, sklearn, torch  # noqa: F401 - fixtures
+from tests.importing.test_frameworks import NETWORKS, forest, forest_files, sklearn, torch  # noqa: F401 - fixtures
 
 QUICK = {"rounds": 6, "time_limit_s": 60}
 
@@ -104,8 +104,7 @@ def test_wrong_use_of_a_source_is_refused(imports, planted, benches, arguments, 
     assert said in last["message"]
 
 
-def test_forest_is_measured_by_its_probabilities(imports, sklearn, tmp_path):  # noqa: F811
-    fitted(sklearn, tmp_path)
+def test_forest_is_measured_by_its_probabilities(imports, sklearn, forest):  # noqa: F811
     assert imports("forest.joblib", "--trust", "--python", sklearn)[0] == 0
     with pytest.raises(UsageError, match="is a pickle"):
         edgeopt.bench("out.onnx", against="forest.joblib", python=sklearn)

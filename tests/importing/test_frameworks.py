@@ -33,7 +33,7 @@ np.savez("data.npz", X=x)
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def sklearn():
     if (python := os.environ.get("EDGEOPT_FRAMEWORKS")) is not None:
         return python
@@ -46,8 +46,20 @@ def fitted(python, folder):
     subprocess.run([python, "-c", FIT], cwd=folder, check=True)
 
 
-def test_forest_of_scikit_learn_gives_the_same_labels_and_probabilities(imports, sklearn, tmp_path):
-    fitted(sklearn, tmp_path)
+@pytest.fixture(scope="session")
+def forest_files(sklearn, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    fitted(sklearn, folder)
+    return folder
+
+
+@pytest.fixture
+def forest(forest_files, tmp_path):
+    """Puts the models of scikit-learn, and their data, into the folder of the test."""
+    shutil.copytree(forest_files, tmp_path, dirs_exist_ok=True)
+
+
+def test_forest_of_scikit_learn_gives_the_same_labels_and_probabilities(imports, sklearn, forest):
     given = ("--trust", "--python", sklearn, "--data", "data.npz", "--samples", 64)
     code, last, left = imports("forest.joblib", *given)
     assert (code, left) == (0, {"out.onnx", "out.npz"}), last

@@ -9,19 +9,18 @@ import pytest
 import edgeopt
 from edgeopt.cli.main import run
 from edgeopt.errors import UsageError
-from tests.importing.test_frameworks import fitted, sklearn, torch  # noqa: F401 - fixtures
+from tests.importing.test_frameworks import forest, forest_files, sklearn, torch  # noqa: F401 - fixtures
 
 
 @pytest.fixture
-def optimizes(imports, capfd, tmp_path):
+def optimizes(imports, short_profile, capfd, tmp_path):
     """Runs `edgeopt optimize` in an empty folder: its exit code, its last record, and the files that it left."""
     assert imports
 
     def optimized(source, *arguments):
         before = {path.name for path in tmp_path.iterdir()}
-        code = run(
-            ["optimize", str(source), "-o", "out.edgeopt", "--time-limit", "1", "--json", *map(str, arguments)]
-        )
+        quick = ["--profile", str(short_profile), "--time-limit", "1"]
+        code = run(["optimize", str(source), "-o", "out.edgeopt", *quick, "--json", *map(str, arguments)])
         last = json.loads(capfd.readouterr().out.splitlines()[-1])
         return code, last, {path.name for path in tmp_path.iterdir()} - before - {"__pycache__"}
 
@@ -81,11 +80,16 @@ def test_plan_for_another_device_needs_an_onnx_model(optimizes, planted, tmp_pat
     assert not (tmp_path / "out.imported.onnx").exists()
 
 
-def test_forest_is_optimized_from_python(imports, sklearn, tmp_path):  # noqa: F811
+def test_pickle_needs_trust_from_python_too(imports, tmp_path):
     assert imports
-    fitted(sklearn, tmp_path)
+    (tmp_path / "forest.joblib").write_bytes(b"never read")
     with pytest.raises(UsageError, match="is a pickle"):
-        edgeopt.optimize("forest.joblib", "forest.edgeopt", python=sklearn)
+        edgeopt.optimize("forest.joblib", "forest.edgeopt", python=sys.executable)
+
+
+@pytest.mark.slow
+def test_forest_is_optimized_from_python(imports, sklearn, forest):  # noqa: F811
+    assert imports
     outcome = edgeopt.optimize("forest.joblib", "forest.edgeopt", python=sklearn, trust=True, time_limit_s=1)
     assert outcome.original.run.mode == "predict_proba"
     assert outcome.original.run.agreements[0].snr_db > 30

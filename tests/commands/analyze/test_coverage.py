@@ -62,6 +62,7 @@ def test_a_file_that_a_backend_does_not_load(tmp_path):
     assert "does not load OpenVINO models" in covered(path, "onnxruntime-cpu")["onnxruntime-cpu"].reason
 
 
+@pytest.mark.processes
 def test_a_runtime_that_crashes_at_the_model_is_a_row_with_the_reason(conv_model, tmp_path, monkeypatch):
     # A real process in the place of the child, which dies when it is asked.
     (tmp_path / "crashing_child.py").write_text("import os, sys\nsys.stdin.readline()\nos.kill(os.getpid(), 11)\n")
@@ -72,6 +73,7 @@ def test_a_runtime_that_crashes_at_the_model_is_a_row_with_the_reason(conv_model
     assert row.supported is None
 
 
+@pytest.mark.processes
 def test_a_runtime_that_hangs_is_not_waited_for(conv_model, tmp_path, monkeypatch):
     (tmp_path / "hanging_child.py").write_text("import signal\nsignal.pause()\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

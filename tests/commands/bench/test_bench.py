@@ -74,7 +74,7 @@ def test_the_same_model_with_another_backend_and_with_options(conv_model):
 
 
 def test_a_slower_model_is_seen_as_slower(null_model, data):
-    fast, slow = null_model("fast", latency_ms=2), null_model("slow", latency_ms=20)
+    fast, slow = null_model("fast", latency_ms=1), null_model("slow", latency_ms=10)
     found = bench(Request(str(slow), (str(fast),), data=data, rounds=6), ignore)
     (comparison,) = found.comparisons
     assert comparison.verdict == "slower"

@@ -41,6 +41,7 @@ def only(report):
 @pytest.mark.parametrize(
     "error", ["MemoryError", "MissingError('The device is away.')", "OSError('busy')", "SystemExit(3)"]
 )
+@pytest.mark.processes
 def test_a_failure_of_the_moment_is_tried_again_the_next_time(device, tmp_path, monkeypatch, error):
     (tmp_path / "planted_short.py").write_text(SHORT_OF_MEMORY.format(error=error))
     with monkeypatch.context() as planted:

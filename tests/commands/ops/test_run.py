@@ -73,6 +73,7 @@ serve(TaskRunner().answer)
 """
 
 
+@pytest.mark.processes
 def test_a_crash_is_the_result_of_its_case_alone(tmp_path, monkeypatch, device):
     (tmp_path / "planted_ops_crash.py").write_text(CRASHES_AT_PAD)
     monkeypatch.syspath_prepend(str(tmp_path))

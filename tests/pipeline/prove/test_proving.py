@@ -73,7 +73,7 @@ def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track):
 
 
 def test_what_answers_otherwise_is_below_the_floor(proved):
-    proof = proved(noise=0.5).proof
+    proof = proved({"latency_ms": 0.5}, noise=0.5).proof
     assert not proof.met
     assert proof.accuracy_db < 30
 

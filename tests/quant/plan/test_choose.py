@@ -32,17 +32,17 @@ def always(value):
 
 
 @pytest.mark.parametrize("factor", [*(pytest.param(each, marks=pytest.mark.slow) for each in (0.4, 1.0)), 2.5])
-def test_the_plan_is_as_fast_as_the_floor_allows(random_problem, factor):
-    for seed in range(2):
-        made = random_problem(seed, count=40, forms=("int8", "a16w8"), outputs=2, borders=8)
-        check, asked = running(made.problem, factor, jitter=0.05)
-        found = choose(made.layers, made.sensitivities, made.gains, 30.0, check, borders=made.borders)
-        assert found.point.low_db >= 30
-        assert found.point.snr_db == found.point.low_db + 1
-        assert len(asked) == found.checks <= 20
-        allowed = 10**-3.1 / factor
-        ideal = made.problem.saved_ms(solve(made.problem, allowed))
-        assert made.problem.saved_ms(found.point.choices) > 0.93 * ideal
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_the_plan_is_as_fast_as_the_floor_allows(random_problem, seed, factor):
+    made = random_problem(seed, count=40, forms=("int8", "a16w8"), outputs=2, borders=8)
+    check, asked = running(made.problem, factor, jitter=0.05)
+    found = choose(made.layers, made.sensitivities, made.gains, 30.0, check, borders=made.borders)
+    assert found.point.low_db >= 30
+    assert found.point.snr_db == found.point.low_db + 1
+    assert len(asked) == found.checks <= 20
+    allowed = 10**-3.1 / factor
+    ideal = made.problem.saved_ms(solve(made.problem, allowed))
+    assert made.problem.saved_ms(found.point.choices) > 0.93 * ideal
 
 
 def test_what_all_together_costs_is_asked_only_once(random_problem):

@@ -30,7 +30,7 @@ def saved_reports(tmp_path_factory, conv_model, relu_model):
     paths = []
     for model in (conv_model, relu_model):
         path = folder / f"{model.stem}.json"
-        command = [sys.executable, "-m", "edgeopt", "bench", model, "--time-limit", "1", "--save", path]
+        command = [sys.executable, "-m", "edgeopt", "bench", model, "--rounds", "6", "--save", path]
         subprocess.run([*map(str, command)], capture_output=True, check=True)
         paths.append(path)
     return tuple(paths)

@@ -33,6 +33,14 @@ def ready(page, context, half_weights):
     return page
 
 
+@pytest.fixture
+def alike(page, conv_model, conv_bundle):
+    """Two sides that are compared soon."""
+    page.put(0, conv_model)
+    page.put(1, conv_bundle)
+    return page
+
+
 def why_not(page, key):
     return next(action for action in ENTRY.actions if action.key == key).why_not(page)
 
@@ -110,7 +118,7 @@ def test_what_is_dropped_on_the_page_becomes_a_side_but_data_does_not(page, cont
     assert context.data == DATA
 
 
-def test_a_comparison_from_start_to_end(qtbot, ready):
+def test_a_comparison_from_start_to_end(qtbot, ready, bundle):
     ready.start()
     assert ready.state == "busy"
     assert "running" in why_not(ready, "compare.start")
@@ -139,6 +147,11 @@ def test_a_comparison_from_start_to_end(qtbot, ready):
     assert [column.title for column in view.memory.records.columns][1:3] == [f"A: {MODEL.name}", "B: half.onnx"]
     assert sum(view.histogram.counts) > 0
     assert sum(view.histogram.outline) > 0
+    # Other sides leave no layers of this comparison.
+    assert why_not(ready, "compare.show-layer") == ""
+    ready.put(1, bundle)
+    assert why_not(ready, "compare.show-layer") == "Nothing is compared yet."
+    assert not ready.view.isVisible()
 
 
 def test_layers_are_compared_on_request_although_the_outputs_pass(qtbot, page, context, tmp_path):
@@ -153,29 +166,29 @@ def test_layers_are_compared_on_request_although_the_outputs_pass(qtbot, page, c
     assert page.view.layers_line.text().startswith("None of the ")
 
 
-def test_results_stay_when_the_measurement_fails_and_its_tab_says_what_next(qtbot, ready):
-    ready.start()
-    qtbot.waitUntil(lambda: ready.comparing.part == "bench", timeout=LONG_MS)
-    ready.comparing.job.kill()
-    finish(qtbot, ready)
-    view = ready.view
-    assert ready.state == "content"
+def test_results_stay_when_the_measurement_fails_and_its_tab_says_what_next(qtbot, alike):
+    alike.start()
+    qtbot.waitUntil(lambda: alike.comparing.part == "bench", timeout=LONG_MS)
+    alike.comparing.job.kill()
+    finish(qtbot, alike)
+    view = alike.view
+    assert alike.state == "content"
     assert view.headline.text() == "Not measured"
     assert "killed from outside" in view.latency_part.message.text()
     assert "Start it again" in view.latency_part.message.text()
     assert view.output_part.content.isVisibleTo(view.output_part)
 
 
-def test_a_cancelled_comparison_keeps_what_it_had(qtbot, ready, context):
-    ready.start()
-    qtbot.waitUntil(lambda: ready.comparing.part == "bench", timeout=LONG_MS)
-    ready.cancel()
-    assert "stopping" in why_not(ready, "compare.cancel")
-    finish(qtbot, ready)
+def test_a_cancelled_comparison_keeps_what_it_had(qtbot, alike, context):
+    alike.start()
+    qtbot.waitUntil(lambda: alike.comparing.part == "bench", timeout=LONG_MS)
+    alike.cancel()
+    assert "stopping" in why_not(alike, "compare.cancel")
+    finish(qtbot, alike)
     assert context.jobs.jobs == ()
-    assert ready.view.headline.text() == "Cancelled"
-    assert ready.view.output_part.content.isVisibleTo(ready.view.output_part)
-    assert why_not(ready, "compare.cancel") == "No comparison is running."
+    assert alike.view.headline.text() == "Cancelled"
+    assert alike.view.output_part.content.isVisibleTo(alike.view.output_part)
+    assert why_not(alike, "compare.cancel") == "No comparison is running."
 
 
 def test_cancelled_at_once_no_further_job_begins(qtbot, ready, context):
@@ -212,17 +225,6 @@ def test_a_side_that_cannot_be_read_is_named_in_every_tab(qtbot, page, tmp_path,
         assert section.message.property("role") == "problem"
 
 
-def test_other_sides_leave_no_layers_of_the_last_comparison(qtbot, ready, bundle):
-    ready.start()
-    qtbot.waitUntil(lambda: "compare" in ready.comparing.endings, timeout=LONG_MS)
-    assert why_not(ready, "compare.show-layer") == ""
-    ready.cancel()
-    finish(qtbot, ready)
-    ready.put(1, bundle)
-    assert why_not(ready, "compare.show-layer") == "Nothing is compared yet."
-    assert not ready.view.isVisible()
-
-
 def test_saved_reports_are_compared_though_their_names_differ(qtbot, page, saved_reports):
     for place, path in enumerate(saved_reports):
         page.put(place, path)
@@ -253,8 +255,7 @@ def test_a_pair_of_another_page_starts_at_once(qtbot, page, context, conv_model,
     assert page.sides.data == conv_data
 
 
-@pytest.mark.parametrize("way", ["click", "enter", "action"])
-def test_a_layer_is_shown_in_the_graph(qtbot, open_window, context, half_weights, way):
+def test_a_layer_is_shown_in_the_graph(qtbot, open_window, context, half_weights):
     context.settings.keep("compare.time-limit-s", 1)
     window = open_window((MODEL_ENTRY, GRAPH, ENTRY))
     context.open(subject_at(MODEL))
@@ -269,14 +270,17 @@ def test_a_layer_is_shown_in_the_graph(qtbot, open_window, context, half_weights
     page.view.tabs.setCurrentIndex(2)
     table = page.view.layers
     row = table.current
-    if way == "click":
-        place = table.visualRect(table.currentIndex()).center()
-        qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place)
-    elif way == "enter":
-        qtbot.keyClick(table, Qt.Key.Key_Return)
-    else:
-        window.book["compare.show-layer"].shown.trigger()
-    assert window.shown_page is graph
+    ways = (
+        lambda: qtbot.mouseClick(
+            table.viewport(), Qt.MouseButton.LeftButton, pos=table.visualRect(table.currentIndex()).center()
+        ),
+        lambda: qtbot.keyClick(table, Qt.Key.Key_Return),
+        window.book["compare.show-layer"].shown.trigger,
+    )
+    for show in ways:
+        window.show_page("compare")
+        show()
+        assert window.shown_page is graph
     bar = graph.view.revisions
     qtbot.waitUntil(lambda: graph.view.colouring.key == "change", timeout=LONG_MS)
     assert (bar.slider.value(), bar.slider.maximum()) == (0, 1)

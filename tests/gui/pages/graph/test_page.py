@@ -51,6 +51,14 @@ def blocks(path, count):
     return path
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The sample with fewer nodes."""
+    path = tmp_path_factory.mktemp("small") / "small.onnx"
+    simplify(SimplifyRequest(MODEL, path))
+    return path
+
+
 def test_without_a_model_it_offers_to_open_one(window):
     page = window.page("graph")
     assert page.state == "empty"
@@ -281,9 +289,7 @@ def test_the_passes_are_stepped_through_and_the_selected_node_stays(qtbot, shown
     assert page.view.colours.findData("change") == -1
 
 
-def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, tmp_path, shown, window):
-    small = tmp_path / "small.onnx"
-    simplify(SimplifyRequest(MODEL, small))
+def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small, shown, window):
     page = shown(MODEL)
     page.compare_with(small)
     assert window.book["graph.against"].shown.isEnabled() is False
@@ -296,9 +302,7 @@ def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, tmp_p
     assert {word for _, word in page.view.legend.entries} & {"removed", "fused", "changed"}
 
 
-def test_a_node_is_shown_beside_another_model_which_is_compared_once(qtbot, tmp_path, shown, context):
-    small = tmp_path / "small.onnx"
-    simplify(SimplifyRequest(MODEL, small))
+def test_a_node_is_shown_beside_another_model_which_is_compared_once(qtbot, small, shown, context):
     page, started = shown(MODEL), []
     context.jobs.started.connect(started.append)
     first, second = [node for node in context.nodes if node.operator in {"Conv", "Gemm"}][-2:]

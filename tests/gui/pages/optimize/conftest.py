@@ -1,7 +1,5 @@
 """What the tests of the page share: one real search, recorded once, and a cache of the test's own."""
 
-import fcntl
-import os
 import subprocess
 import sys
 
@@ -17,30 +15,18 @@ from tests.conftest import limited
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory, conv_model, conv_data, quick_profile):
-    """All events of a real search by the command line, the result last; one for all workers of a test run."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    told = folder / "recorded.jsonl"
-    with (folder / "recorded.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not told.exists():
-            (folder / "recorded").mkdir(exist_ok=True)
-            profile = folder / "recorded" / "brief.toml"
-            profile.write_text(limited(quick_profile.read_text(), candidates=6, seconds=2))
-            arguments = [
-                "--data",
-                conv_data,
-                "-o",
-                folder / "recorded" / "conv.edgeopt",
-                "--profile",
-                profile,
-            ]
-            command = [sys.executable, "-m", "edgeopt", "optimize", conv_model, *arguments, "--time-limit", 2]
-            done = subprocess.run([*map(str, command), "--json"], capture_output=True, check=True)
-            told.write_bytes(done.stdout)
-    return tuple(EventLines().feed(told.read_bytes()))
+def recorded(tmp_path_factory, made_once, conv_model, conv_data, quick_profile):
+    """All events of a real search by the command line, the result last."""
+
+    def search():
+        folder = tmp_path_factory.mktemp("recorded")
+        profile = folder / "brief.toml"
+        profile.write_text(limited(quick_profile.read_text(), candidates=6, seconds=2))
+        arguments = ["--data", conv_data, "-o", folder / "conv.edgeopt", "--profile", profile, "--time-limit", 2]
+        command = [sys.executable, "-m", "edgeopt", "optimize", conv_model, *arguments, "--json"]
+        return subprocess.run([*map(str, command)], capture_output=True, check=True).stdout
+
+    return tuple(EventLines().feed(made_once("recorded.jsonl", search).read_bytes()))
 
 
 @pytest.fixture(scope="session")
