@@ -347,9 +347,12 @@ def leg_slice_ms(run_ms: float) -> float:
 
 
 def leg_rounds(starting_s: float, round_s: float, turns: Schedule = PROOF) -> int:
-    """How many rounds a leg has, an even number: they take about as long as its start."""
+    """How many rounds a leg has, an even number: they take about half as long as its start.
+
+    A leg is one observation, and its processes differ more than its rounds.
+    """
     least, most = turns.leg_rounds
-    return max(least, min(most, 2 * round(starting_s / 2 / round_s)))
+    return max(least, min(most, 2 * round(starting_s / 4 / round_s)))
 
 
 def is_settled(

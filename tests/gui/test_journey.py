@@ -86,7 +86,6 @@ def journey(qtbot, window, context, tmp_path, model, data):
     assert read_bundle(saved).deployment.source.name == model.name
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_first_day_with_the_sample(qtbot, window, context, tmp_path):
     context.settings.keep("optimize.time-limit-s", 5)

@@ -169,7 +169,7 @@ def test_one_that_cannot_load_is_named(load_null, ends):
 
 
 def test_rounds_take_about_as_long_as_the_start_and_are_even():
-    assert [leg_rounds(1.0, each) for each in (0.001, 0.08, 0.1, 0.5)] == [8, 8, 8, 2]
+    assert [leg_rounds(1.0, each) for each in (0.001, 0.08, 0.12, 0.5)] == [8, 6, 4, 2]
 
 
 def decision(verdict, low, median, high):

@@ -26,6 +26,7 @@ from edgeopt.pipeline.build.variants import LATE, BuildWorker, KnownVariants, Va
 from edgeopt.pipeline.outcome import VariantReport
 from edgeopt.pipeline.padding import said_of, skips_padding
 from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.plans.libraries import repair_limit_s
 from edgeopt.pipeline.plans.recipes import (
     BuildInputs,
     backends_of,
@@ -54,6 +55,8 @@ _SAVES_TIME = "not made: a plan minimizes time, and this search has another obje
 _NOT_NEEDED = "not made: the model that NNCF quantized needs no repair"
 _OWN_GOAL = "not made: layers are chosen by a floor in dB, and this search has a goal of its own"
 _BUILDERS = 2
+# A repair ends a step after its limit, and reads and writes models besides.
+_REPAIR_TAKES = 1.5
 
 
 class ReadyVariant(NamedTuple):
@@ -199,10 +202,15 @@ class VariantBuilder:
             self.variants.leave_out(report)
             return
         base = self._base(backends_of(recipe_named(REPAIRED), self._material.profile)[0])
-        for one, made in self._made(
-            [job(self._material, REPAIRED, base, repair_floor_db=floor_db)], _PLANNING_SHARE
-        ):
+        ending, due_s = self._ending, self._ending.clock.until(_PLANNING_SHARE)
+        until_s = due_s
+        if self._material.size_bytes < _WHOLE_BYTES:
+            needed_s = time.monotonic() + _REPAIR_TAKES * repair_limit_s(self._material.size_bytes)
+            until_s = max(due_s, min(needed_s, due_s + max(0.0, ending.longest_s - ending.clock.limit_s)))
+        asked = job(self._material, REPAIRED, base, repair_floor_db=floor_db)
+        for one, made in self._made([asked], _PLANNING_SHARE, until_s=until_s):
             yield from self._ready(one, made)
+        ending.extend(time.monotonic() - due_s, "The repair of the quantized model took long")
 
     def _planned(self, covered: list[str]) -> Iterator[ReadyVariant]:
         """With nothing beside that would disturb its timing; adds the backends that were looked at."""
