@@ -21,6 +21,8 @@ _OFF_GRID = 1e-3
 """By how much of a step a zero point may miss an integer: the rest of a range in 32 bits."""
 # Not zero, which OpenVINO removes; so small that it changes no sum.
 NO_BIAS = np.float32(1e-30)
+LOWEST = np.float32(-3e38)
+"""The larger of this and a value is the value, and OpenVINO keeps the operation."""
 
 
 def avoid_defects(model: "Model") -> tuple[Change, ...]:
@@ -87,19 +89,16 @@ def _give_bias(model: "Model") -> list[str]:
     return found
 
 
-def _free_extremes(model: "Model") -> list[str]:
-    """A maximum or minimum that also quantizes compares values that are rounded wrong; its reader stays float."""
+def _set_extremes_apart(model: "Model") -> list[str]:
+    """A reduction to a maximum or minimum that also rounds its results takes it of values rounded wrong."""
+    from openvino import opset13
+
     found = []
     for op in model.get_ordered_ops():
-        if op.get_type_name() != _QUANTIZER or not _comes_of_extreme(op):
-            continue
-        for target in op.output(0).get_target_inputs():
-            reader = target.get_node()
-            for value in reader.inputs():
-                quantizer = value.get_source_output().get_node()
-                if quantizer.get_type_name() == _QUANTIZER:
-                    value.replace_source_output(quantizer.input_value(0))
-            found.append(str(reader.get_friendly_name()))
+        if op.get_type_name() == _QUANTIZER and _comes_of_extreme(op):
+            apart = opset13.maximum(op.input_value(0), opset13.constant(LOWEST))
+            op.input(0).replace_source_output(apart.output(0))
+            found.append(str(op.get_friendly_name()))
     return found
 
 
@@ -124,5 +123,5 @@ def _is_constant(op: "Node") -> bool:
 _CHANGES: tuple[tuple[str, Callable[["Model"], list[str]]], ...] = (
     ("moved zero to a step of its range", _align_zero_points),
     ("given a bias of almost nothing, without which OpenVINO computes it wrong", _give_bias),
-    ("kept in float, as OpenVINO rounds the maximum before it wrong", _free_extremes),
+    ("set apart from the maximum or minimum before it, which OpenVINO would round wrong", _set_extremes_apart),
 )

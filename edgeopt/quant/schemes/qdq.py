@@ -15,7 +15,7 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
-from edgeopt.quant.openvino_defects import NO_BIAS
+from edgeopt.quant.openvino_defects import LOWEST, NO_BIAS
 from edgeopt.quant.records import Layer, Range
 from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import flow as flows
@@ -59,6 +59,7 @@ _SMALLEST_PRODUCT = 1.2e-38
 # Samples that did not calibrate hold larger values than those that did, and what is outside the range is cut off.
 # Sixteen bits have steps to spare: twice the range costs one bit of sixteen, and the weights' eight decide anyway.
 _WIDENED = 2.0
+_FUSED_WITH_REDUCTIONS = ("Add", "Sub", "Mul", "Div", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def fits(bits: int, layer: Layer, context: SchemeContext) -> str:
@@ -232,7 +233,9 @@ def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: Sc
             own = [found[key] for key in layer.nodes]
             _write_weights(writer, layer, own, context, steps if through else {}, smoothing.get(layer.name))
     for value in flow.ranges:
-        _write_pair(writer, value, steps[value], flow)
+        down = _write_pair(writer, value, steps[value], flow)
+        if down is not None and context.backend == "openvino-cpu" and _comes_of_extreme(down.inputs[0]):
+            _set_apart(writer, down)
     what = f"rounded {plural(len(nodes), 'product')} to eight bits, activations to {bits}"
     return (Change(what, tuple(key for layer in layers for key in layer.nodes)),)
 
@@ -257,10 +260,11 @@ def _smooth(
             node.replace_input_with(0, made[how.tensor])
 
 
-def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flow) -> None:
+def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flow) -> "ir.Node | None":
+    """The node that rounds it; None for a constant."""
     if (array := constant(value)) is not None:
         read_by(value, _stored(writer, value, array, steps), flow.readers[value])
-        return
+        return None
     down, up = writer.pair(value, steps)
     result = up.outputs[0]
     read_by(value, result, flow.readers[value])
@@ -269,6 +273,29 @@ def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flo
     if value in flow.folded and not value.is_graph_output():
         # Rounding to the range cuts off what the Relu or Clip would; runtimes fuse only what has nothing between.
         down.replace_input_with(0, flow.folded[value])
+    return down
+
+
+def _comes_of_extreme(value: "ir.Value | None") -> bool:
+    """Whether OpenVINO would let a reduction to a maximum or minimum round its own results."""
+    while value is not None and (node := value.producer()) is not None:
+        if is_op(node, "ReduceMax", "ReduceMin"):
+            return True
+        computed = [each for each in node.inputs if each is not None and constant(each) is None]
+        if not is_op(node, *_FUSED_WITH_REDUCTIONS) or len(computed) != 1:
+            return False
+        value = computed[0]
+    return False
+
+
+def _set_apart(writer: Writer, down: "ir.Node") -> None:
+    """See `edgeopt.quant.openvino_defects`."""
+    value = down.inputs[0]
+    assert value is not None  # noqa: S101 - it rounds something
+    lowest = writer.constant(f"{value.name}_lowest", np.asarray(LOWEST))
+    apart = writer.node("Max", (value, lowest), f"{value.name}_apart", like=value)
+    writer.graph.insert_before(down, apart)
+    down.replace_input_with(0, apart.outputs[0])
 
 
 def _stored(writer: Writer, value: "ir.Value", array: Array, steps: Steps) -> "ir.Value":

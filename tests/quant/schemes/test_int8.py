@@ -142,15 +142,29 @@ def test_an_output_keeps_its_name_type_and_open_dimensions(tmp_path):
         assert snr_db(one.answers(), one.answers(written)) > 30
 
 
-def test_convolution_without_a_bias_answers_all_its_readers_alike_in_openvino(tmp_path):
-    nodes = [
+WRONG_IN_OPENVINO = {
+    "a convolution without a bias that is read twice": [
         ("Conv", ["x", "k"], ["c"], {"pads": [1, 1, 1, 1]}),
         ("Relu", ["c"], ["r"], {}),
         ("Add", ["c", "r"], ["y"], {}),
-    ]
+    ],
+    "a product behind a maximum": [
+        ("Conv", ["x", "k"], ["c"], {}),
+        ("ReduceMax", ["c"], ["m"], {"axes": [2, 3], "keepdims": 0}),
+        ("Gemm", ["m", "w"], ["y"], {}),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", WRONG_IN_OPENVINO)
+def test_openvino_computes_right_what_it_would_compute_wrong(name, tmp_path):
+    weights = {"k": seeded(8, 4, 3, 3), "w": seeded(8, 6)}
+    nodes = WRONG_IN_OPENVINO[name]
+    used = {each for _, inputs, _, _ in nodes for each in inputs}
     path = write_onnx(
-        tmp_path / "m.onnx", nodes, {"k": seeded(8, 4, 3, 3)}, {"x": ["n", 4, "h", "w"]}, {"y": ["n", 8, "h", "w"]}
-    )
+        tmp_path / "m.onnx", nodes, {k: v for k, v in weights.items() if k in used},
+        {"x": ["n", 4, "h", "w"]}, {"y": ["n", 8, "h", "w"] if "w" not in used else ["n", 6]},
+    )  # fmt: skip
     one = case(path, [{"x": seeded(2, 4, 6, 6, seed=k)} for k in range(3)])
     written = one.written("int8", one.context("openvino-cpu"), tmp_path / "q.onnx")
     session = backend_named("openvino-cpu").load(written, {"precision": "f32"})
