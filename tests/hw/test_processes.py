@@ -13,6 +13,12 @@ def stat(pid, name, state, *, parent=1, flags=0, used_s=0.0, started_s=0.0):
     return f"{pid} ({name}) {state} {parent} 1 1 0 -1 {flags} 0 0 0 0 {used} 0 0 0 20 0 1 0 {started} 0 0\n"
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Looking ends after some milliseconds, which pass sooner than they should on a busy machine."""
+    monkeypatch.setattr("edgeopt.hw.processes._LONGEST_S", 60.0)
+
+
 @pytest.fixture
 def processes(machine):
     def make(*texts):
