@@ -122,7 +122,8 @@ def _quiet() -> Iterator[None]:
 
     import nncf
 
-    nncf.set_log_level(logging.ERROR)
+    # Its own function for this changes the handlers too, which may be those of the whole application.
+    logging.getLogger(nncf.__name__).setLevel(logging.ERROR)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield

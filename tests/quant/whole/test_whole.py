@@ -76,6 +76,18 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
     assert capfd.readouterr().out == "", "answers of a maker go to stdout"
 
 
+def test_nncf_is_silenced_without_the_handlers_of_the_application(conv_model, samples, tmp_path):
+    pytest.importorskip("nncf")
+    logger, handler = logging.getLogger("nncf"), logging.NullHandler()
+    logger.addHandler(handler)
+    try:
+        libraries.quantize_by_nncf(conv_model, tmp_path / "model.xml", samples, transformer=False)
+    finally:
+        logger.removeHandler(handler)
+    assert handler.level == logging.NOTSET
+    assert not logger.isEnabledFor(logging.WARNING)
+
+
 def test_the_tools_are_silenced_in_their_thread_only(conv_model, caplog):
     with libraries._prepared(conv_model):
         logging.warning("advice")  # noqa: LOG015 - as the tools do
