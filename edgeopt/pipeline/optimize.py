@@ -62,7 +62,9 @@ def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
         return None
     standard, profile, starts = search.standard, search.profile, search.starts
     labels = None if standard.labels is None else standard.labels[: standard.split.prove_first]
-    return PlanTerms(standard.goal, labels, lambda: courses_on(profile, starts, pool.floats_ms), pool.needs_repair)
+    return PlanTerms(
+        standard.goal, labels, lambda: courses_on(profile, starts, pool.floats_ms), pool.repair_floor_db
+    )
 
 
 def asked(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> Outcome:

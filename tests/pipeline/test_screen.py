@@ -108,6 +108,19 @@ def test_how_fast_floats_are_is_told_of_those_with_the_same_options(track, endin
 SLOW, QUICK = ({"latency_ms": ms} for ms in (60.0, 0.5))
 
 
+@pytest.mark.parametrize(
+    ("found_db", "asked_db"), [((), 30.0), ((25.0,), 30.0), ((31.0,), 36.0), ((25.0, 45.0), None)]
+)
+def test_what_nncf_left_barely_within_the_floor_is_repaired_with_a_margin(track, ending, found_db, asked_db):
+    """On the samples of its proof, such a model once had 12 dB less."""
+    entrants = track.entrants(ending)
+    entry = entrants.add(timed(1.0))
+    for each in found_db:
+        contender = entry.contender if each >= 30 else None
+        entrants.entries.append(PoolEntry(Candidate("nncf-int8", "null"), contender, accuracy_db=each))
+    assert entrants.repair_floor_db(30.0) == asked_db
+
+
 @pytest.fixture
 def course(track):
     """What is raced: the source, and two that take longer and less long; with no time left but for two rounds."""

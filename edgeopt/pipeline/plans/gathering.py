@@ -76,8 +76,9 @@ class PlanTerms:
     """Of all samples that calibrate or check."""
     courses: Callable[[], tuple[ExecutionConfig, ...]]
     """Asked when all exact variants have been screened: what is quick in floats is planned first."""
-    needs_repair: Callable[[], bool] = lambda: True
-    """Asked when the recipes of libraries have been screened: whether all of NNCF's missed the floor."""
+    repair_floor_db: Callable[[float], float | None] = lambda floor_db: floor_db
+    """Asked when the recipes of libraries have been screened: what a repaired model must reach with this floor;
+    None where those of NNCF need no repair."""
 
 
 class VariantBuilder:
@@ -197,7 +198,8 @@ class VariantBuilder:
         """With nothing beside it, as how much it tries depends on how fast the model runs."""
         terms, floor_db = self._plan_terms, self._floor_db
         assert terms is not None and floor_db is not None  # noqa: S101, PT018 - it is wanted
-        if not terms.needs_repair():
+        asked_db = terms.repair_floor_db(floor_db)
+        if asked_db is None:
             report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=_NOT_NEEDED)
             self.variants.leave_out(report)
             return
@@ -207,7 +209,7 @@ class VariantBuilder:
         if self._material.size_bytes < _WHOLE_BYTES:
             needed_s = time.monotonic() + _REPAIR_TAKES * repair_limit_s(self._material.size_bytes)
             until_s = max(due_s, min(needed_s, due_s + max(0.0, ending.longest_s - ending.clock.limit_s)))
-        asked = job(self._material, REPAIRED, base, repair_floor_db=floor_db)
+        asked = job(self._material, REPAIRED, base, repair_floor_db=asked_db)
         for one, made in self._made([asked], _PLANNING_SHARE, until_s=until_s):
             yield from self._ready(one, made)
         ending.extend(time.monotonic() - due_s, "The repair of the quantized model took long")

@@ -380,13 +380,13 @@ def test_a_search_waits_for_the_recipes_of_libraries_of_a_small_model(
 @pytest.mark.parametrize(
     ("goal", "needed", "said"),
     [
-        (Goal(floor=30.0, budget=""), False, "needs no repair"),
-        (Goal("top1", floor=0.9, budget=""), True, "a goal of its own"),
+        (Goal(floor=30.0, budget=""), None, "needs no repair"),
+        (Goal("top1", floor=0.9, budget=""), 30.0, "a goal of its own"),
     ],
 )
 def test_nothing_is_repaired_where_nothing_asks_for_it(begin, goal, needed, said):
     pytest.importorskip("nncf")
-    terms = PlanTerms(goal, None, tuple, lambda: needed)
+    terms = PlanTerms(goal, None, tuple, lambda _: needed)
     gathering = begin("nncf-repaired", plan=terms, also=["openvino-cpu"])
     assert [one.variant for part in gathering.parts() for one in part] == ["source"]
     assert said in failures(gathering)["nncf-repaired"]
