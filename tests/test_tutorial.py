@@ -90,7 +90,7 @@ class Reader:
             block,
             flags=re.MULTILINE,
         )
-        # The winner must be proved also where other tests keep the cores busy; of the reader's model anything goes.
+        # The winner must be proved, also where other tests keep the cores busy. The reader's model needs no proof.
         limit_s = 120 if " model.onnx" in block else 20
         here = re.sub(r"^(edgeopt optimize .*)$", rf"\1 --time-limit {limit_s}", here, flags=re.MULTILINE)
         printed = self._run("bash", "-e", "-c", here.replace("localhost:8080", f"localhost:{self.port}"))
