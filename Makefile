@@ -10,8 +10,8 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-timing test-slow test-all check golden gui agent screenshots man deb desktop
-.PHONY: try-packages sbom clean
+.PHONY: help demo test test-fast test-timing test-slow test-all check golden docs gui agent screenshots man deb
+.PHONY: desktop try-packages sbom clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo 'make test-all   all three'
 	@echo 'make check      format, lint, types, licences, structure of the code'
 	@echo 'make golden     renews tests/golden: the help and the records that the commands print'
+	@echo 'make docs       the documentation as a site with search, in build/site'
 	@echo 'make gui        the desktop app (installs Qt)'
 	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
 	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
@@ -73,6 +74,11 @@ check: .venv/.dev
 
 golden: .venv/.dev
 	@EDGEOPT_RENEW_GOLDEN=1 $(PYTHON) -m pytest -q tests/golden
+
+# --strict: a broken link or anchor is a failure.
+docs: .venv/.dev
+	@$(PYTHON) -m zensical build --clean --strict
+	@echo 'Open build/site/index.html in a browser.'
 
 gui: .venv/.gui
 	@sh packaging/system-packages.sh desktop
@@ -131,5 +137,5 @@ try-packages: .venv/.desktop
 	@touch $@
 
 clean:
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/cli": 5100,
     "agent": 14_600,
     "gui": 20_400,
-    "tests": 94_600,
+    "tests": 95_050,
 }
 
 

@@ -174,6 +174,7 @@ def test_make_alone_explains_its_targets(checkout):
         "test-slow",
         "test-all",
         "check",
+        "docs",
         "gui",
         "man",
         "deb",
@@ -231,7 +232,7 @@ def test_make_test_all_runs_every_part_also_after_a_failure(checkout, failing):
 
 @needs_make
 def test_make_clean_removes_what_make_made_and_nothing_else(checkout):
-    for name in (".venv", ".mypy_cache", "dist", "edgeopt/__pycache__"):
+    for name in (".venv", ".cache", ".mypy_cache", "dist", "edgeopt/__pycache__"):
         (checkout / name).mkdir(parents=True)
     (checkout / "edgeopt" / "kept.py").touch()
     assert make(checkout, "clean").returncode == 0
