@@ -35,7 +35,7 @@ def break_disk(step, number):
     def fail(*_):
         raise OSError(number, os.strerror(number))
 
-    setattr(receive, {"receive": "_to_disk", "stage": "publish_folder"}[step], fail)
+    setattr(receive, {"receive": "to_disk", "stage": "publish_folder"}[step], fail)
 
 
 def trust_the_cache():
