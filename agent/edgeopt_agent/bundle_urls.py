@@ -11,6 +11,7 @@ _PLAIN = re.compile(r"[!-\[\]-~]+")
 """Printable ASCII without spaces and backslashes."""
 _HIDDEN = re.compile(r"%(2e|2f|5c)", re.IGNORECASE)
 """Dots and slashes that some servers decode, and then leave the folder."""
+_LOGIN = re.compile(r"//[^/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +69,5 @@ def allowed(url: BundleUrl, prefixes: Sequence[str]) -> bool:
 
 
 def shown(url: str) -> str:
-    """Without its query, which may hold a signature that gives access."""
-    return url.partition("?")[0]
+    """Without a password and without its query, which may hold a signature that gives access."""
+    return _LOGIN.sub("//", url.partition("?")[0])
