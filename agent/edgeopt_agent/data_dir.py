@@ -57,6 +57,11 @@ class DataDir:
         return self.base / "tokens"
 
     @property
+    def watched(self) -> Path:
+        """The digest of the bundle that was last taken from the watched folder."""
+        return self.base / "watched"
+
+    @property
     def pins(self) -> Path:
         return self.root / "pins"
 

@@ -13,7 +13,7 @@ class FileServer:
         self.sent = []
         """How many bytes of the file each answer had."""
         self.plans = []
-        """What each of the next answers does: keywords of `_answer`; later ones are plain."""
+        """What each of the next answers does: keywords of `reply`; later ones are plain."""
         self.ranges = True
         self.etag = True
         self.closing = threading.Event()
@@ -25,7 +25,7 @@ class FileServer:
             def do_GET(self):
                 served.requests.append((self.path, self.headers.get("Range")))
                 plan = served.plans.pop(0) if served.plans else {}
-                served._answer(self, **plan)
+                served.reply(self, **plan)
 
             def log_message(self, *_):
                 """Says nothing."""
@@ -44,7 +44,7 @@ class FileServer:
     def url(self):
         return f"{self.prefix}model.edgeopt"
 
-    def _answer(self, handler, status=200, to="", cut=None, hold=None, announce=None, then=None, chunked=False):
+    def reply(self, handler, *, status=200, to="", cut=None, hold=None, announce=None, then=None, chunked=False):
         """`cut`: bytes before the connection ends; `hold`: bytes before it falls silent; `then`: called after it.
 
         `announce`: the length that is announced; None leaves the true one, -1 none at all.

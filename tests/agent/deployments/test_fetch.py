@@ -157,7 +157,7 @@ def test_unreadable_document_is_refused(start_fetching, document):
 def test_broken_download_goes_on(start_fetching, server, bundle, ranges):
     agent = start_fetching()
     server.ranges = ranges
-    cuts = random.Random(7)
+    cuts = random.Random(7)  # noqa: S311 - no secret
     server.plans = [{"cut": cuts.randrange(1, len(server.content) // 8)} for _ in range(7)]
     done = end(agent, server)
     assert done["state"] == "COMMITTED", done["reason"]
