@@ -127,7 +127,7 @@ def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[
 def _connected(place: BundleUrl, timeout_s: float) -> socket.socket:
     """A connection to an address that the host's name may lead to."""
     found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
-    fit = [each for each in found if _fits(place.host, str(each[4][0]))]
+    fit = [each for each in found if may_lead_to(place.host, str(each[4][0]))]
     if not fit:
         raise StepError(
             f"The name '{place.host}' leads to {found[0][4][0]}, an address of this device or its link alone.",
@@ -150,7 +150,7 @@ def _connected(place: BundleUrl, timeout_s: float) -> socket.socket:
     raise failure
 
 
-def _fits(host: str, address: str) -> bool:
+def may_lead_to(host: str, address: str) -> bool:
     """Whether a host may be there; a name must not lead to what only an address in `fetch_from` can allow."""
     try:
         ipaddress.ip_address(host)

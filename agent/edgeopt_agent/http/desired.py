@@ -53,6 +53,8 @@ async def read_desired(request: Request) -> Desired:
     soak = (found.soak_s or 0.0, found.soak_requests or 0)
     if not (0 <= soak[0] <= MOST_SOAK_S and 0 <= soak[1] <= 10**15):
         raise RefusedError(400, "bad-document", "The soak must be from 0 s to 30 days, of at least 0 requests.")
+    if not found.model.isprintable() or len(found.model) > _LONGEST_NAME:
+        raise RefusedError(400, "bad-name", f"'{printable(found.model)[:80]}' cannot be the name of a model.")
     if found.add and not found.model:
         raise RefusedError(
             400, "no-name", "A model added by reference needs a name.", "Pass the bundle's name: --model NAME"

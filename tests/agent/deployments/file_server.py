@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class FileServer:
-    def __init__(self, content):
+    def __init__(self, content, tls=None):
         self.content = content
         self.requests = []
         """Path and Range of each request."""
@@ -32,21 +32,27 @@ class FileServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self._scheme = "http" if tls is None else "https"
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
     @property
     def prefix(self):
-        return f"http://127.0.0.1:{self.port}/bundles/"
+        return f"{self._scheme}://127.0.0.1:{self.port}/bundles/"
 
     @property
     def url(self):
         return f"{self.prefix}model.edgeopt"
 
-    def reply(self, handler, *, status=200, to="", cut=None, hold=None, announce=None, then=None, chunked=False):
+    def reply(
+        self, handler, *, status=200, to="", cut=None, hold=None, shift=0, announce=None, then=None, chunked=False
+    ):
         """`cut`: bytes before the connection ends; `hold`: bytes before it falls silent; `then`: called after it.
 
+        `shift`: how far the range that is told is from the one that is sent.
         `announce`: the length that is announced; None leaves the true one, -1 none at all.
         """
         content, start = self.content, 0
@@ -63,7 +69,7 @@ class FileServer:
         if self.etag:
             handler.send_header("ETag", tag)
         if status == 206:
-            handler.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            handler.send_header("Content-Range", f"bytes {start + shift}-{len(content) - 1}/{len(content)}")
         if chunked:
             handler.send_header("Transfer-Encoding", "chunked")
         elif announce != -1:

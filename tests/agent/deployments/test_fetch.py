@@ -4,6 +4,7 @@ import contextlib
 import json
 import random
 import shutil
+import ssl
 from hashlib import sha256
 
 import pytest
@@ -13,7 +14,8 @@ from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import InputError
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
-from edgeopt_agent import trusted_keys
+from edgeopt_agent import certificate, trusted_keys
+from edgeopt_agent.deployments.download import may_lead_to
 from edgeopt_agent.releases import release_id
 from tests.agent.conftest import packed
 from tests.agent.deployments.file_server import FileServer
@@ -40,8 +42,8 @@ def bundle(new_bundle, tmp_path):
 def make_server():
     with contextlib.ExitStack() as stack:
 
-        def make(content):
-            server = FileServer(content)
+        def make(content, tls=None):
+            server = FileServer(content, tls)
             stack.callback(server.close)
             return server
 
@@ -255,6 +257,61 @@ def test_redirect_is_followed_to_allowed_places_only(start_fetching, make_server
     assert server.requests[-1][0] == "/bundles/elsewhere/model.edgeopt"
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_certificate_must_be_trusted(start_serving, make_server, bundle, tmp_path, monkeypatch, trusted):
+    made = certificate.renew(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.file)
+    server = make_server(packed(bundle), context)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(made.file))
+    agent = start_serving(fetch_from=[server.prefix], **RETRIES)
+    done = end(agent, server)
+    if trusted:
+        assert done["state"] == "COMMITTED", done["reason"]
+        agent.serves(bundle)
+    else:
+        assert (done["state"], "is not trusted" in done["reason"]) == ("FAILED", True), done["reason"]
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "may"),
+    [
+        ("host", "192.0.2.1", True),
+        ("host", "10.0.0.1", True),
+        ("host", "169.254.169.254", False),
+        ("169.254.169.254", "169.254.169.254", True),
+        ("host", "fe80::1%eth0", False),
+        ("host", "::ffff:169.254.169.254", False),
+        ("host", "127.0.0.1", False),
+        ("127.1", "127.0.0.1", False),
+        ("localhost", "127.0.0.1", True),
+        ("host", "::1", False),
+        ("host", "0.0.0.0", False),  # noqa: S104 - nobody listens
+        ("host", "224.0.0.1", False),
+    ],
+)
+def test_name_must_not_lead_to_this_device_or_its_link(host, address, may):
+    assert may_lead_to(host, address) is may
+
+
+def test_length_that_is_a_lie_ends_with_the_download(start_fetching, server, old_bundle):
+    agent = start_fetching(fetch_timeout_s=30.0)
+    server.plans = [{"announce": len(server.content) + 1000}] * 100
+    done = end(agent, server)
+    assert states(done) == ["ACCEPTED", "FETCHING", "FAILED"], done["reason"]
+    agent.serves(old_bundle)
+
+
+def test_server_that_sends_another_part_is_asked_from_the_begin(start_fetching, server, bundle):
+    agent = start_fetching()
+    server.plans = [{"cut": 1000}, {"shift": 7}]
+    assert end(agent, server)["state"] == "COMMITTED"
+    agent.serves(bundle)
+    assert server.requests[2][1] is None
+
+
 def test_missing_file_fails_at_once(start_fetching, server, old_bundle):
     agent = start_fetching()
     server.plans = [{"status": 404}]
@@ -401,6 +458,29 @@ def test_worker_that_crashes_during_a_download_is_started_again(start_fetching, 
     )
     assert served["release"] == release_id(old_bundle)
     assert agent.status()["deployment"]["state"] == "FETCHING"
+
+
+def test_release_that_keeps_crashing_during_a_download_is_rolled_back(
+    start_fetching, server, old_bundle, new_bundle
+):
+    agent = start_fetching(crash_window_s=3600.0)
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    server.plans = [{"hold": 100}]
+    first = begin(agent, server)
+    received(agent, 100)
+    killed = set()
+
+    def goes_back():
+        serving = agent.status()["serving"]
+        if serving and serving["release"] == release_id(old_bundle):
+            return True
+        if serving and serving["pid"] not in killed:
+            killed.add(serving["pid"])
+            next(worker for worker in agent.workers() if worker.pid == serving["pid"]).kill()
+        return False
+
+    agent.until(goes_back, "the release before")
+    assert agent.ended(first)["state"] == "FAILED"
 
 
 def test_fetched_bundle_needs_a_trusted_signature(start_fetching, make_server, server, bundle, tmp_path):
