@@ -44,16 +44,16 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment:
         request.add,
     )
     wait = not request.no_wait
-    if request.bundle is not None and not (request.source or request.digest or request.model):
+    if request.bundle is not None and not (request.from_ or request.digest or request.model):
         with _told_for(request.url):
             return _agent(request).deploy(request.bundle, emit, options, wait)
-    if request.bundle is not None or not (request.source and request.digest):
+    if request.bundle is not None or not (request.from_ and request.digest):
         raise UsageError(
             "Deploying takes either a bundle, or --from with --digest.",
             "edgeopt fleet deploy BUNDLE; or: edgeopt fleet deploy --from https://… --digest sha256:…",
         )
     with _told_for(request.url):
-        return _agent(request).deploy_from(request.source, request.digest, emit, options, wait)
+        return _agent(request).deploy_from(request.from_, request.digest, emit, options, wait)
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> FleetDeployment:

@@ -30,7 +30,7 @@ class LookRequest(msgspec.Struct, frozen=True):
 class DeployRequest(msgspec.Struct, frozen=True):
     bundle: Annotated[Path | None, argument("Bundle to deploy: a folder or a single file.")] = None
     url: Url = LOCAL
-    source: Annotated[
+    from_: Annotated[
         str, option("Address of a bundle that the agent fetches itself; needs --digest.", "--from", metavar="URL")
     ] = ""
     digest: Annotated[

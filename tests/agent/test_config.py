@@ -251,7 +251,7 @@ def test_the_version(said):
         (("run", "--port", "70000"), "Invalid value for '--port'", "run "),
         (("run", "--soak-seconds", "inf"), "Invalid value for '--soak-seconds'", "run "),
         (("run", "--log-level", "shout"), "Invalid value for '--log-level'", "run "),
-        (("deploy",), "Missing argument", "deploy "),
+        (("remove",), "Missing argument", "remove "),
         (("trust", "add"), "Missing argument", "trust add "),
     ],
 )
