@@ -91,7 +91,7 @@ class WatchedFolder:
 
 
 def _newest(folder: Path) -> tuple[Path, Seen] | None:
-    """The newest bundle in the folder; None where there is none, or no such folder now."""
+    """The newest bundle in the folder; None if there is none, or no such folder now."""
     found = []
     for file in folder.glob(_PATTERN):
         status = file.lstat()

@@ -284,7 +284,7 @@ def test_worker_that_crashes_during_a_download_is_started_again(start_fetching, 
 def test_release_that_keeps_crashing_during_a_download_is_rolled_back(
     start_fetching, file_server, old_bundle, new_bundle
 ):
-    agent = start_fetching(crash_window_s=3600.0)
+    agent = start_fetching(crash_window_s=3600.0, crashes_allowed=2)
     assert agent.deploy(new_bundle)["state"] == "COMMITTED"
     file_server.plans = [{"hold": 100}]
     first = begin(agent, file_server)
