@@ -17,6 +17,7 @@ from edgeopt_agent.deployments.record import Source
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work
 from edgeopt_agent.releases import check_space
+from edgeopt_agent.settings import Settings
 from edgeopt_agent.threads import in_thread
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ async def fetch(site: Site, work: Work) -> Outcome:
                 if download.restarts > _MOST_RESTARTS:
                     raise StepError(f"The download began again too often: {error}.", fault=False) from None
             failures = 1 if download.got > before else failures + 1
-            delay_s = _delay_s(site, failures)
+            delay_s = retry_delay_s(site.settings, failures)
             work.trouble = f"Last failure: {error}."
             log.warning("Deployment %d: %s; next try in %.1f s", work.record.id, error, delay_s)
             work.progress = {**_progress(download), "failure": str(error), "retry_s": round(delay_s, 1)}
@@ -84,10 +85,10 @@ async def fetch(site: Site, work: Work) -> Outcome:
     return Outcome(reason=f"{units.size(download.got)} from {shown(source.url)}")
 
 
-def _delay_s(site: Site, failures: int) -> float:
+def retry_delay_s(settings: Settings, failures: int) -> float:
     """Doubled after each failure, and drawn by lot: devices that lost one server must not return together."""
-    most_s = site.settings.fetch_retry_most_s
-    return min(most_s, site.settings.fetch_retry_s * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+    most_s = settings.fetch_retry_most_s
+    return min(most_s, settings.fetch_retry_s * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
 def _progress(download: _Download) -> dict[str, str | float | int | bool]:

@@ -1,13 +1,16 @@
 """Bundles that the agent fetches itself, from a real server that breaks off, lies or falls silent."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.fleet.client import Agent
 from edgeopt_agent import trusted_keys
+from edgeopt_agent.deployments.fetch import retry_delay_s
 from edgeopt_agent.releases import release_id
+from edgeopt_agent.settings import Settings
 from tests.agent.conftest import packed
 from tests.agent.deployments.fetching import RETRIES, begin, digest_of, end, partial_files, received, states, want
 
@@ -44,6 +47,14 @@ def test_broken_download_goes_on(start_fetching, file_server, long_bundle, range
     if ranges:
         assert sum(file_server.sent) == len(file_server.content)
     assert all(asked for _, asked in file_server.requests[1:])
+
+
+def test_delay_doubles_to_its_limit_and_differs_between_devices():
+    settings = Settings(data_dir=Path(), fetch_retry_s=1.0, fetch_retry_most_s=60.0)
+    for failures, most_s in ((1, 1), (2, 2), (6, 32), (7, 60), (10_000, 60)):
+        found = {retry_delay_s(settings, failures) for _ in range(100)}
+        assert most_s / 2 <= min(found) <= max(found) <= most_s
+        assert len(found) > 50
 
 
 def test_server_errors_are_tried_again(start_fetching, file_server):
