@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from edgeopt.bundle.toml import read_toml
 from edgeopt.errors import InputError
 from edgeopt.hw.user_folders import expanded, home_folder
 from edgeopt.nearest import nearest
+from edgeopt_agent.bundle_urls import read_prefix
 from edgeopt_agent.settings import (
     MOST_SOAK_S,
     Settings,
@@ -33,12 +34,12 @@ _MOST: Mapping[str, float] = {
 }
 _LARGEST = 1e15
 _ENDPOINT = re.compile(r"|https?://[^\s/?#]+(/[^\s?#]*)?")
-_PATHS = ("data_dir", "tls_cert", "tls_key")
+_PATHS = ("data_dir", "tls_cert", "tls_key", "watch_dir")
 
 NEEDS_RESTART = frozenset({
-    "data_dir", "host", "port", "grpc_port", "tls", "tls_cert", "tls_key", "max_body_bytes", "max_tensor_elements",
-    "queue_length", "request_timeout_s", "body_timeout_s", "silent_call_s", "stream_idle_s", "drain_s",
-    "ready_timeout_s", "crashes_allowed", "otlp_endpoint", "otlp_interval_s", "otlp_trace_ratio",
+    "data_dir", "watch_dir", "host", "port", "grpc_port", "tls", "tls_cert", "tls_key", "max_body_bytes",
+    "max_tensor_elements", "queue_length", "request_timeout_s", "body_timeout_s", "silent_call_s", "stream_idle_s",
+    "drain_s", "ready_timeout_s", "crashes_allowed", "otlp_endpoint", "otlp_interval_s", "otlp_trace_ratio",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""
 
@@ -131,6 +132,8 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
         )
     if name == "otlp_endpoint" and isinstance(value, str) and not _ENDPOINT.fullmatch(value):
         return f"'{name}' is not the address of a collector.", 'For instance "http://127.0.0.1:4318".'
+    if name == "fetch_from" and isinstance(value, list) and (said := _wrong_prefix(value)):
+        return f"'{name}' has an entry that is no URL prefix: {said}.", 'For instance ["https://host/bundles/"].'
     if name == "otlp_interval_s" and value == 0:
         return f"'{name}' must be more than 0.", "Correct the value."
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -142,6 +145,16 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
     except msgspec.ValidationError as error:
         return f"'{name}' is wrong: {str(error).split(' - at')[0]}.", "docs/agent.md lists the settings."
     return "", ""
+
+
+def _wrong_prefix(values: Sequence[object]) -> str:
+    """What is wrong with the first entry that cannot be used; empty where all can."""
+    for value in values:
+        try:
+            read_prefix(str(value))
+        except ValueError as error:
+            return str(error)
+    return ""
 
 
 def reloaded(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:

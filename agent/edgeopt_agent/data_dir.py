@@ -57,6 +57,11 @@ class DataDir:
         return self.base / "tokens"
 
     @property
+    def watched(self) -> Path:
+        """The digest of the bundle that was last taken from the watched folder."""
+        return self.base / "watched"
+
+    @property
     def pins(self) -> Path:
         return self.root / "pins"
 
@@ -230,10 +235,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def sweep(data: DataDir, garbage: set[str]) -> list[str]:
-    """Removes what a killed agent left: everything partial, and the releases that the journal names as garbage."""
+def sweep(data: DataDir, garbage: set[str], kept: Path | None = None) -> list[str]:
+    """Removes what a killed agent left: everything partial but `kept`, and the releases named as garbage."""
     for left in data.partial.iterdir() if data.partial.is_dir() else ():
-        remove(left)
+        if left != kept:
+            remove(left)
     gone = sorted(name for name in garbage if data.release(name).is_dir())
     for name in gone:
         remove(data.release(name))

@@ -93,6 +93,7 @@ async def _serve(
         systemd.ready(f"Listening on port {port}.")
 
     waking = asyncio.create_task(_wake(stop, slots))
+    watching = _watch(slots, settings)
     watchdog = asyncio.create_task(systemd.keep_watchdog())
     exporting = _export(slots, settings, tracer)
     try:
@@ -106,6 +107,9 @@ async def _serve(
             await waking  # serving can end before this task has run
         waking.cancel()
         watchdog.cancel()
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
         for task in exporting:
             task.cancel()
         await slots.stop(settings.drain_s * (1 - SERVER_SHARE) / 2)
@@ -113,6 +117,15 @@ async def _serve(
     for working in ended:
         if not working.cancelled() and (error := working.exception()) is not None:
             raise error
+
+
+def _watch(slots: Slots, settings: Settings) -> asyncio.Task[None] | None:
+    """Deploys bundles that appear in a folder where one is named; the module is not loaded otherwise."""
+    if settings.watch_dir is None:
+        return None
+    from edgeopt_agent.deployments.watched import WatchedFolder
+
+    return asyncio.create_task(WatchedFolder(slots, settings.watch_dir).run(), name="watched folder")
 
 
 def _tracer(slots: Slots, settings: Settings) -> Tracer | None:

@@ -52,6 +52,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep: int = 3
     """How many releases stay on the disk besides the one that serves and the one before it."""
     receive_timeout_s: float = 1800.0
+    fetch_from: tuple[str, ...] = ()
+    """Prefixes of the URLs that the agent may fetch bundles from, such as https://host/bundles/; empty: none."""
+    watch_dir: Path | None = None
+    """A folder, such as that of a USB stick: a bundle with a trusted signature that appears there is deployed."""
+    fetch_timeout_s: float = 21_600.0
+    """How long the agent tries to fetch a bundle, from each of its starts on."""
+    fetch_retry_s: float = 1.0
+    """Before a broken download goes on; doubled after each failure without progress, up to ..."""
+    fetch_retry_most_s: float = 60.0
     verify_timeout_s: float = 300.0
     stage_timeout_s: float = 120.0
     probe_timeout_s: float = 60.0

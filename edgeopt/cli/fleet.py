@@ -101,13 +101,15 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
 
     \b
     Exit code 0: the release is committed; 6: it was refused or rolled back, with the reason; 4: the
-    agent is busy; 3: the disk of the device is full.
+    agent is busy; 3: the disk of the device is full. With --from the agent fetches the bundle
+    itself, from where fetch_from in its agent.toml allows.
 
     \b
     Examples:
       edgeopt fleet deploy model.edgeopt
       edgeopt fleet deploy model.edgeopt --url device:8080 --soak-seconds 60
       edgeopt fleet deploy detector.edgeopt --add
+      edgeopt fleet deploy --from https://host/model.edgeopt --digest sha256:… --url device
       edgeopt fleet deploy model.edgeopt --json | jq -r '.phase // .event'
     """
     from edgeopt.fleet import commands

@@ -85,6 +85,7 @@ def follow(agent: BundleSource, deployment: FleetDeployment, emit: Emit) -> Flee
         if deployment.state in FINAL:
             _patiently(partial(_await_idle, agent), agent, deployment, emit)
             return _ended(deployment)
+        _tell_download(deployment, emit)
         _tell_soak(deployment, emit)
         # The journal wakes this up; what it says is in the record too.
         after = _patiently(partial(agent.events, after, _LONG_POLL_S), agent, deployment, emit).next
@@ -108,6 +109,16 @@ def _await_idle(agent: BundleSource) -> None:
 def _progress(deployment: FleetDeployment, state: str, reason: str, time_s: float) -> Progress:
     message = ": ".join(part for part in (deployment.name or deployment.release or "", reason) if part)
     return Progress(state.lower(), message, subject=subject(deployment), time_s=time_s)
+
+
+def _tell_download(deployment: FleetDeployment, emit: Emit) -> None:
+    figures = deployment.progress or {}
+    got, total, failure = (figures.get(key) for key in ("received_bytes", "total_bytes", "failure"))
+    if deployment.state != "FETCHING" or not isinstance(got, int):
+        return
+    known = total if isinstance(total, int) else None
+    message = units.size(known or got) + (f"; trying again: {failure}" if failure else "")
+    emit(Progress("fetching", message, subject=subject(deployment), done=got, total=known))
 
 
 def _tell_soak(deployment: FleetDeployment, emit: Emit) -> None:
@@ -257,6 +268,22 @@ class Agent:
         headers = {"Content-Type": "application/zip", "Content-Length": str(size)}
         path = f"{_API}/deploy?{query}"
         reply = ask(self.address, "POST", path, _UPLOAD_TIMEOUT_S, sending(pieces, size, emit), headers)
+        return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
+
+    def deploy_from(
+        self, source: str, digest: str, emit: Emit, options: DeployOptions = DEFAULTS, wait: bool = True
+    ) -> FleetDeployment:
+        """Lets the agent fetch a bundle from a URL, and follows it like `deploy`."""
+        known = digest.strip().lower()
+        asked = {
+            "bundle": source,
+            "digest": known if known.startswith("sha256:") else f"sha256:{known}",
+            "model": self._model,
+            **msgspec.structs.asdict(options),
+        }
+        body = msgspec.json.encode(asked)
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        reply = ask(self.address, "POST", f"{_API}/desired", self._timeout_s, (body,), headers)
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
     def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> FleetDeployment:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.events import Emit
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent, DeployOptions
@@ -43,8 +43,17 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment:
         request.soak_requests,
         request.add,
     )
+    wait = not request.no_wait
+    if request.bundle is not None and not (request.from_ or request.digest or request.model):
+        with _told_for(request.url):
+            return _agent(request).deploy(request.bundle, emit, options, wait)
+    if request.bundle is not None or not (request.from_ and request.digest):
+        raise UsageError(
+            "Deploying takes either a bundle, or --from with --digest.",
+            "edgeopt fleet deploy BUNDLE; or: edgeopt fleet deploy --from https://… --digest sha256:…",
+        )
     with _told_for(request.url):
-        return _agent(request).deploy(request.bundle, emit, options, wait=not request.no_wait)
+        return _agent(request).deploy_from(request.from_, request.digest, emit, options, wait)
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> FleetDeployment:
@@ -78,8 +87,7 @@ _Request = LookRequest | CollectRequest | DeployRequest | RollbackRequest | Canc
 
 
 def _agent(request: _Request) -> Agent:
-    model = "" if isinstance(request, DeployRequest) else request.model
-    return Agent(address_of(request.url, request.token, request.fingerprint), model=model)
+    return Agent(address_of(request.url, request.token, request.fingerprint), model=request.model)
 
 
 @contextmanager

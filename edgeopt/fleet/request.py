@@ -28,8 +28,18 @@ class LookRequest(msgspec.Struct, frozen=True):
 
 
 class DeployRequest(msgspec.Struct, frozen=True):
-    bundle: Annotated[Path, argument("Bundle to deploy: a folder or a single file.")]
+    bundle: Annotated[Path | None, argument("Bundle to deploy: a folder or a single file.")] = None
     url: Url = LOCAL
+    from_: Annotated[
+        str, option("Address of a bundle that the agent fetches itself; needs --digest.", "--from", metavar="URL")
+    ] = ""
+    digest: Annotated[
+        str, option("Digest of the bundle file at --from, as sha256sum prints it.", metavar="SHA256:…")
+    ] = ""
+    model: Annotated[
+        str,
+        option("Model that --from replaces, or adds with --add (default: the first one).", metavar="NAME"),
+    ] = ""
     add: Annotated[bool, option("Serve the model in addition to those already served.")] = False
     force: Annotated[bool, option("Deploy even if the bundle failed before or was proved on another device.")] = (
         False

@@ -31,7 +31,7 @@ _DIGITS = re.compile(r"[0-9a-f]{64}")
 NO_MODEL = "no-model"
 """The code of an agent's answer that it has no model of this name."""
 # Codes of what the caller gave wrongly, whatever the status: another token, model or release would be accepted.
-_BAD_INPUT = ("wrong-role", NO_MODEL, "no-release")
+_BAD_INPUT = ("wrong-role", NO_MODEL, "no-release", "place-not-allowed")
 _LONGEST_ANSWER_BYTES = 64 << 20
 UNREACHABLE = "unreachable"
 """The code of an error that is worth another try: the agent may come back."""

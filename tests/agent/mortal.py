@@ -35,7 +35,7 @@ def break_disk(step, number):
     def fail(*_):
         raise OSError(number, os.strerror(number))
 
-    setattr(receive, {"receive": "_to_disk", "stage": "publish_folder"}[step], fail)
+    setattr(receive, {"receive": "to_disk", "stage": "publish_folder"}[step], fail)
 
 
 def trust_the_cache():
@@ -53,7 +53,7 @@ def trust_the_cache():
 
 def main():
     given, kill, broken = (json.loads(argument) for argument in sys.argv[1:])
-    for name in {"data_dir", "tls_cert", "tls_key"} & given.keys():
+    for name in {"data_dir", "tls_cert", "tls_key", "watch_dir"} & given.keys():
         given[name] = Path(given[name])
     trust_the_cache()
     if kill:

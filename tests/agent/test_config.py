@@ -56,6 +56,17 @@ def test_without_a_file_all_is_as_ever(config):
         ('port = "x"', "line 1: 'port' is wrong: Expected `int`, got `str`.", "settings"),
         ("grpc_port = 70000", "line 1: 'grpc_port' is 70000; it must be from 0 to 65535.", "Correct"),
         ('otlp_endpoint = "file:///etc/passwd"', "'otlp_endpoint' is not the address of a collector", "4318"),
+        ('fetch_from = "https://host/"', "'fetch_from' is wrong: Expected `array`, got `str`", "settings"),
+        (
+            'fetch_from = ["file:///srv/"]',
+            "'fetch_from' has an entry that is no URL prefix: it must begin",
+            "https",
+        ),
+        (
+            'fetch_from = ["https://host/a/../"]',
+            "'fetch_from' has an entry that is no URL prefix: its path",
+            "https",
+        ),
         ("otlp_interval_s = 0", "'otlp_interval_s' must be more than 0", "Correct"),
         ("otlp_trace_ratio = 1.5", "'otlp_trace_ratio' is 1.5; it must be from 0 to 1.", "Correct"),
         ("port = true", "line 1: 'port' is wrong: Expected `int`, got `bool`.", "settings"),
@@ -240,7 +251,7 @@ def test_the_version(said):
         (("run", "--port", "70000"), "Invalid value for '--port'", "run "),
         (("run", "--soak-seconds", "inf"), "Invalid value for '--soak-seconds'", "run "),
         (("run", "--log-level", "shout"), "Invalid value for '--log-level'", "run "),
-        (("deploy",), "Missing argument", "deploy "),
+        (("remove",), "Missing argument", "remove "),
         (("trust", "add"), "Missing argument", "trust add "),
     ],
 )

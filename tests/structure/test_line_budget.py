@@ -28,9 +28,9 @@ BUDGETS = {
     "edgeopt/views": 2350,
     "edgeopt/commands": 15_450,
     "edgeopt/cli": 5100,
-    "agent": 14_600,
+    "agent": 15_350,
     "gui": 20_400,
-    "tests": 95_050,
+    "tests": 95_800,
 }
 
 

@@ -66,11 +66,14 @@ def show(file: FileArgument = None, json: JsonFlag = False) -> None:
 def _configuration(file: Path | None) -> Configuration:
     found = administered(file, {})
     values = ((name, getattr(found.settings, name)) for name in found.settings.__struct_fields__)
-    settings = tuple(
-        Setting(name, str(value) if isinstance(value, Path) else value, found.sources[name])
-        for name, value in values
-    )
+    settings = tuple(Setting(name, _plain(value), found.sources[name]) for name, value in values)
     return Configuration(None if found.file is None else str(found.file), settings)
+
+
+def _plain(value: Value | Path | tuple[str, ...]) -> Value:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return str(value) if isinstance(value, Path) else value
 
 
 def _show_checked(result: Configuration) -> list[Block]:

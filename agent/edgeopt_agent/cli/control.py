@@ -36,6 +36,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
       edgeopt-agent deploy model.edgeopt
       edgeopt-agent deploy model.edgeopt --force --no-wait
       edgeopt-agent deploy detector.edgeopt --add
+      edgeopt-agent deploy --from https://host/model.edgeopt --digest sha256:…
     """
     from edgeopt.fleet import commands
 

@@ -19,8 +19,10 @@ from edgeopt_agent.releases import check_space
 class Incoming:
     """Takes bundles into the agent's own folder, as many at once as there may be models."""
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: Slots, prefix: str = "incoming") -> None:
         self._slots = slots
+        self._prefix = prefix
+        """Of the files; another for each object of this class."""
         self._numbers = count(1)
         self._under_way = 0
 
@@ -36,7 +38,7 @@ class Incoming:
                 409, "busy", "Too many bundles are being received.", "Wait for their end, and send it again."
             )
         self._under_way += 1
-        place = site.data.partial / f"incoming-{next(self._numbers)}.zip"
+        place = site.data.partial / f"{self._prefix}-{next(self._numbers)}.zip"
         try:
             await self._slots.first.machine.recovered.wait()  # until then partial files are removed
             await asyncio.to_thread(check_space, site.data, length, site.settings.disk_reserve_bytes)
@@ -48,13 +50,14 @@ class Incoming:
             except OSError as error:
                 said = f"The bundle cannot be written to '{site.data.root}': {error.strerror}."
                 raise disk_refusal(said, error) from None
-            yield place, await asyncio.to_thread(_name_in, place)
+            yield place, await asyncio.to_thread(name_in, place)
         finally:
             self._under_way -= 1
             await asyncio.to_thread(remove, place)
 
 
-def _name_in(file: Path) -> str:
+def name_in(file: Path) -> str:
+    """The name that a bundle claims; empty where it cannot be told."""
     try:
         name = read_toml(read_member(file, FILE, LARGEST_BYTES).decode()).get("name", "")
     except (ValueError, RecursionError):

@@ -11,6 +11,7 @@ import msgspec
 
 from edgeopt.errors import EdgeoptError, is_disk_full, no_room, printable
 from edgeopt_agent.data_dir import pointed, remove
+from edgeopt_agent.deployments.fetch import fetch, remove_parts
 from edgeopt_agent.deployments.hook import hook_of
 from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
@@ -39,6 +40,7 @@ async def accept(_site: Site, work: Work) -> Outcome:
 STEPS: Mapping[State, Step] = {
     State.ACCEPTED: accept,
     State.RECEIVING: receive,
+    State.FETCHING: fetch,
     State.VERIFYING: verify,
     State.STAGED: stage,
     State.PROBING: probe,
@@ -47,10 +49,12 @@ STEPS: Mapping[State, Step] = {
     State.ROLLING_BACK: roll_back,
 }
 
-
+_SUPERSEDED = "A newer request took its place."
 _DISK_ERRORS = frozenset({errno.EIO, errno.EROFS, errno.EPERM, errno.EACCES})
 SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
 """In these states the new release may be the one that serves."""
+FETCHES = frozenset({State.ACCEPTED, State.FETCHING})
+"""In these states a bundle that the agent fetches has not come yet: what serves is not concerned."""
 
 
 class Machine:
@@ -67,6 +71,8 @@ class Machine:
         """Whether the model is being removed: nothing new begins any more."""
         self._writing = asyncio.Lock()
         """Held while a state of the running deployment is written: requests change its record too."""
+        self._requests = 0
+        """How many bundles to fetch were asked for: only the newest request is followed."""
         self._task: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
 
@@ -81,6 +87,7 @@ class Machine:
         The name in the record stands for the bundle's own until that is known.
         """
         await self.recovered.wait()
+        await self._end_fetch()
         self._check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
         return await self._begin(Work(asked, stream, length))
@@ -88,7 +95,34 @@ class Machine:
     async def deploy_file(self, bundle: Path, asked: Record) -> Work:
         """The same with a bundle that is on the disk, in the agent's folder, for which there was space."""
         await self.recovered.wait()
+        await self._end_fetch()
         return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
+
+    async def deploy_source(self, asked: Record) -> Record:
+        """Begins with a bundle that the agent fetches itself; the newest request ends those before it.
+
+        The same request again changes nothing. Only a deployment of a bundle that was sent is not ended.
+        """
+        await self.recovered.wait()
+        running, newest = self.work, self.newest
+        if running is not None and running.record.source == asked.source and not running.stop_asked.is_set():
+            return running.record
+        if running is None and newest is not None and newest.source == asked.source:
+            served = self.site.router.serving
+            serves = served is not None and served.release_id == newest.release == current(self.site)
+            if newest.state is State.COMMITTED and serves:
+                return newest
+        self._requests += 1
+        number = self._requests
+        while (running := self.work) is not None and running.record.source is not None and self._task is not None:
+            if await self._turn_back(_SUPERSEDED) is None:
+                _stop(running, _SUPERSEDED)
+            await asyncio.wait([self._task])
+        if number != self._requests:
+            raise RefusedError(
+                409, "superseded", f"{_SUPERSEDED} Nothing was changed.", "See: edgeopt-agent status"
+            )
+        return (await self._begin(Work(asked))).record
 
     async def roll_back(self, reason: str = "A rollback was requested.", to: str = "") -> Record:
         """Rolls back to a release on disk, by default the previous one, and ends the deployment in progress.
@@ -168,7 +202,8 @@ class Machine:
     async def resume(self, record: Record) -> None:
         """Goes on with what an earlier start of the agent began, where it was deciding which worker serves."""
         work = Work(record)
-        await hold_serving(self.site, work)
+        if record.source is None or record.state not in FETCHES:
+            await hold_serving(self.site, work)
         self._start(work)
 
     async def stop(self) -> None:
@@ -188,6 +223,17 @@ class Machine:
             await self.site.journal.write(paused, hold=True)
         except EdgeoptError as error:
             log.error("%s", error)
+
+    @property
+    def fetching(self) -> bool:
+        """Whether the running deployment is one whose bundle the agent still fetches."""
+        return self.work is not None and self.work.record.source is not None and self.work.record.state in FETCHES
+
+    async def _end_fetch(self) -> None:
+        """A bundle that is sent ends the download of another one."""
+        if self.fetching and self.work is not None and self._task is not None:
+            _stop(self.work, _SUPERSEDED)
+            await asyncio.wait([self._task])
 
     @property
     def busy(self) -> bool:
@@ -266,6 +312,7 @@ class Machine:
                 return await self._unless_stopped(work, STEPS[state](self.site, work)), False
         except TimeoutError:
             late = f"{state.replace('_', ' ').capitalize()} took longer than its limit of {limit_s:g} s."
+            late = f"{late} {work.trouble}".rstrip()
             # A soak may just have had too few requests.
             return Outcome(Event.FAILURE, late), state is State.PROBING
         except StepError as error:
@@ -321,7 +368,7 @@ class Machine:
             outcome = Outcome(Event.FAILURE, record.going_back)
         state = row.exits[outcome.event]
         if record.state is State.ACCEPTED and outcome.event is Event.DONE:
-            state = FIRST[record.kind]
+            state = FIRST["fetch" if record.source is not None else record.kind]
         changes: dict[str, object] = {**work.found, **outcome.changes, "state": state, "reason": outcome.reason}
         if outcome.event is Event.FAILURE and fault:
             changes["fault"] = True
@@ -336,7 +383,7 @@ class Machine:
         # Names of a bundle that was refused are in it.
         changes["reason"] = printable(str(changes["reason"]))
         changed = msgspec.structs.replace(record, **changes)
-        work.progress = {}
+        work.progress, work.trouble = {}, ""
         # The way back must not depend on a disk that is full.
         hold = outcome.event is Event.FAILURE or state is State.ROLLED_BACK or record.kind == "rollback"
         work.record = await self.site.journal.write(changed, hold)
@@ -375,6 +422,8 @@ class Machine:
             site.trouble = "" if record.serves == "" else record.reason
             site.stranded = record if record.serves is not None else None
         await asyncio.to_thread(prune_logs, site.data)
+        # Asked for again, a download that did not come to its end goes on.
+        await asyncio.to_thread(remove_parts, site.data, record.source if record.state is State.FAILED else None)
         for left in (archive_of(site, work), unpacked_of(site, work)):
             await asyncio.to_thread(remove, left)
 

@@ -64,7 +64,7 @@ async def write_stream(
             tell(got)
         if got != length:
             raise StepError(f"The connection ended after {got} of {length} bytes.", fault=False)
-        await in_thread(_to_disk(file.flush, file.fileno()))
+        await in_thread(to_disk(file.flush, file.fileno()))
 
 
 async def _next_piece(stream: AsyncIterator[bytes], limit_s: float, got: int) -> bytes:
@@ -76,7 +76,7 @@ async def _next_piece(stream: AsyncIterator[bytes], limit_s: float, got: int) ->
         raise StepError(f"Nothing came for {limit_s:g} s after {got} bytes.", fault=False) from None
 
 
-def _to_disk(flush: Callable[[], None], descriptor: int) -> Callable[[], None]:
+def to_disk(flush: Callable[[], None], descriptor: int) -> Callable[[], None]:
     def write() -> None:
         flush()
         os.fsync(descriptor)
@@ -126,7 +126,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
             "its proof does not hold here. Run `edgeopt optimize` on this device, or deploy it with --force.",
             fault=False,
         )
-    served = name_of(site, current(site))
+    served = name_of(site, current(site)) or site.model
     if served not in {"", deployment.name} and not work.record.rename:
         raise StepError(
             f"The bundle's model is called '{deployment.name}', and the one that serves '{served}': clients "

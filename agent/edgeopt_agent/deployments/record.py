@@ -26,6 +26,14 @@ class Soaked(msgspec.Struct, frozen=True):
     errors: int = 0
 
 
+class Source(msgspec.Struct, frozen=True):
+    """Where the agent fetches a bundle by itself."""
+
+    url: str
+    digest: str
+    """Of the bundle as one file: `sha256:` and 64 digits."""
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     kind: Kind = "deploy"
@@ -42,6 +50,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     rename: bool = False
     """Whether its model may be called otherwise than the one that serves."""
+    source: Source | None = None
+    """None for a bundle that is sent."""
     allow_downgrade: bool = False
     """Whether its sequence number may be lower than the highest that served."""
     sequence: int = 0

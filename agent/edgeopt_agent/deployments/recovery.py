@@ -8,7 +8,8 @@ import msgspec
 from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import pointed, sweep
-from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.fetch import part_of
+from edgeopt_agent.deployments.machine import FETCHES, Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.site import Site, existing, point_links, unlinked_sentence
 from edgeopt_agent.deployments.states import ROWS, Event, State
@@ -32,10 +33,12 @@ async def recover(site: Site, machine: Machine) -> None:
     if newest is not None and newest.serves is not None:
         await _link_again(site, newest, newest.serves)
     going_on = newest if newest is not None and not newest.final else None
-    if going_on is None and site.stranded is None:
+    fetched = going_on.source if going_on is not None and going_on.state in FETCHES else None
+    if (going_on is None or fetched is not None) and site.stranded is None:
         await _mend_links(site)
     used = () if going_on is None else (going_on.release, going_on.old, going_on.old_previous)
-    for name in await asyncio.to_thread(sweep, site.data, await garbage(site, used)):
+    part = None if fetched is None else part_of(site.data, fetched)
+    for name in await asyncio.to_thread(sweep, site.data, await garbage(site, used), part):
         log.info("Removed the release %s, which is no longer needed.", name)
     if going_on is not None:
         await machine.resume(going_on)
@@ -48,6 +51,10 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
     doing = record.state.lower().replace("_", " ")
     if not newest:  # its end could not be written down, and another deployment followed
         changed = msgspec.structs.replace(record, state=State.FAILED, reason="Its end was not recorded.")
+    elif record.source is not None and record.state in FETCHES and record.resumes < ROWS[State.FETCHING].resumes:
+        reason = "The agent started again; the download goes on."
+        resumes = record.resumes + (not record.paused)
+        changed = msgspec.structs.replace(record, paused=False, resumes=resumes, reason=reason)
     elif why := _why_back(site, record):
         going = msgspec.structs.replace(record, paused=False, resumes=0)
         changed = msgspec.structs.replace(going, state=State.ROLLING_BACK, reason=why)
@@ -67,7 +74,7 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
             record,
             state=row.exits[Event.FAILURE],
             reason=f"The agent stopped{often} while it was {doing}.",
-            fault=record.fault or bool(record.resumes),
+            fault=record.fault or (bool(record.resumes) and record.state not in FETCHES),
             resumes=0,
         )
     return await site.journal.write(changed, hold=True)

@@ -74,6 +74,8 @@ class Work:
     holds_serving: bool = False
     soaked: Soaked = field(default_factory=Soaked)
     """How far the soak has come."""
+    trouble: str = ""
+    """What last went wrong in a step that tries again, told if its time runs out."""
     progress: Detail = field(default_factory=dict)
     found: dict[str, object] = field(default_factory=dict)
     """What is known of the bundle so far, as fields of the record, whatever becomes of the step."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 class State(StrEnum):
     ACCEPTED = "ACCEPTED"
     RECEIVING = "RECEIVING"
+    FETCHING = "FETCHING"
     VERIFYING = "VERIFYING"
     STAGED = "STAGED"
     PROBING = "PROBING"
@@ -56,6 +57,7 @@ BACK = "the old release serves again; the new one is discarded"
 TABLE: tuple[Row, ...] = (
     Row(S.ACCEPTED, _to(S.RECEIVING, S.FAILED), "stage_timeout_s", undo=NOTHING),
     Row(S.RECEIVING, _to(S.VERIFYING, S.FAILED), "receive_timeout_s", undo=DISCARD),
+    Row(S.FETCHING, _to(S.VERIFYING, S.FAILED), "fetch_timeout_s", resumes=20, undo=DISCARD),
     Row(S.VERIFYING, _to(S.STAGED, S.FAILED, known=S.COMMITTED), "verify_timeout_s", undo=DISCARD),
     Row(S.STAGED, _to(S.PROBING, S.FAILED), "stage_timeout_s", undo=DISCARD),
     Row(S.PROBING, _to(S.SWITCHING, S.FAILED), "probe_timeout_s", undo=DISCARD),
@@ -73,5 +75,5 @@ TABLE: tuple[Row, ...] = (
 )
 ROWS: Mapping[State, Row] = {row.state: row for row in TABLE}
 FINAL: frozenset[State] = frozenset(row.state for row in TABLE if not row.exits)
-FIRST: Mapping[str, State] = {"deploy": S.RECEIVING, "rollback": S.PROBING}
+FIRST: Mapping[str, State] = {"deploy": S.RECEIVING, "fetch": S.FETCHING, "rollback": S.PROBING}
 """Where each kind of deployment goes from ACCEPTED."""

@@ -101,7 +101,9 @@ class Supervisor:
         self._given_up.add(release)
         previous = pointed(site.data.previous)
         why = f"{release} failed {site.settings.crashes_allowed} times in a row. {site.trouble}"
-        if self._machine.work is not None:  # that deployment may bring something better
+        if (
+            self._machine.work is not None and not self._machine.fetching
+        ):  # that deployment may bring something better
             return site.settings.restart_delay_most_s
         other = "No other release to roll back to."
         if previous is not None and previous not in self._given_up:

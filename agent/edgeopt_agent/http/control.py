@@ -20,6 +20,7 @@ from edgeopt_agent.deployments.slots import Slot, Slots
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http import control_documents as documents
 from edgeopt_agent.http.control_documents import Document
+from edgeopt_agent.http.desired import read_desired, wanted
 from edgeopt_agent.http.pairing import PairingRoute
 from edgeopt_agent.releases import list_releases
 from edgeopt_agent.trust import Trust
@@ -45,6 +46,7 @@ def routes(
         ("GET", "/deployments/{number}", control.deployment),
         ("GET", "/events", control.events),
         ("POST", "/deploy", control.deploy),
+        ("POST", "/desired", control.desired),
         ("POST", "/rollback", control.rollback),
         ("POST", "/cancel", control.cancel),
         ("POST", "/remove", control.remove),
@@ -136,6 +138,13 @@ class _Control:
         async with self._incoming.receive(_pieces(request), length) as (bundle, name):
             slot = await self._slots.add(name) if add and name else self._slots.for_bundle(name)
             return await _begun(slot.machine, await slot.machine.deploy_file(bundle, asked))
+
+    async def desired(self, request: Request) -> tuple[int, Document]:
+        found = await read_desired(request)
+        record = wanted(found, self._slots.first.site.settings)
+        slot = await self._slots.add(found.model) if found.add else self._slots.named(found.model)
+        begun = await slot.machine.deploy_source(record)
+        return 202, {"deployment": documents.deployment(slot.machine, begun)}
 
     async def rollback(self, request: Request) -> tuple[int, Document]:
         machine = self._slots.to_return(_model(request)).machine

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from edgeopt.errors import EdgeoptError
+from edgeopt_agent import bundle_urls
 from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
@@ -53,6 +54,7 @@ def deployment(machine: Machine, record: Record) -> Document:
         "summary": shown.summary,
         "reason": shown.reason,
         "old": shown.old,
+        "source": None if shown.source is None else bundle_urls.shown(shown.source.url),
         "force": shown.force,
         "progress": running.progress if running is not None and running.progress else None,
         "detail": shown.detail,

@@ -1,5 +1,6 @@
 """What tests of deployments share."""
 
+import contextlib
 import shutil
 
 import numpy as np
@@ -10,6 +11,10 @@ from onnx import helper
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Run, SourceModel, Tensor
+from edgeopt.bundle.manifest import write_manifest
+from tests.agent.conftest import packed
+from tests.agent.deployments.fetching import RETRIES
+from tests.agent.deployments.file_server import FileServer
 
 
 @pytest.fixture(scope="session")
@@ -84,3 +89,40 @@ def make_log_bundle(tmp_path_factory, device_fingerprint):
         return out
 
     return make
+
+
+@pytest.fixture
+def long_bundle(new_bundle, tmp_path):
+    """A sound bundle that is long enough to be broken off."""
+    folder = shutil.copytree(new_bundle, tmp_path / "padded.edgeopt")
+    with (folder / "model" / "model.null.json").open("a") as file:
+        file.write(" " * 400_000)  # JSON may end with spaces
+    write_manifest(folder)
+    return folder
+
+
+@pytest.fixture
+def make_file_server():
+    with contextlib.ExitStack() as stack:
+
+        def make(content, tls=None):
+            server = FileServer(content, tls)
+            stack.callback(server.close)
+            return server
+
+        yield make
+
+
+@pytest.fixture
+def file_server(make_file_server, long_bundle):
+    return make_file_server(packed(long_bundle))
+
+
+@pytest.fixture
+def start_fetching(start_serving, file_server):
+    """Starts an agent that serves the old bundle and may fetch from the server."""
+
+    def start(**settings):
+        return start_serving(**{"fetch_from": [file_server.prefix], **RETRIES, **settings})
+
+    return start

@@ -41,8 +41,9 @@ def test_until_the_switch_a_failure_changes_nothing_and_after_it_leads_back():
         assert row.exits[Event.FAILURE] is (State.FAILED if before else State.ROLLING_BACK)
 
 
-def test_only_what_has_touched_the_service_goes_on_after_a_restart_and_not_for_ever():
+def test_only_downloads_and_what_has_touched_the_service_go_on_after_a_restart_and_not_for_ever():
     assert {row.state: row.resumes for row in TABLE if row.resumes} == {
+        State.FETCHING: 20,
         State.SWITCHING: 1,
         State.SOAKING: 1,
         State.ROLLING_BACK: 5,

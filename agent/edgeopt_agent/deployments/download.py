@@ -1,0 +1,182 @@
+"""One request for a bundle, or for the rest of one: redirects, ranges, and addresses that are refused."""
+
+import http.client
+import ipaddress
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from urllib.parse import urljoin
+
+from edgeopt_agent.bundle_urls import BundleUrl, allowed, read_url, shown
+from edgeopt_agent.deployments.refused import StepError
+
+MOST_REDIRECTS = 5
+PIECE_BYTES = 1 << 18
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PASSING = frozenset({408, 425, 429})
+"""Answers besides 5xx after which the same request may succeed."""
+_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
+
+
+class TransferError(Exception):
+    """A transfer that ended early, and is worth another try."""
+
+
+class ChangedError(TransferError):
+    """What the server has now does not continue what has come so far."""
+
+
+@dataclass(slots=True)
+class Body:
+    """An answer with the bundle from `start` to its end, not read yet."""
+
+    url: BundleUrl
+    connection: http.client.HTTPConnection
+    response: http.client.HTTPResponse
+    raw: socket.socket
+    start: int
+    total: int | None
+    """The size of the whole bundle; None where the server does not say."""
+    etag: str
+    """A strong one, or empty."""
+
+    def read(self) -> bytes:
+        """The next piece; empty at the end."""
+        with _network(self.url):
+            return self.response.read1(PIECE_BYTES)
+
+    def close(self) -> None:
+        """Also ends a read that goes on in another thread."""
+        with suppress(OSError):
+            socket.socket.shutdown(self.raw, socket.SHUT_RDWR)  # the plain one: TLS would wait for the other side
+        self.connection.close()
+
+
+def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout_s: float) -> Body:
+    """Asks for the bundle from an offset on; raises StepError for what no other try can change."""
+    headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "edgeopt-agent"}
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
+        if etag:
+            headers["If-Range"] = etag
+    for _ in range(MOST_REDIRECTS + 1):
+        place = _checked(url, prefixes)
+        with _network(place):
+            raw = _connected(place, timeout_s)
+        kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+        connection = kind(place.host, place.port, timeout=timeout_s)
+        connection.sock = raw
+        try:
+            with _network(place):
+                connection.request("GET", place.target, headers=headers)
+                response = connection.getresponse()
+            if response.status not in _REDIRECTS:
+                start, total = _extent(response, offset, shown(url))
+                tag = response.getheader("ETag", "")
+                return Body(place, connection, response, raw, start, total, tag if tag.startswith('"') else "")
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        url = _location(response, url)
+    raise StepError(f"The server redirects more than {MOST_REDIRECTS} times.", fault=False)
+
+
+def _location(response: http.client.HTTPResponse, url: str) -> str:
+    try:
+        return urljoin(url, response.getheader("Location", ""))
+    except ValueError:
+        raise StepError(f"The redirect at {shown(url)} leads to no address.", fault=False) from None
+
+
+def _checked(url: str, prefixes: Sequence[str]) -> BundleUrl:
+    try:
+        place = read_url(url)
+    except ValueError as error:
+        raise StepError(f"'{shown(url)[:200]}' is not an address for bundles: {error}.", fault=False) from None
+    if not allowed(place, prefixes):
+        raise StepError(
+            f"The agent does not fetch from {shown(url)}: `fetch_from` in agent.toml does not allow it.",
+            fault=False,
+        )
+    return place
+
+
+def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[int, int | None]:
+    """Where an answer begins in the bundle, and the size of all of it."""
+    status = response.status
+    if status in _PASSING or status >= 500:
+        raise TransferError(f"{url} answers {status} {response.reason}")
+    if status == 416:
+        raise ChangedError(f"{url} has no more than {offset} bytes")
+    if status not in {200, 206}:
+        raise StepError(f"{url} answers {status} {response.reason}.", fault=False)
+    if response.getheader("Content-Encoding", "identity") != "identity":
+        raise StepError(f"{url} is sent compressed although that was not asked for.", fault=False)
+    if status == 200:
+        return 0, response.length
+    found = _RANGE.fullmatch(response.getheader("Content-Range", "").strip())
+    if found is None or int(found[1]) != offset or not offset:
+        raise ChangedError(f"{url} sends another part than the one asked for")
+    return offset, int(found[3])
+
+
+def _connected(place: BundleUrl, timeout_s: float) -> socket.socket:
+    """A connection to an address that the host's name may lead to."""
+    found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    fit = [each for each in found if may_lead_to(place.host, str(each[4][0]))]
+    if not fit:
+        raise StepError(
+            f"The name '{place.host}' leads to {found[0][4][0]}, an address of this device or its link alone.",
+            fault=False,
+        )
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in fit:
+        raw = socket.socket(family, kind, protocol)
+        try:
+            raw.settimeout(timeout_s)
+            raw.connect(address)
+            if place.scheme == "https":
+                return ssl.create_default_context().wrap_socket(raw, server_hostname=place.host)
+        except OSError as error:
+            raw.close()
+            failure = error
+        else:
+            return raw
+    assert failure is not None  # noqa: S101 - there was an address to try
+    raise failure
+
+
+def may_lead_to(host: str, address: str) -> bool:
+    """Whether a host may be there; a name must not lead to what only an address in `fetch_from` can allow."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return True
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    if found.is_loopback:
+        return host == "localhost"
+    return not (found.is_link_local or found.is_multicast or found.is_unspecified or found.is_reserved)
+
+
+@contextmanager
+def _network(place: BundleUrl) -> Iterator[None]:
+    """Turns the ways in which a network fails into a TransferError."""
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        said = f"The certificate of '{place.host}' is not trusted: {error.verify_message}."
+        raise StepError(said, fault=False) from None
+    except TimeoutError:
+        raise TransferError(f"'{place.host}' sent nothing in time") from None
+    except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+        # The last two: of http.client, whose connection was closed while it read.
+        said = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+        raise TransferError(f"'{place.host}' cannot be reached or ended the connection: {said}") from None

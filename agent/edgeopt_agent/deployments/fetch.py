@@ -1,0 +1,166 @@
+"""FETCHING: the agent downloads a bundle itself, and goes on where a transfer broke."""
+
+import asyncio
+import logging
+import random
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from edgeopt import units
+from edgeopt.bundle.manifest import file_digest
+from edgeopt_agent.bundle_urls import shown
+from edgeopt_agent.data_dir import DataDir, remove
+from edgeopt_agent.deployments.download import Body, ChangedError, TransferError, open_body
+from edgeopt_agent.deployments.receive import archive_of, to_disk
+from edgeopt_agent.deployments.record import Source
+from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.site import Outcome, Site, Work
+from edgeopt_agent.releases import check_space
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.threads import in_thread
+
+log = logging.getLogger(__name__)
+_MOST_RESTARTS = 5
+"""How often a download may begin again because its parts did not fit together."""
+_SPACE_EVERY_BYTES = 16 << 20
+
+
+def part_of(data: DataDir, source: Source) -> Path:
+    """What has come of a bundle so far; named by its digest, so that nothing else is taken for it."""
+    return data.partial / f"{source.digest.partition(':')[2]}.part"
+
+
+def remove_parts(data: DataDir, kept: Source | None) -> None:
+    """Removes what was left of downloads, except of this one."""
+    own = None if kept is None else part_of(data, kept)
+    for left in data.partial.glob("*.part"):
+        if left != own:
+            remove(left)
+
+
+@dataclass(slots=True)
+class _Download:
+    source: Source
+    file: Path
+    got: int
+    total: int | None = None
+    etag: str = ""
+    answers: int = 0
+    """How many answers what has come so far is from."""
+    restarts: int = 0
+
+    def drop(self) -> None:
+        remove(self.file)
+        self.got, self.total, self.etag, self.answers = 0, None, "", 0
+
+
+async def fetch(site: Site, work: Work) -> Outcome:
+    """Downloads the bundle until all of it is there with its digest; the state's limit bounds the tries."""
+    source = work.record.source
+    assert source is not None  # noqa: S101 - what is fetched has one
+    await asyncio.to_thread(remove_parts, site.data, source)
+    file = part_of(site.data, source)
+    size = file.stat().st_size if file.exists() else 0
+    download = _Download(source, file, size, answers=1 if size else 0)
+    failures = 0
+    while not await _complete(download):
+        before = download.got
+        try:
+            await _transfer(site, work, download)
+        except TransferError as error:
+            if isinstance(error, ChangedError):
+                await asyncio.to_thread(download.drop)
+                download.restarts += 1
+                if download.restarts > _MOST_RESTARTS:
+                    raise StepError(f"The download began again too often: {error}.", fault=False) from None
+            failures = 1 if download.got > before else failures + 1
+            delay_s = retry_delay_s(site.settings, failures)
+            work.trouble = f"Last failure: {error}."
+            log.warning("Deployment %d: %s; next try in %.1f s", work.record.id, error, delay_s)
+            work.progress = {**_progress(download), "failure": str(error), "retry_s": round(delay_s, 1)}
+            await asyncio.sleep(delay_s)
+    work.length = download.got
+    await asyncio.to_thread(file.replace, archive_of(site, work))
+    return Outcome(reason=f"{units.size(download.got)} from {shown(source.url)}")
+
+
+def retry_delay_s(settings: Settings, failures: int) -> float:
+    """Doubled after each failure, and drawn by lot: devices that lost one server must not return together."""
+    most_s = settings.fetch_retry_most_s
+    return min(most_s, settings.fetch_retry_s * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+def _progress(download: _Download) -> dict[str, str | float | int | bool]:
+    total = {} if download.total is None else {"total_bytes": download.total}
+    return {"received_bytes": download.got, **total}
+
+
+async def _complete(download: _Download) -> bool:
+    """Whether all of the bundle is there: only its digest can tell."""
+    if not download.got or (download.total is not None and download.got != download.total):
+        return False
+    return f"sha256:{await in_thread(partial(file_digest, download.file))}" == download.source.digest
+
+
+async def _transfer(site: Site, work: Work, download: _Download) -> None:
+    """One request; raises TransferError where another one may bring the rest."""
+    settings, url = site.settings, download.source.url
+    asked = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s)
+    body = await in_thread(partial(open_body, *asked))
+    try:
+        if body.start and download.total not in {None, body.total}:
+            raise ChangedError(f"the size of {shown(url)} has changed")
+        if not body.start:
+            await asyncio.to_thread(download.drop)
+        download.total, download.etag = body.total, body.etag
+        await _check_room(site, download)
+        download.answers += 1
+        await _write(site, work, download, body)
+    finally:
+        body.close()
+    if download.total is not None and download.got != download.total:
+        raise TransferError(f"the connection ended after {download.got} of {download.total} bytes")
+    if await _complete(download):
+        return
+    # The server may have got another file in the middle, or have hung up without saying how much was left.
+    if download.answers > 1 or download.total is None:
+        raise ChangedError(f"the parts of {shown(url)} do not give {download.source.digest}")
+    found = await in_thread(partial(file_digest, download.file))
+    await asyncio.to_thread(download.drop)
+    raise StepError(
+        f"The file at {shown(url)} is another one: its digest is sha256:{found}, not {download.source.digest}. "
+        "Check --digest.",
+        fault=False,
+    )
+
+
+async def _write(site: Site, work: Work, download: _Download, body: Body) -> None:
+    checked = download.got
+    with await asyncio.to_thread(download.file.open, "ab") as file:
+        while piece := await in_thread(body.read):
+            if download.got + len(piece) > site.settings.max_bundle_bytes:
+                raise _too_large(site, download)
+            if download.total is None and download.got - checked > _SPACE_EVERY_BYTES:
+                await _check_room(site, download)
+                checked = download.got
+            await asyncio.to_thread(file.write, piece)
+            download.got += len(piece)
+            work.progress = _progress(download)
+        await in_thread(to_disk(file.flush, file.fileno()))
+
+
+async def _check_room(site: Site, download: _Download) -> None:
+    """Raises StepError or RefusedError where the bundle, as it comes and unpacked, does not fit."""
+    total = download.got if download.total is None else download.total
+    if total > site.settings.max_bundle_bytes:
+        raise _too_large(site, download)
+    needed = total - download.got // 2  # what has come needs no room any more
+    await asyncio.to_thread(check_space, site.data, needed, site.settings.disk_reserve_bytes)
+
+
+def _too_large(site: Site, download: _Download) -> StepError:
+    remove(download.file)
+    has = f"has {download.total} bytes" if download.total is not None else "is too large"
+    most = site.settings.max_bundle_bytes
+    return StepError(f"The bundle at {shown(download.source.url)} {has}; at most {most} are taken.", fault=False)

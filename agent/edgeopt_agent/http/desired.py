@@ -1,0 +1,94 @@
+"""What should serve, by reference: the agent fetches the bundle itself."""
+
+import re
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from edgeopt.errors import printable
+from edgeopt_agent.bundle_urls import allowed, read_url, shown
+from edgeopt_agent.deployments.record import Record, Source
+from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.settings import MOST_SOAK_S, Settings
+
+_LONGEST_BYTES = 64 << 10
+_LONGEST_NAME = 120
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+class Desired(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A request to serve the bundle at a URL, if it has this digest."""
+
+    bundle: str
+    digest: str
+    model: str = ""
+    """The model that it replaces, the first one by default; with `add`, the one that it adds."""
+    add: bool = False
+    force: bool = False
+    rename: bool = False
+    allow_downgrade: bool = False
+    soak_s: float | None = None
+    soak_requests: int | None = None
+
+
+async def read_desired(request: Request) -> Desired:
+    """The document in a body; raises RefusedError for any other."""
+    content = b""
+    try:
+        async for piece in request.stream():
+            content += piece
+            if len(content) > _LONGEST_BYTES:
+                raise RefusedError(413, "too-large", f"The document has more than {_LONGEST_BYTES} bytes.")
+        found = msgspec.json.decode(content, type=Desired)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ClientDisconnect) as error:
+        hint = 'Send {"bundle": "https://…", "digest": "sha256:…"}; docs/agent.md lists the other keys.'
+        raise RefusedError(400, "bad-document", f"The document cannot be read: {error}.", hint) from None
+    if not _DIGEST.fullmatch(found.digest.lower()):
+        raise RefusedError(
+            400,
+            "bad-digest",
+            f"'{printable(found.digest[:80])}' is not a digest: it must be 'sha256:' and 64 digits.",
+            "Compute it with: sha256sum BUNDLE",
+        )
+    soak = (found.soak_s or 0.0, found.soak_requests or 0)
+    if not (0 <= soak[0] <= MOST_SOAK_S and 0 <= soak[1] <= 10**15):
+        raise RefusedError(400, "bad-document", "The soak must be from 0 s to 30 days, of at least 0 requests.")
+    if not found.model.isprintable() or len(found.model) > _LONGEST_NAME:
+        raise RefusedError(400, "bad-name", f"'{printable(found.model)[:80]}' cannot be the name of a model.")
+    if found.add and not found.model:
+        raise RefusedError(
+            400, "no-name", "A model added by reference needs a name.", "Pass the bundle's name: --model NAME"
+        )
+    return found
+
+
+def wanted(desired: Desired, settings: Settings) -> Record:
+    """The deployment that it asks for; raises RefusedError for a place that the settings do not allow."""
+    try:
+        url = read_url(desired.bundle)
+    except ValueError as error:
+        raise RefusedError(
+            400,
+            "bad-url",
+            f"'{printable(shown(desired.bundle)[:200])}' is not an address for bundles: {error}.",
+            "Pass a URL such as https://host/bundles/model.edgeopt",
+        ) from None
+    if not allowed(url, settings.fetch_from):
+        folder = shown(desired.bundle).rpartition("/")[0]
+        nowhere = "" if settings.fetch_from else " (it allows no place at all)"
+        raise RefusedError(
+            403,
+            "place-not-allowed",
+            f"The agent does not fetch from {shown(desired.bundle)}: `fetch_from` does not allow it{nowhere}.",
+            f'In agent.toml on the device: fetch_from = ["{folder}/"]',
+        )
+    return Record(
+        id=0,
+        name=printable(url.path.rpartition("/")[2])[:_LONGEST_NAME],
+        source=Source(desired.bundle, desired.digest.lower()),
+        force=desired.force,
+        rename=desired.rename,
+        allow_downgrade=desired.allow_downgrade,
+        soak_s=settings.soak_s if desired.soak_s is None else desired.soak_s,
+        soak_requests=settings.soak_requests if desired.soak_requests is None else desired.soak_requests,
+    )
