@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -13,13 +13,14 @@ from edgeopt.bundle.deployment import Deployment, read_deployment
 from edgeopt.bundle.manifest import FILE as MANIFEST
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.errors import DiskFullError, EdgeoptError
+from edgeopt.fleet.records import ROLLBACK_REQUESTED
 from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 
 ID_DIGITS = 12
 KEPT_LOGS = 20
-Standing = Literal["serving", "previous", "kept", "quarantined", "refused"]
+Standing = Literal["serving", "previous", "kept", "rolled back", "quarantined", "refused"]
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -85,8 +86,11 @@ def list_releases(data: DataDir, failed: dict[str, Record], refused: Sequence[Re
     for name, record in failed.items():
         if name not in listed:
             found.append(_of_record(record, "quarantined"))
-    found += [_of_record(record, "refused") for record in refused if record.release not in failed]
-    order = ("serving", "previous", "kept", "quarantined", "refused")
+    for record in refused:
+        if record.release not in failed:
+            requested = record.going_back == ROLLBACK_REQUESTED
+            found.append(_of_record(record, "rolled back" if requested else "refused"))
+    order = get_args(Standing)
     return sorted(found, key=lambda release: order.index(release.state))
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.errors import printable
 from edgeopt.fleet.address import DEFAULT_URL, in_commands
+from edgeopt.fleet.records import deployment_title
 from edgeopt.views.blocks import Block, WordsBlock, lines, table_of
 
 if TYPE_CHECKING:
@@ -109,8 +110,7 @@ def _told(deployment: "FleetDeployment") -> str:
     name = f" of {printable(deployment.name)}" if deployment.name else ""
     release = f" (release {deployment.release})" if deployment.release else ""
     reason = f": {printable(deployment.reason)}" if deployment.reason else ""
-    kind = "deployment" if deployment.kind == "deploy" else deployment.kind
-    return f"{kind} {deployment.id}{name}{release}, {deployment.state.lower().replace('_', ' ')}{reason}"
+    return f"{deployment_title(deployment.kind, deployment.id)}{name}{release}, {deployment.state.lower().replace('_', ' ')}{reason}"
 
 
 def _duration(seconds: float) -> str:

@@ -3,7 +3,15 @@
 import msgspec
 
 COMMITTED = "COMMITTED"
-FINAL = (COMMITTED, "FAILED", "ROLLED_BACK", "DEGRADED")
+ROLLED_BACK = "ROLLED_BACK"
+FINAL = (COMMITTED, "FAILED", ROLLED_BACK, "DEGRADED")
+ROLLBACK_REQUESTED = "A rollback was requested."
+"""The reason for what a person takes back; nothing is wrong with the release."""
+
+
+def deployment_title(kind: str, number: int) -> str:
+    """What events call one: `deployment 3`, or `rollback 3` for a return to an older release."""
+    return f"{'deployment' if kind == 'deploy' else kind} {number}"
 
 
 Figures = dict[str, str | float | int | bool | None]

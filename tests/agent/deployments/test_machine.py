@@ -243,6 +243,8 @@ def test_a_soak_can_be_ended_by_going_back_and_is_no_fault(agent, old_bundle, ne
     done = agent.roll_back()
     assert (done["id"], done["state"]) == (number, "ROLLED_BACK")
     agent.serves(old_bundle)
+    releases = agent.ask("GET", "/api/v1/releases")[2]["releases"]
+    assert {each["id"]: each["state"] for each in releases}[now] == "rolled back"
     assert agent.deploy(new_bundle)["state"] == "COMMITTED"
 
 

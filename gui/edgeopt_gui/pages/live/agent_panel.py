@@ -14,7 +14,7 @@ COLUMNS: tuple[Column[Step], ...] = (
     Column(
         "Deployment",
         lambda step: (step.deployment, step.time_s),
-        lambda step: f"{step.deployment}  {step.words}",
+        lambda step: step.listed,
         tip=lambda step: step.reason,
         stretch=True,
     ),

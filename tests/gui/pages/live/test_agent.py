@@ -83,6 +83,16 @@ def test_a_state_of_a_newer_agent_is_shown_by_its_name(agent):
     assert agent.take_progress(step("cooling_down"), 1.0).words == "cooling down"
 
 
+def test_a_rollback_by_a_person_is_listed_as_one(agent):
+    agent.take_progress(step("soaking", 3), 1.0)
+    agent.take_progress(step("rolled_back", 3, f"digits {records.ROLLBACK_REQUESTED}"), 2.0)
+    agent.take_progress(Progress("committed", "digits", subject="rollback 4"), 3.0)
+    agent.take_progress(step("rolled_back", 5, "digits p99 rose to 9 ms."), 4.0)
+    listed = ["3  soaking", "3  rolled back on request", "4  rollback, committed", "5  rolled back"]
+    assert [each.listed for each in agent.steps] == listed
+    assert agent.steps[2].marker == "rollback 4 committed"
+
+
 def test_every_end_of_a_deployment_has_words():
     assert {state.lower() for state in records.FINAL} <= set(WORDS)
 

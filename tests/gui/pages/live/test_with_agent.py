@@ -113,7 +113,7 @@ def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, oth
     page.roll_back()
     qtbot.waitUntil(lambda: "committed" in states(page, 3), timeout=LONG_MS)
     marked = [marker.label for marker in page.session.history.markers]
-    assert {"deployment 1 committed", "deployment 3 committed"} <= set(marked)
+    assert {"deployment 1 committed", "rollback 3 committed"} <= set(marked)
 
     agent.kill()
     agent.wait()
