@@ -18,7 +18,6 @@ from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 
-ID_DIGITS = 12
 KEPT_LOGS = 20
 Standing = Literal["serving", "previous", "kept", "rolled back", "quarantined", "refused"]
 
@@ -32,10 +31,6 @@ class Release(msgspec.Struct, frozen=True):
     created: str = ""
     reason: str = ""
     pinned: bool = False
-
-
-def release_id(folder: Path) -> str:
-    return file_digest(folder / MANIFEST)[:ID_DIGITS]
 
 
 def deployment_of(folder: Path) -> Deployment:

@@ -106,6 +106,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     \b
     Examples:
       edgeopt fleet deploy model.edgeopt
+      edgeopt fleet deploy model.edgeopt --dry-run
       edgeopt fleet deploy model.edgeopt --url device:8080 --soak-seconds 60
       edgeopt fleet deploy detector.edgeopt --add
       edgeopt fleet deploy model.edgeopt --json | jq -r '.phase // .event'

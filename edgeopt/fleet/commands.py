@@ -9,7 +9,7 @@ from edgeopt.events import Emit
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.fleet.pairing import address_of
-from edgeopt.fleet.records import Collected, FleetDeployment, Releases, Removed, Status
+from edgeopt.fleet.records import Collected, DeployPlan, FleetDeployment, Releases, Removed, Status
 from edgeopt.fleet.request import (
     CancelRequest,
     CollectRequest,
@@ -34,7 +34,7 @@ def releases(request: LookRequest) -> Releases:
         return _agent(request).releases()
 
 
-def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment:
+def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment | DeployPlan:
     options = DeployOptions(
         request.force,
         request.rename,
@@ -44,6 +44,10 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment:
         request.add,
     )
     with _told_for(request.url):
+        if request.dry_run:
+            from edgeopt.fleet.deploy_plan import plan_deployment
+
+            return plan_deployment(_agent(request), request.bundle, options, emit)
         return _agent(request).deploy(request.bundle, emit, options, wait=not request.no_wait)
 
 

@@ -1,5 +1,7 @@
 """What an agent answers. Readers ignore unknown keys: agents of other versions must stay reachable."""
 
+from typing import Literal
+
 import msgspec
 
 COMMITTED = "COMMITTED"
@@ -69,6 +71,32 @@ class FleetDeployment(msgspec.Struct, frozen=True):
     detail: Figures = {}
     """What was measured: figures by name."""
     history: tuple[Moment, ...] = ()
+
+
+class DeployPlan(msgspec.Struct, frozen=True):
+    """What a deployment would change; nothing was sent."""
+
+    url: str
+    name: str
+    release: str
+    summary: str
+    size_bytes: int
+    action: Literal["start", "replace", "rename", "add", "none"]
+    """The model is the agent's first, replaces one of its name, one of another name, or is served beside them; or
+    the release serves already."""
+    replaces: Serving | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    baseline_ms: float | None = None
+    latency_ms: float | None = None
+    accuracy_db: float | None = None
+    floor_db: float | None = None
+    problem: str = ""
+    """Why the agent would refuse it; empty where nothing is known against it."""
+    hint: str = ""
+    code: str = ""
+    """Of the problem: `unsigned`, `busy`, `other-name`, `other-device`."""
 
 
 class ServerBatching(msgspec.Struct, frozen=True):

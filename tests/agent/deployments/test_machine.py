@@ -11,8 +11,7 @@ import threading
 
 import pytest
 
-from edgeopt.bundle.manifest import write_manifest
-from edgeopt_agent.releases import release_id
+from edgeopt.bundle.manifest import release_id, write_manifest
 from tests.agent.deployments.soaks import LONG_SOAK, soaking
 
 ALL_THE_WAY = [
