@@ -13,7 +13,6 @@ from edgeopt.bundle.deployment import Deployment, read_deployment
 from edgeopt.bundle.manifest import FILE as MANIFEST
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.errors import DiskFullError, EdgeoptError
-from edgeopt.fleet.records import ROLLBACK_REQUESTED
 from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
@@ -81,10 +80,11 @@ def list_releases(data: DataDir, failed: dict[str, Record], refused: Sequence[Re
     for name, record in failed.items():
         if name not in listed:
             found.append(_of_record(record, "quarantined"))
-    for record in refused:
-        if record.release not in failed:
-            requested = record.going_back == ROLLBACK_REQUESTED
-            found.append(_of_record(record, "rolled back" if requested else "refused"))
+    found += [
+        _of_record(record, "rolled back" if record.going_back else "refused")
+        for record in refused
+        if record.release not in failed
+    ]
     order = get_args(Standing)
     return sorted(found, key=lambda release: order.index(release.state))
 

@@ -20,7 +20,6 @@ from edgeopt.fleet.address import DEFAULT_URL, Address, parse
 from edgeopt.fleet.records import (
     COMMITTED,
     FINAL,
-    ROLLBACK_REQUESTED,
     ROLLED_BACK,
     Collected,
     FleetDeployment,
@@ -282,7 +281,7 @@ class Agent:
             return self._begun(begun, emit, wait)
         except VerificationError:
             ended = self._with(begun).deployment(begun.id)
-            if ended.state == ROLLED_BACK and ROLLBACK_REQUESTED in ended.reason:
+            if ended.state == ROLLED_BACK and ended.requested:
                 return ended
             raise
 

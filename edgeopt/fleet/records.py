@@ -7,8 +7,6 @@ import msgspec
 COMMITTED = "COMMITTED"
 ROLLED_BACK = "ROLLED_BACK"
 FINAL = (COMMITTED, "FAILED", ROLLED_BACK, "DEGRADED")
-ROLLBACK_REQUESTED = "A rollback was requested."
-"""The reason for what a person takes back; nothing is wrong with the release."""
 
 
 def deployment_title(kind: str, number: int) -> str:
@@ -66,6 +64,8 @@ class FleetDeployment(msgspec.Struct, frozen=True):
     release: str | None = None
     name: str = ""
     reason: str = ""
+    requested: bool = False
+    """Whether a person asked to take it back while it soaked; nothing is wrong with its release."""
     progress: Figures | None = None
     """How far the present state is, while it lasts."""
     detail: Figures = {}

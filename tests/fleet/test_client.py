@@ -77,6 +77,7 @@ def test_rollback_during_a_soak_is_no_failure(start_agent, conv_bundle, bundle, 
         time.sleep(0.02)
     ended = agent.rollback(told)
     assert (ended.id, ended.kind, ended.state) == (second.id, "deploy", "ROLLED_BACK")
+    assert ended.requested
     assert agent.status().serving.release == first.release
     assert {r.id: r.state for r in agent.releases().releases} == {
         first.release: "serving",

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import EdgeoptError, is_disk_full, no_room, printable
-from edgeopt.fleet.records import ROLLBACK_REQUESTED
 from edgeopt_agent.data_dir import pointed, remove
 from edgeopt_agent.deployments.hook import hook_of
 from edgeopt_agent.deployments.probing import probe
@@ -91,7 +90,7 @@ class Machine:
         await self.recovered.wait()
         return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
 
-    async def roll_back(self, reason: str = ROLLBACK_REQUESTED, to: str = "") -> Record:
+    async def roll_back(self, reason: str = "A rollback was requested.", to: str = "") -> Record:
         """Rolls back to a release on disk, by default the previous one, and ends the deployment in progress.
 
         A deployment that already serves ends by its own rollback. The returned deployment is in the journal.

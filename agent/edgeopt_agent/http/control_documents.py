@@ -52,6 +52,7 @@ def deployment(machine: Machine, record: Record) -> Document:
         "name": shown.name,
         "summary": shown.summary,
         "reason": shown.reason,
+        "requested": bool(shown.going_back),
         "old": shown.old,
         "force": shown.force,
         "progress": running.progress if running is not None and running.progress else None,

@@ -2,32 +2,18 @@
 
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from edgeopt.events import Progress
-from edgeopt.fleet.records import FINAL, ROLLBACK_REQUESTED, ModelStatus, Previous, Status, deployment_title
+from edgeopt.fleet.records import FINAL, ModelStatus, Previous, Status, deployment_title
+from edgeopt_gui.agents.states import words
 
 _TITLE = re.compile(r"(deployment|rollback) (\d+)")
 _MOST_STEPS = 200
 _REASON_LETTERS = 90
-# A state as the agent tells it, in the user's words.
-WORDS = {
-    "accepted": "accepted",
-    "receiving": "received",
-    "verifying": "checking",
-    "staged": "checked",
-    "probing": "test run",
-    "switching": "switching",
-    "soaking": "soaking",
-    "committed": "committed",
-    "failed": "refused",
-    "rolling_back": "rolling back",
-    "rolled_back": "rolled back",
-    "degraded": "rollback failed",
-}
 _BACK = ("rolling_back", "rolled_back")
 # The others pass within a second; their markers would only hide each other.
 _MARKED = ("soaking", "committed", "failed", "rolling_back", "rolled_back", "degraded")
@@ -43,6 +29,8 @@ class Step:
     reason: str
     kind: str = "deploy"
     """`rollback` for a return to an older release, which a person asked for."""
+    requested: bool = False
+    """Whether a person asked to take the deployment back."""
 
     @property
     def title(self) -> str:
@@ -50,8 +38,7 @@ class Step:
 
     @property
     def words(self) -> str:
-        requested = self.state in _BACK and ROLLBACK_REQUESTED in self.reason
-        return f"{words(self.state)} on request" if requested else words(self.state)
+        return f"{words(self.state)} on request" if self.requested else words(self.state)
 
     @property
     def listed(self) -> str:
@@ -65,11 +52,6 @@ class Step:
     @property
     def final(self) -> bool:
         return self.state.upper() in FINAL
-
-
-def words(state: str) -> str:
-    """A state in the user's words; one that only a newer agent knows stands as it is."""
-    return WORDS.get(state, state.replace("_", " "))
 
 
 class AgentRecord:
@@ -149,6 +131,12 @@ class AgentRecord:
             self.status = msgspec.convert(data, Status)
         except msgspec.ValidationError:
             self.status = None
+        newest = self._shown.deployment if self._shown is not None else None
+        if newest is not None and newest.requested:
+            self.steps = [
+                replace(step, requested=True) if step.deployment == newest.id and step.state in _BACK else step
+                for step in self.steps
+            ]
 
     def take_progress(self, event: Progress, time_s: float) -> Step | None:
         """The step, where it is one of a deployment and a new one."""

@@ -44,6 +44,7 @@ class Verdict(QWidget):
             ("optimize.save", "Save as…"),
             ("optimize.report", "Report…"),
             ("optimize.export-as", "Export…"),
+            ("optimize.deploy", "Deploy…"),
             ("optimize.live", "Watch live"),
             ("optimize.compare", "Compare with the source"),
         ):
