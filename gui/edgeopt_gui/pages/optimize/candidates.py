@@ -15,7 +15,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 _SPEED, _INTERVAL = 1, 2
-_INTERVAL_LETTERS, _FIRM_NAME_LETTERS, _FIRM_INTERVAL_LETTERS = 42, 30, 22
+_INTERVAL_LETTERS, _FIRM_NAME_LETTERS, _FIRM_INTERVAL_LETTERS = 42, 37, 25
 _LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
 
 
