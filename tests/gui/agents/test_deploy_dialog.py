@@ -1,10 +1,13 @@
 """The dialog against a real agent: the plan, the deployment, its end by the user, and what goes wrong."""
 
+import msgspec
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
 from edgeopt.fleet.client import Agent, DeployOptions
+from edgeopt_gui.agents.access_dialog import AccessDialog
+from tests.fleet.conftest import Scripted
 
 
 def shown(dialog):
@@ -117,3 +120,50 @@ def test_what_serves_already_cannot_be_deployed(qtbot, open_dialog, agent_url, s
     dialog = open_dialog(conv_bundle, url=agent_url)
     qtbot.waitUntil(lambda: "serves already" in dialog.consequence.text())
     assert not dialog.go.isEnabled()
+
+
+@pytest.fixture
+def scripted(agent):
+    """An agent that answers as it is told, with the device of the real one."""
+    device = msgspec.to_builtins(agent.device())
+    servers = []
+
+    def start(**answers):
+        known = {"GET /api/v1/device": (200, {"device": device}), "GET /api/v1/status": (200, {"state": "empty"})}
+        given = {f"{key.partition('_')[0]} /api/v1/{key.partition('_')[2]}": each for key, each in answers.items()}
+        servers.append(Scripted(known | given))
+        return servers[-1].url
+
+    yield start
+    for each in servers:
+        each.close()
+
+
+def refusal(code, message):
+    return {"error": {"code": code, "message": message, "hint": ""}}
+
+
+def test_a_refused_token_asks_for_another(qtbot, open_dialog, scripted, conv_bundle):
+    url = scripted(GET_status=(401, refusal("wrong-token", "The access token is not valid.")))
+    dialog = open_dialog(conv_bundle, url=url)
+    qtbot.waitUntil(lambda: "The access token is not valid." in dialog.problem.text())
+    offered = {each.text(): each for each in dialog.findChildren(QPushButton)}
+    press(qtbot, offered["Enter an access token…"])
+    assert dialog.findChild(AccessDialog).isVisible()
+
+
+def test_an_agent_that_wants_a_signature_is_known_before(qtbot, open_dialog, scripted, conv_bundle):
+    dialog = open_dialog(conv_bundle, url=scripted(GET_status=(200, {"state": "empty", "trust": "signed"})))
+    qtbot.waitUntil(lambda: "accepts only signed bundles" in dialog.problem.text())
+    assert "edgeopt sign" in dialog.problem.text()
+    assert not dialog.go.isEnabled()
+
+
+def test_a_device_without_room_says_so(qtbot, open_dialog, scripted, conv_bundle):
+    full = "The disk of the agent's data folder is full: the bundle needs 2 MiB, and 1 MiB are free."
+    dialog = open_dialog(conv_bundle, url=scripted(POST_deploy=(507, refusal("disk-full", full))))
+    qtbot.waitUntil(dialog.go.isEnabled)
+    press(qtbot, dialog.go)
+    qtbot.waitUntil(lambda: full in dialog.problem.text())
+    assert not dialog.stop.isVisible()
+    assert dialog.go.isEnabled()
