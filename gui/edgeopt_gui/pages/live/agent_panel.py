@@ -15,7 +15,7 @@ COLUMNS: tuple[Column[Step], ...] = (
         "Deployment",
         lambda step: (step.deployment, step.time_s),
         lambda step: step.listed,
-        tip=lambda step: step.reason,
+        tip=lambda step: f"{step.listed}\n{step.reason}".strip(),
         stretch=True,
     ),
 )

@@ -254,7 +254,7 @@ def test_the_table_of_deployments_is_a_sound_model(page):
     QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
     model.set_rows([Step(1, "soaking", 1e9, "why"), Step(1, "committed", 1e9 + 1, "")])
     assert model.data(model.index(0, 1), Qt.ItemDataRole.DisplayRole) == "1  soaking"
-    assert model.data(model.index(0, 1), Qt.ItemDataRole.ToolTipRole) == "why"
+    assert model.data(model.index(0, 1), Qt.ItemDataRole.ToolTipRole) == "1  soaking\nwhy"
 
 
 def test_the_length_of_time_is_chosen(qtbot, filled):
