@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -17,9 +17,8 @@ from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 
-ID_DIGITS = 12
 KEPT_LOGS = 20
-Standing = Literal["serving", "previous", "kept", "quarantined", "refused"]
+Standing = Literal["serving", "previous", "kept", "rolled back", "quarantined", "refused"]
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -31,10 +30,6 @@ class Release(msgspec.Struct, frozen=True):
     created: str = ""
     reason: str = ""
     pinned: bool = False
-
-
-def release_id(folder: Path) -> str:
-    return file_digest(folder / MANIFEST)[:ID_DIGITS]
 
 
 def deployment_of(folder: Path) -> Deployment:
@@ -85,8 +80,12 @@ def list_releases(data: DataDir, failed: dict[str, Record], refused: Sequence[Re
     for name, record in failed.items():
         if name not in listed:
             found.append(_of_record(record, "quarantined"))
-    found += [_of_record(record, "refused") for record in refused if record.release not in failed]
-    order = ("serving", "previous", "kept", "quarantined", "refused")
+    found += [
+        _of_record(record, "rolled back" if record.going_back else "refused")
+        for record in refused
+        if record.release not in failed
+    ]
+    order = get_args(Standing)
     return sorted(found, key=lambda release: order.index(release.state))
 
 

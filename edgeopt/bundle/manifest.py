@@ -12,6 +12,7 @@ SIGNATURE = "manifest.sig.json"
 """The signature over the manifest; beside it, so not in it."""
 SCHEMA = 1
 _LARGEST_BYTES = 32 << 20
+_RELEASE_DIGITS = 12
 _HINT = "Copy the bundle again from its source."
 
 
@@ -29,6 +30,11 @@ def file_digest(path: Path) -> str:
     """The SHA-256 of a file, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def release_id(folder: Path) -> str:
+    """What agents call a bundle: the first digits of the digest of its manifest."""
+    return file_digest(folder / FILE)[:_RELEASE_DIGITS]
 
 
 def write_manifest(folder: Path) -> None:

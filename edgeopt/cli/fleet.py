@@ -107,6 +107,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     \b
     Examples:
       edgeopt fleet deploy model.edgeopt
+      edgeopt fleet deploy model.edgeopt --dry-run
       edgeopt fleet deploy model.edgeopt --url device:8080 --soak-seconds 60
       edgeopt fleet deploy detector.edgeopt --add
       edgeopt fleet deploy --from https://host/model.edgeopt --digest sha256:… --url device

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 from edgeopt.errors import printable
 from edgeopt.fleet.address import DEFAULT_URL, in_commands
-from edgeopt.views.blocks import Block, WordsBlock, lines, table_of
+from edgeopt.fleet.records import DeployPlan, deployment_title
+from edgeopt.views.blocks import Block, WordsBlock, facts, lines, table_of
+from edgeopt.views.deploy_plan import consequence, plan_rows
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import WatchedAgent
@@ -90,7 +92,11 @@ def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
     return [found]
 
 
-def show_deployment(result: "FleetDeployment") -> list[Block]:
+def show_deployment(result: "FleetDeployment | DeployPlan") -> list[Block]:
+    if isinstance(result, DeployPlan):
+        refused = f"{result.problem} {in_commands(result.hint, result.url)}".strip()
+        found = facts(plan_rows(result))
+        return [found, WordsBlock(consequence(result)), *([WordsBlock(f"Refused: {refused}")] if refused else [])]
     told = _told(result)
     return [WordsBlock(told[:1].upper() + told[1:])]
 
@@ -109,8 +115,8 @@ def _told(deployment: "FleetDeployment") -> str:
     name = f" of {printable(deployment.name)}" if deployment.name else ""
     release = f" (release {deployment.release})" if deployment.release else ""
     reason = f": {printable(deployment.reason)}" if deployment.reason else ""
-    kind = "deployment" if deployment.kind == "deploy" else deployment.kind
-    return f"{kind} {deployment.id}{name}{release}, {deployment.state.lower().replace('_', ' ')}{reason}"
+    title, state = deployment_title(deployment.kind, deployment.id), deployment.state.lower().replace("_", " ")
+    return f"{title}{name}{release}, {state}{reason}"
 
 
 def _duration(seconds: float) -> str:

@@ -17,7 +17,18 @@ from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError, MissingError, VerificationError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.fleet.address import DEFAULT_URL, Address, parse
-from edgeopt.fleet.records import COMMITTED, FINAL, Collected, FleetDeployment, Journal, Releases, Removed, Status
+from edgeopt.fleet.records import (
+    COMMITTED,
+    FINAL,
+    ROLLED_BACK,
+    Collected,
+    FleetDeployment,
+    Journal,
+    Releases,
+    Removed,
+    Status,
+    deployment_title,
+)
 from edgeopt.fleet.transport import UNREACHABLE, Answer, Reply, ask, understood
 from edgeopt.hw.device import Device
 
@@ -93,7 +104,7 @@ def follow(agent: BundleSource, deployment: FleetDeployment, emit: Emit) -> Flee
 
 def subject(deployment: FleetDeployment) -> str:
     """What events about a deployment call it."""
-    return f"deployment {deployment.id}"
+    return deployment_title(deployment.kind, deployment.id)
 
 
 def _await_idle(agent: BundleSource) -> None:
@@ -287,9 +298,19 @@ class Agent:
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
     def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> FleetDeployment:
-        """Rolls back to a release, or to the previous one; raises ConstraintError if there is none."""
+        """Rolls back to a release, or to the previous one; raises ConstraintError if there is none.
+
+        Returns the deployment that it ends, where one still soaks.
+        """
         reply = self._post("/rollback", {"to": to} if to else {})
-        return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
+        begun = understood(self.address, reply, _Accepted).deployment
+        try:
+            return self._begun(begun, emit, wait)
+        except VerificationError:
+            ended = self._with(begun).deployment(begun.id)
+            if ended.state == ROLLED_BACK and ended.requested:
+                return ended
+            raise
 
     def cancel(self, emit: Emit, wait: bool = True) -> FleetDeployment:
         """Cancels the running deployment; raises ConstraintError if there is none."""

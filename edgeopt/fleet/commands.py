@@ -9,7 +9,7 @@ from edgeopt.events import Emit
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.fleet.pairing import address_of
-from edgeopt.fleet.records import Collected, FleetDeployment, Releases, Removed, Status
+from edgeopt.fleet.records import Collected, DeployPlan, FleetDeployment, Releases, Removed, Status
 from edgeopt.fleet.request import (
     CancelRequest,
     CollectRequest,
@@ -34,7 +34,7 @@ def releases(request: LookRequest) -> Releases:
         return _agent(request).releases()
 
 
-def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment:
+def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment | DeployPlan:
     options = DeployOptions(
         request.force,
         request.rename,
@@ -53,7 +53,15 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment:
             "edgeopt fleet deploy BUNDLE; or: edgeopt fleet deploy --from https://… --digest sha256:…",
         )
     with _told_for(request.url):
+<<<<<<< HEAD
         return _agent(request).deploy_from(request.from_, request.digest, emit, options, wait)
+=======
+        if request.dry_run:
+            from edgeopt.fleet.deploy_plan import plan_deployment
+
+            return plan_deployment(_agent(request), request.bundle, options, emit)
+        return _agent(request).deploy(request.bundle, emit, options, wait=not request.no_wait)
+>>>>>>> refs/heads/app
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> FleetDeployment:

@@ -1,9 +1,17 @@
 """What an agent answers. Readers ignore unknown keys: agents of other versions must stay reachable."""
 
+from typing import Literal
+
 import msgspec
 
 COMMITTED = "COMMITTED"
-FINAL = (COMMITTED, "FAILED", "ROLLED_BACK", "DEGRADED")
+ROLLED_BACK = "ROLLED_BACK"
+FINAL = (COMMITTED, "FAILED", ROLLED_BACK, "DEGRADED")
+
+
+def deployment_title(kind: str, number: int) -> str:
+    """What events call one: `deployment 3`, or `rollback 3` for a return to an older release."""
+    return f"{'deployment' if kind == 'deploy' else kind} {number}"
 
 
 Figures = dict[str, str | float | int | bool | None]
@@ -56,11 +64,39 @@ class FleetDeployment(msgspec.Struct, frozen=True):
     release: str | None = None
     name: str = ""
     reason: str = ""
+    requested: bool = False
+    """Whether a person asked to take it back while it soaked; nothing is wrong with its release."""
     progress: Figures | None = None
     """How far the present state is, while it lasts."""
     detail: Figures = {}
     """What was measured: figures by name."""
     history: tuple[Moment, ...] = ()
+
+
+class DeployPlan(msgspec.Struct, frozen=True):
+    """What a deployment would change; nothing was sent."""
+
+    url: str
+    name: str
+    release: str
+    summary: str
+    size_bytes: int
+    action: Literal["start", "replace", "rename", "add", "none"]
+    """The model is the agent's first, replaces one of its name, one of another name, or is served beside them; or
+    the release serves already."""
+    replaces: Serving | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    baseline_ms: float | None = None
+    latency_ms: float | None = None
+    accuracy_db: float | None = None
+    floor_db: float | None = None
+    problem: str = ""
+    """Why the agent would refuse it; empty where nothing is known against it."""
+    hint: str = ""
+    code: str = ""
+    """Of the problem: `unsigned`, `busy`, `other-name`, `other-device`."""
 
 
 class ServerBatching(msgspec.Struct, frozen=True):

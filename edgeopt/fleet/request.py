@@ -56,6 +56,7 @@ class DeployRequest(msgspec.Struct, frozen=True):
         int | None,
         option("Requests that the new release must also serve in its trial period.", least=0, most=10**9),
     ] = None
+    dry_run: Annotated[bool, option("Show what the deployment would change, and deploy nothing.")] = False
     no_wait: NoWait = False
     token: Token = ""
     fingerprint: Fingerprint = ""

@@ -265,6 +265,14 @@ TOOLS = frozenset({"onnx", "onnxscript"})
 """What makes models and does not run them."""
 
 
+_DECIDING_PARTS = ("host", "cpu")
+
+
+def differing_parts(proved: dict[str, str], here: dict[str, str]) -> list[str]:
+    """The parts of two fingerprints that differ and without which a bundle's proof does not hold."""
+    return [part for part in _DECIDING_PARTS if proved.get(part, here[part]) != here[part]]
+
+
 def fingerprint(device: Device) -> dict[str, str]:
     """A digest for each named part, so that "stale" can say what changed.
 

@@ -54,6 +54,8 @@ class Context(QObject):
     page_wanted = Signal(str)
     watch_wanted = Signal(object)
     """The path of a model or bundle that is to be watched at once."""
+    agent_wanted = Signal(str)
+    """The address of an agent that is to be watched at once."""
     compare_wanted = Signal(object)
     """The `ComparePair` that is to be compared at once."""
     graph_wanted = Signal(object)
@@ -132,6 +134,11 @@ class Context(QObject):
         """Shows the page Live, and runs the open model or the latest bundle there."""
         self.go("live")
         self.watch_wanted.emit(path)
+
+    def watch_agent(self, url: str) -> None:
+        """Shows the page Live, and connects it to the agent."""
+        self.go("live")
+        self.agent_wanted.emit(url)
 
     def compare(self, pair: ComparePair) -> None:
         """Shows the page Compare, and starts there."""

@@ -20,13 +20,13 @@ import uvloop
 from edgeopt.backends import null
 from edgeopt.bundle import archive, write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
+from edgeopt.bundle.manifest import release_id
 from edgeopt.bundle.read import Bundle
 from edgeopt.fleet.address import Address
 from edgeopt.fleet.transport import connect as connection_to
 from edgeopt_agent.deployments.states import FINAL
 from edgeopt_agent.http.app import make_app
 from edgeopt_agent.http.server import serve
-from edgeopt_agent.releases import release_id
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
 from edgeopt_agent.workers.models import Models

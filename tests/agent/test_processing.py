@@ -11,8 +11,8 @@ from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
 
 import edgeopt
+from edgeopt.bundle.manifest import release_id
 from edgeopt.fleet.monitor import Traffic
-from edgeopt_agent.releases import release_id
 from tests.agent.conftest import Running
 from tests.agent.deployments.soaks import soaking
 from tests.agent.grpc.conftest import free_port

@@ -9,7 +9,7 @@ from http.client import HTTPConnection
 import psutil
 import pytest
 
-from edgeopt_agent.releases import release_id
+from edgeopt.bundle.manifest import release_id
 from edgeopt_agent.service import _Probed
 
 

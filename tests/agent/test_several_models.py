@@ -14,12 +14,12 @@ import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+from edgeopt.bundle.manifest import release_id
 from edgeopt.errors import DiskFullError, EdgeoptError
 from edgeopt.events import Metric, Progress, ignore
 from edgeopt.fleet.telemetry import watch
 from edgeopt_agent.data_dir import DataDir, added_models, sweep_removed
 from edgeopt_agent.main import run
-from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import soaking
 
 X = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}

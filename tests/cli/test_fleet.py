@@ -4,6 +4,7 @@ import io
 import json
 import signal
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -11,7 +12,16 @@ from edgeopt.cli import fleet_show
 from edgeopt.cli.main import run
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.monitor import Sent, WatchedAgent
-from edgeopt.fleet.records import FleetDeployment, ModelStatus, Previous, Release, Releases, Serving, Status
+from edgeopt.fleet.records import (
+    DeployPlan,
+    FleetDeployment,
+    ModelStatus,
+    Previous,
+    Release,
+    Releases,
+    Serving,
+    Status,
+)
 from edgeopt.views.terminal import write
 
 
@@ -165,3 +175,17 @@ def test_deploying_and_watching_a_real_agent(start, edgeopt, url, conv_bundle):
     code, out, _ = watching.finish()
     assert code == 0, "Ctrl-C is how a watch is ended"
     assert json.loads(out.splitlines()[-1])["event"] == "result"
+
+
+def test_a_dry_run_of_a_deployment_is_a_table_and_its_refusal():
+    serving = Serving("cd34", "Digits", summary="2x faster")
+    plan = DeployPlan(
+        "http://device:8080", "Digits", "ab12", "3x faster", 1 << 20, "replace", serving, 3.0, 2.5, 3.5
+    )
+    text = shown(fleet_show.show_deployment, plan)
+    assert "Digits (release cd34): 2x faster" in text
+    assert "3.00x [2.50 3.50]" in text
+    assert "Refused" not in text
+    busy = msgspec.structs.replace(plan, problem="In progress.", hint="Cancel it: edgeopt fleet cancel")
+    refused = shown(fleet_show.show_deployment, busy)
+    assert "Refused: In progress. Cancel it: edgeopt fleet cancel --url http://device:8080" in refused

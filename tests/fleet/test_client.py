@@ -1,6 +1,7 @@
 import socket
 import tempfile
 import threading
+import time
 
 import pytest
 
@@ -64,6 +65,35 @@ def test_a_bundle_goes_into_service_and_back(start_agent, conv_bundle, bundle, c
     journal = agent.events()
     assert {entry.deployment for entry in journal.events} >= {1, 2, 3}
     assert agent.events(journal.next).events == ()
+
+
+def test_rollback_during_a_soak_is_no_failure(start_agent, conv_bundle, bundle, change_deployment, told):
+    agent = start_agent().agent
+    first = agent.deploy(conv_bundle, ignore)
+    change_deployment(bundle, summary="another")
+    options = DeployOptions(soak_s=600.0)
+    second = agent.deploy(bundle, ignore, options, wait=False)
+    while agent.deployment(second.id).state != "SOAKING":
+        time.sleep(0.02)
+    ended = agent.rollback(told)
+    assert (ended.id, ended.kind, ended.state) == (second.id, "deploy", "ROLLED_BACK")
+    assert ended.requested
+    assert agent.status().serving.release == first.release
+    assert {r.id: r.state for r in agent.releases().releases} == {
+        first.release: "serving",
+        ended.release: "rolled back",
+    }
+
+
+def test_events_call_a_return_to_an_older_release_a_rollback(
+    start_agent, conv_bundle, bundle, change_deployment, told
+):
+    agent = start_agent().agent
+    agent.deploy(conv_bundle, ignore)
+    change_deployment(bundle, summary="another")
+    agent.deploy(bundle, ignore)
+    agent.rollback(told)
+    assert {e.subject for e in told.events if isinstance(e, Progress)} == {"rollback 3"}
 
 
 def test_one_file_is_checked_and_sent_as_it_is(start_agent, conv_bundle, tmp_path, told):

@@ -225,6 +225,7 @@ def test_help_lists_every_shortcut(open_window):
     for bound in window.book:
         if bound.action.shortcut:
             assert bound.action.title in text
+    assert [entry.title for entry in PAGES if f"{entry.title}  " not in text] == []
     dialog.close()
 
 

@@ -19,18 +19,18 @@ BUDGETS = {
     "edgeopt/diagram": 1700,
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7600,
-    "edgeopt/fleet": 1800,
+    "edgeopt/fleet": 1950,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2400,
     "edgeopt/pipeline": 8800,
-    "edgeopt/views": 2350,
+    "edgeopt/views": 2400,
     "edgeopt/commands": 15_450,
     "edgeopt/cli": 5100,
-    "agent": 15_350,
-    "gui": 20_400,
-    "tests": 95_800,
+    "agent": 15_300,
+    "gui": 21_050,
+    "tests": 96_350,
 }
 
 

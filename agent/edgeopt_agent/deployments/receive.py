@@ -9,22 +9,19 @@ from typing import cast
 
 from edgeopt.bundle.archive import unpack
 from edgeopt.bundle.durable import publish_file, publish_folder
-from edgeopt.bundle.manifest import SIGNATURE, check_manifest
+from edgeopt.bundle.manifest import SIGNATURE, check_manifest, release_id
 from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import BundleError
-from edgeopt.hw.device import fingerprint
+from edgeopt.hw.device import differing_parts, fingerprint
 from edgeopt_agent.deployments.record import Detail
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, name_of
 from edgeopt_agent.deployments.states import Event
-from edgeopt_agent.releases import deployment_of, release_id
+from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trust import check_signature, is_loopback, untrusted
 from edgeopt_agent.workers.names import clash_sentence
-
-DECIDING_PARTS = ("host", "cpu")
-"""The parts of a device's fingerprint without which nothing of a bundle's proof holds."""
 
 
 def archive_of(site: Site, work: Work) -> Path:
@@ -117,9 +114,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
         )
     if deployment.run.model not in listed.files:
         raise BundleError(f"The bundle runs '{deployment.run.model}', which its manifest does not list.")
-    other = [
-        part for part in DECIDING_PARTS if deployment.device.get(part, device_parts[part]) != device_parts[part]
-    ]
+    other = differing_parts(deployment.device, device_parts)
     if other and not work.record.force:
         raise StepError(
             f"The bundle '{deployment.name}' was proved on another device (its {' and '.join(other)} differ), so "

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from edgeopt.events import Log, Progress
+from edgeopt.fleet.records import deployment_title
 from edgeopt.hw.device import Device
 from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
@@ -292,5 +293,5 @@ class Slots:
 def _told(record: Record) -> Progress:
     """A deployment's state as those who watch the telemetry see it."""
     message = f"{record.name} {record.reason}".strip()
-    subject = f"deployment {record.id}"
+    subject = deployment_title(record.kind, record.id)
     return Progress(record.state.lower(), message, subject=subject, time_s=record.history[-1].time_s)

@@ -53,6 +53,7 @@ def deployment(machine: Machine, record: Record) -> Document:
         "name": shown.name,
         "summary": shown.summary,
         "reason": shown.reason,
+        "requested": bool(shown.going_back),
         "old": shown.old,
         "source": None if shown.source is None else bundle_urls.shown(shown.source.url),
         "force": shown.force,

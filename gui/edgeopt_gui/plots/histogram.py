@@ -68,26 +68,26 @@ class Histogram(QWidget):
         return QSize(self.fontMetrics().averageCharWidth() * 60, self.height())
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        painter = QPainter(self)
-        metrics, palette = self.fontMetrics(), self.palette()
-        line = metrics.height()
-        left = metrics.horizontalAdvance("0,000.00")  # as the curves above begin
-        area = QRectF(left, 2 * line, self.width() - left - line // 2, self.height() - 3.5 * line)
-        painter.setPen(QPen(palette.color(QPalette.ColorRole.Midlight), 1))
-        painter.drawLine(area.bottomLeft(), area.bottomRight())
-        if not self._counts:
-            return
-        self._paint_ticks(painter, area)
-        self._paint_bars(painter, area)
-        if any(self._outline):
-            self._paint_outline(painter, area)
-        free = [area.left()] * 2
-        for label, value in self._marks:
-            self._paint_mark(painter, area, label, value, free)
-        if self._threshold is not None and self._axis[0] <= self._threshold <= self._axis[1]:
-            painter.setPen(QPen(colours.bad(), 1, Qt.PenStyle.DashLine))
-            x = round(self._x(area, self._threshold))
-            painter.drawLine(QLineF(x, area.top(), x, area.bottom()))
+        with QPainter(self) as painter:
+            metrics, palette = self.fontMetrics(), self.palette()
+            line = metrics.height()
+            left = metrics.horizontalAdvance("0,000.00")  # as the curves above begin
+            area = QRectF(left, 2 * line, self.width() - left - line // 2, self.height() - 3.5 * line)
+            painter.setPen(QPen(palette.color(QPalette.ColorRole.Midlight), 1))
+            painter.drawLine(area.bottomLeft(), area.bottomRight())
+            if not self._counts:
+                return
+            self._paint_ticks(painter, area)
+            self._paint_bars(painter, area)
+            if any(self._outline):
+                self._paint_outline(painter, area)
+            free = [area.left()] * 2
+            for label, value in self._marks:
+                self._paint_mark(painter, area, label, value, free)
+            if self._threshold is not None and self._axis[0] <= self._threshold <= self._axis[1]:
+                painter.setPen(QPen(colours.bad(), 1, Qt.PenStyle.DashLine))
+                x = round(self._x(area, self._threshold))
+                painter.drawLine(QLineF(x, area.top(), x, area.bottom()))
 
     def _x(self, area: QRectF, value: float) -> float:
         low, high = self._axis

@@ -143,7 +143,6 @@ class _Key(QCheckBox):
         pixmap = QPixmap(size * ratio)
         pixmap.setDevicePixelRatio(ratio)
         pixmap.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(pixmap)
-        painter.fillRect(0, size.height() // 2 - 1, size.width(), 3, colour_of(self._curve))
-        painter.end()
+        with QPainter(pixmap) as painter:
+            painter.fillRect(0, size.height() // 2 - 1, size.width(), 3, colour_of(self._curve))
         self.setIcon(QIcon(pixmap))

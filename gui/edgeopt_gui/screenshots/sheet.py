@@ -23,22 +23,23 @@ def contact_sheet(title: str, rows: Sequence[tuple[str, Sequence[QPixmap]]]) -> 
         )
     )
     sheet.fill(QColor(Qt.GlobalColor.lightGray).lighter(112))
-    painter = QPainter(sheet)
-    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-    painter.setFont(font)
-    painter.setPen(QColor(Qt.GlobalColor.black))
-    painter.drawText(QRect(_GAP, _GAP, sheet.width(), line), Qt.AlignmentFlag.AlignVCenter, f"edgeopt: {title}")
-    top = _GAP + line
-    for caption, pictures in rows:
-        painter.drawText(QRect(_GAP, top, sheet.width(), line), Qt.AlignmentFlag.AlignVCenter, caption)
-        for place, picture in enumerate(pictures):
-            left = _GAP + place * (size.width() + _GAP)
-            # One of its pixels is one of the sheet's, whatever the scale of the screen.
-            picture.setDevicePixelRatio(1)
-            smaller = picture.scaled(
-                size, Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
-            )
-            painter.drawPixmap(left, top + line, smaller)
-        top += size.height() + line + _GAP
-    painter.end()
+    with QPainter(sheet) as painter:
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        painter.setFont(font)
+        painter.setPen(QColor(Qt.GlobalColor.black))
+        painter.drawText(
+            QRect(_GAP, _GAP, sheet.width(), line), Qt.AlignmentFlag.AlignVCenter, f"edgeopt: {title}"
+        )
+        top = _GAP + line
+        for caption, pictures in rows:
+            painter.drawText(QRect(_GAP, top, sheet.width(), line), Qt.AlignmentFlag.AlignVCenter, caption)
+            for place, picture in enumerate(pictures):
+                left = _GAP + place * (size.width() + _GAP)
+                # One of its pixels is one of the sheet's, whatever the scale of the screen.
+                picture.setDevicePixelRatio(1)
+                smaller = picture.scaled(
+                    size, Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
+                )
+                painter.drawPixmap(left, top + line, smaller)
+            top += size.height() + line + _GAP
     return sheet

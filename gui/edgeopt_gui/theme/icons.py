@@ -47,9 +47,8 @@ def _pixmap(drawing: str, colour: str, size: QSize, ratio: float) -> QPixmap:
     pixmap = QPixmap(size * ratio)
     pixmap.setDevicePixelRatio(ratio)
     pixmap.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(pixmap)
-    renderer.render(painter, QRectF(0, 0, size.width(), size.height()))
-    painter.end()
+    with QPainter(pixmap) as painter:
+        renderer.render(painter, QRectF(0, 0, size.width(), size.height()))
     return pixmap
 
 

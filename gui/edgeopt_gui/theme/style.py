@@ -32,6 +32,12 @@ QToolButton[role="fold"] { border: 1px solid transparent; border-radius: ${round
   padding: ${thin}px 0; text-align: left; }
 QToolButton[role="fold"]:hover { background: $soft; }
 QToolButton[role="fold"]:focus { border-color: $accent; }
+QToolButton[autoRaise="true"] { border: 1px solid transparent; border-radius: ${round}px; padding: ${thin}px; }
+QToolButton[autoRaise="true"]:hover { background: $soft; }
+QToolButton[autoRaise="true"]:focus { border-color: $accent; }
+QScrollArea, #graph-canvas { border: 1px solid transparent; }
+QScrollArea:focus, #graph-canvas:focus, QTextBrowser:focus { border: 1px solid $accent; }
+QLabel:focus { background: $soft; }
 QLabel[role="heading"] { font-weight: bold; }
 QPushButton { padding: ${quarter}px ${half}px; min-height: ${line_height}px; border: 1px solid $line;
   border-radius: ${round}px; background: $button; }

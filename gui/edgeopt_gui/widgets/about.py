@@ -10,7 +10,9 @@ from edgeopt_gui.actions.book import ActionBook
 _STEPS = (
     ("Device", "See the device and the target that edgeopt optimizes for."),
     ("Model", "Open a model or drop it on the window, and inspect it."),
-    ("Optimize", "Choose data and an accuracy floor, start the search, and save the winning bundle."),
+    ("Graph", "See the model as a diagram, where its time goes, and what changed against another model."),
+    ("Optimize", "Choose data and an accuracy floor, start the search, and save or deploy the winning bundle."),
+    ("Compare", "Compare two models, bundles or saved reports: speed, memory, size, outputs and layers."),
     ("Live", "Watch a model, a bundle or an agent run, and deploy to the agent."),
 )
 

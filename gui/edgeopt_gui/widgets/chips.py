@@ -36,18 +36,17 @@ class Chips(QWidget):
         return QSize(widest, self.fontMetrics().height())
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        palette = self.palette()
-        for word, place in zip(self._words, self._places(self.width()), strict=True):
-            painter.setPen(palette.color(QPalette.ColorRole.Mid))
-            painter.setBrush(palette.brush(QPalette.ColorRole.Base))
-            # Half a pixel in: the frame is one pixel wide and must not be cut off.
-            frame = place.toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
-            painter.drawRoundedRect(frame, place.height() / 4, place.height() / 4)
-            painter.setPen(palette.color(QPalette.ColorRole.Text))
-            painter.drawText(place, Qt.AlignmentFlag.AlignCenter, word)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            palette = self.palette()
+            for word, place in zip(self._words, self._places(self.width()), strict=True):
+                painter.setPen(palette.color(QPalette.ColorRole.Mid))
+                painter.setBrush(palette.brush(QPalette.ColorRole.Base))
+                # Half a pixel in: the frame is one pixel wide and must not be cut off.
+                frame = place.toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
+                painter.drawRoundedRect(frame, place.height() / 4, place.height() / 4)
+                painter.setPen(palette.color(QPalette.ColorRole.Text))
+                painter.drawText(place, Qt.AlignmentFlag.AlignCenter, word)
 
     def _places(self, width: int) -> list[QRect]:
         metrics = self.fontMetrics()

@@ -1,16 +1,28 @@
 """Tabs with a count in each title; the counts are left out where not all tabs have room with them."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QTabWidget, QWidget
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtWidgets import QTabBar, QTabWidget, QWidget
 
 _READABLE = 0.9
 """Titles are cut to this share of their width at the most; then the tabs scroll."""
 
 
+class FocusTabBar(QTabBar):
+    """Draws a frame around the current tab while it has the focus."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        super().paintEvent(event)
+        if self.hasFocus():
+            with QPainter(self) as painter:
+                painter.setPen(self.palette().color(QPalette.ColorRole.Accent))
+                painter.drawRect(self.tabRect(self.currentIndex()).adjusted(1, 1, -2, -2))
+
+
 class CountedTabs(QTabWidget):
     def __init__(self) -> None:
         super().__init__()
+        self.setTabBar(FocusTabBar())
         self.setDocumentMode(True)
         self._titles: dict[QWidget, str] = {}
         self._shorter: dict[QWidget, str] = {}

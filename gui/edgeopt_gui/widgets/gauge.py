@@ -70,25 +70,26 @@ class Sparkline(QWidget):
         return QSize(self.fontMetrics().averageCharWidth() * 16, self.fontMetrics().height() * 2)
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        painter = QPainter(self)
-        palette = self.palette()
-        painter.setPen(QPen(palette.color(QPalette.ColorRole.Mid), 1))
-        painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        colour = palette.color(QPalette.ColorRole.Accent)
-        fill = palette.color(QPalette.ColorRole.Accent)
-        fill.setAlphaF(0.18)
-        for line in self._lines():
-            area = QPolygonF([QPointF(line[0].x(), self.height()), *line, QPointF(line[-1].x(), self.height())])
-            painter.setPen(QPen(fill, 0))
-            painter.setBrush(fill)
-            painter.drawPolygon(area)
-            painter.setPen(QPen(colour, 1.5))
-            if len(line) == 1:
-                painter.setBrush(colour)
-                painter.drawEllipse(QRectF(line[0].x() - 2, line[0].y() - 1, 2, 2))
-            painter.drawPolyline(QPolygonF(line))
-        painter.end()
+        with QPainter(self) as painter:
+            palette = self.palette()
+            painter.setPen(QPen(palette.color(QPalette.ColorRole.Mid), 1))
+            painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            colour = palette.color(QPalette.ColorRole.Accent)
+            fill = palette.color(QPalette.ColorRole.Accent)
+            fill.setAlphaF(0.18)
+            for line in self._lines():
+                area = QPolygonF(
+                    [QPointF(line[0].x(), self.height()), *line, QPointF(line[-1].x(), self.height())]
+                )
+                painter.setPen(QPen(fill, 0))
+                painter.setBrush(fill)
+                painter.drawPolygon(area)
+                painter.setPen(QPen(colour, 1.5))
+                if len(line) == 1:
+                    painter.setBrush(colour)
+                    painter.drawEllipse(QRectF(line[0].x() - 2, line[0].y() - 1, 2, 2))
+                painter.drawPolyline(QPolygonF(line))
 
     def _lines(self) -> list[list[QPointF]]:
         """The curve in pixels, in pieces where values are missing."""

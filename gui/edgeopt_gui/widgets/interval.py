@@ -88,18 +88,17 @@ class IntervalView(QWidget):
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         low, middle, high = self.interval
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        box = QRectF(self.rect()).adjusted(MARGIN, 0, -MARGIN, 0)
-        # An end that is open, or far away, must not squeeze the rest: it is drawn to the end of the axis.
-        reach = (0.0, 0.0) if middle is None else (middle / _WIDEST, middle * _WIDEST)
-        span = span_around([end for end in self.interval if end and reach[0] <= end <= reach[1]])
-        bar = box.adjusted(0, 0, 0, -self.fontMetrics().height())
-        line = self.palette().color(QPalette.ColorRole.Dark)
-        paint_interval(painter, bar, span, (low, middle, high), line, colour_of(low, high))
-        painter.setPen(self.palette().color(QPalette.ColorRole.PlaceholderText))
-        paint_labels(painter, box, span, 0, self.width())
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            box = QRectF(self.rect()).adjusted(MARGIN, 0, -MARGIN, 0)
+            # An end that is open, or far away, must not squeeze the rest: it is drawn to the end of the axis.
+            reach = (0.0, 0.0) if middle is None else (middle / _WIDEST, middle * _WIDEST)
+            span = span_around([end for end in self.interval if end and reach[0] <= end <= reach[1]])
+            bar = box.adjusted(0, 0, 0, -self.fontMetrics().height())
+            line = self.palette().color(QPalette.ColorRole.Dark)
+            paint_interval(painter, bar, span, (low, middle, high), line, colour_of(low, high))
+            painter.setPen(self.palette().color(QPalette.ColorRole.PlaceholderText))
+            paint_labels(painter, box, span, 0, self.width())
 
 
 def _thin(colour: QColor) -> QColor:

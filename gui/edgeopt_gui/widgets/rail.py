@@ -36,8 +36,11 @@ class Rail(QWidget):
         self._dress()
 
     def mark(self, key: str) -> None:
-        """The page that is shown."""
+        """The page that is shown; a focus in the rail goes there too."""
+        focused = any(button.hasFocus() for button in self._buttons.values())
         self._buttons[key].setChecked(True)
+        if focused:
+            self._buttons[key].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def button(self, key: str) -> QToolButton:
         return self._buttons[key]

@@ -2,13 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 Span = tuple[float, float]
 """The speeds at the ends of the axis."""
 
-COARSE_TICKS = tuple(step * 10.0**power for power in (-2, -1, 0, 1, 2) for step in (1, 2, 5))
-_FINE_TICKS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.7, 2.0)
-_FEWEST_TICKS = 3
+_STEPS = (
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 5, 7),
+    (1, 1.1, 1.2, 1.4, 1.7, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9),
+)
+"""Of a power of ten, the coarse ones first."""
+_SETS = tuple(tuple(step * 10.0**power for power in range(-4, 6) for step in steps) for steps in _STEPS)
+COARSE_TICKS = _SETS[0]
+_WIDEST_GAP = 0.35
+"""Of the axis, without a tick."""
 
 
 def span_around(speeds: Sequence[float]) -> Span:
@@ -28,5 +36,10 @@ def place_on(span: Span, value: float) -> float:
 
 def ticks(span: Span) -> tuple[float, ...]:
     """The speeds that are written on the axis; 1x is always among them."""
-    coarse = tuple(tick for tick in COARSE_TICKS if span[0] <= tick <= span[1])
-    return coarse if len(coarse) >= _FEWEST_TICKS else tuple(t for t in _FINE_TICKS if span[0] <= t <= span[1])
+    shown: tuple[float, ...] = (1.0,)
+    for each in _SETS:
+        shown = tuple(tick for tick in each if span[0] <= tick <= span[1])
+        places = [0.0, *(place_on(span, tick) for tick in shown), 1.0]
+        if max(after - before for before, after in pairwise(places)) <= _WIDEST_GAP:
+            break
+    return shown

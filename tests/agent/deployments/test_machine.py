@@ -11,8 +11,7 @@ import threading
 
 import pytest
 
-from edgeopt.bundle.manifest import write_manifest
-from edgeopt_agent.releases import release_id
+from edgeopt.bundle.manifest import release_id, write_manifest
 from tests.agent.deployments.soaks import LONG_SOAK, soaking
 
 ALL_THE_WAY = [
@@ -243,6 +242,8 @@ def test_a_soak_can_be_ended_by_going_back_and_is_no_fault(agent, old_bundle, ne
     done = agent.roll_back()
     assert (done["id"], done["state"]) == (number, "ROLLED_BACK")
     agent.serves(old_bundle)
+    releases = agent.ask("GET", "/api/v1/releases")[2]["releases"]
+    assert {each["id"]: each["state"] for each in releases}[now] == "rolled back"
     assert agent.deploy(new_bundle)["state"] == "COMMITTED"
 
 

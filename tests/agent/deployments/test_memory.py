@@ -13,8 +13,8 @@ from contextlib import ExitStack
 import msgspec
 import pytest
 
+from edgeopt.bundle.manifest import release_id
 from edgeopt_agent.deployments.memory_restarts import MemoryRestarts
-from edgeopt_agent.releases import release_id
 from edgeopt_agent.settings import Settings
 from tests.agent.deployments.soaks import soaking
 

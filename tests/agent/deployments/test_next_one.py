@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from edgeopt.bundle.manifest import release_id
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.slots import Slots
-from edgeopt_agent.releases import release_id
 from tests.agent.conftest import packed
 
 

@@ -12,13 +12,13 @@ from functools import partial
 
 import pytest
 
+from edgeopt.bundle.manifest import release_id
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import VerificationError
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt_agent import trusted_keys
 from edgeopt_agent.deployments.states import TABLE, State
-from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import soaking
 
 GROWS = {"memory_factor": 0.5, "memory_slack_bytes": 0}  # every soak fails with these limits

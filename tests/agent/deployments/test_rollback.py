@@ -8,8 +8,8 @@ import sqlite3
 
 import pytest
 
+from edgeopt.bundle.manifest import release_id
 from edgeopt_agent.deployments.states import State
-from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import soaking
 
 

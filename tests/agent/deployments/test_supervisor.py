@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
+from edgeopt.bundle.manifest import release_id
 from edgeopt_agent import main as cli
-from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import soaking
 
 

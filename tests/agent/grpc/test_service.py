@@ -13,10 +13,10 @@ import tritonclient.grpc as triton
 from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
+from edgeopt.bundle.manifest import release_id
 from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.session import load
 from edgeopt_agent.deployments.states import FINAL
-from edgeopt_agent.releases import release_id
 from tests.agent.conftest import PATIENT, Running, X, Y
 from tests.agent.grpc.conftest import free_port
 

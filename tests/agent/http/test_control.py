@@ -11,7 +11,7 @@ import time
 import msgspec
 import pytest
 
-from edgeopt.bundle.manifest import SIGNATURE, write_manifest
+from edgeopt.bundle.manifest import SIGNATURE, release_id, write_manifest
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.cli.fleet_show import show_status
 from edgeopt.errors import ConstraintError, VerificationError
@@ -20,7 +20,6 @@ from edgeopt.fleet.client import Agent
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt_agent import tokens, trusted_keys
 from edgeopt_agent.main import run
-from edgeopt_agent.releases import release_id
 
 
 @pytest.fixture

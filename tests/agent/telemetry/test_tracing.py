@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt_agent.releases import release_id
+from edgeopt.bundle.manifest import release_id
 from edgeopt_agent.telemetry import otlp_traces
 from edgeopt_agent.telemetry.tracing import (
     MOST_SENT_AT_ONCE,

@@ -1,3 +1,4 @@
+import importlib
 from dataclasses import dataclass
 
 import pytest
@@ -61,6 +62,14 @@ def make(qapp):
 
 def names(model):
     return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+@pytest.mark.parametrize("module", ["compare.view", "model.measured", "model.tables", "optimize.candidates"])
+def test_a_name_that_is_cut_in_its_middle_is_whole_in_the_tip(module):
+    found = vars(importlib.import_module(f"edgeopt_gui.pages.{module}")).values()
+    columns = [each for group in found if isinstance(group, tuple) for each in group if isinstance(each, Column)]
+    assert any(each.cut_middle for each in columns)
+    assert [each.title for each in columns if each.cut_middle and each.tip is None] == []
 
 
 def test_shows_text_and_keeps_the_value(make):

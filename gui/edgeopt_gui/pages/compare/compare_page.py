@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt.errors import EdgeoptError
 from edgeopt_gui.actions.action import Face
+from edgeopt_gui.agents.deploy_dialog import DeployDialog
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import ComparePair, Context, GraphPair
 from edgeopt_gui.drops import BUNDLE_ENDING, MODEL_ENDINGS
@@ -23,6 +24,7 @@ from edgeopt_gui.pages.compare.sides import REPORT_ENDINGS, Part, Sides
 from edgeopt_gui.pages.compare.view import CompareView
 from edgeopt_gui.pages.optimize.slow import slow
 from edgeopt_gui.source_model import SourceModel, source_of
+from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.dialogs import choose_file, choose_folder
 from edgeopt_gui.widgets.states import EmptyState, ErrorState
 
@@ -99,6 +101,19 @@ class ComparePage(Page):
     def why_not_swap(self) -> str:
         nothing = self.sides.first is None and self.sides.second is None
         return self.why_not_set() or ("Both sides are empty." if nothing else "")
+
+    @property
+    def _bundle(self) -> Path | None:
+        """Of side B before that of side A, where bundles are compared with their models."""
+        sides = (each for each in (self.sides.second, self.sides.first) if each is not None)
+        return next((each for each in sides if subject_at(each).kind == "bundle"), None)
+
+    def deploy(self) -> None:
+        if (bundle := self._bundle) is not None:
+            DeployDialog(self, self.context, bundle).open()
+
+    def why_not_deploy(self) -> str:
+        return "" if self._bundle is not None else "Neither side is a bundle."
 
     def why_not_show_layer(self) -> str:
         if self.comparing is None or "compare" not in self.comparing.endings:

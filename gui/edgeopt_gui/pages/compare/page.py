@@ -68,6 +68,14 @@ ACTIONS = (
         ComparePage.why_not_swap,
     ),
     Action(
+        "compare.deploy",
+        "Deploy the bundle…",
+        _MENU,
+        ComparePage.deploy,
+        ComparePage.why_not_deploy,
+        icon="deploy",
+    ),
+    Action(
         "compare.show-layer",
         "Show the layer in the graph",
         _MENU,

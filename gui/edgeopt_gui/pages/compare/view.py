@@ -14,6 +14,7 @@ from edgeopt_gui.pages.compare.rows import LayerRow, OutputRow
 from edgeopt_gui.pages.compare.section import FigureTable, Section
 from edgeopt_gui.pages.compare.sides import Part
 from edgeopt_gui.plots.histogram import Histogram
+from edgeopt_gui.widgets.counted_tabs import FocusTabBar
 from edgeopt_gui.widgets.heading import heading, keep_room, quiet
 from edgeopt_gui.widgets.interval import IntervalView
 from edgeopt_gui.widgets.records import Column, RecordsModel
@@ -35,9 +36,17 @@ _OUTPUT_COLUMNS: tuple[Column[OutputRow], ...] = (
 )
 _LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
     Column("", lambda row: row.is_first, lambda row: "▶ first" if row.is_first else ""),
-    Column("value", lambda row: row.value, cut_middle=True),
-    Column("node in A", lambda row: row.node, cut_middle=True, most_letters=_NODE_LETTERS),
-    Column("node in B", lambda row: row.other_node, cut_middle=True, most_letters=_NODE_LETTERS),
+    Column("value", lambda row: row.value, tip=lambda row: row.value, cut_middle=True),
+    Column(
+        "node in A", lambda row: row.node, tip=lambda row: row.node, cut_middle=True, most_letters=_NODE_LETTERS
+    ),
+    Column(
+        "node in B",
+        lambda row: row.other_node,
+        tip=lambda row: row.other_node,
+        cut_middle=True,
+        most_letters=_NODE_LETTERS,
+    ),
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
     Column("max abs", lambda row: row.max_abs, lambda row: f"{row.max_abs:.1e}", align="right"),
 )
@@ -80,6 +89,7 @@ class CompareView(QWidget):
         self.layers.clicked.connect(lambda index: self.layer_chosen.emit(self.layers.records.row(index.row())))
         self.layers.chosen.connect(self.layer_chosen)
         self.tabs = QTabWidget()
+        self.tabs.setTabBar(FocusTabBar())
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setAccessibleName("Parts of the comparison")
         self._notes = ""

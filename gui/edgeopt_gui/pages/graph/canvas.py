@@ -31,6 +31,7 @@ class Canvas(QGraphicsView):
 
     def __init__(self) -> None:
         super().__init__()
+        self.setObjectName("graph-canvas")
         self.setAccessibleName("Graph of the model")
         self.setAccessibleDescription(
             "The arrow keys go from node to node, Enter opens or folds a group, + and - zoom."

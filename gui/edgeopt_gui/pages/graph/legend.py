@@ -48,13 +48,12 @@ class Legend(QWidget):
         return QSize(width, self.heightForWidth(width))
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        painter = QPainter(self)
-        side = round(self.fontMetrics().height() * 0.7)
-        for (colour, text), place in zip(self.entries, self.places(self.width()), strict=True):
-            painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
-            painter.setBrush(QColor(colour))
-            painter.drawRect(place.left(), place.top() + (place.height() - side) // 2, side, side)
-            painter.setPen(self.palette().color(QPalette.ColorRole.Text))
-            words = place.adjusted(side + 6, 0, 0, 0)
-            painter.drawText(words, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
-        painter.end()
+        with QPainter(self) as painter:
+            side = round(self.fontMetrics().height() * 0.7)
+            for (colour, text), place in zip(self.entries, self.places(self.width()), strict=True):
+                painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
+                painter.setBrush(QColor(colour))
+                painter.drawRect(place.left(), place.top() + (place.height() - side) // 2, side, side)
+                painter.setPen(self.palette().color(QPalette.ColorRole.Text))
+                words = place.adjusted(side + 6, 0, 0, 0)
+                painter.drawText(words, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)

@@ -33,12 +33,11 @@ class Minimap(QWidget):
         self._picture = QPixmap(self.size() * self.devicePixelRatioF())
         self._picture.setDevicePixelRatio(self.devicePixelRatioF())
         self._picture.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(self._picture)
-        quiet = self.palette().color(QPalette.ColorRole.PlaceholderText)
-        for item in items:
-            if not item.box.is_open:
-                painter.fillRect(self._small(item.boundingRect()), item.fill or quiet)
-        painter.end()
+        with QPainter(self._picture) as painter:
+            quiet = self.palette().color(QPalette.ColorRole.PlaceholderText)
+            for item in items:
+                if not item.box.is_open:
+                    painter.fillRect(self._small(item.boundingRect()), item.fill or quiet)
         self.update()
 
     def show_view(self, view: QRectF) -> None:
@@ -70,23 +69,22 @@ class Minimap(QWidget):
         )
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        painter = QPainter(self)
-        back = self.palette().color(QPalette.ColorRole.Window)
-        back.setAlphaF(0.9)
-        painter.fillRect(self.rect(), back)
-        painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
-        painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-        painter.drawPixmap(0, 0, self._picture)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor("#d18b00"))
-        for hit in self._hits:
-            at = self._small(QRectF(hit, hit))
-            painter.drawEllipse(at.topLeft(), 2.5, 2.5)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(self.palette().color(QPalette.ColorRole.Highlight), 1.5))
-        shown = self._small(self._view.intersected(self._whole))
-        painter.drawRect(shown.intersected(QRectF(self.rect()).adjusted(1, 1, -2, -2)))
-        painter.end()
+        with QPainter(self) as painter:
+            back = self.palette().color(QPalette.ColorRole.Window)
+            back.setAlphaF(0.9)
+            painter.fillRect(self.rect(), back)
+            painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+            painter.drawPixmap(0, 0, self._picture)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor("#d18b00"))
+            for hit in self._hits:
+                at = self._small(QRectF(hit, hit))
+                painter.drawEllipse(at.topLeft(), 2.5, 2.5)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(self.palette().color(QPalette.ColorRole.Highlight), 1.5))
+            shown = self._small(self._view.intersected(self._whole))
+            painter.drawRect(shown.intersected(QRectF(self.rect()).adjusted(1, 1, -2, -2)))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         self._go(event)

@@ -29,8 +29,7 @@ def write_png(path: Path, canvas: Canvas, scene: Scene) -> None:
     scale = min(2.0, _MOST_PIXELS / max(width, height))
     image = QImage(QSize(round(width * scale), round(height * scale)), QImage.Format.Format_RGB32)
     image.fill(canvas.palette().color(QPalette.ColorRole.Base))
-    painter = QPainter(image)
-    canvas.picture(painter, QRectF(image.rect()))
-    painter.end()
+    with QPainter(image) as painter:
+        canvas.picture(painter, QRectF(image.rect()))
     if not image.save(str(path)):
         raise OSError(f"'{path.parent}' cannot be written to")

@@ -1,32 +1,20 @@
 """What the Live page knows of an agent: what it serves, and how its deployments went."""
 
+import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from edgeopt.events import Progress
-from edgeopt.fleet.records import FINAL, ModelStatus, Previous, Status
+from edgeopt.fleet.records import FINAL, ModelStatus, Previous, Status, deployment_title
+from edgeopt_gui.agents.states import words
 
-_SUBJECT = "deployment "
+_TITLE = re.compile(r"(deployment|rollback) (\d+)")
 _MOST_STEPS = 200
 _REASON_LETTERS = 90
-# A state as the agent tells it, in the user's words.
-WORDS = {
-    "accepted": "accepted",
-    "receiving": "received",
-    "verifying": "checking",
-    "staged": "checked",
-    "probing": "test run",
-    "switching": "switching",
-    "soaking": "soaking",
-    "committed": "committed",
-    "failed": "refused",
-    "rolling_back": "rolling back",
-    "rolled_back": "rolled back",
-    "degraded": "rollback failed",
-}
+_BACK = ("rolling_back", "rolled_back")
 # The others pass within a second; their markers would only hide each other.
 _MARKED = ("soaking", "committed", "failed", "rolling_back", "rolled_back", "degraded")
 
@@ -39,24 +27,31 @@ class Step:
     state: str
     time_s: float
     reason: str
+    kind: str = "deploy"
+    """`rollback` for a return to an older release, which a person asked for."""
+    requested: bool = False
+    """Whether a person asked to take the deployment back."""
+
+    @property
+    def title(self) -> str:
+        return deployment_title(self.kind, self.deployment)
 
     @property
     def words(self) -> str:
-        return words(self.state)
+        return f"{words(self.state)} on request" if self.requested else words(self.state)
+
+    @property
+    def listed(self) -> str:
+        return f"{self.deployment}  {'' if self.kind == 'deploy' else f'{self.kind}, '}{self.words}"
 
     @property
     def marker(self) -> str:
         """For the charts; "" where it is not worth a line."""
-        return f"deployment {self.deployment} {self.words}" if self.state in _MARKED else ""
+        return f"{self.title} {self.words}" if self.state in _MARKED else ""
 
     @property
     def final(self) -> bool:
         return self.state.upper() in FINAL
-
-
-def words(state: str) -> str:
-    """A state in the user's words; one that only a newer agent knows stands as it is."""
-    return WORDS.get(state, state.replace("_", " "))
 
 
 class AgentRecord:
@@ -124,7 +119,7 @@ class AgentRecord:
             return ""
         step = self.steps[-1]
         reason = f": {textwrap.shorten(step.reason, _REASON_LETTERS, placeholder='…')}" if step.reason else "."
-        return f"Deployment {step.deployment} {step.words}{reason}"
+        return f"{step.title.capitalize()} {step.words}{reason}"
 
     def reason(self) -> str:
         """The whole reason of how the last deployment stands."""
@@ -136,17 +131,24 @@ class AgentRecord:
             self.status = msgspec.convert(data, Status)
         except msgspec.ValidationError:
             self.status = None
+        newest = self._shown.deployment if self._shown is not None else None
+        if newest is not None and newest.requested:
+            self.steps = [
+                replace(step, requested=True) if step.deployment == newest.id and step.state in _BACK else step
+                for step in self.steps
+            ]
 
     def take_progress(self, event: Progress, time_s: float) -> Step | None:
         """The step, where it is one of a deployment and a new one."""
-        number = event.subject.removeprefix(_SUBJECT)
-        if not event.subject.startswith(_SUBJECT) or not number.isdigit():
+        title = _TITLE.fullmatch(event.subject)
+        if title is None:
             return None
+        kind, number = "deploy" if title[1] == "deployment" else title[1], int(title[2])
         # The agent tells the present state again whenever it is connected to.
-        latest = next((step for step in reversed(self.steps) if step.deployment == int(number)), None)
+        latest = next((step for step in reversed(self.steps) if step.deployment == number), None)
         if latest is not None and latest.state == event.phase:
             return None
-        step = Step(int(number), event.phase, time_s, event.message)
+        step = Step(number, event.phase, time_s, event.message, kind)
         self.steps.append(step)
         del self.steps[:-_MOST_STEPS]
         return step

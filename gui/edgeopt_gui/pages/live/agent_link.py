@@ -1,25 +1,15 @@
-"""What is asked of an agent while it is watched: its status, a deployment, a step back."""
+"""What is asked of an agent while it is watched: its status, a step back."""
 
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from edgeopt.errors import UsageError
 from edgeopt.events import Event, Progress
-from edgeopt.fleet.address import parse
+from edgeopt_gui.agents import commands
+from edgeopt_gui.agents.states import words
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.runner import JobRunner
-from edgeopt_gui.pages.live import commands
-from edgeopt_gui.pages.live.agent import words
-
-
-def known_address(url: str) -> str:
-    """Host and port, as the settings may keep them; "" for what is no address, which may hold a secret."""
-    try:
-        return parse(url).url
-    except UsageError:
-        return ""
 
 
 class AgentLink(QObject):

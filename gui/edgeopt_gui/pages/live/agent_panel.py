@@ -14,8 +14,8 @@ COLUMNS: tuple[Column[Step], ...] = (
     Column(
         "Deployment",
         lambda step: (step.deployment, step.time_s),
-        lambda step: f"{step.deployment}  {step.words}",
-        tip=lambda step: step.reason,
+        lambda step: step.listed,
+        tip=lambda step: f"{step.listed}\n{step.reason}".strip(),
         stretch=True,
     ),
 )

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 from edgeopt.events import Event
 from edgeopt.fleet.transport import NO_MODEL
 from edgeopt_gui.actions.book import ActionBook
+from edgeopt_gui.agents import commands
+from edgeopt_gui.agents.access_dialog import wants_access, ways_on
+from edgeopt_gui.agents.known import known_address
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Page
-from edgeopt_gui.pages.live import commands
 from edgeopt_gui.pages.live.absent import awaited, nothing_of
-from edgeopt_gui.pages.live.access_dialog import wants_access, ways_on
-from edgeopt_gui.pages.live.agent_link import AgentLink, known_address
+from edgeopt_gui.pages.live.agent_link import AgentLink
 from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, Choice
+from edgeopt_gui.pages.live.commands import watch_here
 from edgeopt_gui.pages.live.giving_way import GivingWay
 from edgeopt_gui.pages.live.model_choice import ModelChoice
 from edgeopt_gui.pages.live.situation import Situation, shown, why_not_start
@@ -71,6 +73,7 @@ class LivePage(Page):
         context.bundle_changed.connect(self._prefer)
         context.data_changed.connect(self._settle)
         context.watch_wanted.connect(self.watch)
+        context.agent_wanted.connect(self.connect_to)
         self._settle()
 
     def start(self) -> None:
@@ -175,9 +178,6 @@ class LivePage(Page):
         if self.view is not None:
             self.view.chart.freeze(False)
 
-    def deploy(self) -> None:
-        self._link.change(self.command_of_deploy(), "live.deploy", self.url)
-
     def roll_back(self) -> None:
         self._link.change(self.command_of_roll_back(), "live.rollback", self.url)
 
@@ -218,7 +218,7 @@ class LivePage(Page):
             return commands.watch_agent(self.url, send_per_s, data, self.model.name)
         subject = self._choice.subject
         rate = view.rate.value() if view is not None else 0.0
-        return None if subject is None else commands.watch_here(subject.path, data, rate or None)
+        return None if subject is None else watch_here(subject.path, data, rate or None)
 
     def command_of_deploy(self) -> Command | None:
         bundle = self.context.bundle

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 from edgeopt.fleet.address import DEFAULT_URL
 from edgeopt_gui.actions.action import Action, Face
+from edgeopt_gui.agents.access_dialog import AccessDialog
+from edgeopt_gui.agents.deploy_dialog import DeployDialog
 from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.pages.live import situation
-from edgeopt_gui.pages.live.access_dialog import AccessDialog
 from edgeopt_gui.pages.live.live_page import AGENT_URL, LivePage
 from edgeopt_gui.pages.live.situation import Situation
 from edgeopt_gui.widgets import dialogs
@@ -81,11 +82,16 @@ def _face_of_roll_back(page: LivePage) -> Face | None:
     return None if previous is None else Face(f"Roll back to {previous.release[:_RELEASE_LETTERS]}")
 
 
-def _ask(page: LivePage, face: Face | None, then: Callable[[], None]) -> None:
-    agent = page.situation.agent
+def _ask_to_deploy(page: LivePage) -> None:
+    if page.context.bundle is not None:
+        DeployDialog(page, page.context, page.context.bundle, url=page.url).open()
+
+
+def _ask_to_roll_back(page: LivePage) -> None:
+    agent, face = page.situation.agent, _face_of_roll_back(page)
     if face is not None:
         serves = agent.serves() if agent is not None else ""
-        ask_whether(page, f"{face.title} at {page.url}?", serves, face.title, then)
+        ask_whether(page, f"{face.title} at {page.url}?", serves, face.title, page.roll_back)
 
 
 ACTIONS = (
@@ -184,7 +190,7 @@ ACTIONS = (
         "live.deploy",
         "Deploy the bundle to the agent",
         _MENU,
-        lambda page: _ask(page, _face_of_deploy(page), page.deploy),
+        _ask_to_deploy,
         _when(situation.why_not_deploy),
         shortcut="Ctrl+Shift+D",
         icon="deploy",
@@ -195,7 +201,7 @@ ACTIONS = (
         "live.rollback",
         "Roll back the agent",
         _MENU,
-        lambda page: _ask(page, _face_of_roll_back(page), page.roll_back),
+        _ask_to_roll_back,
         _when(situation.why_not_roll_back),
         shortcut="Ctrl+Shift+R",
         icon="rollback",

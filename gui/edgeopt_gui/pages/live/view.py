@@ -127,17 +127,16 @@ class LiveView(QWidget):
         image = QImage(charts.width(), charts.height() + round(2 * line * ratio), QImage.Format.Format_RGB32)
         image.setDevicePixelRatio(ratio)
         image.fill(self.palette().color(QPalette.ColorRole.Base))
-        painter = QPainter(image)
-        painter.setFont(self.font())
-        painter.setPen(self.palette().color(QPalette.ColorRole.Text))
-        width = round(size.width()) - line
-        painter.drawText(
-            line // 2,
-            round(line * 1.3),
-            self.fontMetrics().elidedText(caption, Qt.TextElideMode.ElideRight, width),
-        )
-        painter.drawImage(0, 2 * line, charts)
-        painter.end()
+        with QPainter(image) as painter:
+            painter.setFont(self.font())
+            painter.setPen(self.palette().color(QPalette.ColorRole.Text))
+            width = round(size.width()) - line
+            painter.drawText(
+                line // 2,
+                round(line * 1.3),
+                self.fontMetrics().elidedText(caption, Qt.TextElideMode.ElideRight, width),
+            )
+            painter.drawImage(0, 2 * line, charts)
         return image
 
     def _lay_out(self, line: int) -> None:

@@ -89,25 +89,26 @@ class ValueBars(QWidget):
         return QSize(self.fontMetrics().averageCharWidth() * 30, self.height())
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        painter, palette = QPainter(self), self.palette()
-        area = QRectF(0, 2, self.width(), self.height() - self.fontMetrics().height() - 5)
-        most, wide = max(self._counts, default=0), area.width() / max(1, len(self._counts))
-        for place, count in enumerate(self._counts):
-            if count:
-                # Rare values decide a range: a bar of less than a pixel would hide them.
-                height = max(area.height() * count / most, _LEAST_BAR)
-                left, right = round(place * wide), round((place + 1) * wide)
-                bar = QRectF(left, area.bottom() - height, max(right - left - 1, 1), height)
-                painter.fillRect(bar, colours.series(0))
-        painter.setPen(QPen(palette.color(QPalette.ColorRole.Mid), 1))
-        painter.drawLine(area.bottomLeft(), area.bottomRight())
-        low, high = f"{self._low:.3g}", f"{self._high:.3g}"
-        painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
-        labels = QRectF(0, area.bottom() + 2, self.width(), self.fontMetrics().height())
-        painter.drawText(labels, Qt.AlignmentFlag.AlignLeft, low)
-        painter.drawText(labels, Qt.AlignmentFlag.AlignRight, high)
-        if self._low < 0 < self._high:
-            self._mark_zero(painter, area, labels, low, high)
+        palette = self.palette()
+        with QPainter(self) as painter:
+            area = QRectF(0, 2, self.width(), self.height() - self.fontMetrics().height() - 5)
+            most, wide = max(self._counts, default=0), area.width() / max(1, len(self._counts))
+            for place, count in enumerate(self._counts):
+                if count:
+                    # Rare values decide a range: a bar of less than a pixel would hide them.
+                    height = max(area.height() * count / most, _LEAST_BAR)
+                    left, right = round(place * wide), round((place + 1) * wide)
+                    bar = QRectF(left, area.bottom() - height, max(right - left - 1, 1), height)
+                    painter.fillRect(bar, colours.series(0))
+            painter.setPen(QPen(palette.color(QPalette.ColorRole.Mid), 1))
+            painter.drawLine(area.bottomLeft(), area.bottomRight())
+            low, high = f"{self._low:.3g}", f"{self._high:.3g}"
+            painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
+            labels = QRectF(0, area.bottom() + 2, self.width(), self.fontMetrics().height())
+            painter.drawText(labels, Qt.AlignmentFlag.AlignLeft, low)
+            painter.drawText(labels, Qt.AlignmentFlag.AlignRight, high)
+            if self._low < 0 < self._high:
+                self._mark_zero(painter, area, labels, low, high)
 
     def _mark_zero(self, painter: QPainter, area: QRectF, labels: QRectF, low: str, high: str) -> None:
         scale = max(-self._low, self._high)

@@ -5,7 +5,7 @@ from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt import units
-from edgeopt.views.words import MEMORY, UNKNOWN, decibels, memory, milliseconds, ratio, size, span
+from edgeopt.views.words import MEMORY, UNKNOWN, decibels, memory, memory_parts, milliseconds, ratio, size, span
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
 from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar
@@ -15,7 +15,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 _SPEED, _INTERVAL = 1, 2
-_INTERVAL_LETTERS, _FIRM_NAME_LETTERS = 42, 34
+_INTERVAL_LETTERS, _FIRM_NAME_LETTERS, _FIRM_INTERVAL_LETTERS = 42, 37, 25
 _LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
 
 
@@ -25,6 +25,12 @@ def _interval(row: Row) -> str:
         return "1.00x by definition" if row.status in {"baseline", "kept"} else UNKNOWN
     where = "in the proof" if row.proved else "in the race"
     return f"{span(low, high)}, {ratio(middle)} {where}"
+
+
+def _memory(row: Row) -> str:
+    """The process is in the tip and below the table."""
+    added, whole = memory_parts(row.memory)
+    return added or whole or UNKNOWN
 
 
 def _rank(row: Row) -> tuple[bool, float] | None:
@@ -61,7 +67,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         _interval,
         tip=_interval,
         least_letters=_LEAST_INTERVAL_LETTERS,
-        firm_letters=_INTERVAL_LETTERS,
+        firm_letters=_FIRM_INTERVAL_LETTERS,
         title_tip="Low and high end, median, and where it was measured",
     ),
     Column(
@@ -82,7 +88,12 @@ COLUMNS: tuple[Column[Row], ...] = (
         title_tip="Your model's time in the proof, divided by the speed",
     ),
     Column(
-        MEMORY, lambda r: r.memory and r.memory.added_bytes, lambda r: memory(r.memory), "right", optional=True
+        MEMORY,
+        lambda r: r.memory and r.memory.added_bytes,
+        _memory,
+        "right",
+        tip=lambda r: memory(r.memory),
+        optional=True,
     ),
     Column("Size", lambda r: r.size_bytes, lambda r: size(r.size_bytes), "right", optional=True),
 )

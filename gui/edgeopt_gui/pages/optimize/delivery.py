@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QMenu, QWidget
 
+from edgeopt.views.words import MEMORY
+from edgeopt_gui.agents.deploy_dialog import DeployDialog
 from edgeopt_gui.context import ComparePair, Context
 from edgeopt_gui.pages.optimize.handing import Handing
 from edgeopt_gui.pages.optimize.keeper import Keeper
@@ -92,6 +94,15 @@ class Delivery(QObject):
         if bundle is not None:
             self._context.use_bundle(bundle)
             self._context.watch(bundle)
+
+    def deploy(self) -> None:
+        """To an agent; what would change there is shown first."""
+        from edgeopt_gui.pages.optimize.result import comparison
+
+        run = self._run
+        if run.bundle is not None and run.result is not None:
+            figures = [(row.what, row.against) for row in comparison(run.result) if row.what == MEMORY]
+            DeployDialog(self._page, self._context, run.bundle, figures).open()
 
     def compare(self) -> None:
         """With the inputs of the search."""

@@ -32,34 +32,34 @@ class Handing(QObject):
     def report(self, run: Run, file: Path) -> None:
         """Writes it, and shows it in whatever reads such files."""
         arguments = ("report", str(run.bundle), "-o", str(file), "--model", str(run.model))
-        self._do(run, Command(f"Reporting on {run.model.name}", arguments), lambda _: _opened(file))
+        self._do(run, Command(f"Reporting on {run.model.name}", arguments), lambda _: _opened(file), "report")
 
     def export(self, run: Run, form: str, folder: Path) -> None:
         """Into a new folder."""
         arguments = ("export", str(run.bundle), "--to", form, "-o", str(folder))
-        self._do(run, Command(f"Exporting {run.model.name}", arguments), _exported)
+        self._do(run, Command(f"Exporting {run.model.name}", arguments), _exported, "export-as")
 
     def replay(self, run: Run, bundle: Path) -> None:
         """Rebuilds it from its profile and the source model, without searching."""
         arguments = ("replay", str(run.bundle), str(run.model), "-o", str(bundle))
-        self._do(run, Command(f"Rebuilding {run.model.name}", arguments), _rebuilt)
+        self._do(run, Command(f"Rebuilding {run.model.name}", arguments), _rebuilt, "replay")
 
-    def _do(self, run: Run, command: Command, said: Callable[[dict[str, Any]], str]) -> None:
+    def _do(self, run: Run, command: Command, said: Callable[[dict[str, Any]], str], action: str) -> None:
         self._job = self._context.jobs.run(command)
-        self._job.ended.connect(lambda ending: self._ended(run, ending, said))
+        self._job.ended.connect(lambda ending: self._ended(run, ending, said, f"optimize.{action}"))
         self._say(run, f"{command.title}…")
 
-    def _ended(self, run: Run, ending: Ending, said: Callable[[dict[str, Any]], str]) -> None:
+    def _ended(self, run: Run, ending: Ending, said: Callable[[dict[str, Any]], str], retry: str) -> None:
         self._job = None
         if ending.good:
             self._say(run, said(ending.data))
             self._context.say(run.note)
         else:
             here = ending_in_the_app(ending)
-            self._say(run, f"{here.what} {here.next_step}".strip())
+            self._say(run, f"{here.what} {here.next_step}".strip(), "" if ending.how == "cancelled" else retry)
 
-    def _say(self, run: Run, sentence: str) -> None:
-        run.note = sentence
+    def _say(self, run: Run, sentence: str, retry: str = "") -> None:
+        run.note, run.retry = sentence, retry
         self.told.emit(run)
 
 

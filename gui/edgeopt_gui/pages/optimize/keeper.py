@@ -25,22 +25,28 @@ class Keeper(QObject):
     def save(self, run: Run, target: Path, single_file: bool = False) -> None:
         bundle = run.folder
         if bundle is not None:
-            self._do(run, lambda: slow.saving().save_bundle(bundle, target, single_file), self._saved)
+            self._do(
+                run, lambda: slow.saving().save_bundle(bundle, target, single_file), self._saved, "optimize.save"
+            )
 
     def export(self, run: Run, target: Path) -> None:
         bundle = run.folder
         if bundle is not None:
-            self._do(run, lambda: slow.saving().export_deployment(bundle, target), self._exported)
+            self._do(
+                run, lambda: slow.saving().export_deployment(bundle, target), self._exported, "optimize.export"
+            )
 
-    def _do(self, run: Run, work: Callable[[], Path], then: Callable[[Run, Path], None]) -> None:
+    def _do(self, run: Run, work: Callable[[], Path], then: Callable[[Run, Path], None], retry: str) -> None:
         self.busy = True
         self._say(run, "Saving…")
-        self._background.do(work, lambda outcome: self._ended(run, outcome, then))
+        self._background.do(work, lambda outcome: self._ended(run, outcome, then, retry))
 
-    def _ended(self, run: Run, outcome: Path | EdgeoptError, then: Callable[[Run, Path], None]) -> None:
+    def _ended(
+        self, run: Run, outcome: Path | EdgeoptError, then: Callable[[Run, Path], None], retry: str
+    ) -> None:
         self.busy = False
         if isinstance(outcome, EdgeoptError):
-            self._say(run, f"{outcome.message} {outcome.hint}".strip())
+            self._say(run, f"{outcome.message} {outcome.hint}".strip(), retry)
         else:
             then(run, outcome)
             self._context.say(run.note)
@@ -55,6 +61,6 @@ class Keeper(QObject):
     def _exported(self, run: Run, path: Path) -> None:
         self._say(run, f"Exported to {path}.")
 
-    def _say(self, run: Run, sentence: str) -> None:
-        run.note = sentence
+    def _say(self, run: Run, sentence: str, retry: str = "") -> None:
+        run.note, run.retry = sentence, retry
         self.told.emit(run)

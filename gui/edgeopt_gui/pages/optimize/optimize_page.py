@@ -283,7 +283,7 @@ class OptimizePage(Page):
 
     def _kept(self, run: Run) -> None:
         if run is self._run:
-            self.view.verdict.say(run.note)
+            self.view.verdict.say(run.note, run.retry)
         self.context.changed.emit()
 
     # What is shown.

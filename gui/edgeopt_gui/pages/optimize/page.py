@@ -120,6 +120,14 @@ ACTIONS = (
         begins_group=True,
     ),
     Action(
+        "optimize.deploy",
+        "Deploy the bundle…",
+        _MENU,
+        lambda page: page.delivery.deploy(),
+        _when(situation.why_not_use),
+        icon="deploy",
+    ),
+    Action(
         "optimize.compare",
         "Compare with the source",
         _MENU,

@@ -35,6 +35,11 @@ class Compared:
     after: str
     change: str
 
+    @property
+    def against(self) -> str:
+        """`20.0 MiB; source model 22.0 MiB`."""
+        return f"{self.after}; source model {self.before}" if self.before else self.after
+
 
 def read_result(data: dict[str, Any]) -> Outcome:
     """Raises `msgspec.ValidationError` if it is not the outcome of a search."""

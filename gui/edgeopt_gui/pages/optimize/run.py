@@ -62,6 +62,8 @@ class Run:
     saved: Path | None = None
     note: str = ""
     """What came of saving it."""
+    retry: str = ""
+    """The key of the action that tries again what could not be saved."""
     before: "Run | None" = None
     """The last one of this model that has a result: a search that is cancelled does not take it away."""
 

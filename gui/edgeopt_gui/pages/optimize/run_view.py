@@ -72,7 +72,7 @@ class RunView(QScrollArea):
         if result is not None:
             rows = ledger_rows(result)
             self.verdict.set(result)
-            self.verdict.say(run.note)
+            self.verdict.say(run.note, run.retry)
             self.ledger.set_rows(rows)
             self.tabs.set_count(self.ledger, f"{len(rows)}" if rows else "")
         elif run.cancelled:

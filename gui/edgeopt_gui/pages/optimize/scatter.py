@@ -96,12 +96,11 @@ class Scatter(QWidget):
         return super().event(event)
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        self._draw_axes(painter, self._box())
-        for dot in self.dots:
-            self._draw_dot(painter, dot)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            self._draw_axes(painter, self._box())
+            for dot in self.dots:
+                self._draw_dot(painter, dot)
 
     def _click(self, dot: Dot | None) -> None:
         if dot is not None:

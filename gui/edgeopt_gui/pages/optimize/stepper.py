@@ -33,19 +33,18 @@ class Stepper(QWidget):
         return QSize(self.fontMetrics().height() * 3 * len(PHASES), self.sizeHint().height())
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802 - Qt's name
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        height = self.fontMetrics().height()
-        radius = height * 0.45
-        step = self.width() / len(PHASES)
-        for k in range(len(PHASES)):
-            centre = QPointF((k + 0.5) * step, radius + 2)
-            if k:
-                self._line(painter, centre.x() - step + radius, centre.x() - radius, centre.y(), k)
-            self._circle(painter, centre, radius, k)
-            box = QRectF(k * step, 2 * radius + height * 0.3, step, height * 1.2)
-            self._label(painter, box, k)
-        painter.end()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            height = self.fontMetrics().height()
+            radius = height * 0.45
+            step = self.width() / len(PHASES)
+            for k in range(len(PHASES)):
+                centre = QPointF((k + 0.5) * step, radius + 2)
+                if k:
+                    self._line(painter, centre.x() - step + radius, centre.x() - radius, centre.y(), k)
+                self._circle(painter, centre, radius, k)
+                box = QRectF(k * step, 2 * radius + height * 0.3, step, height * 1.2)
+                self._label(painter, box, k)
 
     def _line(self, painter: QPainter, begin: float, end: float, y: float, place: int) -> None:
         gap = self.fontMetrics().height() * 0.2

@@ -1,5 +1,6 @@
 """The head of a finished search: the verdict, what it rests on, before and after."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -31,19 +32,17 @@ class Verdict(QWidget):
         self.proof = quiet(selectable(QLabel()))
         self.note = selectable(QLabel())
         self.note.setObjectName("note")
+        self.retry = ActionButton(text="Choose another place…")
         self._tiles = [_Tile() for _ in range(3)]
         height = self.fontMetrics().height()
-        tiles = QHBoxLayout()
-        tiles.setSpacing(height * 3 // 2)
-        for tile in self._tiles:
-            tiles.addLayout(tile)
-        tiles.addStretch()
+        tiles = _row(self._tiles, height * 3 // 2)
         buttons = QHBoxLayout()
         self.buttons: dict[str, ActionButton] = {}
         for key, text in (
             ("optimize.save", "Save as…"),
             ("optimize.report", "Report…"),
             ("optimize.export-as", "Export…"),
+            ("optimize.deploy", "Deploy…"),
             ("optimize.live", "Watch live"),
             ("optimize.compare", "Compare with the source"),
         ):
@@ -71,7 +70,10 @@ class Verdict(QWidget):
         layout.addWidget(self.proof)
         layout.addWidget(self._again)
         layout.addLayout(buttons)
-        layout.addWidget(self.note)
+        noted = QHBoxLayout()
+        noted.addWidget(self.note, 1)
+        noted.addWidget(self.retry)
+        layout.addLayout(noted)
         self.limits.hide()
         self._again.hide()
         self.say("")
@@ -97,10 +99,20 @@ class Verdict(QWidget):
         for tile, compared in zip(self._tiles, comparison(result), strict=True):
             tile.set(compared)
 
-    def say(self, sentence: str) -> None:
-        """What came of saving."""
+    def say(self, sentence: str, retry: str = "") -> None:
+        """What came of saving; `retry` is the key of the action that tries it again elsewhere."""
+        self.retry.set_key(retry)
         self.note.setText(sentence)
         self.note.setVisible(bool(sentence))
+
+
+def _row(tiles: "Sequence[_Tile]", spacing: int) -> QHBoxLayout:
+    row = QHBoxLayout()
+    row.setSpacing(spacing)
+    for tile in tiles:
+        row.addLayout(tile)
+    row.addStretch()
+    return row
 
 
 class _Tile(QGridLayout):

@@ -10,6 +10,7 @@ from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 
 from edgeopt.data.demo import DATA, MODEL
+from edgeopt_gui.agents.deploy_dialog import DeployDialog
 from edgeopt_gui.context import ComparePair
 from edgeopt_gui.pages.compare.page import ENTRY
 from edgeopt_gui.pages.graph.page import ENTRY as GRAPH
@@ -298,3 +299,13 @@ def test_a_layer_of_models_that_are_not_open_says_what_to_open(page, half_weight
     page.comparing = SimpleNamespace(sides=page.sides, running=False)
     page.show_layer(SimpleNamespace(node="Conv 'a'", other_node="Conv 'a'"))
     assert said == ["Open one of the two sides to see its layers in the graph."]
+
+
+def test_a_side_that_is_a_bundle_can_be_deployed(page, half_weights, context, bundle):
+    action = next(each for each in ENTRY.actions if each.key == "compare.deploy")
+    page.put(0, half_weights)
+    assert action.why_not(page) == "Neither side is a bundle."
+    page.put(1, bundle)
+    assert action.why_not(page) == ""
+    action.run(page)
+    assert page.findChild(DeployDialog).deployer.bundle == bundle

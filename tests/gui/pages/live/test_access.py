@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 
 from edgeopt.fleet import pairing
 from edgeopt_agent import tokens
+from edgeopt_gui.agents.access_dialog import AccessDialog
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.live import page as live
-from edgeopt_gui.pages.live.access_dialog import AccessDialog
 from edgeopt_gui.widgets.action_button import ActionButton
 
 LONG_MS = 60_000

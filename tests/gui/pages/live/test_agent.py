@@ -5,7 +5,8 @@ import pytest
 
 from edgeopt.events import Progress
 from edgeopt.fleet import records
-from edgeopt_gui.pages.live.agent import WORDS, AgentRecord
+from edgeopt_gui.agents.states import WORDS
+from edgeopt_gui.pages.live.agent import AgentRecord
 
 SERVING = records.Serving("0123456789ab", "digits", 1.0, 7)
 STATUS = msgspec.to_builtins(
@@ -81,6 +82,18 @@ def test_other_progress_is_not_about_deployments(agent):
 
 def test_a_state_of_a_newer_agent_is_shown_by_its_name(agent):
     assert agent.take_progress(step("cooling_down"), 1.0).words == "cooling down"
+
+
+def test_a_rollback_by_a_person_is_listed_as_one(agent):
+    agent.take_progress(step("soaking", 3), 1.0)
+    agent.take_progress(step("rolled_back", 3, "digits A rollback was requested."), 2.0)
+    taken_back = records.FleetDeployment(3, "ROLLED_BACK", requested=True)
+    agent.take_status(msgspec.to_builtins(records.Status("serving", SERVING, deployment=taken_back)))
+    agent.take_progress(Progress("committed", "digits", subject="rollback 4"), 3.0)
+    agent.take_progress(step("rolled_back", 5, "digits p99 rose to 9 ms."), 4.0)
+    listed = ["3  soaking", "3  rolled back on request", "4  rollback, committed", "5  rolled back"]
+    assert [each.listed for each in agent.steps] == listed
+    assert agent.steps[2].marker == "rollback 4 committed"
 
 
 def test_every_end_of_a_deployment_has_words():

@@ -12,9 +12,10 @@ from PySide6.QtCore import QPoint, Qt
 
 from edgeopt.events import Metric
 from edgeopt.measure import files
-from edgeopt_gui.pages.live import commands
+from edgeopt_gui.agents import commands
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live.budget import BUDGETS, keep_budget, kept_budget, over_text
+from edgeopt_gui.pages.live.commands import watch_here
 from edgeopt_gui.pages.live.files import replace_with, write_csv
 from edgeopt_gui.pages.live.history import History, Snapshot
 from edgeopt_gui.pages.live.readouts import NOTHING
@@ -254,8 +255,8 @@ MODEL, DATA = Path("a model.onnx"), Path("data.npz")
 
 
 def test_what_runs_here():
-    assert commands.watch_here(MODEL, None, None).line == "edgeopt watch 'a model.onnx'"
-    assert commands.watch_here(MODEL, DATA, 30.0).line == "edgeopt watch 'a model.onnx' --data data.npz --rate 30"
+    assert watch_here(MODEL, None, None).line == "edgeopt watch 'a model.onnx'"
+    assert watch_here(MODEL, DATA, 30.0).line == "edgeopt watch 'a model.onnx' --data data.npz --rate 30"
 
 
 def test_what_is_asked_of_agents():
@@ -265,6 +266,9 @@ def test_what_is_asked_of_agents():
     other = "edgeopt fleet watch --url device --model other --send 5"
     assert commands.watch_agent("device", 5.0, None, "other").line == other
     assert commands.deploy(Path("m.edgeopt"), "device").line == "edgeopt fleet deploy m.edgeopt --url device"
+    plan = commands.plan(Path("m.edgeopt"), "device", ("--add",))
+    assert plan.line == "edgeopt fleet deploy m.edgeopt --url device --add --dry-run"
+    assert commands.cancel("device").line == "edgeopt fleet cancel --url device"
     assert commands.roll_back("device").line == "edgeopt fleet rollback --url device"
     back = "edgeopt fleet rollback --url device --model other"
     assert commands.roll_back("device", "other").line == back

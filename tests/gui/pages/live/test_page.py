@@ -12,6 +12,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QMessageBox
 
 from edgeopt.events import Metric
+from edgeopt_gui.agents.deploy_dialog import DeployDialog
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live.agent import Step
@@ -253,7 +254,7 @@ def test_the_table_of_deployments_is_a_sound_model(page):
     QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
     model.set_rows([Step(1, "soaking", 1e9, "why"), Step(1, "committed", 1e9 + 1, "")])
     assert model.data(model.index(0, 1), Qt.ItemDataRole.DisplayRole) == "1  soaking"
-    assert model.data(model.index(0, 1), Qt.ItemDataRole.ToolTipRole) == "why"
+    assert model.data(model.index(0, 1), Qt.ItemDataRole.ToolTipRole) == "1  soaking\nwhy"
 
 
 def test_the_length_of_time_is_chosen(qtbot, filled):
@@ -381,18 +382,22 @@ def with_agent(context, page, tmp_path):
 
 def test_deploying_and_rolling_back_name_what_they_do_and_ask(qtbot, monkeypatch, context, with_agent):
     page, done = with_agent, []
-    monkeypatch.setattr(live.LivePage, "deploy", lambda _: done.append("deploy"))
+    monkeypatch.setattr(live.LivePage, "roll_back", lambda _: done.append("roll back"))
     actions = {each.key: each for each in live.ACTIONS}
     assert actions["live.deploy"].face(page).title == "Deploy digits.edgeopt"
     assert actions["live.rollback"].face(page).title == "Roll back to a0363d"
-    for button in ("Cancel", "Deploy digits.edgeopt"):
-        actions["live.deploy"].run(page)
+    for button in ("Cancel", "Roll back to a0363d"):
+        actions["live.rollback"].run(page)
         box = page.findChild(QMessageBox)
-        assert box.text() == "Deploy digits.edgeopt at device:8080?"
+        assert box.text() == "Roll back to a0363d at device:8080?"
         assert done == []
         qtbot.mouseClick(
             next(each for each in box.buttons() if each.text().replace("&", "") == button),
             Qt.MouseButton.LeftButton,
         )
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    assert done == ["deploy"]
+    assert done == ["roll back"]
+    actions["live.deploy"].run(page)
+    dialog = page.findChild(DeployDialog)
+    assert dialog.windowTitle() == "Deploy digits.edgeopt"
+    assert (dialog.url, dialog.agent.isEnabled()) == ("device:8080", False)

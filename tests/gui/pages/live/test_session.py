@@ -8,12 +8,12 @@ import pytest
 from PySide6.QtCore import Qt
 
 from edgeopt.events import Log, Metric, Progress
+from edgeopt_gui.agents.known import known_address
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live import situation
 from edgeopt_gui.pages.live.absent import awaited, nothing_of
 from edgeopt_gui.pages.live.agent import AgentRecord
-from edgeopt_gui.pages.live.agent_link import known_address
 from edgeopt_gui.pages.live.history import History
 from edgeopt_gui.pages.live.readouts import NOTHING, read
 from edgeopt_gui.pages.live.runs import Runs

@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from edgeopt.fleet.client import Agent, DeployOptions
+from edgeopt_gui.agents.deploy_dialog import DeployDialog
 from edgeopt_gui.pages.live.page import ACTIONS, ENTRY
 from edgeopt_gui.pages.live.readouts import NOTHING
 
@@ -76,6 +77,15 @@ def why_not(page, key):
     return next(each for each in ACTIONS if each.key == key).why_not(page)
 
 
+def deploy(qtbot, page):
+    """By the dialog, once the agent has told what would change."""
+    next(each for each in ACTIONS if each.key == "live.deploy").run(page)
+    dialog = page.findChildren(DeployDialog)[-1]
+    qtbot.waitUntil(dialog.go.isEnabled, timeout=LONG_MS)
+    qtbot.mouseClick(dialog.go, Qt.MouseButton.LeftButton)
+    return dialog
+
+
 @pytest.mark.slow
 def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, other_bundle):
     context, agent = page.context, start_agent()
@@ -89,8 +99,7 @@ def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, oth
     assert why_not(page, "live.rollback") == "The agent has no release to roll back to."
 
     context.use_bundle(conv_bundle)
-    page.deploy()
-    assert why_not(page, "live.deploy") == "A deployment is in progress."
+    deploy(qtbot, page)
     qtbot.waitUntil(lambda: "committed" in states(page, 1), timeout=LONG_MS)
     qtbot.waitUntil(lambda: page.view.agent.serves.text().startswith("Serves conv"), timeout=LONG_MS)
     assert "soaking" in states(page, 1)
@@ -107,13 +116,13 @@ def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, oth
 
     context.use_bundle(other_bundle)
     qtbot.waitUntil(lambda: why_not(page, "live.deploy") == "", timeout=LONG_MS)
-    page.deploy()
+    deploy(qtbot, page)
     qtbot.waitUntil(lambda: "committed" in states(page, 2), timeout=LONG_MS)
     qtbot.waitUntil(lambda: why_not(page, "live.rollback") == "", timeout=LONG_MS)
     page.roll_back()
     qtbot.waitUntil(lambda: "committed" in states(page, 3), timeout=LONG_MS)
     marked = [marker.label for marker in page.session.history.markers]
-    assert {"deployment 1 committed", "deployment 3 committed"} <= set(marked)
+    assert {"deployment 1 committed", "rollback 3 committed"} <= set(marked)
 
     agent.kill()
     agent.wait()
@@ -192,8 +201,8 @@ def test_a_bundle_that_is_refused_says_why(qtbot, context, page, start_agent, ur
     page.connect_to(url)
     context.use_bundle(bundle)
     qtbot.waitUntil(lambda: why_not(page, "live.deploy") == "", timeout=LONG_MS)
-    page.deploy()
-    qtbot.waitUntil(page.view.message.isVisible, timeout=LONG_MS)
-    assert "conv.onnx" in page.view.message.sentence.text()
-    assert page.view.message.again.isEnabled()
-    assert page.view.agent.doing.isHidden()
+    next(each for each in ACTIONS if each.key == "live.deploy").run(page)
+    dialog = page.findChild(DeployDialog)
+    qtbot.waitUntil(dialog.problem.isVisible, timeout=LONG_MS)
+    assert "conv.onnx" in dialog.problem.text()
+    assert not dialog.go.isEnabled()

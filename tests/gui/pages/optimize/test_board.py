@@ -1,5 +1,7 @@
 """The board: a real search's events in, the story that its outcome tells out."""
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 from PySide6.QtGui import QImage, QPainter
@@ -13,7 +15,7 @@ from edgeopt_gui.pages.optimize.candidates import COLUMNS, Candidates
 from edgeopt_gui.pages.optimize.interval_bar import IntervalBar
 from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.records import RecordsModel
-from edgeopt_gui.widgets.speed_axis import place_on, ticks
+from edgeopt_gui.widgets.speed_axis import place_on, span_around, ticks
 
 MEMORY = Memory(peak_bytes=70 << 20, added_bytes=20 << 20)
 
@@ -253,7 +255,15 @@ def test_what_has_no_room_is_told_below(shown):
     assert "70" not in shown._details.text()
     shown.resize(600, 300)
     shown.put([row])
-    assert "Memory added 20 MiB (process 70 MiB), Size 90 KiB" in shown._details.text()
+    assert "Memory added 20 MiB, Size 90 KiB" in shown._details.text()
+
+
+def test_memory_and_size_have_room_in_a_window_of_1280(shown):
+    row = Row("cleaned · openvino-cpu · precision=bf16", "lost", "slower", speedup=1.5, memory=MEMORY)
+    shown.put([row])
+    shown.resize(880, 300)  # what the settings and the rail leave
+    assert [column.title for place, column in enumerate(COLUMNS) if shown.table.isColumnHidden(place)] == []
+    assert not shown.table.horizontalScrollBar().isVisible()
 
 
 def test_names_and_outcomes_are_readable_in_a_narrow_window(shown):
@@ -278,7 +288,8 @@ def test_there_is_one_column_of_speeds_and_the_winner_stands_first(shown, won):
     winner = shown.records.shown[0]
     assert winner.name == won.winner.name
     assert [COLUMNS[place].text_of(winner) for place in (1, 2)] == ["3.04x", "[2.50 3.50], 3.04x in the proof"]
-    assert [COLUMNS[place].text_of(winner) for place in (5, 6)] == ["62.2 µs", "20 MiB (process 67 MiB)"]
+    assert [COLUMNS[place].text_of(winner) for place in (5, 6)] == ["62.2 µs", "20 MiB"]
+    assert COLUMNS[6].tip(winner) == "20 MiB (process 67 MiB)"
 
 
 def test_names_are_whole_where_there_is_room(shown):
@@ -347,6 +358,13 @@ def test_the_axis_has_a_few_ticks_and_1x_among_them(span):
     assert 1.0 in found
     assert len(found) >= 3
     assert all(span[0] <= tick <= span[1] for tick in found)
+
+
+@pytest.mark.parametrize("speeds", [[3.5], [2.2], [1.02], [0.3, 8.0], [6.5], [40.0], [2000.0]])
+def test_the_whole_axis_has_ticks(speeds):
+    span = span_around(speeds)
+    places = [0.0, *(place_on(span, tick) for tick in ticks(span)), 1.0]
+    assert max(after - before for before, after in pairwise(places)) <= 0.35
 
 
 def test_without_a_speed_only_the_line_at_1x_is_drawn(qapp, context):

@@ -19,6 +19,7 @@ from edgeopt.commands.export.export import FORMATS
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import signal_name
 from edgeopt.views.outcome import headline
+from edgeopt_gui.agents.deploy_dialog import DeployDialog
 from edgeopt_gui.context import ComparePair
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
@@ -385,3 +386,29 @@ def test_the_winner_is_compared_with_the_source_and_the_data_of_the_search(ready
     context.compare_wanted.connect(asked.append)
     next(action for action in ENTRY.actions if action.key == "optimize.compare").run(ready)
     assert asked == ["compare", ComparePair(MODEL, tmp_path, DATA)]
+
+
+def test_the_winner_is_deployed_with_its_figures(ready, context, tmp_path, won):
+    assert why_not(ready, "optimize.deploy") == "There is no bundle yet."
+    order = Order(context.subject.path, None, None, Choices())
+    ready._run = Run(order.model, tmp_path / "conv.edgeopt", order.shown(), None, result=won, order=order)
+    next(action for action in ENTRY.actions if action.key == "optimize.deploy").run(ready)
+    dialog = ready.findChild(DeployDialog)
+    assert dialog.deployer.bundle == tmp_path / "conv.edgeopt"
+    assert dialog._figures == (("Memory added", "20 MiB; source model 22 MiB"),)
+
+
+def test_another_place_is_offered_where_the_bundle_cannot_be_saved(qtbot, ready, context, tmp_path, won, bundle):
+    order = Order(context.subject.path, None, None, Choices())
+    ready._run = Run(order.model, bundle, order.shown(), None, result=won, order=order)
+    ready._show_run()
+    verdict = ready.view.verdict
+    assert verdict.retry.isHidden()
+    ready.delivery.save_to(tmp_path / "missing" / "conv.edgeopt")
+    qtbot.waitUntil(lambda: not verdict.retry.isHidden())
+    assert "does not exist" in verdict.note.text()
+    assert "disk" not in verdict.note.text()
+    assert verdict.retry.key == "optimize.save"
+    ready.delivery.save_to(tmp_path / "conv.edgeopt")
+    qtbot.waitUntil(lambda: verdict.note.text().startswith("Saved as"))
+    assert verdict.retry.isHidden()

@@ -176,7 +176,8 @@ def test_intervals_are_readable_beside_open_settings(open_page, context, won, tm
     assert page.panel.isVisible()
     assert table.isVisible()
     titles = [column.title for column in COLUMNS]
-    assert table.columnWidth(titles.index("Interval")) >= 250
+    assert table.columnWidth(titles.index("Interval")) >= 150
+    assert not any(table.isColumnHidden(titles.index(each)) for each in ("Memory added", "Size"))
     assert not table.horizontalScrollBar().isVisible()
     name = short_name("planned · openvino-cpu · threads=1")
     assert table.columnWidth(titles.index("Candidate")) >= table.fontMetrics().horizontalAdvance(name)

@@ -1,0 +1,1 @@
+"""What pages share of agents: their addresses, access to them, deployments to them."""

@@ -1,0 +1,42 @@
+"""The command lines that ask something of an agent."""
+
+from pathlib import Path
+
+from edgeopt_gui.jobs.command import Command
+
+
+def watch_agent(url: str, send_per_s: float | None, data: Path | None, model: str = "") -> Command:
+    """0 sends as fast as the agent answers; None sends nothing. No model stands for the agent's first one."""
+    arguments = ["fleet", "watch", "--url", url, *_model(model)]
+    if send_per_s is not None:
+        arguments += ["--send", f"{send_per_s:g}"]
+        if data is not None:
+            arguments += ["--data", str(data)]
+    return Command(f"Watching the agent at {url}", tuple(arguments))
+
+
+def deploy(bundle: Path, url: str, ways: tuple[str, ...] = ()) -> Command:
+    """`ways` are options that allow more than a plain deployment."""
+    return Command(f"Deploying {bundle.name}", ("fleet", "deploy", str(bundle), "--url", url, *ways))
+
+
+def plan(bundle: Path, url: str, ways: tuple[str, ...] = ()) -> Command:
+    """What `deploy` would change."""
+    return Command(f"Asking the agent at {url}", (*deploy(bundle, url, ways).arguments, "--dry-run"))
+
+
+def cancel(url: str) -> Command:
+    return Command(f"Cancelling the deployment at {url}", ("fleet", "cancel", "--url", url))
+
+
+def roll_back(url: str, model: str = "") -> Command:
+    what = f"{model} on the agent at {url}" if model else f"the agent at {url}"
+    return Command(f"Rolling back {what}", ("fleet", "rollback", "--url", url, *_model(model)))
+
+
+def status(url: str) -> Command:
+    return Command(f"Asking the agent at {url}", ("fleet", "status", "--url", url))
+
+
+def _model(name: str) -> tuple[str, ...]:
+    return ("--model", name) if name else ()

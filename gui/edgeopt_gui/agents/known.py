@@ -1,0 +1,18 @@
+"""Agents that the app knows: those that answered, those that the user is paired with, that of this machine."""
+
+from edgeopt.errors import UsageError
+from edgeopt.fleet.address import DEFAULT_URL, parse
+from edgeopt.fleet.pairing import known_pairings
+from edgeopt_gui.settings import Settings
+
+
+def known_address(url: str) -> str:
+    """Host and port, as the settings may keep them; "" for what is no address, which may hold a secret."""
+    try:
+        return parse(url).url
+    except UsageError:
+        return ""
+
+
+def known_agents(settings: Settings) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*settings.agents(), *known_pairings(), DEFAULT_URL)))
