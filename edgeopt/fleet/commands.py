@@ -46,22 +46,23 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment | DeployPlan:
     wait = not request.no_wait
     if request.bundle is not None and not (request.from_ or request.digest or request.model):
         with _told_for(request.url):
+            if request.dry_run:
+                from edgeopt.fleet.deploy_plan import plan_deployment
+
+                return plan_deployment(_agent(request), request.bundle, options, emit)
             return _agent(request).deploy(request.bundle, emit, options, wait)
     if request.bundle is not None or not (request.from_ and request.digest):
         raise UsageError(
             "Deploying takes either a bundle, or --from with --digest.",
             "edgeopt fleet deploy BUNDLE; or: edgeopt fleet deploy --from https://… --digest sha256:…",
         )
+    if request.dry_run:
+        raise UsageError(
+            "--dry-run takes a bundle of this machine: the agent has not fetched one from --from yet.",
+            "Deploy without --dry-run, or download the bundle and give its path.",
+        )
     with _told_for(request.url):
-<<<<<<< HEAD
         return _agent(request).deploy_from(request.from_, request.digest, emit, options, wait)
-=======
-        if request.dry_run:
-            from edgeopt.fleet.deploy_plan import plan_deployment
-
-            return plan_deployment(_agent(request), request.bundle, options, emit)
-        return _agent(request).deploy(request.bundle, emit, options, wait=not request.no_wait)
->>>>>>> refs/heads/app
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> FleetDeployment:
