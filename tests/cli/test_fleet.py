@@ -177,6 +177,15 @@ def test_deploying_and_watching_a_real_agent(start, edgeopt, url, conv_bundle):
     assert json.loads(out.splitlines()[-1])["event"] == "result"
 
 
+def test_a_dry_run_of_what_the_agent_fetches_is_refused(edgeopt_here):
+    url = ("--url", "http://127.0.0.1:1")
+    code, _, err = edgeopt_here(
+        "fleet", "deploy", "--from", "https://x/y", "--digest", "sha256:" + "0" * 64, "--dry-run", *url
+    )
+    assert code == 2
+    assert "download the bundle and give its path" in err
+
+
 def test_a_dry_run_of_a_deployment_is_a_table_and_its_refusal():
     serving = Serving("cd34", "Digits", summary="2x faster")
     plan = DeployPlan(

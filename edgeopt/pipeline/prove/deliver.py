@@ -25,7 +25,7 @@ from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ENERGY, OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
 from edgeopt.pipeline.place import SearchResources
-from edgeopt.pipeline.prove.proving import BundleDraft, measured, put_golden, unchanged, written
+from edgeopt.pipeline.prove.proving import BundleDraft, MissedFloor, measured, put_golden, unchanged, written
 from edgeopt.pipeline.prove.report import (
     SearchSummary,
     evidence_for,
@@ -144,7 +144,13 @@ def keep_incumbent(pool: CandidatePool, current: Bundle) -> Outcome:
     notes.emit(Progress("proving", "what runs today"))
     size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
     alone = dataclasses.replace(search, incumbent=None)
-    found = measured(alone, resources, BundleDraft(current.folder, size_bytes, search.baseline.calls), FEWEST)
+    found = measured(
+        alone,
+        resources,
+        BundleDraft(current.folder, size_bytes, search.baseline.calls),
+        FEWEST,
+        whatever_floor=True,
+    )
     if not found.proof.met:
         notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
     made_here = is_wrapped(current, resources.ground.folder)
@@ -209,9 +215,9 @@ def proof_order(
     The last proof belongs to the first candidate whose own was too noisy to tell, if there is one: by then the
     machine may be quieter.
     """
-    waiting, tried = list(line), list[PoolEntry]()
-    for place, usual in enumerate(PROOF.legs):
-        legs = ending.legs(place, usual)
+    waiting, tried, place = list(line), list[PoolEntry](), 0
+    while place < len(PROOF.legs):
+        legs = ending.legs(place, PROOF.legs[place])
         if not legs:
             return
         waiting = [one for one in waiting if not any(_fails_as(one, other) for other in tried)]
@@ -236,6 +242,8 @@ def proof_order(
             return
         tried.append(waiting.pop(0))
         yield tried[-1], legs
+        # One below the floor is known to be after some seconds, before the legs.
+        place += tried[-1].status != "below the floor"
 
 
 def _fails_as(entry: PoolEntry, tried: PoolEntry) -> bool:
@@ -249,6 +257,10 @@ def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
     with written(pool, entry.candidate) as bundle:
         try:
             proof = prove(pool.search, pool.resources, bundle, legs)
+        except MissedFloor as missed:
+            entry.status = "below the floor"
+            entry.reason = f"{missed.reached} from the written bundle, on samples set aside"
+            return None
         except TrialError as error:
             entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
             return None
@@ -263,14 +275,7 @@ def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
 def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:
     """Whether it may be delivered; if not, the entry has the reason."""
     aim, today = search.goal, search.incumbent
-    if not proof.met:
-        entry.status = "below the floor"
-        reached = proof.judged or f"{proof.accuracy_db:.1f} dB"
-        if proof.weakest is not None:
-            reached += f" ({proof.weakest.where})"
-        reached += search.standard.goal.tail_words(proof.tail)
-        entry.reason = f"{reached} from the written bundle, on samples set aside"
-    elif too_much := excess(aim.limits, proof.memory, entry.size_bytes, proof.latency_ms):
+    if too_much := excess(aim.limits, proof.memory, entry.size_bytes, proof.latency_ms):
         entry.status, entry.reason = OVER, f"from the written bundle: {too_much}"
     elif not meets_conditions(aim, today, proof, entry.candidate):
         entry.reason = (

@@ -11,7 +11,7 @@ from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
 from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.prove.deliver import outcome_for, prove, publish_proved
-from edgeopt.pipeline.prove.proving import written
+from edgeopt.pipeline.prove.proving import MissedFloor, written
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
 from edgeopt.pipeline.screen import CandidatePool
 
@@ -23,10 +23,12 @@ def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, kno
     """Makes, proves and writes this one; VerificationError where it does not hold."""
     _build(builder, candidate)
     with written(pool, candidate) as bundle:
-        proof = prove(pool.search, pool.resources, bundle, PROOF.legs[0])
-        if not proof.met:
-            reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
-            raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the floor.")
+        try:
+            proof = prove(pool.search, pool.resources, bundle, PROOF.legs[0])
+        except MissedFloor as missed:
+            reached = f"{candidate.name} reaches {decibels(missed.accuracy_db)} on samples set aside"
+            hint = "Pick another one, or lower the floor."
+            raise VerificationError(f"{reached}: below the floor.", hint) from None
         found = _found(candidate, proof, known)
         outcome = msgspec.structs.replace(
             outcome_for(pool, candidate, proof),

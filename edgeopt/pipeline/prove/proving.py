@@ -119,6 +119,14 @@ class ProofOutputs(NamedTuple):
     met: bool
 
 
+class MissedFloor(Exception):  # noqa: N818 - a result, not an error of the program
+    """A bundle that is below the floor on the samples that prove: how fast it is does not matter."""
+
+    def __init__(self, reached: str, accuracy_db: float) -> None:
+        super().__init__(reached)
+        self.reached, self.accuracy_db = reached, accuracy_db
+
+
 @dataclass(frozen=True, slots=True)
 class ProofRun:
     """What was measured, and what both sides answered to the samples that prove."""
@@ -136,11 +144,13 @@ class _Faced(NamedTuple):
     verdict: str
 
 
-def measured(search: Search, means: SearchResources, bundle: BundleDraft, legs: int) -> ProofRun:
+def measured(
+    search: Search, means: SearchResources, bundle: BundleDraft, legs: int, *, whatever_floor: bool = False
+) -> ProofRun:
     """Proves a bundle against the baseline and against the incumbent, in at most this many legs.
 
     All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
-    of them falls.
+    of them falls, and MissedFloor, before the legs, if the bundle is below the floor.
     """
     ways = tuple(dict.fromkeys((bundle.calls, search.baseline.calls)))
     with ExitStack() as stack:
@@ -148,6 +158,8 @@ def measured(search: Search, means: SearchResources, bundle: BundleDraft, legs: 
         starter = Starter(means.ground.host, sides, stack, search.objective.by_sample)
         pack = starter.first()
         answered = _answered(search, means.ground, pack, bundle.calls.batch)
+        if not (answered.met or whatever_floor):
+            raise MissedFloor(_reached(search, answered), _accuracy_db(answered))
         means.ending.make_time(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)
@@ -233,6 +245,20 @@ def _answered(search: Search, ground: TrialRunner, pack: ProcessGroup, batch: in
     return ProofOutputs(reference, single, compare_outputs(reference, outputs), judged, met)
 
 
+def _accuracy_db(answered: ProofOutputs) -> float:
+    judged = answered.judged
+    return answered.accuracy.snr_db if judged.snr_db is None else judged.snr_db
+
+
+def _reached(search: Search, answered: ProofOutputs) -> str:
+    """`22.8 dB, the worst tenth of them 10.5`."""
+    judged, goal = answered.judged, search.standard.goal
+    reached = f"{_accuracy_db(answered):.1f} dB" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}"
+    if judged.weakest is not None:
+        reached += f" ({judged.weakest.where})"
+    return reached + goal.tail_words(judged.tail)
+
+
 def _raced(means: SearchResources, pack: ProcessGroup, starter: Starter, terms: Terms) -> Found:
     """In legs of fresh processes."""
     old = pack.others[0]
@@ -264,7 +290,7 @@ def _proof(
         speedup=decision.speedup,
         baseline_ms=_run_ms(old, decision.second_ms),
         latency_ms=_run_ms(new, decision.first_ms),
-        accuracy_db=accuracy.snr_db if judged.snr_db is None else judged.snr_db,
+        accuracy_db=_accuracy_db(answered),
         samples=search.standard.split.prove_count,
         set_aside=search.standard.split.calibration_count > 0,
         memory=new.memory,

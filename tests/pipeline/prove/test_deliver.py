@@ -2,7 +2,6 @@ import threading
 import time
 from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -20,9 +19,9 @@ from edgeopt.measure.sequential import Pairs, leg_of, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, NO_DIFFERENCE, TOO_FEW, TOO_NOISY, UNITY, Interval
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import objective_named
-from edgeopt.pipeline.outcome import Candidate, CandidateReport, Proof, VariantReport, in_order
-from edgeopt.pipeline.prove.deliver import _holds, deliver, proof_order
-from edgeopt.pipeline.prove.proving import terms_of
+from edgeopt.pipeline.outcome import Candidate, CandidateReport, VariantReport, in_order
+from edgeopt.pipeline.prove.deliver import deliver, proof_order
+from edgeopt.pipeline.prove.proving import MissedFloor, measured, terms_of
 from edgeopt.pipeline.prove.report import FrontFigures, front, undecided_by
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace
 from edgeopt.pipeline.stopping import SearchClock, StopControl
@@ -86,15 +85,24 @@ def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivere
     assert any(message.startswith("Processes start slowly on this busy machine") for message in told)
 
 
-def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(track, tmp_path, quick_profile):
-    search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
-    quick = Interval(2.0, 1.9, 2.1, 22)
-    proof = Proof("faster", quick, 4.0, 2.0, accuracy_db=12.0, samples=4, set_aside=True, met=False)
-    entry = PoolEntry(Candidate("source", "null"))
-    assert not _holds(search, entry, proof)
-    assert entry.status == "below the floor"
-    assert "12.0 dB from the written bundle" in entry.reason
-    assert _holds(search, entry, msgspec.structs.replace(proof, accuracy_db=60.0, met=True))
+def test_what_is_below_the_floor_in_its_proof_leaves_the_time_for_the_next(delivered, monkeypatch):
+    """A search once proved two inaccurate models and had no time left for one that would have been delivered."""
+
+    def below_first(search, means, bundle, legs):
+        if bundle.plan.run.options["latency_ms"] == 0.7:
+            raise MissedFloor("22.8 dB", 22.8)
+        return measured(search, means, bundle, legs)
+
+    monkeypatch.setattr("edgeopt.pipeline.prove.deliver.measured", below_first)
+    outcome, (noisy, quick) = delivered({"latency_ms": 0.7}, {"latency_ms": 0.5})
+    assert (outcome.winner, quick.status) == (quick.candidate, "winner"), quick.reason
+    assert (noisy.status, noisy.proof) == ("below the floor", None)
+    assert noisy.reason == "22.8 dB from the written bundle, on samples set aside"
+
+
+def test_what_is_below_the_floor_in_its_proof_takes_nobodys_place(notes):
+    found = order(ending_in(60.0), notes, line_of("abcdef", below="ab"))
+    assert [name for name, _ in found] == list("abcdef")
 
 
 @pytest.fixture
@@ -200,7 +208,7 @@ def test_what_runs_today_is_kept_where_nothing_beats_it(conv_model, conv_bundle,
     out = tmp_path / "new.edgeopt"
     found = optimize(conv_model, out, profile=nothing_to_turn, baseline=conv_bundle)
     assert (found.verdict in KEPT, found.winner.variant) == (True, "current")
-    assert found.verdict == "undecided" or f"than {conv_bundle.name} inside 30 dB" in found.summary
+    assert found.verdict == "undecided" or f"within 30 dB is proved faster than {conv_bundle.name}" in found.summary
     assert file_digest(out / FILE) == file_digest(conv_bundle / FILE)
 
 
