@@ -24,13 +24,13 @@ BUDGETS = {
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2400,
-    "edgeopt/pipeline": 8800,
+    "edgeopt/pipeline": 8850,
     "edgeopt/views": 2400,
     "edgeopt/commands": 15_450,
     "edgeopt/cli": 5100,
     "agent": 15_300,
     "gui": 21_050,
-    "tests": 96_350,
+    "tests": 96_400,
 }
 
 
