@@ -296,7 +296,7 @@ def to_try_on(room: LoadLimits, run_ms: float) -> list[Calls]:
 _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0
 _FAR_DB = 3.0
-_BARELY_DB, _MORE_DB = 6.0, 3.0
+_BARELY_DB = 6.0
 """A model with less above the floor on the samples that screen may be below it on those that prove."""
 _BY_NNCF = ("nncf-int8", "nncf-transformer")
 
@@ -403,7 +403,7 @@ class CandidatePool:
         best_db = max((e.accuracy_db for e in within if e.accuracy_db is not None), default=-math.inf)
         if best_db >= floor_db + _BARELY_DB:
             return None
-        return floor_db + _MORE_DB if within else floor_db
+        return floor_db + _BARELY_DB if within else floor_db
 
     def close(self) -> None:
         """Ends every trial that still runs."""
