@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from edgeopt.bundle.manifest import FILE, file_digest
+from edgeopt.bundle.manifest import FILE, file_digest, release_id
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import BundleError, DiskFullError, InputError, UsageError
 from edgeopt_agent import tokens, trust, trusted_keys
@@ -18,7 +18,6 @@ from edgeopt_agent.releases import (
     model_bytes,
     prune,
     prune_logs,
-    release_id,
 )
 from edgeopt_agent.retention import pin, pinned, unpin
 from edgeopt_agent.trust import TrustWatch, check_host, check_signature

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from edgeopt.bundle.manifest import release_id
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.fleet.client import Agent
 from edgeopt_agent import trusted_keys
 from edgeopt_agent.deployments.fetch import retry_delay_s
-from edgeopt_agent.releases import release_id
 from edgeopt_agent.settings import Settings
 from tests.agent.conftest import packed
 from tests.agent.deployments.fetching import RETRIES, begin, digest_of, end, partial_files, received, states, want
