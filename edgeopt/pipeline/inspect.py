@@ -253,8 +253,17 @@ def _references(
     stack: ExitStack,
 ) -> tuple[SearchData, Baseline, AccuracyReference]:
     """Samples, those generated of these sizes, the baseline, which runs until the stack ends, and its outputs."""
-    ground = place.ground
-    given = _given(settings, facts, profile, attached, place, sizes)
+    ground, emit = place.ground, place.notes.emit
+    if settings.data is not None:
+        samples, raw = samples_from(
+            settings.data, facts.inputs, profile.data, attached, ground.folder / "attached", emit
+        )
+    else:
+        samples, raw = of_sizes(open_samples(ground.folder / "generated"), sizes, facts.inputs), None
+    chosen = split(len(samples), settings.data is not None)
+    shaped = shaped_samples(settings, facts, samples, chosen, ground.folder)
+    taken = shaped.samples if shaped else samples
+    given = SearchData(taken, settings.data is not None, chosen, raw, shaped)
     if given.of_user:
         check_differ(given.samples)
     save_samples(given.samples, ground.samples_path)
@@ -268,25 +277,6 @@ def _references(
 
 def _time_limit(settings: OptimizeRequest, facts: Inspected, profile: TargetProfile) -> float:
     return settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
-
-
-def _given(
-    settings: OptimizeRequest,
-    facts: Inspected,
-    profile: TargetProfile,
-    attached: Attached | None,
-    place: SearchContext,
-    sizes: Mapping[str, int],
-) -> SearchData:
-    folder, emit = place.ground.folder, place.notes.emit
-    if settings.data is not None:
-        samples, raw = samples_from(settings.data, facts.inputs, profile.data, attached, folder / "attached", emit)
-    else:
-        samples, raw = of_sizes(open_samples(folder / "generated"), sizes, facts.inputs), None
-    chosen = split(len(samples), settings.data is not None)
-    shaped = shaped_samples(settings, facts, samples, chosen, folder)
-    taken = shaped.samples if shaped else samples
-    return SearchData(taken, settings.data is not None, chosen, raw, shaped)
 
 
 def _standard(

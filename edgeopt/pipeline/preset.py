@@ -31,6 +31,8 @@ def with_preset(
     choice = preset.choice(why, facts.inputs)
     if settled := _settled_by(settings):
         choice = msgspec.structs.replace(choice, sizes={}, unset=f"{settled} says the sizes")
+    is_told = bool(choice.sizes) or settings.preset is not None
+    found = None
     if choice.sizes:
         try:
             with ExitStack() as attempt:
@@ -39,13 +41,9 @@ def with_preset(
         except (ModelError, TrialError) as error:
             unset = f"the model cannot be measured with its sizes: {error.message.rstrip('.')}"
             choice = msgspec.structs.replace(choice, sizes={}, unset=unset)
-        else:
-            notes.emit(Log("info", str(choice)))
-            return choice, found
-    elif settings.preset is None:
-        return choice, try_out({}, stack)
-    notes.emit(Log("info", str(choice)))
-    return choice, try_out({}, stack)
+    if is_told:
+        notes.emit(Log("info", str(choice)))
+    return choice, try_out({}, stack) if found is None else found
 
 
 def _settled_by(settings: OptimizeRequest) -> str:

@@ -15,6 +15,7 @@ from edgeopt.bundle.write import golden_places
 from edgeopt.data.split import split
 from edgeopt.events import Progress, Standing, decode, encode, ignore
 from edgeopt.measure.exactness.proof import FLOOR_DB
+from edgeopt.measure.schedules import PROOF
 from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.replay import replay
 from tests.pipeline.conftest import search
@@ -63,7 +64,7 @@ def test_the_proof_ran_in_fresh_processes_over_and_over(with_data, without_data,
         proof = found.outcome.proof
         assert proof.legs >= 3
         assert len(proof.taken.slices_ms) == len(proof.baseline_taken.slices_ms) == proof.speedup.rounds
-        assert proof.speedup.rounds >= 4 * proof.legs
+        assert proof.speedup.rounds >= PROOF.leg_rounds[0] * proof.legs
 
 
 def test_eight_bits_are_tried_with_data(with_data):

@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/cli": 5100,
     "agent": 15_300,
     "gui": 21_050,
-    "tests": 96_400,
+    "tests": 96_450,
 }
 
 

@@ -64,10 +64,11 @@ async def fetch(site: Site, work: Work) -> Outcome:
     size = file.stat().st_size if file.exists() else 0
     download = _Download(source, file, size, answers=1 if size else 0)
     failures = 0
-    while not await _complete(download):
+    done = bool(size) and await _digest(download) == source.digest
+    while not done:
         before = download.got
         try:
-            await _transfer(site, work, download)
+            done = await _transfer(site, work, download)
         except TransferError as error:
             if isinstance(error, ChangedError):
                 await asyncio.to_thread(download.drop)
@@ -96,15 +97,12 @@ def _progress(download: _Download) -> dict[str, str | float | int | bool]:
     return {"received_bytes": download.got, **total}
 
 
-async def _complete(download: _Download) -> bool:
-    """Whether all of the bundle is there: only its digest can tell."""
-    if not download.got or (download.total is not None and download.got != download.total):
-        return False
-    return f"sha256:{await in_thread(partial(file_digest, download.file))}" == download.source.digest
+async def _digest(download: _Download) -> str:
+    return f"sha256:{await in_thread(partial(file_digest, download.file))}"
 
 
-async def _transfer(site: Site, work: Work, download: _Download) -> None:
-    """One request; raises TransferError where another one may bring the rest."""
+async def _transfer(site: Site, work: Work, download: _Download) -> bool:
+    """One request, after which all of the bundle is there; TransferError where another one may bring the rest."""
     settings, url = site.settings, download.source.url
     asked = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s)
     body = await in_thread(partial(open_body, *asked))
@@ -121,15 +119,15 @@ async def _transfer(site: Site, work: Work, download: _Download) -> None:
         body.close()
     if download.total is not None and download.got != download.total:
         raise TransferError(f"the connection ended after {download.got} of {download.total} bytes")
-    if await _complete(download):
-        return
+    digest = await _digest(download)
+    if digest == download.source.digest:
+        return True
     # The server may have got another file in the middle, or have hung up without saying how much was left.
     if download.answers > 1 or download.total is None:
         raise ChangedError(f"the parts of {shown(url)} do not give {download.source.digest}")
-    found = await in_thread(partial(file_digest, download.file))
     await asyncio.to_thread(download.drop)
     raise StepError(
-        f"The file at {shown(url)} is another one: its digest is sha256:{found}, not {download.source.digest}. "
+        f"The file at {shown(url)} is another one: its digest is {digest}, not {download.source.digest}. "
         "Check --digest.",
         fault=False,
     )

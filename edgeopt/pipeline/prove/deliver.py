@@ -225,9 +225,9 @@ def proof_order(
         again = noisy if place == len(PROOF.legs) - 1 or not waiting else None
         if again is None and not waiting:
             return
-        if place == 1:
+        if tried and place <= 1:
             ending.make_time_for_another()
-        if place and not ending.has_time_to_prove:
+        if tried and not ending.has_time_to_prove:
             left = ending.unproved = min(len(waiting), len(PROOF.legs) - place)
             if left:
                 several = "promising candidate was" if left == 1 else "promising candidates were"
@@ -242,8 +242,8 @@ def proof_order(
             return
         tried.append(waiting.pop(0))
         yield tried[-1], legs
-        # One below the floor is known to be after some seconds, before the legs.
-        place += tried[-1].status != "below the floor"
+        # One below the floor is known to be after some seconds, before the legs; who stops a search waits for few.
+        place += tried[-1].status != "below the floor" or ending.is_asked
 
 
 def _fails_as(entry: PoolEntry, tried: PoolEntry) -> bool:
@@ -259,7 +259,7 @@ def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
             proof = prove(pool.search, pool.resources, bundle, legs)
         except MissedFloor as missed:
             entry.status = "below the floor"
-            entry.reason = f"{missed.reached} from the written bundle, on samples set aside"
+            entry.reason = f"{missed} from the written bundle, on samples set aside"
             return None
         except TrialError as error:
             entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"

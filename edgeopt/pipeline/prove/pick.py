@@ -26,9 +26,8 @@ def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, kno
         try:
             proof = prove(pool.search, pool.resources, bundle, PROOF.legs[0])
         except MissedFloor as missed:
-            reached = f"{candidate.name} reaches {decibels(missed.accuracy_db)} on samples set aside"
-            hint = "Pick another one, or lower the floor."
-            raise VerificationError(f"{reached}: below the floor.", hint) from None
+            said = f"{candidate.name} reaches {missed} on samples set aside: below the floor."
+            raise VerificationError(said, "Pick another one, or lower the floor.") from None
         found = _found(candidate, proof, known)
         outcome = msgspec.structs.replace(
             outcome_for(pool, candidate, proof),

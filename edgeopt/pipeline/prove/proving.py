@@ -120,11 +120,7 @@ class ProofOutputs(NamedTuple):
 
 
 class MissedFloor(Exception):  # noqa: N818 - a result, not an error of the program
-    """A bundle that is below the floor on the samples that prove: how fast it is does not matter."""
-
-    def __init__(self, reached: str, accuracy_db: float) -> None:
-        super().__init__(reached)
-        self.reached, self.accuracy_db = reached, accuracy_db
+    """A bundle is below the floor on the samples that prove, whatever its speed; with what it reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +155,7 @@ def measured(
         pack = starter.first()
         answered = _answered(search, means.ground, pack, bundle.calls.batch)
         if not (answered.met or whatever_floor):
-            raise MissedFloor(_reached(search, answered), _accuracy_db(answered))
+            raise MissedFloor(_reached(search, answered))
         means.ending.make_time(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)

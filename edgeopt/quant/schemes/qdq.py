@@ -234,7 +234,7 @@ def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: Sc
             _write_weights(writer, layer, own, context, steps if through else {}, smoothing.get(layer.name))
     for value in flow.ranges:
         down = _write_pair(writer, value, steps[value], flow)
-        if down is not None and context.backend == "openvino-cpu" and _comes_of_extreme(down.inputs[0]):
+        if down is not None and _is_openvino(context) and _comes_of_extreme(down.inputs[0]):
             _set_apart(writer, down)
     what = f"rounded {plural(len(nodes), 'product')} to eight bits, activations to {bits}"
     return (Change(what, tuple(key for layer in layers for key in layer.nodes)),)
@@ -351,10 +351,15 @@ def _write_weights(
         bias = _bias(node, steps)
         if bias is not None:
             _write_bias(writer, node, bias, scales, steps[node.inputs[0]])
-        elif context.backend == "openvino-cpu" and _needs_bias(node):
+        elif _is_openvino(context) and _needs_bias(node):
             node.resize_inputs(3)
             channels = np.full(layer.weight_shape[0], NO_BIAS)
             node.replace_input_with(2, writer.constant(f"{node.outputs[0].name}_no_bias", channels))
+
+
+def _is_openvino(context: SchemeContext) -> bool:
+    """Also as a provider of ONNX Runtime, and where it chooses the processor itself."""
+    return "openvino" in context.backend
 
 
 def _needs_bias(node: "ir.Node") -> bool:

@@ -378,6 +378,35 @@ def test_a_search_waits_for_the_recipes_of_libraries_of_a_small_model(
 
 
 @pytest.mark.parametrize(
+    ("size_bytes", "longest_s", "waits"),
+    [(9_000_000, 120.0, True), (9_000_000, 0.0, False), (31_000_000, 120.0, False)],
+    ids=["a small model", "the user's limit", "a large model"],
+)
+def test_a_search_waits_for_the_repair_of_a_small_model(begin, monkeypatch, size_bytes, longest_s, waits):
+    """A model whose repair ran 2.7 times as fast came out in bf16: proofs of slow runs left no time for it."""
+    pytest.importorskip("nncf")
+    terms = PlanTerms(Goal(floor=30.0, budget=""), None, tuple)
+    gathering = begin("nncf-repaired", plan=terms, also=["openvino-cpu"])
+    gathering._material = dataclasses.replace(gathering._material, size_bytes=size_bytes)
+    ending = gathering._ending
+    ending.longest_s = longest_s
+    due_s = ending.clock.until(0.7)
+    asked_s = []
+
+    def late(workers, jobs, until_s, *_):
+        asked_s.extend(until_s for job in jobs if job.recipe == "nncf-repaired")
+        return ()
+
+    clock = SimpleNamespace(monotonic=lambda: asked_s[-1] if asked_s else due_s)
+    monkeypatch.setattr("edgeopt.pipeline.plans.gathering.time", clock)
+    monkeypatch.setattr("edgeopt.pipeline.plans.gathering.make_all", late)
+    limit_s = ending.clock.limit_s
+    for part in gathering.parts():
+        list(part)
+    assert (asked_s[0] > due_s + 10, ending.clock.limit_s > limit_s) == (waits, waits)
+
+
+@pytest.mark.parametrize(
     ("goal", "needed", "said"),
     [
         (Goal(floor=30.0, budget=""), None, "needs no repair"),

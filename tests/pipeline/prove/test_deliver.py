@@ -87,7 +87,7 @@ def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivere
 
 def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(delivered, monkeypatch):
     def missed(search, means, bundle, legs):
-        raise MissedFloor("22.8 dB", 22.8)
+        raise MissedFloor("22.8 dB")
 
     monkeypatch.setattr("edgeopt.pipeline.prove.deliver.measured", missed)
     outcome, (noisy,) = delivered({"latency_ms": 0.5})
@@ -100,6 +100,15 @@ def test_what_is_below_the_floor_in_its_proof_takes_nobodys_place(notes):
     """A search once proved two inaccurate models and had no time left for one that would have been delivered."""
     found = order(ending_in(60.0), notes, line_of("abcdef", below="ab"))
     assert [name for name, _ in found] == list("abcdef")
+
+
+def test_what_is_below_the_floor_does_not_make_a_search_endless(notes):
+    line = line_of("abcdef", below="abcdef")
+    assert [name for name, _ in order(ending_in(0.0), notes, line)] == ["a"]
+    assert "4 more promising candidates were not measured" in notes.kept[0]
+    stopped = ending_in(60.0)
+    stopped.stop.set()
+    assert len(order(stopped, notes, line)) == 2
 
 
 @pytest.fixture

@@ -174,6 +174,17 @@ def test_openvino_computes_right_what_it_would_compute_wrong(name, tmp_path):
     assert snr_db(one.answers(), got) > 30
 
 
+@pytest.mark.parametrize("backend", ["openvino-auto", "onnxruntime-openvino", "onnxruntime-cpu"])
+def test_whatever_runs_openvino_gets_the_bias(backend, tmp_path):
+    nodes = WRONG_IN_OPENVINO["a convolution without a bias that is read twice"]
+    path = write_onnx(
+        tmp_path / "m.onnx", nodes, {"k": seeded(8, 4, 3, 3)}, {"x": ["n", 4, "h", "w"]}, {"y": ["n", 8, "h", "w"]}
+    )
+    one = case(path, [{"x": seeded(2, 4, 6, 6)}])
+    written = constants(one.written("int8", one.context(backend), tmp_path / "q.onnx"))
+    assert any(name.endswith("_no_bias") for name in written) == ("openvino" in backend)
+
+
 def test_channels_of_tiny_weights_keep_their_bias(tmp_path):
     """Their scale alone would be so small that the bias, in its steps, does not fit into 32 bits."""
     kernel, bias = seeded(8, 4, 3, 3), seeded(8, seed=1)
