@@ -35,7 +35,10 @@ def load_null(tmp_path, samples):
     def request(name="model", **behaviour):
         path = tmp_path / f"{name}.null.json"
         model = {"inputs": INPUTS, "outputs": OUTPUTS, "behaviour": "mix", **behaviour}
-        path.write_bytes(msgspec.json.encode(model))
+        # Processes that were started for the last one may be reading it just now.
+        whole = path.with_suffix(".new")
+        whole.write_bytes(msgspec.json.encode(model))
+        whole.replace(path)
         return Load("null", str(path), {}, str(samples))
 
     return request
