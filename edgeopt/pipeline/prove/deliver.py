@@ -189,11 +189,8 @@ def _deployment(current: Bundle, search: Search, outcome: Outcome) -> Deployment
 def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
     """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
     ending, notes = pool.resources.ending, pool.resources.notes
-    # What is said of these may still change.
-    open_ends = list(best)
     outcome = None
     for entry, legs in proof_order(ending, notes, _in_line(pool.search, pool.entries, best)):
-        open_ends = [e for e in open_ends if e is not entry]
         notes.emit(racing(entry))
         outcome = _tried(pool, entry, legs)
         notes.emit(final(entry))
@@ -202,8 +199,9 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
     if outcome is None and ending.is_asked:
         raise nothing_proved_error("proving", kept=ending.kept)
     outcome = outcome or _kept(pool)
-    for entry in open_ends:
-        notes.emit(final(entry))
+    # Figures of the race are not those of the proof: who watched the race ends with what the outcome says.
+    for report in outcome.candidates:
+        notes.emit(final(report))
     return outcome
 
 

@@ -304,7 +304,15 @@ def candidate_reports(
                 throughput_per_s=proof.figure if search.objective.by_sample else None,
             )
         else:
-            yield report
+            yield report if search.is_kept(winner) else _behind_winner(report, proof, winner)
+
+
+def _behind_winner(report: CandidateReport, proof: Proof, winner: Candidate) -> CandidateReport:
+    """How far it is behind the winner by the speeds that are shown; in the race the winner may not have led."""
+    if report.of_best is None or report.speedup is None:
+        return report
+    share = report.speedup.median / proof.speedup.median
+    return msgspec.structs.replace(report, of_best=share, reason=units.behind(share, winner.name))
 
 
 def _race_report(

@@ -5,13 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from edgeopt import units
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.commands.optimize import optimize
 from edgeopt.errors import UsageError
-from edgeopt.events import Log, ignore
+from edgeopt.events import Log, Standing, ignore
 from edgeopt.hw.probe import probe
 from edgeopt.measure.legs import FEWEST, is_settled
 from edgeopt.measure.schedules import PROOF
@@ -37,7 +38,7 @@ KEPT = ("keep what you have", "undecided")
 def delivered(track, tmp_path, quick_profile):
     """What comes of those that raced, with these options of null models; each looked twice as fast."""
 
-    def work(*options, limit_s=60.0, longest_s=0.0):
+    def work(*options, limit_s=60.0, longest_s=0.0, last_at=None):
         ending = track.ending(limit_s=limit_s)
         ending.longest_s = longest_s
         entrants = track.entrants(ending)
@@ -46,7 +47,9 @@ def delivered(track, tmp_path, quick_profile):
         search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
         pool = CandidatePool(search, track.resources(ending), entrants.variants)
         pool.entries += entries
-        return deliver(pool, entries), entries
+        if last_at is not None:
+            entries[-1].fall_behind(entries[0].candidate, last_at)
+        return deliver(pool, [each for each in entries if each.lead is None]), entries
 
     return work
 
@@ -70,6 +73,19 @@ def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered,
     assert bundle.deployment.evidence.speedup == pytest.approx(outcome.proof.speedup.median, rel=0.01)
     assert len(bundle.golden("reference")) == len(bundle.golden("inputs")) == 4
     assert track.said[-1].status == "winner"
+
+
+def test_reasons_and_events_have_the_speeds_of_the_outcome(delivered, track):
+    """A table said "40 % slower than threads=1" of a model at 1.00x beside a winner at 1.07x."""
+    outcome, (quick, fallen) = delivered({"latency_ms": 0.5}, {"latency_ms": 4.0}, last_at=0.5)
+    (last,) = [each for each in outcome.candidates if each.candidate == fallen.candidate]
+    assert outcome.winner == quick.candidate
+    assert last.of_best == last.speedup.median / outcome.proof.speedup.median
+    assert last.reason == units.behind(last.of_best, quick.candidate.name)
+    standings = {event.candidate: event for event in track.said if isinstance(event, Standing)}
+    for report in outcome.candidates:
+        said = standings[report.candidate.name]
+        assert (said.status, said.reason, said.latency_ms) == (report.status, report.reason, report.latency_ms)
 
 
 def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivered, track):

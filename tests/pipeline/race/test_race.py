@@ -215,7 +215,7 @@ def test_a_search_ends_when_something_is_fast_enough(tmp_path, conv_model, short
 
 @pytest.mark.slow
 def test_less_than_now_is_no_target(tmp_path, conv_model):
-    with pytest.raises(UsageError, match="is no gain"):
+    with pytest.raises(UsageError, match="is not a speed-up"):
         search(conv_model, tmp_path, target_speedup=0.9)
 
 
@@ -297,7 +297,7 @@ def test_the_most_throughput_wins_or_you_keep_what_you_have(under_load):
         assert f"run it with {winner.calls}" in outcome.summary
     else:
         assert winner == outcome.baseline
-        assert "more throughput" in outcome.summary
+        assert "higher throughput" in outcome.summary
     # The median of runs of batches, by so many callers; others that have the cores make some runs much longer.
     undisturbed = 1e3 * winner.calls.callers * winner.calls.batch / proof.latency_ms
     assert 0.02 * undisturbed < proof.figure < 3 * undisturbed

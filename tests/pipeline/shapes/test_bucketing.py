@@ -71,10 +71,12 @@ def test_a_candidate_with_buckets_takes_part_beside_the_same_without(found):
 
 @pytest.mark.slow
 def test_the_outcome_says_how_fast_each_size_is_and_what_buckets_cost(found):
-    assert {times.sizes["seq"] for times in found.outcome.proof.by_size} == {4, 6, 8, 12, 16}
-    assert any("padded with zeros" in warning for warning in found.outcome.warnings)
-    sizes, cost = shape_lines(found.outcome)
-    assert sizes.startswith("By size: seq=4 ")
+    outcome = found.outcome
+    kept = outcome.winner == outcome.baseline  # nothing to compare it with at any size
+    assert {times.sizes["seq"] for times in outcome.proof.by_size} == (set() if kept else {4, 6, 8, 12, 16})
+    assert any("padded with zeros" in warning for warning in outcome.warnings)
+    *sizes, cost = shape_lines(outcome)
+    assert kept or sizes[0].startswith("By size: seq=4 ")
     assert "With a program for each size (seq=4,8,16), source · openvino-cpu" in cost
     assert "MiB" in cost
 
