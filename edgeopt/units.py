@@ -1,5 +1,7 @@
 """Numbers with their units, in as many digits as a person reads; sizes in units of 1024 bytes everywhere."""
 
+import math
+
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 # As `SAME` in measure/stats.py, which imports numpy.
 _TIED = 1.02
@@ -86,6 +88,24 @@ def speedup_text(median: float, low: float, high: float) -> str:
 def percent(share: float, digits: int = 1, sign: str = "") -> str:
     """`12.3 %`, and `+12.3 %` with the sign."""
     return f"{100 * share:{sign}.{digits}f} %"
+
+
+def milliseconds(time_ms: float) -> str:
+    """`6.35 µs`, `1.20 ms`, `1,204 ms`: three digits that count, with their zeros, so that columns align."""
+    if abs(time_ms) < 1:
+        return f"{_three_digits(time_ms * 1e3)} µs"
+    return f"{time_ms:,.0f} ms" if time_ms >= 1000 else f"{_three_digits(time_ms)} ms"
+
+
+def instead(time_ms: float, before_ms: float) -> str:
+    return f"{milliseconds(time_ms)} instead of {milliseconds(before_ms)}"
+
+
+def _three_digits(value: float) -> str:
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
 
 
 def clock(clock_hz: float) -> str:

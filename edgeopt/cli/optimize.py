@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
 from edgeopt.commands.optimize import OptimizeSourceRequest
 from edgeopt.errors import UsageError
@@ -99,7 +100,7 @@ def show_plan(plan: "PredictedOutcome") -> list[Block]:
         Row(
             (
                 _named_plan(row),
-                f"{row.latency.predicted_ms:.3g} ms" if row.latency else "",
+                units.milliseconds(row.latency.predicted_ms) if row.latency else "",
                 decibels(row.accuracy_db) if row.accuracy_db is not None else "",
                 _why(row),
             ),

@@ -123,7 +123,7 @@ def about(found: "Quantized") -> list[str]:
     if found.plan is not None:
         lines.append(_share(found.plan, found.quantized_share))
     if found.speedup is not None:
-        times = f" of {found.float_ms:.3g} ms" if found.float_ms else ""
+        times = f" of {units.milliseconds(found.float_ms)}" if found.float_ms else ""
         on = f" on {found.float_on}" if found.float_on else ""
         line = f"Measured: {found.speedup} over the float model{times}{on}, interleaved"
         if found.source_speedup is not None:
@@ -229,7 +229,7 @@ def _frontier(plan: "PrecisionPlan", goal: "Goal") -> Block | None:
         chosen = point.choices == plan.chosen.choices
         cells = (
             _CHOSEN if chosen else "",
-            f"{point.expected_ms:.3g} ms",
+            units.milliseconds(point.expected_ms),
             f"{full / point.expected_ms:.2f}x" if point.expected_ms > 0 else "",
             _accuracy(point, goal),
             "" if point.low_db is None or point.low_db >= EQUAL_DB else goal.shown_score(point.low_db),

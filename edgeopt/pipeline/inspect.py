@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle import write
@@ -271,7 +272,7 @@ def _references(
     stack.callback(baseline.contender.close)
     limit_s, run_ms = _time_limit(settings, facts, profile), baseline.contender.loaded.first_run_ms
     if sizes and run_ms > _LONGEST_RUN_SHARE * 1e3 * limit_s:
-        raise ModelError(f"A run takes {run_ms:.3g} ms, too long for a search of {limit_s:.0f} s.")
+        raise ModelError(f"A run takes {units.milliseconds(run_ms)}, too long for a search of {limit_s:.0f} s.")
     return given, baseline, _standard(settings, given, attached, ground, baseline)
 
 

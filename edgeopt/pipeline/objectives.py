@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from edgeopt import units
 from edgeopt.errors import Named, UsageError
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import Memory
@@ -138,5 +139,7 @@ def excess(
     if limits.size_bytes is not None and size_bytes is not None and size_bytes > limits.size_bytes:
         told.append(f"its files have {size_bytes / _MIB:.3g} MiB; the limit is {limits.size_bytes / _MIB:.3g}")
     if limits.latency_ms is not None and latency_ms is not None and latency_ms > limits.latency_ms:
-        told.append(f"a run takes {latency_ms:.3g} ms; the limit is {limits.latency_ms:.3g}")
+        told.append(
+            f"a run takes {units.milliseconds(latency_ms)}; the limit is " + units.milliseconds(limits.latency_ms)
+        )
     return "; ".join(told)

@@ -74,12 +74,6 @@ def scaled(count: float) -> str:
     return f"{count:.0f} "
 
 
-def milliseconds(time_ms: float) -> str:
-    if not time_ms:
-        return "0 µs"
-    return f"{_digits(time_ms)} ms" if time_ms >= 1 else f"{_digits(time_ms * 1e3)} µs"
-
-
 def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
@@ -101,7 +95,7 @@ def known(value: Count | None, written: Callable[[Count], str] = figure) -> str:
 
 
 def time_text(time_ms: float | None) -> str:
-    return known(time_ms, milliseconds)
+    return known(time_ms, units.milliseconds)
 
 
 _OfNode = tuple[str, Callable[["NodeRow"], str]]
@@ -236,7 +230,7 @@ def _least(done: "OperatorWork", known_nodes: int) -> str:
     if done.least_ms is None:
         return f"{UNKNOWN}: {done.least_reason}" if done.least_reason else UNKNOWN
     part = f" of the {known_nodes:,} nodes whose cost is known" if done.unknown else ""
-    return f"{milliseconds(done.least_ms)}{part}, if every node ran at the measured peaks of this device"
+    return f"{units.milliseconds(done.least_ms)}{part}, if every node ran at the measured peaks of this device"
 
 
 def by_category(analysis: "Analysis") -> Section | None:

@@ -72,7 +72,7 @@ def test_what_was_proved_is_told_with_the_samples():
     assert "Goal: at least 30 dB (transparent)." in text
     assert "1 more daring plan fell below it" in text
     assert "256 given; 100 calibrated, 24 planned, 16 proved." in text
-    assert "1.93x [1.88 1.99] over the float model of 12 ms" in text
+    assert "1.93x [1.88 1.99] over the float model of 12.0 ms" in text
     assert "Layers: 6 int8, of 20; 87% of the multiply-adds." in text
     assert "86.8 MiB → 21.9 MiB" in text
     assert "41 s: measuring 18, calibrating 9." in text
@@ -88,7 +88,7 @@ def test_samples_that_prove_little_are_not_praised():
 def test_the_frontier_marks_the_chosen_point_and_what_was_only_estimated():
     text = said()
     (chosen,) = [line for line in text.splitlines() if line.startswith(("▶", ">"))]
-    assert chosen[1:].split() == ["6", "ms", "2.00x", "31.2", "dB", "30.4", "dB", "1.93x", "6", "int8"]
+    assert chosen[1:].split() == ["6.00", "ms", "2.00x", "31.2", "dB", "30.4", "dB", "1.93x", "6", "int8"]
     assert "~15.5 dB" in text
     assert "all float" in text
 

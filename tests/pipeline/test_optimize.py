@@ -190,7 +190,7 @@ MIB = 2**20
         ({"max_memory_mib": 64}, {"memory": Memory(peak_bytes=65 * MIB)}, "65 MiB of memory; the limit is 64"),
         ({"max_memory_mib": 64}, {"memory": Memory()}, ""),
         ({"max_size_mib": 0.5}, {"size_bytes": MIB}, "its files have 1 MiB; the limit is 0.5"),
-        ({"max_latency_ms": 2}, {"latency_ms": 2.5}, "a run takes 2.5 ms; the limit is 2"),
+        ({"max_latency_ms": 2}, {"latency_ms": 2.5}, "a run takes 2.50 ms; the limit is 2.00 ms"),
         ({"max_latency_ms": 2, "max_size_mib": 3}, {"latency_ms": 1.0, "size_bytes": 2 * MIB}, ""),
     ],
 )

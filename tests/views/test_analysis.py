@@ -15,7 +15,7 @@ from edgeopt.graph.analysis import (
     Opportunity,
     TensorFacts,
 )
-from edgeopt.views.analysis import by_category, milliseconds, scaled, sections, shortened, top_nodes
+from edgeopt.views.analysis import by_category, scaled, sections, shortened, top_nodes
 from edgeopt.views.markdown import page
 from edgeopt.views.terminal import write
 
@@ -144,10 +144,4 @@ def test_a_document_keeps_its_tables_whatever_the_names_are(analysis):
 def test_figures_in_units_that_read_well():
     assert [scaled(value) for value in (0, 999, 1234, 12_345_678, 2.5e9, 1e12)] == [
         *("0 ", "999 ", "1.23 k", "12.3 M", "2.50 G", "1.00 T"),
-    ]
-    assert [milliseconds(value) for value in (0.0005, 0.25, 1.5, 250.0)] == [
-        "0.50 µs",
-        "250 µs",
-        "1.50 ms",
-        "250 ms",
     ]

@@ -4,6 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
+from edgeopt import units
 from edgeopt.hw.load import LoadSampler
 from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.record import Detail
@@ -29,7 +30,7 @@ async def probe(site: Site, work: Work) -> Outcome:
     golden = await _quick_enough(site, work.candidate, folder, golden)
     detail |= {"accuracy_db": golden.accuracy_db, "latency_ms": golden.latency_ms}
     detail["resident_bytes"] = golden.resident_bytes
-    reason = f"golden inputs answered with {golden.accuracy_db:.1f} dB in {golden.latency_ms:.3g} ms"
+    reason = f"golden inputs answered with {golden.accuracy_db:.1f} dB in {units.milliseconds(golden.latency_ms)}"
     await hold_serving(site, work)
     if gap_since is not None:
         detail["gap_s"] = round(time.monotonic() - gap_since, 3)
@@ -79,8 +80,8 @@ def judge_latency(settings: Settings, folder: Path, golden: Golden) -> None:
     most_ms = evidence.latency_ms * settings.latency_factor + settings.latency_slack_ms
     if golden.latency_ms > most_ms:
         raise StepError(
-            f"It takes {golden.latency_ms:.3g} ms here; its bundle says {evidence.latency_ms:.3g} ms, and at most "
-            f"{most_ms:.3g} ms are allowed."
+            f"It takes {units.milliseconds(golden.latency_ms)} here; its bundle says "
+            f"{units.milliseconds(evidence.latency_ms)}, and at most {units.milliseconds(most_ms)} are allowed."
         )
 
 

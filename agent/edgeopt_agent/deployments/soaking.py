@@ -325,8 +325,8 @@ class _Limits:
         p99_ms = seen.p99_ms()
         if self._p99_most_ms is not None and p99_ms is not None and p99_ms > self._p99_most_ms:
             raise StepError(
-                f"One request in a hundred takes longer than {p99_ms:.3g} ms; measured by the release before it, "
-                f"at most {self._p99_most_ms:.3g} ms are allowed.",
+                f"One request in a hundred takes longer than {units.milliseconds(p99_ms)}; measured by the "
+                f"release before it, at most {units.milliseconds(self._p99_most_ms)} are allowed.",
                 fault=False,
             )
 
@@ -334,10 +334,10 @@ class _Limits:
         return self._own_most_ms is not None and len(own_ms) == JUDGED_RUNS and median(own_ms) > self._own_most_ms
 
     def judge_own(self, own_ms: "deque[float]") -> None:
-        if self.too_slow(own_ms):
+        if self._own_most_ms is not None and self.too_slow(own_ms):
             raise StepError(
-                f"Its golden inputs take {median(own_ms):.3g} ms while it soaks; by its bundle, at most "
-                f"{self._own_most_ms:.3g} ms are allowed."
+                f"Its golden inputs take {units.milliseconds(median(own_ms))} while it soaks; by its bundle, at "
+                f"most {units.milliseconds(self._own_most_ms)} are allowed."
             )
 
     def judge_memory(self, seen: Seen) -> None:

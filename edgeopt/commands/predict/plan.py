@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Budget, Predicted, Run, SourceModel, Step, four_digits
 from edgeopt.bundle.plan import Plan as DeployPlan
@@ -185,10 +186,10 @@ def _summary(
     if best.made.candidate.variant == "source" and (start is None or start.made is best.made):
         return f"Predicted, not measured: on {device} nothing is expected to be faster than the source model."
     said = f"Predicted, not measured: {name} is expected to be the best on {device}"
-    if speedup is not None and isinstance(best.latency, Latency) and start is not None:
+    if speedup is not None and best.predicted_ms is not None and start is not None and start.predicted_ms:
         said += (
-            f", {speedup:.2f}x as fast as the source model ({best.latency.predicted_ms:.3g} ms instead of "
-            f"{start.predicted_ms:.3g} ms)"
+            f", {speedup:.2f}x as fast as the source model "
+            f"({units.instead(best.predicted_ms, start.predicted_ms)})"
         )
     return f"{said}, {accuracy_text(accuracy_db)}."
 

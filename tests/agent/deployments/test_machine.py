@@ -124,7 +124,7 @@ def test_other_parts_of_the_device_may_differ(agent, make_null_bundle, device_fi
         ({"fail": "run"}, {}, "as planted"),
         ({"hang": "run"}, {"probe_timeout_s": 5.0}, "limit of 5 s"),  # a busy machine needs 2 s to answer
         ({"noise": 10.0}, {}, "it needs"),
-        ({"latency_ms": 20.0}, {}, "its bundle says 1 ms"),
+        ({"latency_ms": 20.0}, {}, "its bundle says 1.00 ms"),
         ({"fail": "load"}, {}, "fails while it should load"),
     ],
 )
