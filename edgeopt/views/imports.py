@@ -18,13 +18,13 @@ def import_sentence(proof: ImportProof) -> str:
 def import_facts(proof: ImportProof) -> Iterator[tuple[str, str]]:
     from edgeopt.graph.accuracy import decibels
 
-    yield "Imported from", f"{proof.source}, {proof.framework}"
+    yield "From", f"{proof.source}, {proof.framework}"
     yield "Agreement", f"{decibels(proof.snr_db)}; floor {proof.floor_db:g} dB"
     if len(proof.outputs) > 1:
         for name, snr_db in proof.outputs.items():
             yield f"Output {name}", decibels(snr_db)
     yield "Proved", f"{_on(proof)}, in {proof.runtime}"
-    yield "Exported by", proof.exporter
+    yield "Exporter", proof.exporter
 
 
 def _on(proof: ImportProof) -> str:
