@@ -96,7 +96,7 @@ def recognize(text: str, trust: bool = False) -> Recognized:
             "Add --trust if you trust its author.",
         )
     _check_content(path, source)
-    return Recognized(source, text)
+    return Recognized(source, str(path.absolute()))
 
 
 def _of_folder(path: Path, trust: bool) -> Source:
