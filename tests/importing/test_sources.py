@@ -5,6 +5,8 @@ import zipfile
 
 import pytest
 
+from edgeopt.importing.sources import recognize
+
 BAD = (
     ("missing.joblib", 3, "There is no file"),
     ("missing.py:Net", 3, "There is no file 'missing.py'"),
