@@ -107,7 +107,7 @@ def read_and_analyze(path: Path, wishes: AnalyzeKeywords, emit: Emit = ignore) -
 
         tried = tried_for(evidence_in(bundle.folder))
         left = tuple(each for each in left if each.kind not in tried)
-    evidence = _evidence_in(bundle.folder)
+    evidence = recorded_proofs(bundle.folder)
     analysis = msgspec.structs.replace(
         analysis,
         name=path.name,
@@ -298,7 +298,7 @@ class _Proof(msgspec.Struct, frozen=True):
     outputs: tuple[ProvedOutput, ...] = ()
 
 
-class _Evidence(msgspec.Struct, frozen=True):
+class RecordedProofs(msgspec.Struct, frozen=True):
     """What all records of a proof have in common; reading all of one takes the whole search's modules."""
 
     proof: _Proof | None = None
@@ -309,15 +309,15 @@ class _Evidence(msgspec.Struct, frozen=True):
         return self.proof.outputs if self.proof is not None else ()
 
 
-def _evidence_in(folder: Path) -> _Evidence:
+def recorded_proofs(folder: Path) -> RecordedProofs:
     """Of a bundle; what is wrong with a record, `edgeopt report` says."""
     file = folder / _EVIDENCE
     try:
         if file.stat().st_size > _LARGEST_BYTES:
-            return _Evidence()
-        return msgspec.json.decode(file.read_bytes(), type=_Evidence)
+            return RecordedProofs()
+        return msgspec.json.decode(file.read_bytes(), type=RecordedProofs)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Evidence()
+        return RecordedProofs()
 
 
 def deployment_row(deployment: Deployment, outputs: tuple[ProvedOutput, ...] = ()) -> DeploymentRow:
