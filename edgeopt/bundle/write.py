@@ -18,6 +18,7 @@ from edgeopt.bundle import manifest
 from edgeopt.bundle.archive import holds, pack_into
 from edgeopt.bundle.deployment import FILE, CalibrationRecord, Deployment, to_toml
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
+from edgeopt.bundle.read import read_bundle
 from edgeopt.data.samples import write_archive
 from edgeopt.errors import UsageError, writing_to
 
@@ -104,7 +105,7 @@ def fill(
         deployment = msgspec.structs.replace(deployment, quantization=kept)
     (folder / FILE).write_text(to_toml(deployment), encoding="utf-8")
     for name, document in documents.items():
-        (folder / name).write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
+        _write_document(folder, name, document)
     manifest.write_manifest(folder)
 
 
@@ -150,6 +151,20 @@ def publish(folder: Path, out: Path, *, single_file: bool = False) -> None:
         pack_into(folder, out)
     else:
         publish_folder(folder, out)
+
+
+def replace_document(out: Path, name: str, document: object) -> None:
+    """Replaces one JSON document of a bundle that was just written, and its manifest, in one step."""
+    bundle = read_bundle(out)
+    with draft(out) as folder:
+        shutil.copytree(bundle.folder, folder, dirs_exist_ok=True)
+        _write_document(folder, name, document)
+        manifest.write_manifest(folder)
+        publish(folder, out, single_file=out.is_file())
+
+
+def _write_document(folder: Path, name: str, document: object) -> None:
+    (folder / name).write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
 
 
 def _replaceable(out: Path) -> bool:

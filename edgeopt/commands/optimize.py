@@ -92,7 +92,8 @@ def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
 
 def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading.Event) -> "Outcome":
     """Imports the model where it is one of another framework, and measures the bundle against that at the end."""
-    from edgeopt.bundle.write import check_target
+    from edgeopt.bundle.write import check_target, replace_document
+    from edgeopt.commands.report.evidence import FILE
     from edgeopt.importing.importer import import_model
     from edgeopt.pipeline.optimize import asked
     from edgeopt.pipeline.request import check, inputs_of
@@ -115,7 +116,9 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
     if stop.is_set():
         return outcome
     try:
-        return msgspec.structs.replace(outcome, original=_against_original(settings, search, emit))
+        outcome = msgspec.structs.replace(outcome, original=_against_original(settings, search, emit))
+        replace_document(search.out.absolute(), FILE, outcome)
+        return outcome
     except EdgeoptError as error:
         said = f"The bundle was not measured against {settings.model.name}: {error.message}"
         emit(Log("warning", said))

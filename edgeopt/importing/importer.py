@@ -27,6 +27,7 @@ from edgeopt.errors import (
     error_with_code,
     signal_name,
 )  # fmt: skip
+from edgeopt.graph.import_proof import ImportProof, as_metadata
 from edgeopt.hw.child import python_command
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
@@ -47,7 +48,6 @@ CHILDREN = Path(children.__file__).parent
 RUNTIME = "onnxruntime-cpu"
 NEWEST_IR_VERSION = 10
 """What the oldest supported ONNX Runtime reads."""
-PREFIX = "edgeopt.import."
 SEED = 20240
 Runs = list[dict[str, Array]]
 
@@ -118,9 +118,7 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
                 "for a model in half precision, set --floor.",
             )
         emit(events.Progress("write", str(request.out)))
-        _write(
-            model, request.out, samples_file, feeds[: exported.base], _metadata(source, exported, proof), folder
-        )
+        _write(model, request.out, samples_file, feeds[: exported.base], _record(source, exported, proof), folder)
     return Imported(
         str(request.out), str(samples_file), source.source.kind, source.shown, exported.framework,
         exported.exporter, model.ir.opset_imports.get("", 0), _ports(model), proof, exported.notes,
@@ -293,31 +291,22 @@ def _check_inputs(model: "Model", exported: Exported) -> None:
         )
 
 
-def _metadata(source: Recognized, exported: Exported, proof: Proof) -> dict[str, str]:
-    """Figures of the proof for the model's metadata; docs/importing.md describes the keys."""
-    outputs = {each.name: round(each.snr_db, 1) for each in proof.outputs}
-    return {
-        f"{PREFIX}source": source.shown,
-        f"{PREFIX}kind": source.source.kind,
-        f"{PREFIX}framework": exported.framework,
-        f"{PREFIX}exporter": exported.exporter,
-        f"{PREFIX}runtime": proof.runtime,
-        f"{PREFIX}snr_db": f"{proof.snr_db:.1f}",
-        f"{PREFIX}floor_db": f"{proof.floor_db:g}",
-        f"{PREFIX}samples": str(proof.samples),
-        f"{PREFIX}sizes": json.dumps(proof.sizes),
-        f"{PREFIX}outputs": json.dumps(outputs),
-    }
+def _record(source: Recognized, exported: Exported, proof: Proof) -> ImportProof:
+    return ImportProof(
+        source.shown, source.source.kind, exported.framework, exported.exporter, proof.runtime,
+        round(proof.snr_db, 1), proof.floor_db, proof.samples, proof.sizes,
+        {each.name: round(each.snr_db, 1) for each in proof.outputs},
+    )  # fmt: skip
 
 
 def _write(
-    model: "Model", out: Path, samples_file: Path, samples: Runs, metadata: dict[str, str], folder: Path
+    model: "Model", out: Path, samples_file: Path, samples: Runs, record: ImportProof, folder: Path
 ) -> None:
     """Both files or neither: the samples get their name when the model has its own."""
     from edgeopt.graph.model import save
 
     write_archive(folder / "samples.npz", from_feeds(samples))
-    model.ir.metadata_props.update(metadata)
+    model.ir.metadata_props.update(as_metadata(record))
     if model.ir.opset_imports.get("", 0) <= 21:  # later ones need a newer IR version
         model.ir.ir_version = min(model.ir.ir_version, NEWEST_IR_VERSION)
     with writing(samples_file) as file:

@@ -57,13 +57,19 @@ class Recognized(msgspec.Struct, frozen=True):
 
 
 def is_source(text: str) -> bool:
-    """Whether a framework opens it, by its name alone: code, a suffix, or the marker in a folder."""
+    """Whether a framework opens it, by its name alone."""
+    found = source_of(text)
+    return found is not None and bool(found.child)
+
+
+def source_of(text: str) -> Source | None:
+    """The kind by the name alone: code, a suffix, or the marker in a folder; `recognize` looks inside."""
     path = Path(text)
     if path.is_dir():
-        return any(each.marker and (path / each.marker).is_file() for each in SOURCES)
+        return next((each for each in SOURCES if each.marker and (path / each.marker).is_file()), None)
     if _CODE.fullmatch(text) and not path.exists():
-        return True
-    return any(each.child and path.suffix.lower() in each.suffixes for each in SOURCES)
+        return next(each for each in SOURCES if each.kind == "torch")
+    return _of_suffix(path)
 
 
 def recognize(text: str, trust: bool = False) -> Recognized:
@@ -90,7 +96,7 @@ def recognize(text: str, trust: bool = False) -> Recognized:
             "Add --trust if you trust its author.",
         )
     _check_content(path, source)
-    return Recognized(source, text)
+    return Recognized(source, str(path.absolute()))
 
 
 def _of_folder(path: Path, trust: bool) -> Source:

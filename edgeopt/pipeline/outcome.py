@@ -6,6 +6,7 @@ import msgspec
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.graph.accuracy import OutputAccuracy
+from edgeopt.graph.import_proof import ImportProof
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy, Tail
 from edgeopt.hw.device import Device
@@ -175,6 +176,8 @@ class Outcome(msgspec.Struct, frozen=True):
     undecided: tuple[str, ...] = ()
     """Why it is undecided, each without a full stop."""
     preset: PresetChoice | None = None
+    imported: ImportProof | None = None
+    """Of the source model, where `edgeopt import` made it."""
     original: OriginalSpeed | None = None
     """Where the model was imported from another framework."""
     schema: int = SCHEMA

@@ -24,6 +24,7 @@ from edgeopt.views.blocks import (
     some,
     table_of,
 )
+from edgeopt.views.imports import import_sentence
 from edgeopt.views.op_times import op_times
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ def _summary(analysis: "Analysis") -> Iterator[tuple[str, str]]:
     yield "Name", analysis.name
     yield "Format", f"{analysis.format}{version}{f', opset {opsets}' if opsets else ''}"
     yield "Made by", analysis.producer
+    yield "Imported", import_sentence(analysis.imported) if analysis.imported else ""
     yield "Size", units.size(analysis.size_bytes)
     zeros = analysis.weights_summary.zeros_share
     told = f", {units.percent(zeros)} of them zero" if zeros is not None and zeros >= 0.001 else ""

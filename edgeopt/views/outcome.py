@@ -7,6 +7,7 @@ from edgeopt.pipeline.objectives import OBJECTIVES
 from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, Outcome, in_order
 from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
+from edgeopt.views.imports import import_sentence
 from edgeopt.views.originals import original_speed
 from edgeopt.views.words import MEMORY, memory, milliseconds
 
@@ -75,8 +76,9 @@ def proof_lines(outcome: Outcome) -> list[str]:
     proof = outcome.proof
     weakest = "" if proof.weakest is None else proof.weakest.sentence
     original = "" if outcome.original is None else original_speed(outcome.original)
+    imported = f"Imported: {import_sentence(outcome.imported)}" if outcome.imported else ""
     preset = str(outcome.preset) if outcome.preset and outcome.preset.sizes else ""
-    return [line for line in (_proved(outcome), proof.measured_while, weakest, preset, original) if line]
+    return [line for line in (_proved(outcome), proof.measured_while, weakest, preset, imported, original) if line]
 
 
 def _proved(outcome: Outcome) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,6 +15,9 @@ from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.quiet import QuietWatch
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.subject import Subject
+
+if TYPE_CHECKING:
+    from edgeopt_gui.imports.choices import ImportChoices
 
 MEASURE_DEVICE = Command("Measuring the device", ("probe", "--deep", "--again"))
 
@@ -56,6 +60,10 @@ class Context(QObject):
     """The path of a model or bundle that is to be watched at once."""
     agent_wanted = Signal(str)
     """The address of an agent that is to be watched at once."""
+    import_wanted = Signal(object)
+    """The `ImportChoices` of an import that is to start at once."""
+    import_asked = Signal(object)
+    """The `ImportChoices` that the user wants to change before another try."""
     compare_wanted = Signal(object)
     """The `ComparePair` that is to be compared at once."""
     graph_wanted = Signal(object)
@@ -139,6 +147,11 @@ class Context(QObject):
         """Shows the page Live, and connects it to the agent."""
         self.go("live")
         self.agent_wanted.emit(url)
+
+    def import_model(self, choices: "ImportChoices") -> None:
+        """Shows the page Model, and imports there."""
+        self.go("model")
+        self.import_wanted.emit(choices)
 
     def compare(self, pair: ComparePair) -> None:
         """Shows the page Compare, and starts there."""

@@ -1,13 +1,15 @@
-"""What was dropped on the window: a model, a bundle, data, or something that edgeopt has no use for."""
+"""What was dropped on the window: a model, a bundle, data, or something that cannot be opened."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeopt.importing.sources import is_source
 from edgeopt_gui.subject import Subject
 
-MODEL_ENDINGS = frozenset({".onnx", ".ort", ".pb", ".pt", ".pth", ".tflite", ".h5", ".keras", ".gguf", ""})
+MODEL_ENDINGS = frozenset({".onnx", ".ort", ".pb", ".gguf", ""})
 """What people take for a model: where it is none, the command line says so, and what to do about it."""
+SCRIPT_ENDING = ".py"
 BUNDLE_ENDING = ".edgeopt"
 BUNDLE_FILE = "deployment.toml"
 
@@ -15,6 +17,8 @@ BUNDLE_FILE = "deployment.toml"
 @dataclass(frozen=True, slots=True)
 class Dropped:
     subject: Subject | None = None
+    source: str = ""
+    """A model of another framework, to be imported."""
     data: Path | None = None
     refusal: str = ""
     """Why nothing is done with it, and what to drop instead."""
@@ -30,17 +34,20 @@ def sort_out(paths: Sequence[Path], *, has_model: bool) -> Dropped:
         return refused
     subjects = [each.subject for each in found if each.subject is not None]
     data = [each.data for each in found if each.data is not None]
-    if len(subjects) > 1:
+    sources = [each.source for each in found if each.source]
+    if len(subjects) + len(sources) > 1:
         return Dropped(refusal="Drop one model or bundle at a time.")
     if len(data) > 1:
         return Dropped(refusal="Drop the data as one .npz file, or as one folder of .npy files.")
-    if data and not subjects and not has_model:
+    if data and not subjects and not sources and not has_model:
         return Dropped(refusal=f"{data[0].name} looks like data: open the model that it belongs to first.")
-    return Dropped(subjects[0] if subjects else None, data[0] if data else None)
+    return Dropped(subjects[0] if subjects else None, sources[0] if sources else "", data[0] if data else None)
 
 
 def _one(path: Path) -> Dropped:
     ending = path.suffix.lower()
+    if not path.exists() and is_source(str(path)) and Path(str(path).rpartition(":")[0]).is_file():
+        return Dropped(source=str(path))
     if not path.exists():
         return Dropped(refusal=f"{path.name} does not exist; check its path, or choose another file.")
     if path.is_dir():
@@ -53,16 +60,23 @@ def _one(path: Path) -> Dropped:
         return Dropped(refusal=f"{path.name} is one array: drop the folder that contains it, or an .npz file.")
     if ending == BUNDLE_ENDING:
         return Dropped(Subject(path, "bundle"))
+    if ending == SCRIPT_ENDING or is_source(str(path)):
+        return Dropped(source=str(path))
+    if path.name == "saved_model.pb":
+        return Dropped(source=str(path.parent))
     if ending in MODEL_ENDINGS:
         return Dropped(Subject(path, "model"))
-    return Dropped(refusal=f"{path.name} cannot be opened: drop a model (.onnx), a bundle or data (.npz).")
+    return Dropped(refusal=f"{path.name} cannot be opened: drop a model, a bundle or data (.npz).")
 
 
 def _folder(path: Path) -> Dropped:
     if path.suffix.lower() == BUNDLE_ENDING or (path / BUNDLE_FILE).is_file():
         return Dropped(Subject(path, "bundle"))
+    if is_source(str(path)):
+        return Dropped(source=str(path))
     if any(path.glob("*.npy")):
         return Dropped(data=path)
     return Dropped(
-        refusal=f"{path.name} is not a bundle ({BUNDLE_FILE} is missing) and contains no data (.npy files)."
+        refusal=f"{path.name} is not a bundle ({BUNDLE_FILE} is missing) or a model, and contains no data (.npy "
+        "files)."
     )

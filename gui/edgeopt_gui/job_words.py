@@ -39,6 +39,8 @@ def loss(command: Command) -> str:
         return "The other candidate is not delivered."
     if name == "optimize":
         return "The search ends without a bundle; the variants made so far are cached for the next search."
+    if name == "import":
+        return "No model is written."
     if name in {"report", "export"}:
         return "The files are not written."
     if name == "fleet":

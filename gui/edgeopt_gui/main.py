@@ -18,7 +18,13 @@ MODULES = ("PySide6", "pyqtgraph")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Starts the desktop app and returns its exit code."""
     parser = argparse.ArgumentParser(prog="edgeopt-gui", description="The desktop app of edgeopt.")
-    parser.add_argument("path", nargs="?", type=Path, metavar="MODEL|BUNDLE", help="what to open")
+    parser.add_argument(
+        "path",
+        nargs="?",
+        type=Path,
+        metavar="MODEL|BUNDLE",
+        help="what to open or import",
+    )
     parser.add_argument("--page", default="", help="page to open first: device, model, optimize or live")
     parser.add_argument("--version", action="version", version=f"edgeopt-gui {__version__}")
     given = parser.parse_args(arguments)

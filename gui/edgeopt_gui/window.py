@@ -14,7 +14,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMenu, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QMainWindow, QMenu, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt.errors import EdgeoptError
 from edgeopt_gui import theme, window_state
@@ -24,6 +24,8 @@ from edgeopt_gui.actions.shell import IN_EVERY_PAGE, of_the_window
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context
 from edgeopt_gui.drops import sort_out
+from edgeopt_gui.imports.choices import ImportChoices, choices_for
+from edgeopt_gui.imports.dialog import PYTHON, ImportDialog
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.quitting import Quitting
@@ -133,6 +135,13 @@ class Window(QMainWindow):
     def choose_model(self) -> None:
         self._open_chosen(dialogs.choose_file(self, "Open a model", dialogs.MODELS, "model"))
 
+    def ask_import(self, choices: ImportChoices | None = None) -> None:
+        """What an import of the source needs."""
+        wished = choices or choices_for("", self.context.settings.text(PYTHON))
+        dialog = ImportDialog(self, self.context, wished)
+        dialog.given.connect(self.context.import_model)
+        self._open_once(dialog)
+
     def choose_bundle(self) -> None:
         self._open_chosen(dialogs.choose_folder(self, "Open a bundle folder", "bundle"))
 
@@ -182,6 +191,11 @@ class Window(QMainWindow):
                 self.show_page(on)
                 files = "\n".join(str(path) for path in paths)
                 self.page(on).show_refusal(Ending("failed", {}, dropped.refusal, _OPEN_ANOTHER, files))
+            return
+        if dropped.source:
+            self.show_page("model")
+            python = self.context.settings.text(PYTHON)
+            self.ask_import(choices_for(dropped.source, python, dropped.data))
             return
         if dropped.subject is not None:
             self.context.open(dropped.subject)
@@ -280,6 +294,7 @@ class Window(QMainWindow):
         self.book.refaced.connect(self._reface)
         self.log.visibilityChanged.connect(self.book.refresh)
         context.page_wanted.connect(self.show_page)
+        context.import_asked.connect(self.ask_import)
         context.subject_changed.connect(self._subject_changed)
         for signal in (context.changed, context.jobs.started, context.jobs.ended):
             signal.connect(self.book.refresh)
@@ -334,7 +349,7 @@ class Window(QMainWindow):
         if path is not None:
             self.open_paths([path])
 
-    def _open_once(self, dialog: AboutDialog | HelpDialog) -> None:
+    def _open_once(self, dialog: QDialog) -> None:
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 

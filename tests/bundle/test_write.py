@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from edgeopt.bundle import manifest, write
+from edgeopt.bundle.archive import pack_into
 from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import UsageError
 
@@ -166,3 +168,19 @@ def test_no_place_that_a_bundle_must_not_take(tmp_path, monkeypatch):
         with pytest.raises(UsageError):
             write.check_target(out, sources)
     assert (tmp_path / "precious/thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("single_file", [False, True])
+def test_replaced_document_is_the_only_change_of_a_bundle(tmp_path, bundle, single_file):
+    out = bundle
+    if single_file:
+        out = tmp_path / "one.edgeopt"
+        pack_into(bundle, out)
+    before = manifest.check_manifest(bundle).files
+    write.replace_document(out, "evidence.json", {"figure": 3})
+    assert out.is_file() == single_file
+    found = read_bundle(out)
+    assert json.loads((found.folder / "evidence.json").read_bytes()) == {"figure": 3}
+    after = manifest.check_manifest(found.folder).files
+    assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == {"evidence.json"}
+    assert not [name for name in names(out.parent) if name.startswith(".")]

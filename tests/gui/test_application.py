@@ -368,7 +368,7 @@ def test_a_model_is_what_the_app_looks_at(model):
     assert sort_out([model], has_model=False).subject == Subject(model, "model")
 
 
-@pytest.mark.parametrize("name", ["weights.tflite", "net.pt", "broken"])
+@pytest.mark.parametrize("name", ["weights.gguf", "net.pb", "broken"])
 def test_what_people_take_for_a_model_is_judged_by_the_command_line(tmp_path, name):
     (tmp_path / name).write_bytes(b"no")
     assert sort_out([tmp_path / name], has_model=False).subject == Subject(tmp_path / name, "model")

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import edgeopt
-from edgeopt.importing.importer import PREFIX
+from edgeopt.graph.import_proof import PREFIX
 
 
 def test_import_writes_the_model_its_proof_and_its_samples(imports, planted, tmp_path):

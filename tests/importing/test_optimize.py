@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import edgeopt
+from edgeopt.bundle.read import read_bundle
 from edgeopt.cli.main import run
 from edgeopt.errors import UsageError
 from tests.importing.test_frameworks import forest, forest_files, sklearn, torch  # noqa: F401 - fixtures
@@ -43,6 +44,36 @@ def test_source_becomes_a_bundle_that_is_measured_against_it(optimizes, planted)
     assert outcome["inputs"][0]["shape"][0] == "batch"
     with edgeopt.load("out.edgeopt") as session:
         assert session.run({"x": np.zeros((1, 4, 4), np.float32)})["y"].shape == (1, 4, 4)
+
+
+def test_bundle_and_report_hold_the_framework_and_the_proof_of_the_import(optimizes, planted, tmp_path):
+    code, last, _ = optimizes(planted("none"), "--dynamic", "batch")
+    assert code == 0, last
+    assert last["data"]["imported"]["source"] == "model.planted"
+    evidence = json.loads((tmp_path / "out.edgeopt" / "evidence.json").read_bytes())
+    assert evidence["original"] == last["data"]["original"]
+    assert evidence["imported"] == last["data"]["imported"]
+    assert edgeopt.analyze(tmp_path / "out.edgeopt").imported.framework == "planted 1"
+    found = {}
+    for suffix in ("json", "md", "html"):
+        assert run(["report", "out.edgeopt", "-o", f"report.{suffix}", "--no-nodes"]) == 0
+        found[suffix] = (tmp_path / f"report.{suffix}").read_text()
+    facts = json.loads(found["json"])
+    assert facts["original"]["original_ms"] == evidence["original"]["original_ms"]
+    assert facts["imported"]["sizes"] == [{"batch": 2}, {"batch": 3}]
+    for text in (found["md"], found["html"]):
+        assert "model.planted in planted 1" in text
+        assert facts["speed"]["baseline"]["name"] in text
+        assert "and at batch=2, batch=3, in ONNX Runtime" in text
+
+
+@pytest.mark.slow
+def test_single_file_bundle_holds_the_framework_too(optimizes, planted, tmp_path):
+    code, last, _ = optimizes(planted("none"), "--single-file")
+    assert code == 0, last
+    assert (tmp_path / "out.edgeopt").is_file()
+    bundle = read_bundle(tmp_path / "out.edgeopt")
+    assert json.loads((bundle.folder / "evidence.json").read_bytes())["original"]["run"]["side"] == "model.planted"
 
 
 def test_samples_and_shape_of_the_user_are_those_of_the_import(optimizes, planted, tmp_path):

@@ -5,6 +5,8 @@ import zipfile
 
 import pytest
 
+from edgeopt.importing.sources import recognize
+
 BAD = (
     ("missing.joblib", 3, "There is no file"),
     ("missing.py:Net", 3, "There is no file 'missing.py'"),
@@ -81,3 +83,10 @@ def test_wrong_option_is_refused(imports, planted, option, value, said):
     code, last, left = imports(planted("none"), option, value)
     assert (code, last["code"], left) == (2, "usage", set())
     assert said in last["message"]
+
+
+def test_file_is_found_from_any_folder(tmp_path, monkeypatch):
+    """Converters may change their folder."""
+    (tmp_path / "a.tflite").write_bytes(b"any")
+    monkeypatch.chdir(tmp_path)
+    assert recognize("a.tflite").place == str(tmp_path / "a.tflite")

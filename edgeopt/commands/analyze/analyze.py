@@ -19,6 +19,7 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, DeploymentRow, ProvedOutput
 from edgeopt.graph.analysis.records import GivenShapes
 from edgeopt.graph.files.sniff import check_file
+from edgeopt.graph.import_proof import ImportProof
 from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
@@ -106,12 +107,14 @@ def read_and_analyze(path: Path, wishes: AnalyzeKeywords, emit: Emit = ignore) -
 
         tried = tried_for(evidence_in(bundle.folder))
         left = tuple(each for each in left if each.kind not in tried)
+    evidence = recorded_proofs(bundle.folder)
     analysis = msgspec.structs.replace(
         analysis,
         name=path.name,
         path=str(path),
         kind="bundle",
-        deployment=deployment_row(bundle.deployment, proved_outputs(bundle.folder)),
+        deployment=deployment_row(bundle.deployment, evidence.outputs),
+        imported=analysis.imported or evidence.imported,
         opportunities=left,
     )
     return AnalyzedModel(analysis, model, bundle)
@@ -295,22 +298,26 @@ class _Proof(msgspec.Struct, frozen=True):
     outputs: tuple[ProvedOutput, ...] = ()
 
 
-class _Evidence(msgspec.Struct, frozen=True):
+class RecordedProofs(msgspec.Struct, frozen=True):
     """What all records of a proof have in common; reading all of one takes the whole search's modules."""
 
     proof: _Proof | None = None
+    imported: ImportProof | None = None
+
+    @property
+    def outputs(self) -> tuple[ProvedOutput, ...]:
+        return self.proof.outputs if self.proof is not None else ()
 
 
-def proved_outputs(folder: Path) -> tuple[ProvedOutput, ...]:
-    """Of a bundle whose proof tells them; what is wrong with a record, `edgeopt report` says."""
+def recorded_proofs(folder: Path) -> RecordedProofs:
+    """Of a bundle; what is wrong with a record, `edgeopt report` says."""
     file = folder / _EVIDENCE
     try:
         if file.stat().st_size > _LARGEST_BYTES:
-            return ()
-        found = msgspec.json.decode(file.read_bytes(), type=_Evidence)
+            return RecordedProofs()
+        return msgspec.json.decode(file.read_bytes(), type=RecordedProofs)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ()
-    return found.proof.outputs if found.proof is not None else ()
+        return RecordedProofs()
 
 
 def deployment_row(deployment: Deployment, outputs: tuple[ProvedOutput, ...] = ()) -> DeploymentRow:

@@ -7,10 +7,12 @@ import msgspec
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.analysis import OpTimes
+from edgeopt.graph.import_proof import ImportProof
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
+from edgeopt.measure.report import OriginalSpeed
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
 from edgeopt.pipeline.shapes.sized import SizeTimes
@@ -184,6 +186,10 @@ class ReportFacts(msgspec.Struct, frozen=True):
     """Of the source model, where the user named it."""
     seconds: float | None = None
     """How long it took to make the bundle."""
+    imported: ImportProof | None = None
+    """Of the source model, where `edgeopt import` made it."""
+    original: OriginalSpeed | None = None
+    """The bundle against the model in its framework, where `edgeopt optimize` imported it."""
     preset: str = ""
     """The preset of the search and what it set, as a sentence; empty where it set nothing."""
     warnings: tuple[str, ...] = ()

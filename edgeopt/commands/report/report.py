@@ -109,6 +109,8 @@ def gather(
         source_path=str(source) if source else "",
         warnings=_warnings(found),
         seconds=None if isinstance(found, str) else found.seconds or None,
+        imported=found.imported if isinstance(found, Outcome) else None,
+        original=found.original if isinstance(found, Outcome) else None,
         preset=str(found.preset) if isinstance(found, Outcome) and found.preset and found.preset.sizes else "",
         unknown=unknown,
     )

@@ -32,6 +32,7 @@ from edgeopt.graph.analysis.tensors import (
 )
 from edgeopt.graph.analysis.weigh import Weight, weigh
 from edgeopt.graph.analysis.weights import Content, Looked, look
+from edgeopt.graph.import_proof import import_proof_in
 from edgeopt.graph.model import Model, load
 from edgeopt.graph.nodes import subgraphs
 from edgeopt.graph.shapes import infer_shapes
@@ -104,6 +105,7 @@ def analysis_of(model: Model, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
             FileRow(file.relative_to(model.path.parent).as_posix(), file.stat().st_size) for file in model.external
         ),
         warnings=tuple(_warnings(model, nodes, len(names), looked)),
+        imported=import_proof_in(model.ir.metadata_props),
         categories=category_rows(nodes),
         work=work(
             nodes,

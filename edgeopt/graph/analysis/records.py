@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.graph.import_proof import ImportProof
 from edgeopt.hw.device import Device
 
 SCHEMA = 1
@@ -298,6 +299,8 @@ class Analysis(msgspec.Struct, frozen=True):
     external_files: tuple[FileRow, ...] = ()
     warnings: tuple[str, ...] = ()
     deployment: DeploymentRow | None = None
+    imported: ImportProof | None = None
+    """Where `edgeopt import` made the model, or that which a bundle was made from."""
     categories: tuple[CategoryRow, ...] = ()
     work: OperatorWork | None = None
     dimensions: tuple[OpenDimension, ...] = ()

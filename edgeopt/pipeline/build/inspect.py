@@ -10,6 +10,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import check_samples, from_feeds, save_samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.analysis.layers import layer_counts
+from edgeopt.graph.import_proof import import_proof_in
 from edgeopt.graph.model import Model
 from edgeopt.pipeline.build.messages import Inspect, Inspected
 
@@ -37,6 +38,7 @@ def describe(model: Model) -> Inspected:
         size,
         tuple(p.relative_to(model.path.parent).as_posix() for p in model.external),
         layer_counts(model.ir),
+        import_proof_in(model.ir.metadata_props),
     )
 
 

@@ -9,6 +9,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.deployment import Step
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples
+from edgeopt.graph.import_proof import ImportProof
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.profiles import TargetProfile
 from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
@@ -123,6 +124,7 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected"):
     """Files of external data, relative to the model's folder."""
     layers: dict[str, int] = {}
     """How many of each kind, and of each operator."""
+    imported: ImportProof | None = None
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):

@@ -154,6 +154,7 @@ def outcome_of(
         seconds=told.seconds,
         device=device_for_evidence(search.device),
         operators=search.facts.operators,
+        imported=search.facts.imported,
         found=found + cut_short if kept else "",
         undecided=undecided,
     )

@@ -26,6 +26,7 @@ SHELL: tuple[Action, ...] = (
         lambda w: w.choose_bundle_file(),
         icon="bundle",
     ),
+    Action("app.import", "Import a model…", FILE, lambda w: w.ask_import(), shortcut="Ctrl+I", icon="open"),
     Action("app.open-sample", "Open the built-in sample", FILE, lambda w: w.open_sample(), icon="sample"),
     Action(
         "app.watch-device",

@@ -4,9 +4,13 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from edgeopt.importing import sources as importing
 from edgeopt_gui.settings import Settings
 
-MODELS = "Models (*.onnx *.ort *.pb);;Bundles (*.edgeopt);;All files (*)"
+_SUFFIXES = " ".join(f"*{suffix}" for each in importing.SOURCES for suffix in each.suffixes)
+MODELS = f"Models ({_SUFFIXES} *.py *.ort *.pb);;Bundles (*.edgeopt);;All files (*)"
+SOURCES = f"Models ({_SUFFIXES} *.py);;All files (*)"
+ONNX = "ONNX models (*.onnx)"
 BUNDLES = "Bundles (*.edgeopt);;All files (*)"
 TABLES = "Comma-separated values (*.csv)"
 RECORDS = "Records of devices (*.json *.jsonl);;All files (*)"

@@ -6,7 +6,10 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 from edgeopt_gui.widgets.action_button import ActionButton
 
 _DOORS = (
-    ("app.open-model", "An ONNX model. You can also drop a model or a bundle on the window."),
+    (
+        "app.open-model",
+        "An ONNX model, or one of another framework. You can also drop it on the window.",
+    ),
     ("app.open-sample", "A small model that reads handwritten digits, with its data."),
     ("app.watch-device", "Latency, memory and deployments of a device that runs the edgeopt agent."),
 )

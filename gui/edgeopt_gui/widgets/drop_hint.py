@@ -15,9 +15,7 @@ class DropHint(QWidget):
         self.setObjectName("drop-hint")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAcceptDrops(True)
-        sentence = QLabel(
-            "Drop a model (.onnx), a bundle, or data (.npz) here", alignment=Qt.AlignmentFlag.AlignCenter
-        )
+        sentence = QLabel("Drop a model, a bundle, or data (.npz) here", alignment=Qt.AlignmentFlag.AlignCenter)
         column = QVBoxLayout(self)
         column.addWidget(sentence, 0, Qt.AlignmentFlag.AlignCenter)
         self.hide()

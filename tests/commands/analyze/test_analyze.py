@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, save
 
-from edgeopt.commands.analyze.analyze import analyze, proved_outputs
+from edgeopt.commands.analyze.analyze import analyze, recorded_proofs
 from edgeopt.commands.analyze.opportunities import tried_for
 from edgeopt.data.demo import MODEL
 from edgeopt.errors import BundleError, DataError, ModelError, UsageError
@@ -196,11 +196,14 @@ def test_the_record_of_a_bundle_tells_each_output(tmp_path):
     told = OutputAccuracy("a", 40.5, 0.1, 0.1, 0.9, (), (), agreement=0.5)
     proof = {"verdict": "faster", "outputs": [told, {"name": "b", "snr_db": None, "counted": True}]}
     (tmp_path / "evidence.json").write_bytes(msgspec.json.encode({"candidates": [], "proof": proof}))
-    assert proved_outputs(tmp_path) == (ProvedOutput("a", 40.5, 0.5), ProvedOutput("b", None, counted=True))
+    assert recorded_proofs(tmp_path).outputs == (
+        ProvedOutput("a", 40.5, 0.5),
+        ProvedOutput("b", None, counted=True),
+    )
 
 
 @pytest.mark.parametrize("written", [None, b"", b"{", b"[]", b'{"proof": null}', b'{"proof": {"outputs": [1]}}'])
 def test_a_record_that_tells_nothing_or_is_damaged_gives_no_outputs(tmp_path, written):
     if written is not None:
         (tmp_path / "evidence.json").write_bytes(written)
-    assert proved_outputs(tmp_path) == ()
+    assert recorded_proofs(tmp_path).outputs == ()

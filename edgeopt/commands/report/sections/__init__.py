@@ -1,12 +1,13 @@
 """The sections of a report, in their order."""
 
 from edgeopt.commands.report.facts import ReportFacts
-from edgeopt.commands.report.sections import candidates, model, speed, verdict
+from edgeopt.commands.report.sections import candidates, framework, model, speed, verdict
 from edgeopt.views.blocks import Section
 
 SECTIONS = (
     verdict.verdict_section,
     speed.speed_section,
+    framework.framework_section,
     speed.processing_section,
     speed.stages_section,
     speed.memory_section,

@@ -1,17 +1,22 @@
 """The page Model: what a model is made of, costs and could gain, and of a bundle what runs and what was proved."""
 
+from pathlib import Path
+
 import msgspec
 from PySide6.QtGui import QGuiApplication
 
+from edgeopt import events
 from edgeopt.graph.analysis import Analysis, NodeRow
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.context import Context
+from edgeopt_gui.imports.choices import ImportChoices, ending_in_the_app
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.pages.model.content import ModelContent
 from edgeopt_gui.pages.model.node_feed import NodeFeed
+from edgeopt_gui.subject import Subject
 
 _NO_MODEL = "No model is open."
 _OPEN = "app.open-model"
@@ -29,6 +34,9 @@ class ModelPage(Page):
         super().__init__(context)
         self.analysis: Analysis | None = None
         self._job: Job | None = None
+        self._import: Job | None = None
+        self._choices: ImportChoices | None = None
+        """Of an import that runs or has failed."""
         self._findings: Job | None = None
         """The job that looks for what takes long, while what the file tells is shown already."""
         self._asked = False
@@ -43,12 +51,16 @@ class ModelPage(Page):
         self.view.nodes.table.picked.connect(self._picked)
         context.node_picked.connect(self.view.nodes.pick)
         context.subject_changed.connect(self._subject_changed)
+        context.import_wanted.connect(self.import_model)
         context.times_changed.connect(lambda: self.view.show_times(context.nodes, context.op_times))
         context.device_measured.connect(lambda _: self._with_new_peaks())
         context.jobs.started.connect(self._job_started)
         context.jobs.ended.connect(self._look_deeper)
 
     def command(self) -> Command | None:
+        return self._choices.command if self._choices is not None else self._read()
+
+    def _read(self) -> Command | None:
         subject = self.context.subject
         if subject is None:
             return None
@@ -56,7 +68,7 @@ class ModelPage(Page):
 
     def analyze(self) -> None:
         """First what the file tells, at once; then what passes and runtimes say of it."""
-        command = self.command()
+        command = self._read()
         if command is None:
             return
         self._forget()
@@ -64,6 +76,50 @@ class ModelPage(Page):
         quick = Command(command.title, (*command.arguments, "--quick"))
         job = self._job = self.context.jobs.run(quick)
         job.ended.connect(lambda ending: self._analyzed(job, ending))
+        self.context.changed.emit()
+
+    def import_model(self, choices: ImportChoices) -> None:
+        """Its model and samples become those of the app; the open model stays until then."""
+        self._forget()
+        self._choices = choices
+        job = self._import = self.context.jobs.run(choices.command)
+        self.show_busy(f"{job.command.title}…", "model.cancel-import")
+        job.told.connect(lambda event: self._show_import(job, event))
+        job.ended.connect(lambda ending: self._imported(job, choices, ending))
+        self.context.changed.emit()
+
+    def cancel_import(self) -> None:
+        if self._import is not None:
+            self._import.cancel()
+
+    def why_not_cancel_import(self) -> str:
+        return "" if self._import is not None else "No import is running."
+
+    def import_again(self) -> None:
+        self.context.import_asked.emit(self._choices)
+
+    def why_not_import_again(self) -> str:
+        if self._import is not None:
+            return "The import is running."
+        return "" if self._choices is not None else "No import has failed."
+
+    def _show_import(self, job: Job, event: events.Event) -> None:
+        if job is self._import and isinstance(event, events.Progress):
+            self.show_busy(f"{job.command.title}: {event.phase} · {event.message}", "model.cancel-import")
+
+    def _imported(self, job: Job, choices: ImportChoices, ending: Ending) -> None:
+        if job is not self._import:
+            return
+        self._import = None
+        if ending.good:
+            self.context.open(Subject(Path(choices.out), "model"))
+            self.context.use_data(choices.samples)
+            self.context.say(f"Imported {choices.name} as {choices.out}; the data is {choices.samples.name}.")
+        elif ending.how == "cancelled":
+            self._subject_changed()
+            self.context.say("Import cancelled; no model was written.")
+        else:
+            self.show_error(ending_in_the_app(ending), "model.import-again", _OPEN)
         self.context.changed.emit()
 
     def why_not_analyze(self) -> str:
@@ -99,7 +155,7 @@ class ModelPage(Page):
     def _subject_changed(self) -> None:
         self._forget()
         if self.context.subject is None:
-            self.show_empty("Open an ONNX model or a bundle, or drop one here.", _OPEN)
+            self.show_empty("Open a model or a bundle, or drop one here.", _OPEN)
         else:
             self.analyze()
 
@@ -121,11 +177,12 @@ class ModelPage(Page):
         self.context.use_inputs(None)
         self.context.use_nodes(None)
         self._asked = False
+        self._choices = None
         self._feed.stop()
-        for job in (self._job, self._findings):
+        for job in (self._job, self._findings, self._import):
             if job is not None:
                 job.cancel()
-        self._job = self._findings = None
+        self._job = self._findings = self._import = None
 
     def _analyzed(self, job: Job, ending: Ending) -> None:
         if job is not self._job:
@@ -142,7 +199,7 @@ class ModelPage(Page):
 
     def _look_deeper(self) -> None:
         """Once the page is seen, and only while nothing else runs: it takes all cores, and others measure."""
-        command = self.command()
+        command = self._read()
         if command is None or self.analysis is None or self._asked or not self._seen or self._findings:
             return
         if self.context.jobs.jobs:
@@ -157,7 +214,7 @@ class ModelPage(Page):
 
     def look_now(self) -> None:
         """The watch that it waits for gives way."""
-        command = self.command()
+        command = self._read()
         if command is not None and self.analysis is not None:
             self._look(Command(f"Analyzing {self.analysis.name}", command.arguments, alone=True))
             self.context.changed.emit()
@@ -259,6 +316,21 @@ ENTRY = Entry(
             ModelPage.look_now,
             why_not=ModelPage.why_not_look_now,
             command=ModelPage.command,
+        ),
+        Action(
+            "model.cancel-import",
+            "Cancel the import",
+            "Model",
+            ModelPage.cancel_import,
+            why_not=ModelPage.why_not_cancel_import,
+            icon="cancel",
+        ),
+        Action(
+            "model.import-again",
+            "Change the import…",
+            "Model",
+            ModelPage.import_again,
+            why_not=ModelPage.why_not_import_again,
         ),
         Action(
             "model.filter",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from edgeopt import units
 from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, ProvedOutput, TensorFacts
+from edgeopt.views.imports import import_facts
 from edgeopt.views.words import dimensions, span
 from edgeopt_gui.pages.model import work
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
@@ -31,6 +32,9 @@ def headline(analysis: Analysis) -> str:
 def summary(analysis: Analysis) -> tuple[FactGroup, ...]:
     facts = [fact for fact in _facts(analysis) if fact.value]
     found = [FactGroup("Model", tuple(facts)), work.run_facts(analysis), *_ports(analysis)]
+    if analysis.imported is not None:
+        facts = [Fact(name, value) for name, value in import_facts(analysis.imported)]
+        found.insert(0, FactGroup("Import", tuple(facts)))
     if analysis.deployment is not None:
         found[:0] = [_deployment(analysis.deployment), *_proved_outputs(analysis.deployment)]
     return tuple(found)

@@ -1,0 +1,1 @@
+"""Imports of models of other frameworks: what is asked, and the command line that does it."""
