@@ -83,7 +83,7 @@ CASES = {
         ("simplify", MODEL, "--data", DATA, "-o", "lean.onnx"),
         r"kind|data\.(output|(nodes|size)_\w+|ledger\[\]\.(?!seconds|snr_db|max_abs).*|samples|runtime|regimes\[\])",
     ),
-    "targets": (("targets",), r"kind|data\.(targets|uses)\[\]\.(name|title)"),
+    "targets": (("targets", "--root", RECORDED), r"kind|data\.(targets|uses)\[\]\.(name|title)"),
 }
 OF_A_BUNDLE = {
     "cost": (
