@@ -145,7 +145,7 @@ def _node_work(node: NodeRow) -> str:
 def _node_time(node: NodeRow) -> str:
     if node.least_ms is None:
         return ""
-    return figures.milliseconds(node.least_ms) + (f", bound by {node.bound}" if node.bound else "")
+    return units.milliseconds(node.least_ms) + (f", bound by {node.bound}" if node.bound else "")
 
 
 def _tip(row: CategoryRow) -> str:
