@@ -3,7 +3,6 @@
 import re
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
 
 from edgeopt.errors import printable
 from edgeopt_agent.bundle_urls import allowed, read_url, shown
@@ -11,7 +10,7 @@ from edgeopt_agent.deployments.record import Record, Source
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.settings import MOST_SOAK_S, Settings
 
-_LONGEST_BYTES = 64 << 10
+LONGEST_BYTES = 64 << 10
 _LONGEST_NAME = 120
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -31,18 +30,18 @@ class Desired(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     soak_requests: int | None = None
 
 
-async def read_desired(request: Request) -> Desired:
-    """The document in a body; raises RefusedError for any other."""
-    content = b""
+def read_desired(content: bytes) -> Desired:
+    """The document in some JSON; raises RefusedError for any other."""
     try:
-        async for piece in request.stream():
-            content += piece
-            if len(content) > _LONGEST_BYTES:
-                raise RefusedError(413, "too-large", f"The document has more than {_LONGEST_BYTES} bytes.")
         found = msgspec.json.decode(content, type=Desired)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ClientDisconnect) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         hint = 'Send {"bundle": "https://…", "digest": "sha256:…"}; docs/agent.md lists the other keys.'
         raise RefusedError(400, "bad-document", f"The document cannot be read: {error}.", hint) from None
+    return checked(found)
+
+
+def checked(found: Desired) -> Desired:
+    """The same document; raises RefusedError where a value cannot be used."""
     if not _DIGEST.fullmatch(found.digest.lower()):
         raise RefusedError(
             400,
