@@ -4,9 +4,10 @@ import asyncio
 import time
 
 from edgeopt.errors import DiskFullError, EdgeoptError, InputError
+from edgeopt.fleet.mqtt_documents import DesiredBundle
 from edgeopt.version import __version__
 from edgeopt_agent.control import documents
-from edgeopt_agent.control.desired import Desired, wanted
+from edgeopt_agent.control.desired import wanted
 from edgeopt_agent.control.documents import Document
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.slots import Slots
@@ -45,7 +46,7 @@ class Answers:
             raise RefusedError(404, "not-found", sentence, "See /api/v1/events.")
         return 200, {"deployment": documents.deployment(slot.machine, record)}
 
-    async def desired(self, found: Desired) -> Answered:
+    async def desired(self, found: DesiredBundle) -> Answered:
         record = wanted(found, self._slots.first.site.settings)
         slot = await self._slots.add(found.model) if found.add else self._slots.named(found.model)
         begun = await slot.machine.deploy_source(record)

@@ -8,9 +8,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from edgeopt.errors import EdgeoptError, printable
+from edgeopt.fleet.mqtt_documents import LONGEST_BYTES
 from edgeopt_agent.control import documents
 from edgeopt_agent.control.answers import Answered, Answers, error_answer
-from edgeopt_agent.control.desired import LONGEST_BYTES, read_desired
+from edgeopt_agent.control.desired import read_desired
 from edgeopt_agent.deployments.incoming import Incoming
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
