@@ -180,8 +180,15 @@ class FleetLink:
                 state = Reported(self._session, time.time(), found, orders.following, orders.refused)
                 await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _LOOK_AGAIN_S)
+                wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S
+                await asyncio.wait_for(self._changed.wait(), wait_s)
             await asyncio.sleep(_SETTLE_S)
+
+    @property
+    def _tidies(self) -> bool:
+        """Whether a deployment has told its last state and is not over yet: nothing tells its end."""
+        machines = [slot.machine for slot in self._slots.all]
+        return any(each.busy and each.newest is not None and each.newest.final for each in machines)
 
     async def _send(self, client: aiomqtt.Client) -> None:
         """Sends what waits, in order; what the broker has not confirmed is sent again, with what came after it."""
@@ -209,6 +216,8 @@ class FleetLink:
         what = (slot.site.model, record.id, record.kind, record.state, record.release, record.reason)
         self._outbox.add(DeviceEvent(self._session, 0, time_s, *what))
         self._changed.set()
+        if record.final:
+            self._orders.deployment_ended()
 
 
 async def _first_end(*ways: Coroutine[None, None, None]) -> None:

@@ -1,6 +1,7 @@
 """The desired state from the broker: what is refused, and how the newest one is followed."""
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 import time
@@ -31,6 +32,8 @@ from edgeopt_agent.trust import trusted_files
 log = logging.getLogger(__name__)
 _MEMORY = "desired"
 _BUSY_RETRY_S = 5.0
+_TIDY_S = 0.1
+"""From the last state of a deployment until another one is taken."""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -85,7 +88,9 @@ class Orders:
         self._on_change = on_change
         self._known: Known | None = None
         self._running: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()
         self.refused: Following | None = None
+        """The last document that was refused; the one that is followed tells of itself."""
 
     @property
     def following(self) -> Following | None:
@@ -102,18 +107,24 @@ class Orders:
         """Takes a message on the topic `desired`; never raises for what is in it."""
         if not content:
             return  # the retained document was removed, which orders nothing
+        sequence = 0
         try:
             state = await asyncio.to_thread(read_state, content, self._topics, self._data)
+            sequence = state.sequence
             if not self._is_new(state):
                 return
         except (EdgeoptError, OSError) as error:
-            self._refuse(error)
+            self._refuse(sequence, error)
             return
         self._follow(Known(_digest(state), Following(state.sequence, "accepted", time_s=time.time())))
         await self._save()
         task = asyncio.create_task(self._deploy(state), name=f"desired state {state.sequence}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    def deployment_ended(self) -> None:
+        """What waits for another deployment may be possible now."""
+        self._ended.set()
 
     async def stop(self) -> None:
         for task in self._running:
@@ -146,7 +157,10 @@ class Orders:
                 await self._save()
                 if not waits:
                     return
-                await asyncio.sleep(_BUSY_RETRY_S)
+                self._ended.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._ended.wait(), _BUSY_RETRY_S)
+                await asyncio.sleep(_TIDY_S)
             else:
                 self._tell(state, "deploying", document["deployment"])
                 await self._save()
@@ -174,10 +188,10 @@ class Orders:
         self._known = known
         self._on_change()
 
-    def _refuse(self, error: EdgeoptError | OSError) -> None:
+    def _refuse(self, sequence: int, error: EdgeoptError | OSError) -> None:
         log.warning("A desired state was refused: %s", error)
         code, hint = (error.code, error.hint) if isinstance(error, EdgeoptError) else ("disk-failed", "")
-        self.refused = Following(0, "refused", None, "", code, str(error), hint, time.time())
+        self.refused = Following(sequence, "refused", None, "", code, str(error), hint, time.time())
         self._on_change()
 
     async def _save(self) -> None:

@@ -1,6 +1,7 @@
 """A real Mosquitto on loopback, and a client of it that remembers what it has seen."""
 
 import contextlib
+import getpass
 import shutil
 import socket
 import subprocess
@@ -33,7 +34,8 @@ class Broker:
         self.port = free_port()
         self._config = folder / "mosquitto.conf"
         self._config.write_text(
-            f"listener {self.port} 127.0.0.1\n{listener}\n{access}\nmax_packet_size 8388608\npersistence false\n"
+            f"listener {self.port} 127.0.0.1\n{listener}\n{access}\nmax_packet_size 8388608\n"
+            f"user {getpass.getuser()}\npersistence true\npersistence_location {folder}/\n"
         )
         self._log = folder / "mosquitto.log"
         self._process = None
@@ -77,7 +79,10 @@ class Client:
         subscribed = threading.Event()
         self._paho.on_connect = lambda *_: self._paho.subscribe(f"{topics.base}/#", 1)
         self._paho.on_subscribe = lambda *_: subscribed.set()
-        self._paho.connect("127.0.0.1", broker.port)
+        kept = Properties(PacketTypes.CONNECT)
+        kept.SessionExpiryInterval = 3600  # it misses nothing while the broker is away
+        self._paho.connect("127.0.0.1", broker.port, clean_start=False, properties=kept)
+        self._paho.reconnect_delay_set(1, 1)
         self._paho.loop_start()
         assert subscribed.wait(DEADLINE_S)
 

@@ -25,6 +25,19 @@ def broker(_mosquitto, tmp_path_factory):
 
 
 @pytest.fixture
+def make_broker(_mosquitto, tmp_path_factory):
+    """Brokers of a test's own, to be stopped and started."""
+    with ExitStack() as stack:
+
+        def make():
+            running = Broker(tmp_path_factory.mktemp("broker"))
+            stack.callback(running.stop)
+            return running
+
+        yield make
+
+
+@pytest.fixture
 def make_client(request):
     with ExitStack() as stack:
 

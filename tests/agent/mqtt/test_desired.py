@@ -95,7 +95,7 @@ BAD = {
     "not JSON": (b"\x00\xff{", "bad-document"),
     "a list": (b"[]", "bad-document"),
     "an unknown key": (
-        b'{"sequence": 9, "fleet": "default", "device": "x", "desired": {}, "x": 1}',
+        b'{"sequence": 9, "fleet": "a", "device": "x", "desired": {}, "x": 1}',
         "bad-document",
     ),
     "deep": (b"[" * 50_000, "bad-document"),
@@ -172,6 +172,6 @@ def test_only_signed_orders_count_where_a_key_is_trusted(
     agent.serves(bundle)
     tampered = next(payload for topic, payload, _ in reversed(client.seen) if topic == client.topics.desired)
     envelope = json.loads(tampered)
-    envelope["signatures"][0]["sig"] = envelope["signatures"][0]["sig"][::-1]
+    envelope["payload"] = envelope["payload"][:4] + "A" + envelope["payload"][5:]
     client.publish(client.topics.desired, json.dumps(envelope).encode(), retain=True)
     client.reported(lambda each: each["refused"]["time_s"] > 0 and "does not match" in each["refused"]["reason"])

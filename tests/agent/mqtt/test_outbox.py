@@ -7,7 +7,6 @@ import pytest
 
 from edgeopt.fleet.mqtt_documents import DeviceEvent, TelemetryReport
 from edgeopt_agent.mqtt.outbox import Outbox
-from tests.agent.mqtt.broker import Broker
 
 HOUR_S = 3600.0
 
@@ -129,9 +128,9 @@ def test_messages_are_held_in_memory_while_the_disk_takes_nothing(opened, tmp_pa
 
 
 def test_what_happened_without_the_broker_arrives_in_order_and_nothing_is_deployed_twice(
-    tmp_path, start_device, make_client, topics, serve_bundle, new_bundle, old_bundle
+    make_broker, start_device, make_client, topics, serve_bundle, new_bundle, old_bundle
 ):
-    broker = Broker(tmp_path)
+    broker = make_broker()
     client = make_client(broker, topics)
     server, digest = serve_bundle(new_bundle)
     agent = start_device(broker.url, server, mqtt={"telemetry_s": 0.1, "outbox_bytes": 64 << 10})
@@ -142,12 +141,11 @@ def test_what_happened_without_the_broker_arrives_in_order_and_nothing_is_deploy
     before = len(client.seen)
     assert agent.deploy(old_bundle)["state"] == "COMMITTED"
     agent.serves(old_bundle)
-    broker.start()  # has forgotten what was retained; the client comes back by itself
+    broker.start()  # the desired state is retained there and comes again
     client.presence("online", after=session)
     client.until(
         lambda: any(e["deployment"] == 2 and e["state"] == "COMMITTED" for e in client.of(topics.event)), "events"
     )
-    client.desire(1, server.url, digest)
     client.ask("view", {"command": "status"})
     assert agent.status()["deployment"]["id"] == 2
     agent.serves(old_bundle)
@@ -163,5 +161,3 @@ def test_what_happened_without_the_broker_arrives_in_order_and_nothing_is_deploy
     report = client.of(topics.telemetry)[-1]
     assert report["models"]["null"]["process_memory_bytes"] > 0
     assert report["device"]["agent_memory_bytes"] > 0
-    client.close()
-    broker.stop()
