@@ -18,8 +18,8 @@ BUDGETS = {
     "edgeopt/profiles": 1350,
     "edgeopt/diagram": 1700,
     "edgeopt/data": 2050,
-    "edgeopt/bundle": 7600,
-    "edgeopt/fleet": 1950,
+    "edgeopt/bundle": 7700,
+    "edgeopt/fleet": 2200,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
@@ -28,9 +28,9 @@ BUDGETS = {
     "edgeopt/views": 2400,
     "edgeopt/commands": 15_450,
     "edgeopt/cli": 5100,
-    "agent": 15_300,
+    "agent": 16_500,
     "gui": 21_050,
-    "tests": 96_450,
+    "tests": 97_400,
 }
 
 

@@ -1,7 +1,9 @@
 """TLS, certificates of devices, passwords, and what the broker does not allow."""
 
 import datetime as dt
+import re
 import ssl
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -11,6 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from edgeopt.fleet.mqtt_topics import Topics
 from tests.agent.mqtt.broker import Broker
 
+PAGE = Path(__file__).parents[3] / "docs" / "fleet.md"
+DOCUMENTED = re.search(r"^# mosquitto.conf.*?\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 NOW = dt.datetime.now(dt.UTC)
 
 
@@ -52,13 +56,10 @@ def pairs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def secure_broker(_mosquitto, pairs, tmp_path_factory):
-    """Takes clients with a certificate only, and lets each device write below its own name."""
+    """Takes clients with a certificate only, with the rules of the documentation."""
     folder = tmp_path_factory.mktemp("secure")
     rules = folder / "acl"
-    rules.write_text(
-        "user client\ntopic readwrite edgeopt/v1/#\n\n"
-        "pattern read edgeopt/v1/default/%u/#\npattern write edgeopt/v1/default/%u/#\n"
-    )
+    rules.write_text(DOCUMENTED[1].replace("user operator", "user client"))
     rules.chmod(0o600)  # else Mosquitto warns
     running = Broker(
         folder,
