@@ -36,7 +36,7 @@ from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
 _STABLE_S = 30.0
-"""A connection that lasted this long begins the delays anew."""
+"""After a connection of this length, the delays start again from the shortest."""
 _SETTLE_S = 0.2
 """Changes that follow each other closely are reported once."""
 _LOOK_AGAIN_S = 60.0
