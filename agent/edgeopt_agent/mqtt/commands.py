@@ -1,5 +1,6 @@
 """Commands from the broker, answered with the documents of HTTP; a repeated one gets its first answer again."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -41,21 +42,22 @@ class Commands:
     def __init__(self, answers: Answers, trust: Callable[[], Trust]) -> None:
         self._answers = answers
         self._trust = trust
-        self._given: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
+        self._given: OrderedDict[tuple[str, bytes], asyncio.Future[bytes]] = OrderedDict()
 
     async def answer(self, role: str, content: bytes, asker: tuple[str, bytes]) -> bytes:
         """The answer to a command on the topic of a role; `asker`: its answer topic and correlation data."""
-        if (known := self._given.get(asker)) is not None:
-            return known
+        if (known := self._given.get(asker)) is None:
+            known = self._given[asker] = asyncio.ensure_future(self._made(role, content))
+            if len(self._given) > _REMEMBERED:
+                self._given.popitem(last=False)
+        return await asyncio.shield(known)
+
+    async def _made(self, role: str, content: bytes) -> bytes:
         try:
             status, document = await self._perform(role, content)
         except EdgeoptError as error:
             status, document = error_answer(error)
-        made = msgspec.json.encode(CommandAnswer(status, {**document, "trust": self._trust()}))
-        self._given[asker] = made
-        if len(self._given) > _REMEMBERED:
-            self._given.popitem(last=False)
-        return made
+        return msgspec.json.encode(CommandAnswer(status, {**document, "trust": self._trust()}))
 
     async def _perform(self, role: str, content: bytes) -> Answered:
         if len(content) > LONGEST_BYTES:

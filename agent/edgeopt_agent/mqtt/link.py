@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import sqlite3
 import time
 from collections.abc import Callable, Coroutine
 
@@ -96,10 +97,12 @@ class FleetLink:
             began = time.monotonic()
             try:
                 await self._connect_once()
-            except (aiomqtt.MqttError, NotConnectedError, OSError) as error:
+            except (aiomqtt.MqttError, NotConnectedError, OSError, sqlite3.Error) as error:
                 self._tell_lost(error)
                 if taken_over(error):
                     delay_s = settings.reconnect_most_s  # else two devices of one name drive each other out
+            except Exception:
+                log.exception("The connection to %s failed; it is tried again.", broker_of(settings))
             if time.monotonic() - began >= _STABLE_S:
                 delay_s = settings.reconnect_s
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
@@ -113,7 +116,7 @@ class FleetLink:
             await subscribe(client, self._topics)
             self._client = client
             await self._announce(client)
-            log.warning("Connected to %s as %s.", broker_of(self._settings), self._topics.base)
+            log.info("Connected to %s as %s.", broker_of(self._settings), self._topics.base)
             self._told = ""
             await _first_end(self._listen(client), self._report(client), self._send(client))
         finally:

@@ -97,10 +97,13 @@ class Orders:
         return None if self._known is None else self._known.following
 
     async def load(self) -> None:
-        found = await self._outbox.recall(_MEMORY)
         try:
+            found = await self._outbox.recall(_MEMORY)
             self._known = None if found is None else msgspec.json.decode(found, type=Known)
-        except msgspec.DecodeError:  # damaged: the retained document comes again, and changes nothing twice
+        except (
+            sqlite3.Error,
+            msgspec.DecodeError,
+        ):  # damaged; the retained one comes again
             log.warning("The desired state in %s cannot be read and is ignored.", self._data.outbox)
 
     async def receive(self, content: bytes) -> None:

@@ -48,6 +48,7 @@ class Outbox:
         self._now_s = now_s
         self._held: list[tuple[int, Kind, float, bytes]] = []
         self._last = 0
+        self._session = 0
         self._bytes = 0
         self.changed = asyncio.Event()
         """Set when something was added."""
@@ -184,7 +185,10 @@ class Outbox:
             self._db.execute("PRAGMA synchronous = NORMAL")
 
     def _next_session(self) -> int:
-        session = max(int(self._recall("session") or 0) + 1, int(self._now_s()))
+        """Also where the disk takes or gives nothing."""
+        with contextlib.suppress(sqlite3.Error, ValueError):
+            self._session = max(self._session, int(self._recall("session") or 0))
+        self._session = max(self._session + 1, int(self._now_s()))
         with contextlib.suppress(sqlite3.Error):
-            self._remember("session", str(session).encode())
-        return session
+            self._remember("session", str(self._session).encode())
+        return self._session

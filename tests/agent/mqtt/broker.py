@@ -129,15 +129,16 @@ class Client:
         )
         self.publish(self.topics.desired, desired_message(state, key), retain=True)
 
-    def ask(self, role, document, correlation=None):
-        """The answer to a command."""
+    def ask(self, role, document, correlation=None, times=1):
+        """The answer to a command, which is sent so many times."""
         correlation = correlation or uuid.uuid4().bytes
         properties = Properties(PacketTypes.PUBLISH)
         properties.ResponseTopic = self.topics.answer(self.name)
         properties.CorrelationData = correlation
         before = len(self.seen)
         payload = document if isinstance(document, bytes) else msgspec.json.encode(document)
-        self.publish(self.topics.command(role), payload, properties=properties)
+        for _ in range(times):
+            self.publish(self.topics.command(role), payload, properties=properties)
 
         def answer():
             return next(

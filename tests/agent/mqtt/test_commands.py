@@ -33,7 +33,7 @@ def test_rollback_is_done_once_however_often_it_arrives(agent, client, old_bundl
     newest = make_null_bundle(model={"noise": 0.125})
     for bundle in (old_bundle, new_bundle, newest):
         assert agent.deploy(bundle)["state"] == "COMMITTED"
-    first = client.ask("deploy", {"command": "rollback"}, correlation=b"one")
+    first = client.ask("deploy", {"command": "rollback"}, correlation=b"one", times=3)
     assert first["status"] == 202
     agent.ended(first["answer"]["deployment"]["id"])
     assert client.ask("deploy", {"command": "rollback"}, correlation=b"one") == first
