@@ -122,6 +122,7 @@ try-packages: .venv/.desktop
 	@touch $@
 
 .venv/.dev: .venv/.gui
+	@sh packaging/system-packages.sh tests || echo "Tests that need it are skipped."
 	@echo 'Installing the agent and the tools for tests and checks into .venv ...'
 	@$(INSTALL) --editable '.[agent,fleet,images]' --group dev
 	@touch $@

@@ -205,7 +205,7 @@ EXTRAS = {
     "openvino": ("openvino",),
     "sign": ("cryptography",),
     "images": ("pillow",),
-    "fleet": ("websockets",),
+    "fleet": ("websockets", "aiomqtt", "paho-mqtt"),
     "gui": ("pyside6-essentials", "pyqtgraph"),
     "agent": (
         *("starlette", "uvicorn", "httptools", "uvloop", "websockets", "prometheus-client"),

@@ -2,6 +2,7 @@
 # Installs the Debian packages that pip cannot bring, and only those that are missing.
 #   system-packages.sh venv PYTHON    what PYTHON needs to make environments
 #   system-packages.sh gui            the libraries that Qt loads, and a font
+#   system-packages.sh tests          the MQTT broker that tests of the agent start
 #   system-packages.sh desktop        what its windows need on a screen
 set -eu
 
@@ -37,6 +38,10 @@ gui)
     need_library libfontconfig.so.1 libfontconfig1
     need_font "${EDGEOPT_FONTS:-/usr/share/fonts}"
     ;;
+tests)
+    [ "$(uname -s)" = Linux ] || exit 0
+    command -v mosquitto >/dev/null 2>&1 || missing=" mosquitto"
+    ;;
 desktop)
     [ "$(uname -s)" = Linux ] || exit 0
     need_library libxcb-cursor.so.0 libxcb-cursor0
@@ -48,7 +53,7 @@ desktop)
     need_library libxkbcommon-x11.so.0 libxkbcommon-x11-0
     ;;
 *)
-    echo "usage: system-packages.sh venv PYTHON | gui | desktop" >&2
+    echo "usage: system-packages.sh venv PYTHON | gui | tests | desktop" >&2
     exit 2
     ;;
 esac

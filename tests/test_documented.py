@@ -15,6 +15,8 @@ from edgeopt.cli.main import application
 from edgeopt_agent.http.app import PARAMETERS
 from edgeopt_agent.http.control import PREFIX
 from edgeopt_agent.main import application as agent_application
+from edgeopt_agent.mqtt.commands import TABLE
+from edgeopt_agent.mqtt.settings import MqttSettings
 from edgeopt_agent.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -134,6 +136,8 @@ KINDS = {
     "public name": Kind(lambda: list(edgeopt.__all__), EVERYWHERE, lambda name: rf"\bedgeopt\.{name}\b"),
     "option": Kind(_options, EVERYWHERE, lambda flags: rf"(?<![\w-])({flags.replace(' ', '|')})(?![\w-])"),
     "setting": Kind(lambda: list(Settings.__struct_fields__), ("docs/agent.md",), _quoted),
+    "setting of MQTT": Kind(lambda: list(MqttSettings.__struct_fields__), ("docs/fleet.md",), _quoted),
+    "command of MQTT": Kind(lambda: [row.name for row in TABLE], ("docs/fleet.md",), _quoted),
     "route": Kind(_routes, ("docs/agent.md",), lambda route: rf"`(?:\w+ )?{route}[?`]"),
     "parameter": Kind(_parameters, ("docs/agent.md",), _parameter_entry),
     "metric": Kind(_metrics, ("docs/agent.md",), lambda name: rf"^\| `{name}` \|"),

@@ -14,6 +14,7 @@ from edgeopt.errors import InputError
 from edgeopt.hw.user_folders import expanded, home_folder
 from edgeopt.nearest import nearest
 from edgeopt_agent.bundle_urls import read_prefix
+from edgeopt_agent.mqtt.settings import MqttSettings, wrong_mqtt
 from edgeopt_agent.settings import (
     MOST_SOAK_S,
     Settings,
@@ -40,6 +41,7 @@ NEEDS_RESTART = frozenset({
     "data_dir", "watch_dir", "host", "port", "grpc_port", "tls", "tls_cert", "tls_key", "max_body_bytes",
     "max_tensor_elements", "queue_length", "request_timeout_s", "body_timeout_s", "silent_call_s", "stream_idle_s",
     "drain_s", "ready_timeout_s", "crashes_allowed", "otlp_endpoint", "otlp_interval_s", "otlp_trace_ratio",
+    "mqtt",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""
 
@@ -134,6 +136,8 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
         return f"'{name}' is not the address of a collector.", 'For instance "http://127.0.0.1:4318".'
     if name == "fetch_from" and isinstance(value, list) and (said := _wrong_prefix(value)):
         return f"'{name}' has an entry that is no URL prefix: {said}.", 'For instance ["https://host/bundles/"].'
+    if name == "mqtt":
+        return _wrong_table(value)
     if name == "otlp_interval_s" and value == 0:
         return f"'{name}' must be more than 0.", "Correct the value."
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -145,6 +149,22 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
     except msgspec.ValidationError as error:
         return f"'{name}' is wrong: {str(error).split(' - at')[0]}.", "docs/agent.md lists the settings."
     return "", ""
+
+
+def _wrong_table(value: object) -> tuple[str, str]:
+    """The same for `[mqtt]`."""
+    if not isinstance(value, dict):
+        return "'mqtt' must be a table.", 'Write [mqtt] and, below it, url = "mqtts://broker.example.com".'
+    for name in value:
+        if name not in MqttSettings.__struct_fields__:
+            hint = nearest(name, MqttSettings.__struct_fields__, "See docs/fleet.md.")
+            return f"there is no setting 'mqtt.{name}'.", hint
+    try:
+        found = _settings({"data_dir": Path(), "mqtt": value}).mqtt
+    except msgspec.ValidationError as error:
+        said, _, place = str(error).partition(" - at `$.")
+        return f"'{place.rstrip('`') or 'mqtt'}' is wrong: {said}.", "docs/fleet.md lists the settings."
+    return ("", "") if found is None else wrong_mqtt(found)
 
 
 def _wrong_prefix(values: Sequence[object]) -> str:

@@ -49,6 +49,11 @@ class DataDir:
         return self.root / "state.db"
 
     @property
+    def outbox(self) -> Path:
+        """What waits for the broker of a fleet."""
+        return self.base / "outbox.db"
+
+    @property
     def trust(self) -> Path:
         return self.base / "trust"
 

@@ -8,11 +8,13 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device
 from edgeopt_agent import systemd
 from edgeopt_agent.certificate import LiveCertificate, tell_listening, uses_tls
+from edgeopt_agent.control.answers import Answers
 from edgeopt_agent.data_dir import DataDir, open_data_dir
 from edgeopt_agent.deployments.slots import Slot, Slots
 from edgeopt_agent.deployments.span import deployment_span
@@ -22,10 +24,14 @@ from edgeopt_agent.http.control import routes
 from edgeopt_agent.http.listeners import inherited_listeners
 from edgeopt_agent.http.metrics import Figures
 from edgeopt_agent.http.server import serve
+from edgeopt_agent.mqtt.settings import broker_of
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.threads import in_thread
-from edgeopt_agent.trust import TrustWatch, check_host
+from edgeopt_agent.trust import TrustWatch, check_broker, check_host
+
+if TYPE_CHECKING:
+    from edgeopt_agent.mqtt.link import FleetLink
 
 log = logging.getLogger(__name__)
 SERVER_SHARE = 0.6
@@ -46,6 +52,9 @@ async def run(
     loop.add_signal_handler(signal.SIGHUP, lambda: [each() for each in on_hangup])
     with open_data_dir(settings.data_dir) as data:
         check_host(settings.host, data)
+        if settings.mqtt is not None:
+            broker = broker_of(settings.mqtt)
+            check_broker(str(broker), broker.loopback, data)
         inherited = inherited_listeners(settings)
         settings = _within(settings, data)
         slots = Slots(settings, data, _Probed())
@@ -96,6 +105,7 @@ async def _serve(
     watching = _watch(slots, settings)
     watchdog = asyncio.create_task(systemd.keep_watchdog())
     exporting = _export(slots, settings, tracer)
+    fleet = await _join_fleet(slots, settings, started, trust)
     try:
         drain_s = settings.drain_s * SERVER_SHARE
         tls = None if certificate is None else certificate.context
@@ -112,6 +122,8 @@ async def _serve(
             await asyncio.gather(watching, return_exceptions=True)
         for task in exporting:
             task.cancel()
+        if fleet is not None:
+            await fleet.stop()
         await slots.stop(settings.drain_s * (1 - SERVER_SHARE) / 2)
         await asyncio.gather(*exporting, return_exceptions=True)  # their last batch went out meanwhile
     for working in ended:
@@ -126,6 +138,17 @@ def _watch(slots: Slots, settings: Settings) -> asyncio.Task[None] | None:
     from edgeopt_agent.deployments.watched import WatchedFolder
 
     return asyncio.create_task(WatchedFolder(slots, settings.watch_dir).run(), name="watched folder")
+
+
+async def _join_fleet(slots: Slots, settings: Settings, started: float, trust: TrustWatch) -> "FleetLink | None":
+    """Connects to a broker where one is named; its library is not loaded otherwise."""
+    if settings.mqtt is None:
+        return None
+    from edgeopt_agent.mqtt.link import FleetLink
+
+    fleet = FleetLink(slots, settings.mqtt, Answers(slots, started), trust)
+    await fleet.start()
+    return fleet
 
 
 def _tracer(slots: Slots, settings: Settings) -> Tracer | None:

@@ -89,6 +89,16 @@ def check_host(host: str, data: DataDir) -> None:
         )
 
 
+def check_broker(address: str, loopback: bool, data: DataDir) -> None:
+    """Raises UsageError for orders from a broker that others reach, unless bundles and orders must be signed."""
+    if loopback or trusted_files(data.trust):
+        return
+    raise UsageError(
+        f"The agent trusts no key yet, so it takes no orders from {address}, where others could give them.",
+        f"First: {on_data_dir('edgeopt-agent trust add KEY.pub', data.root)}; or remove [mqtt].",
+    )
+
+
 def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

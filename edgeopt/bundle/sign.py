@@ -55,15 +55,15 @@ class PublicKey:
         return f"{_PEM_BEGIN}\n{base64.b64encode(_DER_HEAD + self.raw).decode()}\n{_PEM_END}\n"
 
 
-class _Signature(msgspec.Struct, frozen=True):
+class EnvelopeSignature(msgspec.Struct, frozen=True):
     keyid: str
     sig: bytes
 
 
-class _Envelope(msgspec.Struct, frozen=True, rename={"payload_type": "payloadType"}):
+class Envelope(msgspec.Struct, frozen=True, rename={"payload_type": "payloadType"}):
     payload: bytes
     payload_type: str
-    signatures: list[_Signature]
+    signatures: list[EnvelopeSignature]
 
 
 class Signed(msgspec.Struct, frozen=True):
@@ -151,12 +151,12 @@ def sign_bundle(bundle: Path, private_key_file: Path, sequence: int | None = Non
 
 def _sign(folder: Path, private_key_file: Path, sequence: int) -> Signed:
     check_manifest(folder)
-    private = _load_private_key(private_key_file)
+    private = load_private_key(private_key_file)
     payload = (folder / FILE).read_bytes()
     key = PublicKey(private.public_key().public_bytes_raw())
     payload_type = f"{PAYLOAD_TYPE};sequence={sequence}"
-    signature = _Signature(key_id(key), private.sign(_signed_bytes(payload_type, payload)))
-    envelope = _Envelope(payload, payload_type, [signature])
+    signature = EnvelopeSignature(key_id(key), private.sign(signed_bytes(payload_type, payload)))
+    envelope = Envelope(payload, payload_type, [signature])
     _replace(folder / SIGNATURE, msgspec.json.format(msgspec.json.encode(envelope), indent=1))
     return Signed(str(folder), key_id(key), sequence)
 
@@ -195,7 +195,7 @@ def verify_signature(folder: Path, keys: Sequence[PublicKey], place: str = "BUND
             f"Trusted: {', '.join(by_id) or 'no key'}. Sign it with a trusted key, or trust that one.",
         )
     for key, signature in known:
-        if envelope.payload == manifest and _fits(key, signature, envelope):
+        if envelope.payload == manifest and key_fits(key, signature, envelope):
             return key_id(key)
     raise BundleError(
         f"The signature of the bundle '{folder.name}' does not match its manifest: one of them was changed.",
@@ -203,12 +203,12 @@ def verify_signature(folder: Path, keys: Sequence[PublicKey], place: str = "BUND
     )
 
 
-def _fits(key: PublicKey, signature: bytes, envelope: _Envelope) -> bool:
+def key_fits(key: PublicKey, signature: bytes, envelope: Envelope) -> bool:
     _check_installed()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    signed = _signed_bytes(envelope.payload_type, envelope.payload)
+    signed = signed_bytes(envelope.payload_type, envelope.payload)
     try:
         Ed25519PublicKey.from_public_bytes(key.raw).verify(signature, signed)
     except InvalidSignature:
@@ -216,17 +216,17 @@ def _fits(key: PublicKey, signature: bytes, envelope: _Envelope) -> bool:
     return True
 
 
-def _signed_bytes(payload_type: str, payload: bytes) -> bytes:
+def signed_bytes(payload_type: str, payload: bytes) -> bytes:
     """DSSE's pre-authentication encoding: https://github.com/secure-systems-lab/dsse/blob/master/protocol.md"""
     return b"DSSEv1 %d %s %d %s" % (len(payload_type), payload_type.encode(), len(payload), payload)
 
 
-def _envelope(folder: Path) -> _Envelope:
+def _envelope(folder: Path) -> Envelope:
     file = folder / SIGNATURE
     try:
         if file.is_symlink() or file.stat().st_size > 2 * (folder / FILE).stat().st_size + 4096:
             raise BundleError(f"{SIGNATURE} of the bundle '{folder.name}' is not a signature.", "Sign it again.")
-        envelope = msgspec.json.decode(file.read_bytes(), type=_Envelope)
+        envelope = msgspec.json.decode(file.read_bytes(), type=Envelope)
     except OSError as error:
         raise BundleError(f"{file} cannot be read: {error.strerror}.", "Sign the bundle again.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -236,7 +236,7 @@ def _envelope(folder: Path) -> _Envelope:
     return envelope
 
 
-def _load_private_key(path: Path) -> "Ed25519PrivateKey":
+def load_private_key(path: Path) -> "Ed25519PrivateKey":
     _check_installed()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

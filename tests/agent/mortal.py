@@ -9,9 +9,12 @@ import signal
 import sys
 from pathlib import Path
 
+import msgspec
+
 from edgeopt_agent import service
 from edgeopt_agent.deployments import receive
 from edgeopt_agent.journal import Journal
+from edgeopt_agent.mqtt.settings import MqttSettings
 from edgeopt_agent.settings import Settings
 
 
@@ -55,6 +58,8 @@ def main():
     given, kill, broken = (json.loads(argument) for argument in sys.argv[1:])
     for name in {"data_dir", "tls_cert", "tls_key", "watch_dir"} & given.keys():
         given[name] = Path(given[name])
+    if "mqtt" in given:
+        given["mqtt"] = msgspec.convert(given["mqtt"], MqttSettings, dec_hook=lambda kind, value: kind(value))
     trust_the_cache()
     if kill:
         die_at(**kill)

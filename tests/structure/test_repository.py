@@ -72,6 +72,7 @@ MODULES = {
     "nvidia-ml-py": "pynvml",
     "onnxruntime-directml": "onnxruntime",
     "onnxruntime-gpu": "onnxruntime",
+    "paho-mqtt": "paho",
     "pillow": "PIL",
     "protobuf": "google",
     "pyside6-essentials": "PySide6",

@@ -1,6 +1,6 @@
 """`edgeopt-agent config`: checks the configuration file, and shows what holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ FileArgument = Annotated[
     Path | None,
     typer.Argument(help="The file.", show_default="/etc/edgeopt/agent.toml under systemd, or ~/.config/edgeopt"),
 ]
-Value = str | int | float
+Value = str | int | float | None
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -65,15 +65,24 @@ def show(file: FileArgument = None, json: JsonFlag = False) -> None:
 
 def _configuration(file: Path | None) -> Configuration:
     found = administered(file, {})
-    values = ((name, getattr(found.settings, name)) for name in found.settings.__struct_fields__)
-    settings = tuple(Setting(name, _plain(value), found.sources[name]) for name, value in values)
+    values = [(name, getattr(found.settings, name), found.sources[name]) for name in found.sources]
+    settings = tuple(Setting(*each) for name, value, source in values for each in _entries(name, value, source))
     return Configuration(None if found.file is None else str(found.file), settings)
 
 
-def _plain(value: Value | Path | tuple[str, ...]) -> Value:
+def _entries(name: str, value: object, source: str) -> Iterator[tuple[str, Value, str]]:
+    """A setting, or those of a table."""
+    if isinstance(value, msgspec.Struct):
+        for each in value.__struct_fields__:
+            yield from _entries(f"{name}.{each}", getattr(value, each), source)
+    else:
+        yield name, _plain(value), source
+
+
+def _plain(value: object) -> Value:
     if isinstance(value, tuple):
         return ", ".join(value)
-    return str(value) if isinstance(value, Path) else value
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _show_checked(result: Configuration) -> list[Block]:

@@ -26,6 +26,7 @@ from edgeopt_agent.systemd import delay_restart
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
 # A part of a package that is not there is an error, so the package goes before it.
 GRPC_MODULES = ("grpc", "google", "google.protobuf")
+MQTT_MODULES = ("aiomqtt", "paho")
 DESCRIPTORS = 4096
 
 
@@ -115,6 +116,8 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             )
         if settings.grpc_port and any(find_spec(module) is None for module in GRPC_MODULES):
             raise MissingExtraError("agent", "gRPC")
+        if settings.mqtt is not None and any(find_spec(module) is None for module in MQTT_MODULES):
+            raise MissingExtraError("fleet", "MQTT")
         handler = logging.StreamHandler()
         handler.setFormatter(_Lines("%(asctime)s %(levelname)-7s %(message)s"))
         logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])

@@ -1,7 +1,5 @@
 """The control of the agent under `/api/v1`: what the device is, what it serves, deployments and the way back."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -9,26 +7,25 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from edgeopt.errors import DiskFullError, EdgeoptError, InputError, printable
-from edgeopt.version import __version__
+from edgeopt.errors import EdgeoptError, printable
+from edgeopt.fleet.mqtt_documents import LONGEST_BYTES
+from edgeopt_agent.control import documents
+from edgeopt_agent.control.answers import Answered, Answers, error_answer
+from edgeopt_agent.control.desired import read_desired
 from edgeopt_agent.deployments.incoming import Incoming
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError, disk_refusal
 from edgeopt_agent.deployments.site import Work
-from edgeopt_agent.deployments.slots import Slot, Slots
+from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.deployments.states import State
-from edgeopt_agent.http import control_documents as documents
-from edgeopt_agent.http.control_documents import Document
-from edgeopt_agent.http.desired import read_desired, wanted
 from edgeopt_agent.http.pairing import PairingRoute
-from edgeopt_agent.releases import list_releases
 from edgeopt_agent.trust import Trust
 
 PREFIX = "/api/v1"
 LONGEST_WAIT_S = 30.0
 _LONGEST_NAME = 120
-Answer = Callable[[Request], Awaitable[tuple[int, Document]]]
+Answer = Callable[[Request], Awaitable[Answered]]
 
 
 def routes(
@@ -62,8 +59,7 @@ def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request],
         try:
             status, document = await answer(request)
         except EdgeoptError as error:
-            status = _status_of(error)
-            document = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+            status, document = error_answer(error)
             if request.method == "POST":
                 headers["connection"] = "close"  # the body may not have been read to its end
         body = msgspec.json.encode({**document, "trust": trust()})
@@ -72,51 +68,32 @@ def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request],
     return endpoint
 
 
-def _status_of(error: EdgeoptError) -> int:
-    if isinstance(error, RefusedError):
-        return error.status
-    if error.code == DiskFullError.code:
-        return 507
-    return 400 if isinstance(error, InputError) else 500
-
-
 class _Control:
     def __init__(self, slots: Slots, started: float) -> None:
         self._slots = slots
         self._incoming = Incoming(slots)
-        self._started = started
+        self._answers = Answers(slots, started)
 
-    async def device(self, _request: Request) -> tuple[int, Document]:
-        return 200, {"device": await self._slots.first.site.device(), "agent": __version__}
+    async def device(self, _request: Request) -> Answered:
+        return await self._answers.device()
 
-    async def status(self, request: Request) -> tuple[int, Document]:
-        shown = self._slot(request)
-        others = [slot for slot in self._slots.all if slot is not shown] if not _model(request) else []
-        return 200, documents.status(shown, others, time.monotonic() - self._started)
+    async def status(self, request: Request) -> Answered:
+        return await self._answers.status(_model(request))
 
-    async def releases(self, request: Request) -> tuple[int, Document]:
-        site = self._slot(request).site
-        failed, refused = await site.journal.quarantined(), await site.journal.refused()
-        return 200, {"releases": await asyncio.to_thread(list_releases, site.data, failed, refused)}
+    async def releases(self, request: Request) -> Answered:
+        return await self._answers.releases(_model(request))
 
-    async def deployment(self, request: Request) -> tuple[int, Document]:
-        slot = self._slot(request)
-        number: str = request.path_params["number"]
-        known = number.isascii() and number.isdecimal() and len(number) < 19
-        record = await slot.site.journal.deployment(int(number)) if known else None
-        if record is None:
-            sentence = f"There is no deployment '{number[:40]}'."
-            raise RefusedError(404, "not-found", sentence, "See /api/v1/events.")
-        return 200, {"deployment": documents.deployment(slot.machine, record)}
+    async def deployment(self, request: Request) -> Answered:
+        return await self._answers.deployment(request.path_params["number"], _model(request))
 
-    async def events(self, request: Request) -> tuple[int, Document]:
-        journal = self._slot(request).site.journal
+    async def events(self, request: Request) -> Answered:
+        journal = self._slots.named(_model(request)).site.journal
         after = int(_number(request, "after", 0))
         wait_s = min(_number(request, "wait_s", 0), LONGEST_WAIT_S)
         found = await journal.events(after, wait_s)
         return 200, {"events": found, "next": found[-1].seq if found else after}
 
-    async def deploy(self, request: Request) -> tuple[int, Document]:
+    async def deploy(self, request: Request) -> Answered:
         settings = self._slots.first.site.settings
         length = self._length(request)
         asked = Record(
@@ -139,36 +116,20 @@ class _Control:
             slot = await self._slots.add(name) if add and name else self._slots.for_bundle(name)
             return await _begun(slot.machine, await slot.machine.deploy_file(bundle, asked))
 
-    async def desired(self, request: Request) -> tuple[int, Document]:
-        found = await read_desired(request)
-        record = wanted(found, self._slots.first.site.settings)
-        slot = await self._slots.add(found.model) if found.add else self._slots.named(found.model)
-        begun = await slot.machine.deploy_source(record)
-        return 202, {"deployment": documents.deployment(slot.machine, begun)}
+    async def desired(self, request: Request) -> Answered:
+        return await self._answers.desired(read_desired(await _short_body(request)))
 
-    async def rollback(self, request: Request) -> tuple[int, Document]:
-        machine = self._slots.to_return(_model(request)).machine
-        record = await machine.roll_back(to=request.query_params.get("to", ""))
-        return 202, {"deployment": documents.deployment(machine, record)}
+    async def rollback(self, request: Request) -> Answered:
+        return await self._answers.rollback(request.query_params.get("to", ""), _model(request))
 
-    async def cancel(self, request: Request) -> tuple[int, Document]:
-        machine = self._slots.with_deployment(_model(request)).machine
-        record = await machine.cancel()
-        return 202, {"deployment": documents.deployment(machine, record)}
+    async def cancel(self, request: Request) -> Answered:
+        return await self._answers.cancel(_model(request))
 
-    async def remove(self, request: Request) -> tuple[int, Document]:
-        name = _model(request)
-        if not name:
-            raise RefusedError(400, "bad-query", "The name of the model to remove is missing.", "Pass model=NAME.")
-        await self._slots.remove(name)
-        return 200, {"removed": name}
+    async def remove(self, request: Request) -> Answered:
+        return await self._answers.remove(_model(request))
 
-    async def collect(self, request: Request) -> tuple[int, Document]:
-        dry_run = _number(request, "dry_run", 0) != 0
-        return 200, {"releases": await self._slot(request).machine.collect(dry_run), "dry_run": dry_run}
-
-    def _slot(self, request: Request) -> Slot:
-        return self._slots.named(_model(request))
+    async def collect(self, request: Request) -> Answered:
+        return await self._answers.collect(_number(request, "dry_run", 0) != 0, _model(request))
 
     def _length(self, request: Request) -> int:
         text = request.headers.get("content-length", "")
@@ -190,7 +151,7 @@ class _Control:
         return length
 
 
-async def _begun(machine: Machine, work: Work) -> tuple[int, Document]:
+async def _begun(machine: Machine, work: Work) -> Answered:
     """The answer once the bundle has arrived; raises RefusedError where it did not."""
     await work.received.wait()
     record = work.record
@@ -225,6 +186,15 @@ def _number(request: Request, name: str, default: float) -> float:
             400, "bad-query", f"'{name}' is '{text[:40]}', not a number from 0 up.", "See docs/agent.md."
         )
     return found
+
+
+async def _short_body(request: Request) -> bytes:
+    content = b""
+    async for piece in _pieces(request):
+        content += piece
+        if len(content) > LONGEST_BYTES:
+            raise RefusedError(413, "too-large", f"The document has more than {LONGEST_BYTES} bytes.")
+    return content
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:

@@ -3,46 +3,30 @@
 import re
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
 
 from edgeopt.errors import printable
+from edgeopt.fleet.mqtt_documents import DesiredBundle
 from edgeopt_agent.bundle_urls import allowed, read_url, shown
 from edgeopt_agent.deployments.record import Record, Source
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.settings import MOST_SOAK_S, Settings
 
-_LONGEST_BYTES = 64 << 10
 _LONGEST_NAME = 120
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-class Desired(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A request to serve the bundle at a URL, if it has this digest."""
-
-    bundle: str
-    digest: str
-    model: str = ""
-    """The model that it replaces, the first one by default; with `add`, the one that it adds."""
-    add: bool = False
-    force: bool = False
-    rename: bool = False
-    allow_downgrade: bool = False
-    soak_s: float | None = None
-    soak_requests: int | None = None
-
-
-async def read_desired(request: Request) -> Desired:
-    """The document in a body; raises RefusedError for any other."""
-    content = b""
+def read_desired(content: bytes) -> DesiredBundle:
+    """The document in some JSON; raises RefusedError for any other."""
     try:
-        async for piece in request.stream():
-            content += piece
-            if len(content) > _LONGEST_BYTES:
-                raise RefusedError(413, "too-large", f"The document has more than {_LONGEST_BYTES} bytes.")
-        found = msgspec.json.decode(content, type=Desired)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ClientDisconnect) as error:
+        found = msgspec.json.decode(content, type=DesiredBundle)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         hint = 'Send {"bundle": "https://…", "digest": "sha256:…"}; docs/agent.md lists the other keys.'
         raise RefusedError(400, "bad-document", f"The document cannot be read: {error}.", hint) from None
+    return checked(found)
+
+
+def checked(found: DesiredBundle) -> DesiredBundle:
+    """The same document; raises RefusedError where a value cannot be used."""
     if not _DIGEST.fullmatch(found.digest.lower()):
         raise RefusedError(
             400,
@@ -62,7 +46,7 @@ async def read_desired(request: Request) -> Desired:
     return found
 
 
-def wanted(desired: Desired, settings: Settings) -> Record:
+def wanted(desired: DesiredBundle, settings: Settings) -> Record:
     """The deployment that it asks for; raises RefusedError for a place that the settings do not allow."""
     try:
         url = read_url(desired.bundle)

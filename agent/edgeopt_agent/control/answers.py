@@ -1,0 +1,85 @@
+"""The answers of the agent: a status, as in HTTP, and a document for each question or order."""
+
+import asyncio
+import time
+
+from edgeopt.errors import DiskFullError, EdgeoptError, InputError
+from edgeopt.fleet.mqtt_documents import DesiredBundle
+from edgeopt.version import __version__
+from edgeopt_agent.control import documents
+from edgeopt_agent.control.desired import wanted
+from edgeopt_agent.control.documents import Document
+from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.deployments.slots import Slots
+from edgeopt_agent.releases import list_releases
+
+Answered = tuple[int, Document]
+
+
+class Answers:
+    """Each raises RefusedError for what is not possible; `model` is a name, empty for the default one."""
+
+    def __init__(self, slots: Slots, started: float) -> None:
+        """`started`: when the agent was, by the monotonic clock."""
+        self._slots = slots
+        self._started = started
+
+    async def device(self) -> Answered:
+        return 200, {"device": await self._slots.first.site.device(), "agent": __version__}
+
+    async def status(self, model: str) -> Answered:
+        shown = self._slots.named(model)
+        others = [slot for slot in self._slots.all if slot is not shown] if not model else []
+        return 200, documents.status(shown, others, time.monotonic() - self._started)
+
+    async def releases(self, model: str) -> Answered:
+        site = self._slots.named(model).site
+        failed, refused = await site.journal.quarantined(), await site.journal.refused()
+        return 200, {"releases": await asyncio.to_thread(list_releases, site.data, failed, refused)}
+
+    async def deployment(self, number: str, model: str) -> Answered:
+        slot = self._slots.named(model)
+        known = number.isascii() and number.isdecimal() and len(number) < 19
+        record = await slot.site.journal.deployment(int(number)) if known else None
+        if record is None:
+            sentence = f"There is no deployment '{number[:40]}'."
+            raise RefusedError(404, "not-found", sentence, "See /api/v1/events.")
+        return 200, {"deployment": documents.deployment(slot.machine, record)}
+
+    async def desired(self, found: DesiredBundle) -> Answered:
+        record = wanted(found, self._slots.first.site.settings)
+        slot = await self._slots.add(found.model) if found.add else self._slots.named(found.model)
+        begun = await slot.machine.deploy_source(record)
+        return 202, {"deployment": documents.deployment(slot.machine, begun)}
+
+    async def rollback(self, to: str, model: str) -> Answered:
+        machine = self._slots.to_return(model).machine
+        record = await machine.roll_back(to=to)
+        return 202, {"deployment": documents.deployment(machine, record)}
+
+    async def cancel(self, model: str) -> Answered:
+        machine = self._slots.with_deployment(model).machine
+        record = await machine.cancel()
+        return 202, {"deployment": documents.deployment(machine, record)}
+
+    async def remove(self, model: str) -> Answered:
+        if not model:
+            raise RefusedError(400, "bad-query", "The name of the model to remove is missing.", "Pass model=NAME.")
+        await self._slots.remove(model)
+        return 200, {"removed": model}
+
+    async def collect(self, dry_run: bool, model: str) -> Answered:
+        machine = self._slots.named(model).machine
+        return 200, {"releases": await machine.collect(dry_run), "dry_run": dry_run}
+
+
+def error_answer(error: EdgeoptError) -> Answered:
+    return _status_of(error), {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+
+
+def _status_of(error: EdgeoptError) -> int:
+    if isinstance(error, RefusedError):
+        return error.status
+    if error.code == DiskFullError.code:
+        return 507
+    return 400 if isinstance(error, InputError) else 500

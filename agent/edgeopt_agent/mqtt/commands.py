@@ -1,0 +1,77 @@
+"""Commands from the broker, answered with the documents of HTTP; a repeated one gets its first answer again."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from edgeopt.errors import EdgeoptError
+from edgeopt.fleet.mqtt_documents import LONGEST_BYTES, Command, CommandAnswer
+from edgeopt_agent.control.answers import Answered, Answers, error_answer
+from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.tokens import ROLES
+from edgeopt_agent.trust import Trust
+
+_REMEMBERED = 64
+Perform = Callable[[Answers, Command], Awaitable[Answered]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    role: str
+    """That of the topic on which it may come: as over HTTP, `deploy` may do all that `view` may."""
+    perform: Perform
+
+
+TABLE: tuple[Row, ...] = (
+    Row("device", "view", lambda answers, _: answers.device()),
+    Row("status", "view", lambda answers, asked: answers.status(asked.model)),
+    Row("releases", "view", lambda answers, asked: answers.releases(asked.model)),
+    Row("deployment", "view", lambda answers, asked: answers.deployment(str(asked.deployment), asked.model)),
+    Row("rollback", "deploy", lambda answers, asked: answers.rollback(asked.to, asked.model)),
+    Row("cancel", "deploy", lambda answers, asked: answers.cancel(asked.model)),
+    Row("remove", "deploy", lambda answers, asked: answers.remove(asked.model)),
+)
+_ROWS = {row.name: row for row in TABLE}
+
+
+class Commands:
+    def __init__(self, answers: Answers, trust: Callable[[], Trust]) -> None:
+        self._answers = answers
+        self._trust = trust
+        self._given: OrderedDict[tuple[str, bytes], asyncio.Future[bytes]] = OrderedDict()
+
+    async def answer(self, role: str, content: bytes, asker: tuple[str, bytes]) -> bytes:
+        """The answer to a command on the topic of a role; `asker`: its answer topic and correlation data."""
+        if (known := self._given.get(asker)) is None:
+            known = self._given[asker] = asyncio.ensure_future(self._made(role, content))
+            if len(self._given) > _REMEMBERED:
+                self._given.popitem(last=False)
+        return await asyncio.shield(known)
+
+    async def _made(self, role: str, content: bytes) -> bytes:
+        try:
+            status, document = await self._perform(role, content)
+        except EdgeoptError as error:
+            status, document = error_answer(error)
+        return msgspec.json.encode(CommandAnswer(status, {**document, "trust": self._trust()}))
+
+    async def _perform(self, role: str, content: bytes) -> Answered:
+        if len(content) > LONGEST_BYTES:
+            raise RefusedError(413, "too-large", f"The command has more than {LONGEST_BYTES} bytes.")
+        try:
+            asked = msgspec.json.decode(content, type=Command)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            hint = 'Send {"command": "status"}; docs/fleet.md lists the commands.'
+            raise RefusedError(400, "bad-document", f"The command cannot be read: {error}.", hint) from None
+        row = _ROWS.get(asked.command)
+        if row is None:
+            sentence = f"There is no command '{asked.command[:40]}'."
+            raise RefusedError(404, "not-found", sentence, f"Known: {', '.join(_ROWS)}.")
+        if ROLES.index(row.role) > ROLES.index(role):
+            sentence = f"The command '{row.name}' needs the role '{row.role}'."
+            raise RefusedError(403, "wrong-role", sentence, f"Publish it on the topic cmd/{row.role}.")
+        return await row.perform(self._answers, asked)

@@ -1,0 +1,137 @@
+"""One connection to the broker: who the device is, its last will, TLS, and why a connection failed."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Sequence
+
+import aiomqtt
+import msgspec
+from aiomqtt import ProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from edgeopt.errors import printable
+from edgeopt.fleet.mqtt_documents import Presence
+from edgeopt.fleet.mqtt_topics import ROLES, Topics
+from edgeopt_agent.mqtt.settings import Broker, MqttSettings, broker_of
+from edgeopt_agent.threads import in_thread
+
+LARGEST_PACKET_BYTES = 4 << 20
+"""The broker drops larger ones; what is smaller but too large is refused with a reason."""
+_WAITING_MESSAGES = 32
+_TIMEOUT_S = 20.0
+_CONNECT_TIMEOUT_S = 3.0
+_LONGEST_PASSWORD_BYTES = 4096
+_TAKEN_OVER = 142
+_NO_RETAINED = 2
+
+
+class NotConnectedError(Exception):
+    """The broker cannot be reached or does not take this device; its text says why."""
+
+
+async def new_client(settings: MqttSettings, topics: Topics, session: int) -> aiomqtt.Client:
+    """A client for one connection; raises NotConnectedError where its files or the broker's name are no use."""
+    broker = broker_of(settings)
+    try:
+        # The end of the agent waits for the thread in which the library connects, so a slow name server is
+        # waited for here.
+        await in_thread(lambda: socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM))
+        tls, password = await in_thread(lambda: (_context(settings, broker), _password(settings)))
+    except (OSError, ValueError) as error:
+        raise NotConnectedError(printable(str(error))) from None
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties.SessionExpiryInterval = settings.session_expiry_s
+    properties.MaximumPacketSize = LARGEST_PACKET_BYTES
+    properties.ReceiveMaximum = _WAITING_MESSAGES // 2
+    client = aiomqtt.Client(
+        broker.host,
+        broker.port,
+        username=settings.username or None,
+        password=password,
+        identifier=f"{topics.fleet}.{topics.device}",
+        protocol=ProtocolVersion.V5,
+        will=aiomqtt.Will(topics.status, msgspec.json.encode(Presence("offline", session)), qos=1, retain=True),
+        timeout=_TIMEOUT_S,
+        keepalive=settings.keepalive_s,
+        clean_start=False,
+        max_queued_incoming_messages=_WAITING_MESSAGES,
+        properties=properties,
+        tls_context=tls,
+    )
+    client._client.connect_timeout = _CONNECT_TIMEOUT_S
+    return client
+
+
+async def connect(client: aiomqtt.Client) -> None:
+    try:
+        await client.__aenter__()
+    except aiomqtt.MqttError:
+        client._client.disconnect()  # a broker that did not answer may hold the connection open
+        raise
+
+
+async def subscribe(client: aiomqtt.Client, topics: Topics) -> None:
+    """Raises NotConnectedError where the broker allows one of the topics not.
+
+    The desired state comes with QoS 0: the retained one counts, not those that the broker would keep for a device
+    that is away. Commands are never retained.
+    """
+    commands = [(topics.command(role), SubscribeOptions(1, retainHandling=_NO_RETAINED)) for role in ROLES]
+    presence = (topics.status, SubscribeOptions(1, noLocal=True, retainHandling=_NO_RETAINED))
+    wanted = [(topics.desired, SubscribeOptions(0)), presence, *commands]
+    codes = await client.subscribe(wanted)
+    refused = [topic for (topic, _), code in zip(wanted, _numbers(codes), strict=False) if code >= 128]
+    if refused:
+        raise NotConnectedError(f"the broker does not allow to subscribe to {', '.join(refused)}")
+
+
+def answer_properties(correlation: bytes) -> Properties:
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    properties.CorrelationData = correlation
+    return properties
+
+
+def asker_of(message: aiomqtt.Message) -> tuple[str, bytes]:
+    """The answer topic and the correlation data of a command; empty where they are missing."""
+    properties = message.properties
+    return getattr(properties, "ResponseTopic", ""), getattr(properties, "CorrelationData", b"")
+
+
+def taken_over(error: BaseException) -> bool:
+    """Whether another client has connected with the id of this one."""
+    code = getattr(error, "rc", None)
+    return getattr(code, "value", code) == _TAKEN_OVER
+
+
+async def close(client: aiomqtt.Client) -> None:
+    """Disconnects, so that the broker does not send the last will."""
+    try:
+        await asyncio.wait_for(client.__aexit__(None, None, None), 1.0)
+    except (TimeoutError, aiomqtt.MqttError):
+        return
+
+
+def _context(settings: MqttSettings, broker: Broker) -> ssl.SSLContext | None:
+    """Made for each connection, so that renewed certificates are taken."""
+    if not broker.tls:
+        return None
+    context = ssl.create_default_context(cafile=settings.ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if settings.cert_file is not None:
+        context.load_cert_chain(settings.cert_file, settings.key_file, password=lambda: "")
+    return context
+
+
+def _password(settings: MqttSettings) -> str | None:
+    if settings.password_file is None:
+        return None
+    with settings.password_file.open("rb") as file:
+        return file.read(_LONGEST_PASSWORD_BYTES).decode().rstrip("\r\n")
+
+
+def _numbers(codes: Sequence[ReasonCode | int]) -> list[int]:
+    return [code if isinstance(code, int) else code.value for code in codes]

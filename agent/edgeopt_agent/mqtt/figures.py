@@ -1,0 +1,80 @@
+"""What a report of telemetry says: what the requests, the processes and the device did since the last one."""
+
+import os
+import time
+
+from edgeopt.fleet.mqtt_documents import TelemetryReport
+from edgeopt.hw.load import LoadSampler, process_memory_bytes
+from edgeopt_agent.deployments.slots import Slot, Slots
+from edgeopt_agent.telemetry.window import LatencyWindow
+from edgeopt_agent.workers.router import Router
+
+_SHARES = {"latency_p50_ms": 0.5, "latency_p90_ms": 0.9, "latency_p99_ms": 0.99}
+
+
+class _Meter:
+    """The requests to one model."""
+
+    def __init__(self, router: Router) -> None:
+        self._requests = self._failures = 0
+        self._window = LatencyWindow(1)
+        router.watchers.append(self._saw)
+
+    def taken(self) -> dict[str, float]:
+        """The figures since the last call."""
+        found: dict[str, float] = {"requests": self._requests, "failures": self._failures}
+        self._window.tick()
+        found |= {
+            name: round(value, 4)
+            for name, value in zip(_SHARES, self._window.quantiles(_SHARES.values()), strict=False)
+        }
+        self._requests = self._failures = 0
+        return found
+
+    def _saw(self, _release: str, ok: bool, latency_ms: float, _reason: str, _request: int) -> None:
+        self._requests += 1
+        if ok:
+            self._window.add(latency_ms)
+        else:
+            self._failures += 1
+
+
+class FleetFigures:
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._load = LoadSampler()
+        self._load.sample()  # load is a difference between two
+        self._meters: dict[Slot, _Meter] = {}
+        self._since = time.monotonic()
+        self._meter_all()
+
+    def report(self, session: int) -> TelemetryReport:
+        now = time.monotonic()
+        interval_s, self._since = round(now - self._since, 3), now
+        self._meter_all()
+        return TelemetryReport(session, 0, time.time(), interval_s, self._device(), self._models())
+
+    def _meter_all(self) -> None:
+        """Models come and go."""
+        self._meters = {slot: self._meters.get(slot) or _Meter(slot.site.router) for slot in self._slots.all}
+
+    def _models(self) -> dict[str, dict[str, float]]:
+        found = {}
+        for slot, meter in self._meters.items():
+            figures = meter.taken()
+            worker = slot.site.router.serving
+            if worker is not None:
+                memory = process_memory_bytes(worker.pid)
+                found[slot.name] = figures if memory is None else {**figures, "process_memory_bytes": memory}
+        return found
+
+    def _device(self) -> dict[str, float]:
+        sample = self._load.sample()
+        found = {
+            "agent_memory_bytes": process_memory_bytes(os.getpid()),
+            "device_memory_bytes": sample.memory_used_bytes,
+            "load_percent": sample.load_percent,
+            "temperature_c": sample.temperature_c,
+            "clock_hz": sample.clock_hz,
+        }
+        return {name: value for name, value in found.items() if value is not None}

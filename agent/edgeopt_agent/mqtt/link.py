@@ -1,0 +1,249 @@
+"""The agent's place in a fleet: connects again and again, reports, follows the desired state, answers commands."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Coroutine
+
+import aiomqtt
+import msgspec
+
+from edgeopt.fleet.mqtt_documents import DeviceEvent, Presence, Reported
+from edgeopt.fleet.mqtt_topics import ROLES
+from edgeopt.version import __version__
+from edgeopt_agent.control.answers import Answers
+from edgeopt_agent.control.documents import Document
+from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.slots import Slots
+from edgeopt_agent.mqtt.commands import Commands
+from edgeopt_agent.mqtt.connection import (
+    NotConnectedError,
+    answer_properties,
+    asker_of,
+    close,
+    connect,
+    new_client,
+    subscribe,
+    taken_over,
+)
+from edgeopt_agent.mqtt.figures import FleetFigures
+from edgeopt_agent.mqtt.orders import Orders
+from edgeopt_agent.mqtt.outbox import Outbox
+from edgeopt_agent.mqtt.settings import MqttSettings, broker_of, topics_of
+from edgeopt_agent.trust import Trust
+
+log = logging.getLogger(__name__)
+_STABLE_S = 30.0
+"""After a connection of this length, the delays start again from the shortest."""
+_SETTLE_S = 0.2
+"""Changes that follow each other closely are reported once."""
+_LOOK_AGAIN_S = 60.0
+_AT_ONCE = 16
+_MOST_COMMANDS = 16
+_LONGEST_CORRELATION = 256
+_FAREWELL_S = 1.0
+_PASSING = frozenset({"uptime_s"})
+"""What changes in a status although nothing happened."""
+
+
+class FleetLink:
+    def __init__(self, slots: Slots, settings: MqttSettings, answers: Answers, trust: Callable[[], Trust]) -> None:
+        data = slots.first.site.data
+        self._slots = slots
+        self._settings = settings
+        self._answers = answers
+        self._trust = trust
+        self._topics = topics_of(settings)
+        self._outbox = Outbox(data.outbox, settings.outbox_bytes, settings.outbox_s)
+        self._changed = asyncio.Event()
+        self._orders = Orders(self._topics, data, self._outbox, answers, self._changed.set)
+        self._commands = Commands(answers, trust)
+        self._answering: set[asyncio.Task[None]] = set()
+        self._figures = FleetFigures(slots) if settings.telemetry_s else None
+        self._session = 0
+        self._client: aiomqtt.Client | None = None
+        """That of the present connection."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._told = ""
+
+    async def start(self) -> None:
+        await self._orders.load()
+        self._slots.listeners.append(self._event)
+        self._tasks.append(asyncio.create_task(self._connect_always(), name="mqtt"))
+        if self._figures is not None:
+            self._tasks.append(asyncio.create_task(self._measure(self._figures), name="mqtt telemetry"))
+
+    async def stop(self) -> None:
+        """Says that the device goes offline, and ends the connection."""
+        client = self._client
+        if client is not None:
+            with contextlib.suppress(aiomqtt.MqttError):
+                offline = msgspec.json.encode(Presence("offline", self._session, __version__, time.time()))
+                await client.publish(self._topics.status, offline, 1, retain=True, timeout=_FAREWELL_S)
+        for task in (*self._tasks, *self._answering):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._answering, return_exceptions=True)
+        await self._orders.stop()
+        self._slots.listeners.remove(self._event)
+        await self._outbox.close()
+
+    async def _connect_always(self) -> None:
+        settings, delay_s = self._settings, self._settings.reconnect_s
+        self._session = await self._outbox.next_session()
+        while True:
+            began = time.monotonic()
+            try:
+                await self._connect_once()
+            except (aiomqtt.MqttError, NotConnectedError, OSError, sqlite3.Error) as error:
+                self._tell_lost(error)
+                if taken_over(error):
+                    delay_s = settings.reconnect_most_s  # else two devices of one name drive each other out
+            except Exception:
+                log.exception("The connection to %s failed; it is tried again.", broker_of(settings))
+            if time.monotonic() - began >= _STABLE_S:
+                delay_s = settings.reconnect_s
+            await asyncio.sleep(delay_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+            delay_s = min(2 * delay_s, settings.reconnect_most_s)
+
+    async def _connect_once(self) -> None:
+        """Returns or raises when the connection ends; each has a client of its own, and a session number."""
+        client = await new_client(self._settings, self._topics, self._session)
+        await connect(client)
+        try:
+            await subscribe(client, self._topics)
+            self._client = client
+            await self._announce(client)
+            log.info("Connected to %s as %s.", broker_of(self._settings), self._topics.base)
+            self._told = ""
+            await _first_end(self._listen(client), self._report(client), self._send(client))
+        finally:
+            self._client = None
+            await close(client)
+            self._session = await self._outbox.next_session()
+
+    def _tell_lost(self, error: BaseException) -> None:
+        """Once for each reason: a broker may be away for days."""
+        said = f"another client connected as {self._topics.base}" if taken_over(error) else str(error)
+        if said != self._told:
+            self._told = said
+            log.warning("Not connected to %s: %s. It is tried again.", broker_of(self._settings), said)
+
+    async def _announce(self, client: aiomqtt.Client) -> None:
+        birth = Presence("online", self._session, __version__, time.time())
+        await client.publish(self._topics.status, msgspec.json.encode(birth), 1, retain=True)
+
+    async def _listen(self, client: aiomqtt.Client) -> None:
+        roles = {self._topics.command(role): role for role in ROLES}
+        async for message in client.messages:
+            topic = str(message.topic)
+            content = message.payload if isinstance(message.payload, bytes) else b""
+            if topic == self._topics.desired:
+                await self._orders.receive(content)
+            elif topic in roles:
+                self._begin_answer(client, roles[topic], content, message)
+            elif topic == self._topics.status and _is_late(content, self._session):
+                await self._announce(client)
+
+    def _begin_answer(self, client: aiomqtt.Client, role: str, content: bytes, message: aiomqtt.Message) -> None:
+        asker = answer_topic, correlation = asker_of(message)
+        sound = self._topics.is_answer(answer_topic) and 0 < len(correlation) <= _LONGEST_CORRELATION
+        if message.retain or not sound:
+            log.warning("A command was ignored: it is retained, or has no answer topic or correlation data.")
+            return
+        if len(self._answering) >= _MOST_COMMANDS:
+            log.warning("A command was ignored: %d are being answered.", len(self._answering))
+            return
+        task = asyncio.create_task(self._answer(client, role, content, asker), name="mqtt command")
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, client: aiomqtt.Client, role: str, content: bytes, asker: tuple[str, bytes]) -> None:
+        try:
+            answer = await self._commands.answer(role, content, asker)
+        except Exception:
+            log.exception("A command failed.")
+            return
+        with contextlib.suppress(aiomqtt.MqttError):  # who still waits asks again, and gets the same answer
+            await client.publish(asker[0], answer, 1, properties=answer_properties(asker[1]))
+
+    async def _report(self, client: aiomqtt.Client) -> None:
+        """Publishes the state at once, and then whenever it has changed."""
+        told: Document = {}
+        while True:
+            self._changed.clear()
+            _, status = await self._answers.status("")
+            found: Document = {**status, "trust": self._trust()}
+            orders = self._orders
+            seen: Document = {"status": _lasting(found), "desired": orders.following, "refused": orders.refused}
+            if seen != told:
+                told = seen
+                state = Reported(self._session, time.time(), found, orders.following, orders.refused)
+                await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
+            with contextlib.suppress(TimeoutError):
+                wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S
+                await asyncio.wait_for(self._changed.wait(), wait_s)
+            await asyncio.sleep(_SETTLE_S)
+
+    @property
+    def _tidies(self) -> bool:
+        """Whether a deployment has told its last state and is not over yet: nothing tells its end."""
+        machines = [slot.machine for slot in self._slots.all]
+        return any(each.busy and each.newest is not None and each.newest.final for each in machines)
+
+    async def _send(self, client: aiomqtt.Client) -> None:
+        """Sends what waits, in order; what the broker has not confirmed is sent again, with what came after it."""
+        places = {"event": self._topics.event, "telemetry": self._topics.telemetry}
+        while True:
+            self._outbox.changed.clear()
+            waiting = await self._outbox.oldest(_AT_ONCE)
+            sending = [client.publish(places[each.kind], each.payload, 1) for each in waiting]
+            outcomes = await asyncio.gather(*sending, return_exceptions=True)
+            for each, outcome in zip(waiting, outcomes, strict=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                await self._outbox.sent(each.number)
+            if not waiting:
+                await self._outbox.changed.wait()
+
+    async def _measure(self, figures: FleetFigures) -> None:
+        while True:
+            await asyncio.sleep(self._settings.telemetry_s)
+            self._outbox.add(figures.report(self._session))
+
+    def _event(self, record: Record) -> None:
+        slot = next((each for each in self._slots.all if each.machine.newest is record), self._slots.first)
+        time_s = record.history[-1].time_s
+        what = (slot.site.model, record.id, record.kind, record.state, record.release, record.reason)
+        self._outbox.add(DeviceEvent(self._session, 0, time_s, *what))
+        self._changed.set()
+        if record.final:
+            self._orders.deployment_ended()
+
+
+async def _first_end(*ways: Coroutine[None, None, None]) -> None:
+    """Runs them together; when one ends, so do the others, and its error is raised."""
+    tasks = [asyncio.ensure_future(way) for way in ways]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+def _is_late(content: bytes, session: int) -> bool:
+    """Whether it is the last will of an earlier connection of this device."""
+    try:
+        found = msgspec.json.decode(content, type=Presence)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True  # nobody else may write there
+    return found.session <= session
+
+
+def _lasting(status: Document) -> bytes:
+    return msgspec.json.encode({name: value for name, value in status.items() if name not in _PASSING})

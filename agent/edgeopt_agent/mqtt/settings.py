@@ -1,0 +1,128 @@
+"""The table `[mqtt]` of the configuration: the broker, who the device is there, and limits."""
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from edgeopt.fleet.mqtt_topics import FLEET, NAME, PREFIX, PREFIX_PATTERN, Topics
+
+_DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
+_URL = re.compile(r"mqtts?://[^\s/?#@]+/?")
+_LONGEST_HOST_NAME = 64
+_TLS_FILES = ("ca_file", "cert_file", "key_file")
+
+
+class MqttSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: str = ""
+    """The broker: mqtts://HOST:PORT, or mqtt:// without TLS."""
+    fleet: str = FLEET
+    device: str = ""
+    """The name of this device in the fleet, and its client id; empty: the host name."""
+    prefix: str = PREFIX
+    username: str = ""
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    """Certificates that may sign the broker's; without it, the system's."""
+    cert_file: Path | None = None
+    """The certificate by which the broker knows this device, ..."""
+    key_file: Path | None = None
+    """... and its key, PEM without a password."""
+    allow_plain: bool = False
+    """Whether mqtt:// may lead beyond loopback, such as in a VPN."""
+    keepalive_s: int = 60
+    session_expiry_s: int = 3600
+    """How long the broker keeps commands for a device that is away."""
+    telemetry_s: float = 60.0
+    """Between two reports; 0: none."""
+    outbox_bytes: int = 64 << 20
+    outbox_s: float = 72 * 3600.0
+    """How much, and for how long, telemetry waits on the disk for the broker."""
+    reconnect_s: float = 1.0
+    """Before it connects again; doubled after each failure, up to ..."""
+    reconnect_most_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
+
+
+def broker_of(settings: MqttSettings) -> Broker:
+    parts = urlsplit(settings.url)
+    return Broker(parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme], parts.scheme == "mqtts")
+
+
+def topics_of(settings: MqttSettings) -> Topics:
+    return Topics(settings.fleet, settings.device or _host_name(), settings.prefix)
+
+
+def wrong_mqtt(settings: MqttSettings) -> tuple[str, str]:
+    """What is wrong with the table and what to do; empty where it can be used."""
+    try:
+        sound = _URL.fullmatch(settings.url) is not None and bool(broker_of(settings).host)
+    except ValueError:
+        sound = False
+    if not sound:
+        return "'mqtt.url' is not the address of a broker.", 'For instance url = "mqtts://broker.example.com".'
+    broker = broker_of(settings)
+    for name in ("fleet", "device"):
+        value = getattr(settings, name)
+        if value and not NAME.fullmatch(value):
+            return f"'mqtt.{name}' cannot be a name.", "Use at most 64 letters, digits, '.', '_' and '-'."
+    if not settings.fleet or not PREFIX_PATTERN.fullmatch(settings.prefix):
+        return "'mqtt.prefix' and 'mqtt.fleet' must be topics without wildcards.", f'For instance "{PREFIX}".'
+    if not (broker.tls or broker.loopback or settings.allow_plain):
+        return (
+            f"'mqtt.url' leads to {broker.host} without TLS: passwords and orders could be read and changed.",
+            "Write mqtts://…; or, in a VPN, allow_plain = true.",
+        )
+    if not broker.tls and any(getattr(settings, name) for name in _TLS_FILES):
+        return "'mqtt' names certificates, but the address has no TLS.", "Write mqtts://… in mqtt.url."
+    if (settings.cert_file is None) != (settings.key_file is None):
+        return "'mqtt.cert_file' and 'mqtt.key_file' must be given together.", "Name both, or neither."
+    if settings.password_file is not None and not settings.username:
+        return "'mqtt.password_file' needs a user name.", 'Add username = "…".'
+    return _wrong_number(settings)
+
+
+def _wrong_number(settings: MqttSettings) -> tuple[str, str]:
+    ranges = (
+        ("keepalive_s", 5, 65_535),
+        ("session_expiry_s", 0, 0xFFFF_FFFE),
+        ("telemetry_s", 0, 86_400),
+        ("outbox_bytes", 64 << 10, 1e12),
+        ("outbox_s", 60, 1e9),
+        ("reconnect_s", 0.01, 3600),
+        ("reconnect_most_s", 0.01, 86_400),
+    )
+    for name, least, most in ranges:
+        value = getattr(settings, name)
+        if not least <= value <= most:
+            return f"'mqtt.{name}' is {value}; it must be from {least:.15g} to {most:.15g}.", "Correct the value."
+    return "", ""
+
+
+def _host_name() -> str:
+    """The host name, with what topics cannot hold replaced."""
+    found = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:_LONGEST_HOST_NAME].lstrip("._-")
+    return found or "device"

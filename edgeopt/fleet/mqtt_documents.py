@@ -1,0 +1,142 @@
+"""The documents between agents and clients over MQTT. Readers ignore unknown keys, except in orders."""
+
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from edgeopt.bundle.signed_document import sign_document
+from edgeopt.fleet.records import Status
+
+DESIRED_TYPE = "application/vnd.edgeopt.desired+json"
+"""The payload type of a signed `DesiredState`."""
+LONGEST_BYTES = 64 << 10
+"""Of an order or command; devices refuse longer ones."""
+MOST_SEQUENCE = 10**16 - 1
+
+
+class Presence(msgspec.Struct, frozen=True):
+    """Whether a device is connected; a death counts for the session that it names, and for those before it."""
+
+    state: Literal["online", "offline"]
+    session: int
+    """Higher at each connection of the device."""
+    agent: str = ""
+    """The version of the agent."""
+    time_s: float = 0.0
+    """When the session began, in seconds since 1970."""
+
+    def after(self, known: "Presence | None") -> bool:
+        """Whether it tells more than what is known: a late last will of an older session does not."""
+        if known is None or self.session != known.session:
+            return known is None or self.session > known.session
+        return known.state == "online"
+
+
+class DesiredBundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A request to serve the bundle at a URL, if it has this digest: the body of POST /api/v1/desired too."""
+
+    bundle: str
+    digest: str
+    model: str = ""
+    """The model that it replaces, the first one by default; with `add`, the one that it adds."""
+    add: bool = False
+    force: bool = False
+    rename: bool = False
+    allow_downgrade: bool = False
+    soak_s: float | None = None
+    soak_requests: int | None = None
+
+
+class DesiredState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a device should serve."""
+
+    sequence: int
+    """Higher than that of every document before, such as the time in milliseconds; an older one is refused."""
+    fleet: str
+    device: str
+    desired: DesiredBundle
+
+
+StatusDocument = TypeVar("StatusDocument")
+Progress = Literal["accepted", "waiting", "deploying", "refused"]
+
+
+class Following(msgspec.Struct, frozen=True):
+    """What a device did with a `DesiredState`."""
+
+    sequence: int
+    state: Progress
+    """waiting: until another deployment ends."""
+    deployment: int | None = None
+    model: str = ""
+    code: str = ""
+    reason: str = ""
+    hint: str = ""
+    time_s: float = 0.0
+
+
+class Reported(msgspec.Struct, Generic[StatusDocument], frozen=True):
+    """The state of a device: what GET /api/v1/status answers, and what became of the desired state."""
+
+    session: int
+    time_s: float
+    status: StatusDocument
+    desired: Following | None = None
+    """The newest desired state that the device follows."""
+    refused: Following | None = None
+    """The last one that it refused although it follows another: a replay, a wrong signature, another device's."""
+
+
+class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A question or an order; MQTT's response topic and correlation data say where its answer is expected."""
+
+    command: str
+    model: str = ""
+    to: str = ""
+    """rollback: the release; empty for the previous one."""
+    deployment: int = 0
+    """deployment: its number."""
+
+
+class CommandAnswer(msgspec.Struct, frozen=True):
+    """The status and the document that the same request gets over HTTP."""
+
+    status: int
+    answer: dict[str, object]
+
+
+class DeviceEvent(msgspec.Struct, frozen=True):
+    """A state of a deployment, sent once; `number` tells the order, and a message that came twice."""
+
+    session: int
+    number: int
+    time_s: float
+    model: str
+    deployment: int
+    kind: str
+    state: str
+    release: str = ""
+    reason: str = ""
+
+
+class TelemetryReport(msgspec.Struct, frozen=True):
+    """Figures of an interval: by model, and of the device."""
+
+    session: int
+    number: int
+    time_s: float
+    interval_s: float
+    device: dict[str, float]
+    models: dict[str, dict[str, float]] = {}
+
+
+def read_reported(content: bytes) -> Reported[Status]:
+    """Raises msgspec.DecodeError for anything else."""
+    return msgspec.json.decode(content, type=Reported[Status])
+
+
+def desired_message(state: DesiredState, private_key_file: Path | None = None) -> bytes:
+    """What a client publishes on `Topics.desired`, retained; signed where a key is given."""
+    content = msgspec.json.encode(state)
+    return content if private_key_file is None else sign_document(DESIRED_TYPE, content, private_key_file)

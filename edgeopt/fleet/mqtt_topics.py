@@ -1,0 +1,66 @@
+"""The topics of a device on an MQTT broker: PREFIX/FLEET/DEVICE/WHAT."""
+
+import re
+from dataclasses import dataclass
+
+PREFIX = "edgeopt/v1"
+FLEET = "default"
+ROLES = ("view", "deploy")
+"""Each has a topic for commands, so that the broker can allow one and deny the other."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Fleets, devices and clients: no slash and none of the wildcards of topics."""
+PREFIX_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}(/[A-Za-z0-9._-]{1,64}){0,7}")
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    fleet: str
+    device: str
+    prefix: str = PREFIX
+
+    @property
+    def base(self) -> str:
+        return f"{self.prefix}/{self.fleet}/{self.device}"
+
+    @property
+    def status(self) -> str:
+        """Retained: a `Presence`, the last will included."""
+        return f"{self.base}/status"
+
+    @property
+    def desired(self) -> str:
+        """Retained, written by clients: a `DesiredState`, in a signed envelope where the device trusts keys."""
+        return f"{self.base}/desired"
+
+    @property
+    def reported(self) -> str:
+        """Retained: a `Reported`."""
+        return f"{self.base}/reported"
+
+    @property
+    def telemetry(self) -> str:
+        """A `TelemetryReport` at intervals."""
+        return f"{self.base}/tele"
+
+    @property
+    def event(self) -> str:
+        """A `DeviceEvent` for each state of a deployment."""
+        return f"{self.base}/event"
+
+    def command(self, role: str) -> str:
+        """Written by clients: a `Command` with an answer topic and correlation data."""
+        return f"{self.base}/cmd/{role}"
+
+    def answer(self, client: str) -> str:
+        """Where a client waits for its `CommandAnswer`s: the only topics that a device answers on."""
+        return f"{self.base}/answer/{client}"
+
+    def is_answer(self, topic: str) -> bool:
+        head, _, client = topic.rpartition("/")
+        return head == f"{self.base}/answer" and NAME.fullmatch(client) is not None
+
+
+def device_of(topic: str, fleet: str, prefix: str = PREFIX) -> str:
+    """The device whose topic it is; empty for a topic that is none of this fleet."""
+    head = f"{prefix}/{fleet}/"
+    return topic[len(head) :].partition("/")[0] if topic.startswith(head) else ""

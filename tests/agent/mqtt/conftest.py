@@ -1,0 +1,88 @@
+"""One broker for the tests of a file, and agents that connect to it."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from edgeopt.fleet.mqtt_topics import Topics
+from tests.agent.conftest import packed
+from tests.agent.deployments.fetching import RETRIES, digest_of
+from tests.agent.deployments.file_server import FileServer
+from tests.agent.mqtt.broker import BINARY, Broker, Client
+
+
+@pytest.fixture(scope="session")
+def _mosquitto():
+    if BINARY is None:
+        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
+
+
+@pytest.fixture(scope="module")
+def broker(_mosquitto, tmp_path_factory):
+    running = Broker(tmp_path_factory.mktemp("broker"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def make_broker(_mosquitto, tmp_path_factory):
+    """Brokers of a test's own, to be stopped and started."""
+    with ExitStack() as stack:
+
+        def make():
+            running = Broker(tmp_path_factory.mktemp("broker"))
+            stack.callback(running.stop)
+            return running
+
+        yield make
+
+
+@pytest.fixture
+def make_client(request):
+    with ExitStack() as stack:
+
+        def make(broker, topics, **more):
+            client = Client(broker, topics, **more)
+            stack.callback(client.close)
+            return client
+
+        yield make
+
+
+@pytest.fixture
+def topics(request):
+    """A device of its own for each test: the broker is shared, and keeps what is retained."""
+    return Topics("default", f"device-{abs(hash(request.node.nodeid))}")
+
+
+@pytest.fixture
+def client(make_client, broker, topics):
+    return make_client(broker, topics)
+
+
+@pytest.fixture
+def start_device(start_agent, broker, topics):
+    """Starts an agent that is connected to the broker."""
+
+    def start(url=None, server=None, mqtt=(), **more):
+        table = {
+            "url": url or broker.url, "device": topics.device, "telemetry_s": 0,
+            "reconnect_s": 0.05, "reconnect_most_s": 0.2, **dict(mqtt),
+        }  # fmt: skip
+        fetch = {"fetch_from": [server.prefix], **RETRIES} if server is not None else {}
+        return start_agent(mqtt=table, **fetch, **more)
+
+    return start
+
+
+@pytest.fixture
+def serve_bundle():
+    """A web server with a bundle; and its digest."""
+    with ExitStack() as stack:
+
+        def serve(bundle):
+            server = FileServer(packed(bundle))
+            stack.callback(server.close)
+            return server, digest_of(server.content)
+
+        yield serve
