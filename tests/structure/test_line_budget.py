@@ -16,7 +16,7 @@ BUDGETS = {
     "edgeopt/graph": 15_500,
     "edgeopt/backends": 6050,
     "edgeopt/profiles": 1350,
-    "edgeopt/diagram": 1700,
+    "edgeopt/diagram": 2200,
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7600,
     "edgeopt/fleet": 1950,
@@ -29,8 +29,8 @@ BUDGETS = {
     "edgeopt/commands": 15_450,
     "edgeopt/cli": 5100,
     "agent": 15_300,
-    "gui": 21_050,
-    "tests": 96_450,
+    "gui": 21_350,
+    "tests": 96_850,
 }
 
 

@@ -294,7 +294,10 @@ def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small
     page.compare_with(small)
     assert window.book["graph.against"].shown.isEnabled() is False
     qtbot.waitUntil(page.view.revisions.isVisible)
+    page.view.revisions.beside.setChecked(False)
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(page.context.nodes))
+    assert page.view.pair is None
+    assert page.view.second.isHidden()
     words = {word for _, word in page.view.legend.entries}
     assert "kept" in words
     page.view.revisions.slider.setValue(0)
@@ -310,6 +313,7 @@ def test_a_node_is_shown_beside_another_model_which_is_compared_once(qtbot, smal
     context.show_in_graph(GraphPair(second.position, small))
     qtbot.waitUntil(lambda: page.view.colouring.key == "change")
     assert page.view.title.text() == second.operator
+    page.view.revisions.beside.setChecked(False)
     page.view.revisions.slider.setValue(1)
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(context.nodes))
     context.show_in_graph(GraphPair(first.position, small))
