@@ -1,5 +1,7 @@
 """Numbers with their units, in as many digits as a person reads; sizes in units of 1024 bytes everywhere."""
 
+import math
+
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 # As `SAME` in measure/stats.py, which imports numpy.
 _TIED = 1.02
@@ -81,6 +83,26 @@ def usable_interval(low: float | None, high: float | None) -> bool:
 def speedup_text(median: float, low: float, high: float) -> str:
     """`2.61x [1.57 4.34]`, or that there is no usable interval."""
     return f"{median:.2f}x [{low:.2f} {high:.2f}]" if usable_interval(low, high) else NO_INTERVAL
+
+
+def milliseconds(value: float) -> str:
+    """Three digits: `36.8 µs`, `1.27 ms`, `1,250 ms`."""
+    if abs(value) < 1:
+        return f"{three_digits(value * 1e3)} µs"
+    return f"{value:,.0f} ms" if value >= 1000 else f"{three_digits(value)} ms"
+
+
+def time_instead(after_ms: float, before_ms: float) -> str:
+    """`36.8 µs instead of 110 µs`."""
+    return f"{milliseconds(after_ms)} instead of {milliseconds(before_ms)}"
+
+
+def three_digits(value: float) -> str:
+    """Three digits that count, with their zeros, so that columns align."""
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
 
 
 def percent(share: float, digits: int = 1, sign: str = "") -> str:

@@ -224,7 +224,7 @@ def prove(work: ReplayRun) -> Evidence:
 
 
 def _summary_of(evidence: Evidence) -> str:
-    times = f"{evidence.latency_ms:.3g} ms against {evidence.baseline_ms:.3g} ms"
+    times = f"{units.milliseconds(evidence.latency_ms)} against {units.milliseconds(evidence.baseline_ms)}"
     accuracy = accuracy_text(evidence.accuracy_db)
     if evidence.verdict == FASTER:
         return f"{evidence.speedup:.2f}x faster than {evidence.baseline} ({times}), {accuracy}."

@@ -16,11 +16,7 @@ _BESIDE = frozenset({"bucket_axes", "bucket_cuts", "bucket_fill", "bucket_mask"}
 
 
 def milliseconds(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    if abs(value) < 1:
-        return f"{_three(value * 1e3)} µs"
-    return f"{value:,.0f} ms" if value >= 1000 else f"{_three(value)} ms"
+    return UNKNOWN if value is None else units.milliseconds(value)
 
 
 def time_axis(highest_ms: float) -> Callable[[float], str]:
@@ -147,11 +143,3 @@ def ago(seconds: float) -> str:
 
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _three(value: float) -> str:
-    """Three digits that count, with their zeros, so that columns align."""
-    if value == 0:
-        return "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{digits}f}"

@@ -124,7 +124,7 @@ def test_times_are_told_apart_by_the_size_of_the_sample():
     small, large = times_by_size(shaped, old, new, 4)
     assert (small.name, small.baseline_ms, small.latency_ms, small.slower) == ("seq=4", 1.0, 0.5, False)
     assert (large.name, large.baseline_ms, large.latency_ms, large.slower) == ("seq=16", 5.0, 9.0, True)
-    assert slower_sizes((small, large)) == "slower at seq=16 (9 ms instead of 5 ms)"
+    assert slower_sizes((small, large)) == "slower at seq=16 (9.00 ms instead of 5.00 ms)"
     few = times_by_size(shaped, SimpleNamespace(laps=[(1, (5.0,))]), new, 4)
     assert not slower_sizes(few)
 
