@@ -110,6 +110,8 @@ class GraphContent(QWidget):
         self._known: tuple[tuple[Colouring, ...], ...] = ()
         self._diff: GraphDiff | None = None
         self.revisions = RevisionBar()
+        self._beside = QWidget()
+        """The second drawing with its name."""
         self._names = (QLabel(), QLabel())
         """Over the drawings, where there are two."""
         self._hits: list[int] = []
@@ -135,7 +137,7 @@ class GraphContent(QWidget):
         self.drawn = (first,) if pair is None else (first, pair[1])
         self.linked.pair, self._diff = (None, None) if pair is None else (pair[0], pair[2])
         self.side = min(self.side, len(self.drawn) - 1)
-        for widget in (self.second, self.changed, *self._names):
+        for widget in (self._beside, self.changed, *self._names):
             widget.setVisible(pair is not None)
         self.canvas.minimap.setVisible(pair is None)
         for label, each in zip(self._names, self.drawn, strict=False):
@@ -453,13 +455,18 @@ class GraphContent(QWidget):
         graph = QWidget()
         row = QHBoxLayout(graph)
         row.setContentsMargins(0, 0, 0, 0)
-        for label, canvas in zip(self._names, self.linked.canvases, strict=True):
+        places = (graph, self._beside)
+        for place, label, canvas in zip(places, self._names, self.linked.canvases, strict=True):
             label.hide()
-            drawing = QVBoxLayout()
-            drawing.addWidget(label)
-            drawing.addWidget(canvas, 1)
-            row.addLayout(drawing, 1)
-        self.second.hide()
+            column = QVBoxLayout() if place is graph else QVBoxLayout(place)
+            column.setContentsMargins(0, 0, 0, 0)
+            column.addWidget(label)
+            column.addWidget(canvas, 1)
+            if place is graph:
+                row.addLayout(column, 1)
+            else:
+                row.addWidget(place, 1)
+        self._beside.hide()
         self.second.minimap.hide()
         row.addWidget(self.canvas.minimap, 0, Qt.AlignmentFlag.AlignTop)
         return graph

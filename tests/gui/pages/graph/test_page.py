@@ -289,6 +289,14 @@ def test_the_passes_are_stepped_through_and_the_selected_node_stays(qtbot, shown
     assert page.view.colours.findData("change") == -1
 
 
+def test_a_model_alone_has_the_whole_width(shown, window):
+    page = shown(MODEL)
+    window.resize(1280, 800)
+    canvas, minimap = page.view.canvas, page.view.canvas.minimap
+    assert canvas.width() > 0.75 * canvas.parentWidget().width()
+    assert minimap.geometry().left() - canvas.geometry().right() < 20
+
+
 def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small, shown, window):
     page = shown(MODEL)
     page.compare_with(small)
@@ -297,7 +305,7 @@ def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small
     page.view.revisions.beside.setChecked(False)
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(page.context.nodes))
     assert page.view.pair is None
-    assert page.view.second.isHidden()
+    assert not page.view.second.isVisible()
     words = {word for _, word in page.view.legend.entries}
     assert "kept" in words
     page.view.revisions.slider.setValue(0)
