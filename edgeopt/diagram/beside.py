@@ -55,7 +55,7 @@ class Beside:
         return item.tensor.name != _ABSENT if isinstance(item, End) else item.nodes_count > 0
 
     def counterpart(self, side: int, path: Path) -> Path | None:
-        """Of an item of one side, that of the other; None where there is none."""
+        """Of an item of one side, that of the other; None if it has none."""
         if self.shows(1 - side, path):
             return path
         item = self.sides[side].item(path)

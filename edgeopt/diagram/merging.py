@@ -175,7 +175,7 @@ class _Order:
             heapq.heappush(self._ready, (item.key, number))
 
     def _split(self) -> int:
-        """Nothing is ready: of the next pair, the first model's node goes alone."""
+        """Nothing is ready: the first model's node of the next pair goes alone."""
         number = next(number for number in self._of[0] if not self._items[number].done)
         item = self._items[number]
         second = self.pairs[item.key[2]]

@@ -138,7 +138,9 @@ class Canvas(QGraphicsView):
         self.minimap.show_hits(hits)
 
     def fit(self) -> None:
-        self.fitInView(self._whole, Qt.AspectRatioMode.KeepAspectRatio)
+        # A second time, as the first one may bring scroll bars, which take some of the room.
+        for _ in range(2):
+            self.fitInView(self._whole, Qt.AspectRatioMode.KeepAspectRatio)
         if self.transform().m11() > 1:
             self.resetTransform()
         self._show_view()

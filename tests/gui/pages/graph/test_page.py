@@ -297,6 +297,18 @@ def test_a_model_alone_has_the_whole_width(shown, window):
     assert minimap.geometry().left() - canvas.geometry().right() < 20
 
 
+def test_the_whole_graph_is_in_sight_beside_the_scroll_bars(qtbot, shown, window, tmp_path):
+    page = shown(blocks(tmp_path / "blocks.onnx", 60))
+    window.resize(1280, 800)
+    canvas = page.view.canvas
+    page.show_level("nodes")
+    qtbot.waitUntil(lambda: len(canvas.boxes) > 500)
+    canvas.scale(0.001, 0.001)  # no scroll bars
+    page.fit()
+    seen = canvas.mapToScene(canvas.viewport().rect()).boundingRect()
+    assert seen.contains(canvas.scene().itemsBoundingRect())
+
+
 def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small, shown, window):
     page = shown(MODEL)
     page.compare_with(small)
