@@ -307,6 +307,9 @@ def test_the_whole_graph_is_in_sight_beside_the_scroll_bars(qtbot, shown, window
     page.fit()
     seen = canvas.mapToScene(canvas.viewport().rect()).boundingRect()
     assert seen.contains(canvas.scene().itemsBoundingRect())
+    fitted = canvas.transform().m11()
+    page.fit()
+    assert canvas.transform().m11() == fitted
 
 
 def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small, shown, window):
