@@ -138,11 +138,14 @@ class Canvas(QGraphicsView):
         self.minimap.show_hits(hits)
 
     def fit(self) -> None:
-        # A second time, as the first one may bring scroll bars, which take some of the room.
-        for _ in range(2):
-            self.fitInView(self._whole, Qt.AspectRatioMode.KeepAspectRatio)
-        if self.transform().m11() > 1:
-            self.resetTransform()
+        # Qt shows the scroll bars only after this, and they take some of the room.
+        room = self.maximumViewportSize()
+        wide = room.width() - self.verticalScrollBar().sizeHint().width()
+        high = room.height() - self.horizontalScrollBar().sizeHint().height()
+        scale = min(1.0, wide / max(1.0, self._whole.width()), high / max(1.0, self._whole.height()))
+        self.resetTransform()
+        self.scale(scale, scale)
+        self.centerOn(self._whole.center())
         self._show_view()
 
     def begin(self) -> None:
