@@ -85,27 +85,29 @@ def speedup_text(median: float, low: float, high: float) -> str:
     return f"{median:.2f}x [{low:.2f} {high:.2f}]" if usable_interval(low, high) else NO_INTERVAL
 
 
-def percent(share: float, digits: int = 1, sign: str = "") -> str:
-    """`12.3 %`, and `+12.3 %` with the sign."""
-    return f"{100 * share:{sign}.{digits}f} %"
+def milliseconds(value: float) -> str:
+    """Three digits: `36.8 µs`, `1.27 ms`, `1,250 ms`."""
+    if abs(value) < 1:
+        return f"{three_digits(value * 1e3)} µs"
+    return f"{value:,.0f} ms" if value >= 1000 else f"{three_digits(value)} ms"
 
 
-def milliseconds(time_ms: float) -> str:
-    """`6.35 µs`, `1.20 ms`, `1,204 ms`: three digits that count, with their zeros, so that columns align."""
-    if abs(time_ms) < 1:
-        return f"{_three_digits(time_ms * 1e3)} µs"
-    return f"{time_ms:,.0f} ms" if time_ms >= 1000 else f"{_three_digits(time_ms)} ms"
+def time_instead(after_ms: float, before_ms: float) -> str:
+    """`36.8 µs instead of 110 µs`."""
+    return f"{milliseconds(after_ms)} instead of {milliseconds(before_ms)}"
 
 
-def instead(time_ms: float, before_ms: float) -> str:
-    return f"{milliseconds(time_ms)} instead of {milliseconds(before_ms)}"
-
-
-def _three_digits(value: float) -> str:
+def three_digits(value: float) -> str:
+    """Three digits that count, with their zeros, so that columns align."""
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:.{digits}f}"
+
+
+def percent(share: float, digits: int = 1, sign: str = "") -> str:
+    """`12.3 %`, and `+12.3 %` with the sign."""
+    return f"{100 * share:{sign}.{digits}f} %"
 
 
 def clock(clock_hz: float) -> str:

@@ -63,5 +63,5 @@ def test_a_candidate_that_looked_faster_says_why_it_is_behind():
 
 def test_times_have_the_unit_of_their_size():
     """The summary of a search said `0.00595 ms instead of 0.00635 ms`."""
-    assert units.instead(0.00595, 0.00635) == "5.95 µs instead of 6.35 µs"
-    assert units.instead(1.2, 1204.4) == "1.20 ms instead of 1,204 ms"
+    assert units.time_instead(0.00595, 0.00635) == "5.95 µs instead of 6.35 µs"
+    assert units.time_instead(1.2, 1204.4) == "1.20 ms instead of 1,204 ms"

@@ -303,6 +303,11 @@ def four_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+def six_digits(value: float) -> float:
+    """Three are shown, which, rounded by way of four, would sometimes not be those of `evidence.json`."""
+    return float(f"{value:.6g}")
+
+
 def machine_of(device: "Device") -> dict[str, str]:
     """The parts of a device's fingerprint in words; without those that it has nothing of."""
     host, cpu, limits = device.host, device.cpu, device.limits

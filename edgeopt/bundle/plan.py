@@ -21,8 +21,8 @@ from edgeopt.bundle.deployment import (
     Run,
     SourceModel,
     Step,
-    four_digits,
     machine_of,
+    six_digits,
     tensor_of,
 )
 from edgeopt.hw.device import Device, fingerprint
@@ -132,11 +132,11 @@ def evidence_of(
     return Evidence(
         verdict=verdict,
         baseline=baseline,
-        baseline_ms=four_digits(times_ms[0]),
-        latency_ms=four_digits(times_ms[1]),
-        speedup=four_digits(speedup.median),
-        speedup_low=four_digits(speedup.low),
-        speedup_high=four_digits(speedup.high),
+        baseline_ms=six_digits(times_ms[0]),
+        latency_ms=six_digits(times_ms[1]),
+        speedup=six_digits(speedup.median),
+        speedup_low=six_digits(speedup.low),
+        speedup_high=six_digits(speedup.high),
         rounds=speedup.rounds,
         accuracy_db=round(accuracy_db, 1),
         floor_db=floor_db,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgeopt import units
+from edgeopt.diagram.merging import label_of
 from edgeopt.diagram.outline import Leaf, OutlineGroup, is_constant, leaves
 from edgeopt.graph.analysis.records import NodeRow, OpTimes, name_of
 from edgeopt.graph.diff import GraphDiff
@@ -82,13 +83,16 @@ class Colouring:
             return None
         return Fill(_shade(total, self.most), _figure(total, self.unit), solid=True)
 
-    def scaled_to(self, items: "Iterable[Leaf | OutlineGroup]") -> "Colouring":
-        """The strongest colour is that of the largest amount among these: sums of groups are above any node."""
+    def scaled_to(self, items: "Iterable[Leaf | OutlineGroup]", at_least: float = 0.0) -> "Colouring":
+        """The strongest colour is that of the largest amount among these: sums of groups are above any node.
+
+        `at_least` is that of a drawing beside this one.
+        """
         if self.amounts is None:
             return self
         sums = [sum(self.amounts[position] or 0.0 for position in leaves(item)) for item in items]
         zero = _FUSED if self.key.startswith(MEASURED) else ""
-        return _by_amount(self.key, self.title, list(self.amounts), self.unit, zero, max(sums, default=0.0))
+        return _by_amount(self.key, self.title, list(self.amounts), self.unit, zero, max(at_least, *sums, 0.0))
 
     def _most_important(self, group: OutlineGroup) -> Fill | None:
         """The word that counts most in a group, and whether it is the only one."""
@@ -229,7 +233,9 @@ COLOURS = {KEPT: "#d9dde3", CHANGED: "#edc948", FUSED: "#4e79a7", REMOVED: "#e15
 def change_colouring(nodes: Sequence[NodeRow], diff: GraphDiff, side: Side) -> Colouring:
     """`side` says which of the two models the nodes are of."""
     words = _of_first(diff) if side == "first" else _of_second(diff)
-    fills = tuple(None if is_constant(node) or node.inside else _fill(node, words) for node in nodes)
+    fills = tuple(
+        None if is_constant(node) or node.inside or not node.operator else _fill(node, words) for node in nodes
+    )
     present = dict.fromkeys(_status(fill.text) for fill in fills if fill is not None)
     # One change in a folded group is what people look for.
     importance = tuple(float(fill is not None and fill.solid) for fill in fills)
@@ -239,16 +245,12 @@ def change_colouring(nodes: Sequence[NodeRow], diff: GraphDiff, side: Side) -> C
 
 
 def _fill(node: NodeRow, words: dict[str, str]) -> Fill:
-    text = words.get(_label(node), KEPT)
+    text = words.get(label_of(node), KEPT)
     return Fill(COLOURS[_status(text)], text, solid=text != KEPT)
 
 
 def _status(text: str) -> str:
     return text.partition(":")[0].partition(" ")[0]
-
-
-def _label(node: NodeRow) -> str:
-    return f"{node.operator} '{node.name or (node.outputs[0].name if node.outputs else '')}'"
 
 
 def _of_first(diff: GraphDiff) -> dict[str, str]:

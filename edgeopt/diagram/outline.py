@@ -3,7 +3,7 @@
 A group is a run of nodes in program order. Runs of a topological order never form a cycle, whatever is folded.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -76,7 +76,7 @@ def _held(nodes: Sequence[NodeRow], scopes: _Scopes) -> Iterator[_Entry]:
     at = 0
     while at < len(nodes):
         node = nodes[at]
-        prefix = _inside(node)
+        prefix = inside_of(node)
         end = at + 1
         while end < len(nodes) and nodes[end].inside.startswith(prefix) and nodes[end].inside != node.inside:
             end += 1
@@ -103,7 +103,7 @@ def is_constant(node: NodeRow) -> bool:
     return node.operator == "Constant" and not node.inputs
 
 
-def _inside(holder: NodeRow) -> str:
+def inside_of(holder: NodeRow) -> str:
     """How `inside` begins for the nodes that this one holds; the name of the branch follows."""
     return f"{holder.inside}{'/' if holder.inside else ''}{holder.name or holder.operator}/"
 
@@ -341,7 +341,11 @@ def wire(
         maker = values[number].producer
         if maker in paths and reader in paths:
             _connect(edges, paths[maker], paths[reader], number)
-    levels = {
+    return Wiring(tuple(values), levels_of(edges), paths)
+
+
+def levels_of(edges: Mapping[Path, Iterable[Edge]]) -> dict[Path, OutlineLevel]:
+    return {
         path: OutlineLevel(
             tuple(found),
             tuple(sorted({edge.value for edge in found if edge.source is None})),
@@ -349,7 +353,6 @@ def wire(
         )
         for path, found in edges.items()
     }
-    return Wiring(tuple(values), levels, paths)
 
 
 def output_position(number: int, inputs_count: int) -> int:

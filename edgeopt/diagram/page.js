@@ -3,6 +3,8 @@ const models = JSON.parse(document.getElementById("data").textContent);
 const canvas = document.getElementById("graph"), pen = canvas.getContext("2d");
 const byId = (id) => document.getElementById(id);
 let model, colouring, scale = 1, left = 0, top_ = 0, picked = -1, hits = [], hit = -1, waiting = false;
+let beside = false;
+const pane = () => canvas.clientWidth / (beside ? models.length : 1);
 const READABLE = 0.4, PLAIN = 0.15;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -11,15 +13,39 @@ function draw() {
   const ratio = window.devicePixelRatio || 1;
   canvas.width = canvas.clientWidth * ratio;
   canvas.height = canvas.clientHeight * ratio;
-  pen.setTransform(ratio * scale, 0, 0, ratio * scale, -left * ratio * scale, -top_ * ratio * scale);
-  const view = { left, top: top_, right: left + canvas.clientWidth / scale, bottom: top_ + canvas.clientHeight / scale };
+  const active = model;
+  (beside ? models : [active]).forEach((each, at) => {
+    const found = each === active ? hits : [];
+    // The other side has its own boxes, and the counterpart of what is selected.
+    const own = [model, colouring, picked];
+    if (each !== active) { picked = picked < 0 ? -1 : active.partners[picked]; model = each; colouring = same(each); }
+    drawPane(at * pane(), ratio, new Set(found));
+    [model, colouring, picked] = own;
+  });
+}
+
+function drawPane(x, ratio, found) {
+  pen.setTransform(ratio, 0, 0, ratio, x * ratio, 0);
+  pen.save();
+  pen.beginPath();
+  pen.rect(0, 0, pane(), canvas.clientHeight);
+  pen.clip();
+  if (beside) {
+    pen.font = "bold 12px system-ui, sans-serif";
+    pen.textAlign = "left";
+    pen.fillStyle = colour("--quiet");
+    pen.fillText(cut(model.name, pane() - 16), 8, 16);
+    if (x) { pen.fillStyle = colour("--edge"); pen.fillRect(0, 0, 1, canvas.clientHeight); }
+  }
+  pen.setTransform(ratio * scale, 0, 0, ratio * scale, (x - left * scale) * ratio, -top_ * ratio * scale);
+  const view = { left, top: top_, right: left + pane() / scale, bottom: top_ + canvas.clientHeight / scale };
   const seen = ([x, y, w, h]) => x < view.right && x + w > view.left && y < view.bottom && y + h > view.top;
   const paint = { text: colour("--text"), edge: colour("--edge"), back: colour("--back"), quiet: colour("--quiet"),
     mark: colour("--mark"), hit: colour("--hit") };
   model.boxes.forEach((box, at) => { if (box[4] === "frame" && seen(box)) frame(box, at, paint); });
   drawLines(view, paint);
-  const found = new Set(hits);
   model.boxes.forEach((box, at) => { if (box[4] !== "frame" && seen(box)) node(box, at, found.has(at), paint); });
+  pen.restore();
 }
 
 function frame(box, at, paint) {
@@ -117,16 +143,16 @@ function cut(text, room) {
 function redraw() { if (!waiting) { waiting = true; requestAnimationFrame(draw); } }
 
 function fit() {
-  scale = Math.min(1, canvas.clientWidth / (model.width + 60), canvas.clientHeight / (model.height + 60));
-  left = model.width / 2 - canvas.clientWidth / scale / 2;
+  scale = Math.min(1, pane() / (model.width + 60), canvas.clientHeight / (model.height + 60));
+  left = model.width / 2 - pane() / scale / 2;
   top_ = model.height / 2 - canvas.clientHeight / scale / 2;
   redraw();
 }
 
 function begin() {
-  scale = Math.min(1, Math.max(0.5, canvas.clientWidth / (model.width + 60)));
+  scale = Math.min(1, Math.max(0.5, pane() / (model.width + 60)));
   const first = model.boxes[0];
-  left = (first ? first[0] + first[2] / 2 : 0) - canvas.clientWidth / scale / 2;
+  left = (first ? first[0] + first[2] / 2 : 0) - pane() / scale / 2;
   top_ = -30;
   redraw();
 }
@@ -153,7 +179,7 @@ function pick(at, show) {
   if (show && at >= 0) {
     const [x, y, w, h] = model.boxes[at];
     if (scale < READABLE) scale = 0.9;
-    left = x + w / 2 - canvas.clientWidth / scale / 2;
+    left = x + w / 2 - pane() / scale / 2;
     top_ = y + h / 2 - canvas.clientHeight / scale / 2;
   }
   redraw();
@@ -196,9 +222,14 @@ function search(next) {
   redraw();
 }
 
+// The colours of another model that stand for the same.
+const same = (each) => each.colourings.find((other) => colouring && other.title === colouring.title);
+
 function colourBy(at) {
   colouring = model.colourings[at];
-  byId("legend").replaceChildren(...(colouring ? colouring.legend : []).map(([shade, word]) => {
+  const shown = (beside ? models.map(same) : [colouring]).flatMap((each) => (each ? each.legend : []));
+  const legend = new Map(shown.map((entry) => [entry.join(), entry]));
+  byId("legend").replaceChildren(...[...legend.values()].map(([shade, word]) => {
     const entry = document.createElement("span"), square = document.createElement("i");
     square.style.background = shade;
     entry.append(square, word);
@@ -209,15 +240,20 @@ function colourBy(at) {
 
 const nameOf = (at) => { const fact = model.facts[at].find(([name]) => name === "Name"); return fact && fact[1]; };
 
-function show(at) {
+function show(at, chosen) {
   const title = colouring && colouring.title, name = model && picked >= 0 && nameOf(picked);
   const before = name && model.boxes[picked];
   model = models[at];
   [...byId("models").children].forEach((button, i) => button.setAttribute("aria-pressed", String(i === at)));
   byId("colours").replaceChildren(...model.colourings.map((each, i) => new Option(each.title, i)));
-  const same = model.colourings.findIndex((each) => each.title === title);
-  byId("colours").value = Math.max(0, same);
-  colourBy(Math.max(0, same));
+  const colours = Math.max(0, model.colourings.findIndex((each) => each.title === title));
+  byId("colours").value = colours;
+  colourBy(colours);
+  if (chosen !== undefined) {
+    pick(chosen);
+    search(false);
+    return;
+  }
   const same_node = name ? model.boxes.findIndex((_, i) => nameOf(i) === name) : -1;
   pick(same_node);
   search(false);
@@ -236,6 +272,17 @@ if (models.length > 1) {
     return button;
   }));
 }
+// Laid out together: what belongs together has the same place in both.
+byId("beside").hidden = models.length !== 2 || models.some((each) => !each.partners.length);
+if (!byId("beside").hidden) {
+  byId("beside").onclick = () => {
+    beside = !beside;
+    if (model === models[1]) show(0, picked < 0 ? -1 : model.partners[picked]);
+    byId("beside").setAttribute("aria-pressed", String(beside));
+    colourBy(model.colourings.indexOf(colouring));
+    fit();
+  };
+}
 byId("search").oninput = () => search(false);
 byId("search").onkeydown = (event) => { if (event.key === "Enter") search(true); };
 byId("colours").onchange = (event) => colourBy(Number(event.target.value));
@@ -253,15 +300,19 @@ canvas.onpointermove = (event) => {
   redraw();
 };
 canvas.onpointerup = (event) => {
-  if (drag && !drag.moved) pick(boxAt(left + event.offsetX / scale, top_ + event.offsetY / scale));
+  if (drag && !drag.moved) {
+    const at = Math.floor(event.offsetX / pane()), x = event.offsetX - at * pane();
+    if (beside && models[at] !== model) show(at, -1);
+    pick(boxAt(left + x / scale, top_ + event.offsetY / scale));
+  }
   drag = null;
 };
 canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
-  zoom(Math.pow(1.0015, -event.deltaY), event.offsetX, event.offsetY);
+  zoom(Math.pow(1.0015, -event.deltaY), event.offsetX % pane(), event.offsetY);
 }, { passive: false });
 canvas.onkeydown = (event) => {
-  const middle = [canvas.clientWidth / 2, canvas.clientHeight / 2];
+  const middle = [pane() / 2, canvas.clientHeight / 2];
   if (event.key.startsWith("Arrow")) step(event.key);
   else if (event.key === "+" || event.key === "=") zoom(1.25, ...middle);
   else if (event.key === "-") zoom(0.8, ...middle);
@@ -272,3 +323,4 @@ canvas.onkeydown = (event) => {
 window.addEventListener("resize", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 show(0);
+if (!byId("beside").hidden) byId("beside").onclick();

@@ -8,11 +8,12 @@ from importlib.resources import files
 import msgspec
 
 from edgeopt import units
+from edgeopt.diagram.beside import Beside
 from edgeopt.diagram.colours import UNKNOWN, Colouring, Fill, is_dark
 from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import OutlineGroup, shape_label
-from edgeopt.diagram.scene import Box, Diagram, End, Scene, last_part
+from edgeopt.diagram.scene import Box, Diagram, End, Layout, Scene, last_part
 from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
 # Whatever should get into the page after all may load nothing.
@@ -29,6 +30,8 @@ class PageGraph:
     colourings: tuple[Colouring, ...]
     what: str = ""
     """The text about it while no node is selected."""
+    partners: tuple[int, ...] = ()
+    """Of each box, that of the other model beside it, or -1."""
 
 
 def page(title: str, drawn: Sequence[PageGraph]) -> str:
@@ -47,12 +50,32 @@ def page(title: str, drawn: Sequence[PageGraph]) -> str:
         '<input id="search" type="search" placeholder="Search names, operators and tensors" '
         'aria-label="Search"><output id="hits"></output>'
         '<label>Colour by <select id="colours"></select></label><span id="legend"></span>'
+        '<button id="beside" aria-pressed="false" hidden>Side by side</button>'
         '<button id="fit" title="Show the whole graph (0)">Fit</button></header>\n'
         '<main><canvas id="graph" tabindex="0" aria-label="Graph of the model"></canvas>'
         '<aside id="details" aria-live="polite"></aside></main>\n'
         f'<script id="data" type="application/json">{data}</script>\n<script>\n{script}</script>\n'
         "</body>\n</html>\n"
     )
+
+
+def pair_graphs(
+    pair: Beside, names: Sequence[str], colours: Sequence[tuple[Colouring, ...]], what: str = ""
+) -> list[PageGraph]:
+    """Two models for one page, with nodes that belong together at the same place."""
+    scenes = pair.scenes(Layout(pair.both).scene(frozenset(pair.both.groups())))
+    places = [{box.path: at for at, box in enumerate(scene.boxes)} for scene in scenes]
+    return [
+        PageGraph(
+            names[side],
+            pair.sides[side],
+            scene,
+            colours[side],
+            what if side else "",
+            tuple(places[1 - side].get(pair.counterpart(side, box.path) or (), -1) for box in scene.boxes),
+        )
+        for side, scene in enumerate(scenes)
+    ]
 
 
 def _data(drawn: PageGraph) -> dict[str, object]:
@@ -75,6 +98,7 @@ def _data(drawn: PageGraph) -> dict[str, object]:
             for line in scene.lines
         ],
         "colourings": [_colouring(scene, each) for each in drawn.colourings],
+        "partners": drawn.partners,
         "facts": [list(_facts(diagram, box, drawn)) for box in scene.boxes],
     }
 

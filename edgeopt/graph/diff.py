@@ -104,6 +104,12 @@ def diff(matching: Matching) -> GraphDiff:
     return GraphDiff(kept, (*changes, *(NodeChange("new", label(node)) for node in new)))
 
 
+def partners(matching: Matching) -> tuple[tuple[str, str], ...]:
+    """The labels of nodes that belong together, changed or not, in the order of the first model."""
+    found = ((node, matching.nodes.get(node)) for node in matching.first.nodes)
+    return tuple((label(node), label(other)) for node, other in found if other is not None)
+
+
 def corresponding(matching: Matching) -> list[tuple[str, str]]:
     """Values that should be equal, by their names, in the order in which the first model makes them."""
     rebuilt = _rebuilt(matching)

@@ -16,7 +16,7 @@ BUDGETS = {
     "edgeopt/graph": 15_600,
     "edgeopt/backends": 6050,
     "edgeopt/profiles": 1350,
-    "edgeopt/diagram": 1700,
+    "edgeopt/diagram": 2200,
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7700,
     "edgeopt/fleet": 2200,
@@ -29,8 +29,8 @@ BUDGETS = {
     "edgeopt/commands": 15_500,
     "edgeopt/cli": 5100,
     "agent": 16_500,
-    "gui": 21_450,
-    "tests": 97_950,
+    "gui": 21_900,
+    "tests": 98_500,
 }
 
 

@@ -186,7 +186,7 @@ def compare(request: ModelCompareRequest, emit: events.Emit = events.ignore) -> 
         from edgeopt.commands.graph.graph import write_changes
 
         emit(events.Progress("laying out", request.html.name))
-        write_changes(request.first, request.second, found.graph, request.html)
+        write_changes(request.first, request.second, request.html)
     return found
 
 

@@ -7,12 +7,13 @@ import msgspec
 
 from edgeopt.commands.analyze.analyze import AnalyzedModel, AnalyzeKeywords, read_and_analyze
 from edgeopt.commands.graph.request import GraphRequest, format_of
-from edgeopt.commands.graph.revisions import Revision, Revisions, changes_between, of_passes, of_two
+from edgeopt.commands.graph.revisions import Revision, Revisions, of_passes, of_two
+from edgeopt.diagram.beside import DiagramModel, beside
 from edgeopt.diagram.colours import Colouring, change_colouring, colourings
-from edgeopt.diagram.page import PageGraph, page, svg
+from edgeopt.diagram.page import PageGraph, page, pair_graphs, svg
 from edgeopt.diagram.scene import Layout, diagram_of, opened_at_first
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.graph.analysis import GivenShapes, OpTimes
+from edgeopt.graph.analysis import GivenShapes
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.hw.probe import probe
 from edgeopt.measure.files import check_place, writing
@@ -36,20 +37,27 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
     check_place(request.out, "The graph")
     read = _analyzed(request, request.subject, emit)
     source = read.analysis
-    times: list[Sequence[OpTimes]] = [source.op_times]
     if request.against is not None:
         other = _analyzed(request, request.against, emit)
         emit(Progress("comparing the graphs"))
-        revisions = of_two(source, other.analysis, changes_between(read, other))
-        times.append(other.analysis.op_times)
+        revisions = of_two(read, other)
     elif request.passes:
         given = GivenShapes(read_shapes(request.shape), device=probe())
         revisions = of_passes(read, given, emit)
     else:
-        revisions = (Revision(source.name, "", source.nodes, source.inputs, source.outputs, is_first=True),)
+        revisions = (
+            Revision(
+                source.name,
+                "",
+                source.nodes,
+                source.inputs,
+                source.outputs,
+                is_first=True,
+                times=source.op_times,
+            ),
+        )
     emit(Progress("laying out", request.out.name))
-    times += [()] * (len(revisions) - len(times))
-    content = _content(to, revisions, times)
+    content = _content(to, revisions)
     with writing(request.out) as file:
         file.write(content)
     return GraphFile(
@@ -58,15 +66,15 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
         len(content),
         source.nodes_count,
         len(revisions),
-        tuple(each.title for each in _colours(revisions[0], times[0])),
+        tuple(each.title for each in _colours(revisions[0])),
         revisions[0].changes if request.against is not None else None,
     )
 
 
-def write_changes(first: Path, second: Path, changes: GraphDiff, out: Path) -> None:
+def write_changes(first: Path, second: Path, out: Path) -> None:
     """Both models of a comparison as one page."""
-    sides = [_analyzed(GraphRequest(path, out), path, ignore).analysis for path in (first, second)]
-    content = _content("html", of_two(sides[0], sides[1], changes), [(), ()])
+    sides = [_analyzed(GraphRequest(path, out), path, ignore) for path in (first, second)]
+    content = _content("html", of_two(sides[0], sides[1]))
     with writing(out) as file:
         file.write(content)
 
@@ -84,26 +92,37 @@ def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> AnalyzedModel:
     return read_and_analyze(path, wishes, emit)
 
 
-def _content(to: str, revisions: Sequence[Revision], times: Sequence[Sequence[OpTimes]]) -> bytes:
+def _content(to: str, revisions: Sequence[Revision]) -> bytes:
     if to == "json":
         return msgspec.json.encode(Revisions(tuple(revisions)))
     if to == "html":
         title = " and ".join(each.title for each in revisions) if len(revisions) <= 2 else revisions[0].title
+        if len(revisions) == 2 and revisions[1].partners:
+            return page(title, _beside(*revisions)).encode()
         graphs = []
-        for each, its in zip(revisions, times, strict=True):
+        for each in revisions:
             diagram = diagram_of(each.nodes, each.inputs, each.outputs)
             scene = Layout(diagram).scene(frozenset(diagram.groups()))
-            graphs.append(PageGraph(each.title, diagram, scene, _colours(each, its), each.what))
+            graphs.append(PageGraph(each.title, diagram, scene, _colours(each), each.what))
         return page(title, graphs).encode()
     diagram = diagram_of(revisions[0].nodes, revisions[0].inputs, revisions[0].outputs)
     scene = Layout(diagram).scene(opened_at_first(diagram))
-    colours = _colours(revisions[0], times[0]) or (Colouring("", "", (None,) * len(diagram.nodes)),)
+    colours = _colours(revisions[0]) or (Colouring("", "", (None,) * len(diagram.nodes)),)
     return svg(diagram, scene, colours[0], revisions[0].title).encode()
 
 
-def _colours(revision: Revision, times: Sequence[OpTimes]) -> tuple[Colouring, ...]:
+def _beside(first: Revision, second: Revision) -> list[PageGraph]:
+    models = [DiagramModel(each.nodes, each.inputs, each.outputs) for each in (first, second)]
+    pair = beside(models[0], models[1], second.partners, second.changes or GraphDiff(0, ()))
+    colours = []
+    for side, each in zip(pair.sides, (first, second), strict=True):
+        colours.append(_colours(msgspec.structs.replace(each, nodes=side.nodes, changes=second.changes)))
+    return pair_graphs(pair, (first.title, second.title), colours, second.what)
+
+
+def _colours(revision: Revision) -> tuple[Colouring, ...]:
     """What was asked for comes first: changes, then measured times."""
-    found = sorted(colourings(revision.nodes, times), key=lambda each: not each.key.startswith("ms:"))
+    found = sorted(colourings(revision.nodes, revision.times), key=lambda each: not each.key.startswith("ms:"))
     if revision.changes is None:
         return tuple(found)
     changed = change_colouring(revision.nodes, revision.changes, "first" if revision.is_first else "second")

@@ -6,8 +6,8 @@ import msgspec
 
 from edgeopt.errors import InputError
 from edgeopt.events import Emit, Progress
-from edgeopt.graph.analysis import Analysis, GivenShapes, NodeRow, TensorFacts
-from edgeopt.graph.diff import GraphDiff, diff, match
+from edgeopt.graph.analysis import Analysis, GivenShapes, NodeRow, OpTimes, TensorFacts
+from edgeopt.graph.diff import GraphDiff, diff, match, partners
 
 if TYPE_CHECKING:
     from edgeopt.commands.analyze.analyze import AnalyzedModel
@@ -25,20 +25,22 @@ class Revision(msgspec.Struct, frozen=True):
     changes: GraphDiff | None = None
     """From the revision before; of the first one, to the one after."""
     is_first: bool = False
+    partners: tuple[tuple[str, str], ...] = ()
+    """Nodes that belong together, of the revision before and of this one."""
+    times: tuple[OpTimes, ...] = ()
+    """Where the nodes were measured."""
 
 
 class Revisions(msgspec.Struct, frozen=True):
     revisions: tuple[Revision, ...]
 
 
-def changes_between(first: "AnalyzedModel", second: "AnalyzedModel") -> GraphDiff:
-    return diff(match(_typed(first).ir, _typed(second).ir))
-
-
-def of_two(first: Analysis, second: Analysis, changes: GraphDiff) -> tuple[Revision, ...]:
+def of_two(first: "AnalyzedModel", second: "AnalyzedModel") -> tuple[Revision, ...]:
+    matching = match(_typed(first).ir, _typed(second).ir)
+    changes = diff(matching)
     return (
-        _revision(first, first.name, "", changes, is_first=True),
-        _revision(second, second.name, "", changes),
+        _revision(first.analysis, first.analysis.name, "", changes, is_first=True),
+        _revision(second.analysis, second.analysis.name, "", changes, partners=partners(matching)),
     )
 
 
@@ -56,18 +58,34 @@ def of_passes(source: "AnalyzedModel", given: GivenShapes, emit: Emit) -> tuple[
             continue
         emit(Progress("comparing the graphs", step.entry.pass_name))
         analysis = analysis_of(Model(step.model_ir, model.path, model.digest), given)
-        changes = diff(match(before, step.model_ir))
+        matching = match(before, step.model_ir)
         did = "; ".join(change.what for change in step.entry.applied)
-        found.append(_revision(analysis, step.entry.pass_name, did, changes))
+        found.append(_revision(analysis, step.entry.pass_name, did, diff(matching), partners=partners(matching)))
         before = step.model_ir
     first = found[0].changes if found else None
     return (_revision(source.analysis, source.analysis.name, "", first, is_first=True), *found)
 
 
 def _revision(
-    analysis: Analysis, title: str, what: str, changes: GraphDiff | None, *, is_first: bool = False
+    analysis: Analysis,
+    title: str,
+    what: str,
+    changes: GraphDiff | None,
+    *,
+    is_first: bool = False,
+    partners: tuple[tuple[str, str], ...] = (),
 ) -> Revision:
-    return Revision(title, what, analysis.nodes, analysis.inputs, analysis.outputs, changes, is_first)
+    return Revision(
+        title,
+        what,
+        analysis.nodes,
+        analysis.inputs,
+        analysis.outputs,
+        changes,
+        is_first,
+        partners,
+        analysis.op_times,
+    )
 
 
 def _typed(read: "AnalyzedModel") -> "Model":

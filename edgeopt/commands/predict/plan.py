@@ -189,7 +189,7 @@ def _summary(
     if speedup is not None and best.predicted_ms is not None and start is not None and start.predicted_ms:
         said += (
             f", {speedup:.2f}x as fast as the source model "
-            f"({units.instead(best.predicted_ms, start.predicted_ms)})"
+            f"({units.time_instead(best.predicted_ms, start.predicted_ms)})"
         )
     return f"{said}, {accuracy_text(accuracy_db)}."
 

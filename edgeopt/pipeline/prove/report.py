@@ -12,7 +12,7 @@ from edgeopt.bundle.deployment import (
     Run,
     SourceModel,
     UnderLoad,
-    four_digits,
+    six_digits,
 )
 from edgeopt.bundle.plan import Plan, evidence_of
 from edgeopt.bundle.write import MODEL_FOLDER
@@ -238,8 +238,8 @@ def _load(outcome: Outcome, proof: Proof) -> UnderLoad | None:
     return UnderLoad(
         outcome.winner.calls.callers,
         outcome.winner.calls.batch,
-        four_digits(proof.figure),
-        four_digits(proof.baseline_figure),
+        six_digits(proof.figure),
+        six_digits(proof.baseline_figure),
         proof.baseline_calls.callers,
         proof.baseline_calls.batch,
     )
@@ -256,7 +256,7 @@ def _found(search: Search, winner: Candidate, proof: Proof) -> str:
     if proof.figure is not None and proof.baseline_figure is not None:
         least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
         return f"{objective.title[:1].upper()}{objective.title[1:]} {least}, at {speed}, {_accuracy(proof)}."
-    times = f"({units.instead(proof.latency_ms, proof.baseline_ms)}), {_accuracy(proof)}."
+    times = f"({units.time_instead(proof.latency_ms, proof.baseline_ms)}), {_accuracy(proof)}."
     if proof.current is not None:
         return f"{proof.current.median:.2f}x faster than the baseline, and {speed} {times}"
     return f"{proof.speedup.median:.2f}x faster than {own} {times}"

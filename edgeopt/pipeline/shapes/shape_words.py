@@ -17,7 +17,7 @@ def shape_lines(outcome: Outcome) -> list[str]:
 def _by_size(outcome: Outcome) -> Iterator[str]:
     times = outcome.proof.by_size
     if times:
-        told = "; ".join(f"{t.name} {units.instead(t.latency_ms, t.baseline_ms)}" for t in times)
+        told = "; ".join(f"{t.name} {units.time_instead(t.latency_ms, t.baseline_ms)}" for t in times)
         yield f"By size: {told}."
 
 

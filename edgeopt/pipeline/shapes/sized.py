@@ -375,7 +375,7 @@ def times_by_size(
 
 def slower_sizes(times: Sequence[SizeTimes]) -> str:
     """Sizes at which it is clearly slower than the baseline, as part of a sentence; empty if there are none."""
-    told = [f"{t.name} ({units.instead(t.latency_ms, t.baseline_ms)})" for t in times if t.slower]
+    told = [f"{t.name} ({units.time_instead(t.latency_ms, t.baseline_ms)})" for t in times if t.slower]
     return f"slower at {', '.join(told)}" if told else ""
 
 

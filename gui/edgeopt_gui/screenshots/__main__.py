@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 
 from PySide6.QtCore import QMessageLogContext, QSettings, QSize, QtMsgType, qInstallMessageHandler
@@ -43,6 +44,7 @@ def main() -> int:
     qInstallMessageHandler(_complain)
     application = QApplication(["edgeopt"])
     given.out.mkdir(parents=True, exist_ok=True)
+    given.out = given.out.resolve()
     suffix = "" if given.scale == 1 else f"-{given.scale:.0%}".rstrip("%")
     for name, scenes in SCENES:
         if given.pages and name not in given.pages:
@@ -68,11 +70,12 @@ def _photograph(
     sheets: dict[str, Rows] = defaultdict(list)
     for scene in scenes:
         # An ending of its own for each: what one scene remembered must not show in another.
-        with tempfile.TemporaryDirectory(prefix="edgeopt-screenshots-") as folder:
+        # All files lie in the working folder, so that no picture shows a path of this machine.
+        with tempfile.TemporaryDirectory(prefix="edgeopt-screenshots-") as folder, chdir(folder):
             settings = Settings(QSettings(f"{folder}/settings.ini", QSettings.Format.IniFormat))
             settings.keep("theme", _THEMES[0])
             theme = Theme(application, settings)
-            stage = Stage(settings, Path(folder))
+            stage = Stage(settings, Path())
             for state in scene(stage):
                 taken: dict[str, list[QPixmap]] = {f"{size.width()}x{size.height()}": [] for size in sizes}
                 for theme_name in _THEMES:

@@ -1,13 +1,11 @@
 """How each page comes into each of its states, by what a user could do as well."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from PySide6.QtWidgets import QSpinBox, QTabWidget
 
-from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.context import GraphPair
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.screenshots.stage import Stage
@@ -46,7 +44,7 @@ def model(stage: Stage) -> Scene:
     stage.wait_for_jobs()
     yield "empty"
     stage.hold()
-    stage.context.open(subject_at(MODEL))
+    stage.context.open(subject_at(stage.model))
     stage.wait(_SHOWN_S)
     yield "busy"
     stage.wait_for_jobs()
@@ -59,7 +57,7 @@ def model(stage: Stage) -> Scene:
     yield "weights"
     tabs.setCurrentIndex(0)
     broken = stage.folder / "broken.onnx"
-    broken.write_bytes(MODEL.read_bytes()[:2000])
+    broken.write_bytes(stage.model.read_bytes()[:2000])
     stage.context.open(subject_at(broken))
     stage.wait_until(lambda: page.state == "error")
     yield "error"
@@ -70,7 +68,7 @@ def graph(stage: Stage) -> Scene:
     stage.wait_for_jobs()
     yield "empty"
     stage.hold()
-    stage.context.open(subject_at(MODEL))
+    stage.context.open(subject_at(stage.model))
     stage.page("graph")
     stage.wait(_SHOWN_S)
     yield "busy"
@@ -87,13 +85,12 @@ def graph(stage: Stage) -> Scene:
     stage.do("graph.fit")
     stage.wait(0.3)
     yield "whole"
-    other = _with_other_weights(stage.folder / "digits_half.onnx")
-    stage.context.show_in_graph(GraphPair(convolution, other))
+    stage.context.show_in_graph(GraphPair(convolution, _simplified(stage)))
     stage.wait_for_jobs()
     stage.wait(0.5)
     yield "beside another model"
     broken = stage.folder / "broken.onnx"
-    broken.write_bytes(MODEL.read_bytes()[:2000])
+    broken.write_bytes(stage.model.read_bytes()[:2000])
     stage.context.open(subject_at(broken))
     stage.page("graph")
     stage.wait_until(lambda: page.state == "error")
@@ -102,12 +99,12 @@ def graph(stage: Stage) -> Scene:
 
 def optimize(stage: Stage) -> Scene:
     # What an earlier search left would be shown instead of one at work.
-    os.environ["EDGEOPT_CACHE"] = str(stage.folder / "cache")
+    os.environ["EDGEOPT_CACHE"] = str((stage.folder / "cache").absolute())
     stage.settings.keep("optimize.time-limit-s", _SEARCH_LIMIT_S)
     page = stage.page("optimize")
     stage.wait_for_jobs()
     yield "empty"
-    stage.window.open_paths([MODEL, DATA])
+    stage.window.open_paths([stage.model, stage.data])
     stage.page("optimize")
     stage.wait_for_jobs()
     stage.wait(0.3)
@@ -140,11 +137,11 @@ def compare(stage: Stage) -> Scene:
     page = stage.page("compare")
     stage.wait_for_jobs()
     yield "empty"
-    other = _with_other_weights(stage.folder / "digits_half.onnx")
-    stage.window.open_paths([MODEL, DATA])
+    other = _with_other_weights(stage.model, stage.folder / "digits_half.onnx")
+    stage.window.open_paths([stage.model, stage.data])
     stage.page("compare")
     stage.wait_for_jobs()
-    stage.window.shown_page.take_drop([MODEL, other])
+    stage.window.shown_page.take_drop([stage.model, _simplified(stage)])
     stage.wait(0.3)
     yield "ready"
     (limit,) = page.findChildren(QSpinBox)
@@ -157,6 +154,11 @@ def compare(stage: Stage) -> Scene:
     stage.wait_for_jobs()
     stage.wait(0.3)
     yield "full"
+    stage.window.shown_page.take_drop([stage.model, other])
+    stage.do("compare.start")
+    stage.wait_for_jobs()
+    stage.wait(0.3)
+    yield "full, with a layer that differs"
     (tabs,) = page.findChildren(QTabWidget)
     for place in range(1, tabs.count()):
         tabs.setCurrentIndex(place)
@@ -172,11 +174,21 @@ def compare(stage: Stage) -> Scene:
     yield "error"
 
 
-def _with_other_weights(path: Path) -> Path:
+def _simplified(stage: Stage) -> Path:
+    """The sample after the exact rewrites: faster, and other nodes."""
+    from edgeopt.commands.simplify.request import SimplifyRequest
+    from edgeopt.commands.simplify.simplify import simplify
+
+    path = stage.folder / "digits_lean.onnx"
+    simplify(SimplifyRequest(stage.model, path))
+    return path
+
+
+def _with_other_weights(source: Path, path: Path) -> Path:
     """The sample with one weight in half precision."""
     import onnx
 
-    model = onnx.load(MODEL)
+    model = onnx.load(source)
     weight = next(each for each in model.graph.initializer if len(each.dims) == 4)
     rounded = onnx.numpy_helper.to_array(weight).astype("float16").astype("float32")
     weight.CopyFrom(onnx.numpy_helper.from_array(rounded, weight.name))
@@ -188,10 +200,8 @@ def live(stage: Stage) -> Scene:
     page = stage.page("live")
     stage.wait_for_jobs()
     yield "empty"
-    copy = stage.folder / "digits_cnn.onnx"
-    shutil.copyfile(MODEL, copy)
-    stage.context.open(subject_at(copy))
-    stage.context.use_data(DATA)
+    stage.context.open(subject_at(stage.model))
+    stage.context.use_data(stage.data)
     stage.page("live")
     stage.wait_for_jobs()
     stage.hold()
@@ -207,7 +217,7 @@ def live(stage: Stage) -> Scene:
     stage.do("live.stop")
     stage.wait_for_jobs()
     stage.do("live.clear")
-    copy.write_bytes(b"no model any more")
+    stage.model.write_bytes(b"no model any more")
     stage.do("live.start")
     stage.wait_until(lambda: page.state == "error")
     yield "error"

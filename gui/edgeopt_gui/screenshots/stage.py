@@ -3,6 +3,7 @@
 A job may have ended before anybody looks. Where the picture is of one that has not, it is held at its very start.
 """
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from PySide6.QtCore import QEventLoop, QProcess, QSize, QTimer
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QApplication
 
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages import PAGES
@@ -28,7 +30,7 @@ _STOPPED = 'kill -STOP $$; exec "$0" "$@"'
 
 
 class Stage:
-    """One window with all pages; `folder` is for what the states write on the disk.
+    """One window with all pages; `folder` is for the sample and for what the states write on the disk.
 
     What the window begins by itself is held until `go_on` or `wait_for_jobs`.
     """
@@ -36,6 +38,7 @@ class Stage:
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings = settings
         self.folder = folder
+        self.model, self.data = (Path(shutil.copy(file, folder)) for file in (MODEL, DATA))
         self.context = Context(settings)
         self.context.quiet.enabled = False
         self.shown = ""

@@ -28,6 +28,8 @@ class Canvas(QGraphicsView):
     """The path of the selected box, or None."""
     toggled = Signal(object)
     """The path of a group that is to be opened or folded."""
+    moved = Signal()
+    """It shows another part, or another size."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,6 +58,8 @@ class Canvas(QGraphicsView):
         """What is drawn."""
         self.legend: tuple[tuple[str, str], ...] = ()
         """Of the colours as they are drawn."""
+        self.most = 0.0
+        """The amount of the strongest colour."""
         self.selected: Path | None = None
         self._found: frozenset[Path] = frozenset()
         self._pressed = QPoint()
@@ -106,10 +110,10 @@ class Canvas(QGraphicsView):
         self.boxes, self.lines, self.walk, self.diagram = {}, [], None, None
         self._found = frozenset()
 
-    def colour_by(self, colouring: Colouring) -> None:
+    def colour_by(self, colouring: Colouring, at_least: float = 0.0) -> None:
         shown = [item.box.item for item in self.boxes.values() if not item.box.is_open]
-        colouring = colouring.scaled_to(item for item in shown if not isinstance(item, End))
-        self.legend = colouring.legend
+        colouring = colouring.scaled_to((item for item in shown if not isinstance(item, End)), at_least)
+        self.legend, self.most = colouring.legend, colouring.most
         for item in self.boxes.values():
             item.colour_by(colouring)
         self.minimap.show_boxes(self.boxes.values(), self._whole)
@@ -134,9 +138,14 @@ class Canvas(QGraphicsView):
         self.minimap.show_hits(hits)
 
     def fit(self) -> None:
-        self.fitInView(self._whole, Qt.AspectRatioMode.KeepAspectRatio)
-        if self.transform().m11() > 1:
-            self.resetTransform()
+        # Qt shows the scroll bars only after this, and they take some of the room.
+        room = self.maximumViewportSize()
+        wide = room.width() - self.verticalScrollBar().sizeHint().width()
+        high = room.height() - self.horizontalScrollBar().sizeHint().height()
+        scale = min(1.0, wide / max(1.0, self._whole.width()), high / max(1.0, self._whole.height()))
+        self.resetTransform()
+        self.scale(scale, scale)
+        self.centerOn(self._whole.center())
         self._show_view()
 
     def begin(self) -> None:
@@ -149,6 +158,16 @@ class Canvas(QGraphicsView):
         if first is not None:
             centre = self.boxes[first].boundingRect().center()
             self.centerOn(centre.x(), self.viewport().height() / scale / 2 - _MARGIN)
+        self._show_view()
+
+    def follow(self, other: "Canvas") -> None:
+        """Shows the same part of its diagram as the other one."""
+        self.setTransform(other.transform())
+        for own, its in (
+            (self.horizontalScrollBar(), other.horizontalScrollBar()),
+            (self.verticalScrollBar(), other.verticalScrollBar()),
+        ):
+            own.setValue(its.value())
         self._show_view()
 
     def zoom(self, factor: float) -> None:
@@ -256,3 +275,4 @@ class Canvas(QGraphicsView):
 
     def _show_view(self) -> None:
         self.minimap.show_view(self.mapToScene(self.viewport().rect()).boundingRect())
+        self.moved.emit()

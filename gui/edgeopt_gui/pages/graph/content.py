@@ -1,6 +1,7 @@
 """What the page Graph shows: the search, the colours, the diagram, and the selected node beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
@@ -16,16 +17,21 @@ from PySide6.QtWidgets import (
 )
 
 from edgeopt import units
+from edgeopt.diagram.beside import Beside
+from edgeopt.diagram.changes import ChangeEntry, change_entries, shared_backend
 from edgeopt.diagram.colours import MEASURED, Colouring, colourings
 from edgeopt.diagram.figures import group_figures
-from edgeopt.diagram.outline import OutlineGroup, Path, leaves
+from edgeopt.diagram.outline import Leaf, OutlineGroup, Path, leaves
 from edgeopt.diagram.scene import LEVELS, Diagram, End, Level, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
+from edgeopt.graph.diff import GraphDiff
 from edgeopt.views.words import milliseconds
 from edgeopt_gui.pages.graph.canvas import Canvas
+from edgeopt_gui.pages.graph.change_list import ChangeList, change_summary
 from edgeopt_gui.pages.graph.hottest import Hottest
 from edgeopt_gui.pages.graph.legend import Legend
+from edgeopt_gui.pages.graph.linked import LinkedCanvases
 from edgeopt_gui.pages.graph.revision_bar import RevisionBar
 from edgeopt_gui.pages.model.links import NO_LINKS, WEIGHT, Links
 from edgeopt_gui.pages.model.measured import fastest
@@ -37,6 +43,23 @@ from edgeopt_gui.widgets.facts import FactsView
 from edgeopt_gui.widgets.heading import heading, quiet
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One model in a canvas, with what is known of it."""
+
+    diagram: Diagram
+    times: tuple[OpTimes, ...] = ()
+    changes: Colouring | None = None
+    """What changed against the revision before."""
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+    """By name; empty where another revision is shown."""
+    name: str = ""
+
+    def colourings(self) -> tuple[Colouring, ...]:
+        changes = () if self.changes is None else (self.changes,)
+        return (*changes, *colourings(self.diagram.nodes, self.times))
+
+
 class GraphContent(QWidget):
     reveal_wanted = Signal(object)
     """The path of an item whose groups are to be opened."""
@@ -45,8 +68,10 @@ class GraphContent(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.canvas = Canvas()
-        self.canvas.picked.connect(self._show_selected)
+        self.canvas, self.second = Canvas(), Canvas()
+        self.second.setAccessibleName("Graph of the second model")
+        self.linked = LinkedCanvases(self.canvas, self.second)
+        self.linked.picked.connect(self._show_selected)
         self.search = QLineEdit()
         self.search.setPlaceholderText("Search names, operators and tensors")
         self.search.setAccessibleName("Search the graph")
@@ -70,72 +95,122 @@ class GraphContent(QWidget):
         self.facts.followed.connect(self._follow)
         self.hottest = Hottest()
         self.hottest.node_wanted.connect(self._show_node)
-        self._links = NO_LINKS
+        self._links: Sequence[Links] = (NO_LINKS,)
         self.weight = WeightView(name_letters=17)
-        self._weights: Mapping[str, Weight] = {}
-        """By name; empty where another revision is shown."""
+        self.changed = ChangeList()
+        self.changed.entry_wanted.connect(self._show_entry)
         self.unread_weights = ""
         """Why nobody looked at the values of weights; "" where that was done."""
         self.hint = quiet("Click a node, or move with the arrow keys.")
-        self.diagram: Diagram | None = None
         self.colouring: Colouring | None = None
-        self._known: tuple[Colouring, ...] = ()
-        self._times: tuple[OpTimes, ...] = ()
-        self._changes: Colouring | None = None
-        """What changed against the revision before."""
+        self.drawn: tuple[Drawn, ...] = ()
+        """Two where models are side by side."""
+        self.side = 0
+        """In which of them something was selected last."""
+        self._known: tuple[tuple[Colouring, ...], ...] = ()
+        self._diff: GraphDiff | None = None
         self.revisions = RevisionBar()
+        self._beside = QWidget()
+        """The second drawing with its name."""
+        self._names = (QLabel(), QLabel())
+        """Over the drawings, where there are two."""
         self._hits: list[int] = []
         self._hit = -1
         self._lay_out()
 
-    def set_diagram(
-        self,
-        diagram: Diagram,
-        times: Sequence[OpTimes],
-        changes: Colouring | None = None,
-        weights: Mapping[str, Weight] | None = None,
-    ) -> None:
-        """Another model, or more that is known of it; the scene follows."""
-        self.diagram = diagram
-        self._weights = weights or {}
-        self._links = Links.of(diagram.nodes, self._weights)
-        self._times = tuple(times)
-        before, self._changes = self._changes, changes
+    @property
+    def diagram(self) -> Diagram | None:
+        """That in which something was selected last."""
+        return self.drawn[self.side].diagram if self.drawn else None
+
+    @property
+    def active(self) -> Canvas:
+        return self.linked.canvases[self.side]
+
+    @property
+    def pair(self) -> Beside | None:
+        return self.linked.pair
+
+    def set_drawn(self, first: Drawn, pair: "tuple[Beside, Drawn, GraphDiff] | None" = None) -> None:
+        """Another model, two side by side, or more that is known of them; the scene follows."""
+        before = self.drawn
+        self.drawn = (first,) if pair is None else (first, pair[1])
+        self.linked.pair, self._diff = (None, None) if pair is None else (pair[0], pair[2])
+        self.side = min(self.side, len(self.drawn) - 1)
+        for widget in (self._beside, self.changed, *self._names):
+            widget.setVisible(pair is not None)
+        self.canvas.minimap.setVisible(pair is None)
+        for label, each in zip(self._names, self.drawn, strict=False):
+            label.setText(each.name)
+        self._links = [Links.of(each.diagram.nodes, each.weights) for each in self.drawn]
         self._known = ()
-        self._know_colours("change" if changes is not None and before is None else "")
+        is_new = first.changes is not None and not (before and before[0].changes)
+        self._know_colours("change" if is_new else "")
         self._search(self.search.text())
 
-    def show_scene(self, scene: Scene, keep: Path | None = None, becomes: Path | None = None) -> None:
-        if self.diagram is not None and self.colouring is not None:
-            self.canvas.show_scene(self.diagram, scene, self.colouring, keep, becomes)
-            self.legend.set_entries(self.canvas.legend)
-            self._mark_hits()
-            self._show_selected(self.canvas.selected)
+    def show_scene(
+        self, scene: Scene, keep: Path | None = None, becomes: Path | None = None, second: Scene | None = None
+    ) -> None:
+        if self.colouring is None:
+            return
+        scenes = (scene,) if second is None else (scene, second)
+        with self.linked.held():
+            for side, (its, drawn, canvas) in enumerate(
+                zip(scenes, self.drawn, self.linked.canvases, strict=False)
+            ):
+                canvas.show_scene(drawn.diagram, its, self._chosen_of(side), keep, becomes)
+            if second is None:
+                self.second.clear()
+                self._say_legend()
+            else:
+                self._colour()
+                self.second.follow(self.canvas)
+        self._mark_hits()
+        self._show_selected(self.side)
 
     def set_times(self, times: Sequence[OpTimes]) -> None:
         """Measured times: the colours show them at once."""
-        self._times = tuple(times)
+        if self.drawn:
+            self.drawn = (replace(self.drawn[0], times=tuple(times)), *self.drawn[1:])
         self._know_colours()
         if (measured := fastest(times)) is not None:
             self._choose_colours(f"{MEASURED}{measured.backend}")
-        self._show_selected(self.canvas.selected)
+        self._show_selected(self.side)
 
     def pick(self, position: int) -> None:
         """Selects the node that was picked on another page, and brings it into sight."""
-        if self.diagram is None or position not in self.diagram.wiring.paths:
-            return
-        path = self.diagram.wiring.paths[position]
-        if path != self.canvas.selected:
-            if path in self.canvas.boxes:
-                self.canvas.select(path)
+        if self.diagram is not None and position in self.diagram.wiring.paths:
+            self._go(self.diagram.wiring.paths[position])
+
+    def select(self, path: Path | None, side: int | None = None) -> None:
+        """In the drawing that has it."""
+        at = self.side if side is None else side
+        if path is not None and self.pair is not None and not self.pair.shows(at, path):
+            at = 1 - at
+        self.side = at
+        self.active.select(path)
+
+    def go(self, path: Path, side: int) -> None:
+        """To an item of one drawing, whose groups are opened."""
+        self.side = side
+        self._go(path)
+
+    def _go(self, path: Path) -> None:
+        if path != self.active.selected:
+            if path in self.active.boxes:
+                self.active.select(path)
             else:
                 self.reveal_wanted.emit(path)
+
+    def _show_entry(self, entry: ChangeEntry) -> None:
+        self.side = entry.side
+        self.pick(entry.position)
 
     def _follow(self, link: str) -> None:
         """To the node that makes a tensor, to the first that reads it, or to a weight below the facts."""
         if link.startswith(WEIGHT):
             self._show_weight(link.removeprefix(WEIGHT))
-        elif positions := self._links.positions(link):
+        elif positions := self._links[self.side].positions(link):
             self.pick(positions[0])
 
     def _show_node(self, name: str) -> None:
@@ -157,39 +232,71 @@ class GraphContent(QWidget):
 
     @property
     def colourings(self) -> tuple[Colouring, ...]:
-        """Those to choose from, the chosen one first."""
+        """Those to choose from of the first model, the chosen one first."""
         chosen = () if self.colouring is None else (self.colouring,)
-        return (*chosen, *(each for each in self._known if each is not self.colouring))
+        known = self._known[0] if self._known else ()
+        return (*chosen, *(each for each in known if each is not self.colouring))
 
     def forget(self) -> None:
         self.search.clear()
-        self.canvas.clear()
-        self.diagram = None
-        self._times = ()
-        self._changes = None
+        self.linked.pair = self._diff = None
+        for canvas in self.linked.canvases:
+            canvas.clear()
+        self.drawn, self.side = (), 0
         self.revisions.set_revisions(())
 
     def _know_colours(self, wanted: str = "") -> None:
-        if self.diagram is None:
+        if not self.drawn:
             return
-        changes = () if self._changes is None else (self._changes,)
-        self._known = (*changes, *colourings(self.diagram.nodes, self._times))
+        self._known = tuple(each.colourings() for each in self.drawn)
         key = wanted or (self.colouring.key if self.colouring is not None else "")
         self.colours.clear()
-        for each in self._known:
-            self.colours.addItem(each.title, each.key)
-        self._choose_colours(key if any(each.key == key for each in self._known) else "")
+        titles = {each.key: each.title for known in self._known for each in known}
+        for each, title in titles.items():
+            self.colours.addItem(title, each)
+        self._choose_colours(key if key in titles else "")
 
     def _choose_colours(self, key: str) -> None:
-        chosen = next((each for each in self._known if each.key == key), None) or next(iter(self._known), None)
+        known = [each for its in self._known for each in its]
+        chosen = next((each for each in known if each.key == key), None) or next(iter(known), None)
         if chosen is None:
             chosen = Colouring("", "", (None,) * len(self.diagram.nodes if self.diagram else ()))
         self.colouring = chosen
         self.colours.setCurrentIndex(self.colours.findData(chosen.key))
-        self.hottest.set_times(self._times, chosen.key.removeprefix(MEASURED))
-        if self.diagram is not None and self.canvas.diagram is self.diagram:
-            self.canvas.colour_by(chosen)
-            self.legend.set_entries(self.canvas.legend)
+        backend = chosen.key.removeprefix(MEASURED)
+        self.hottest.set_times(self.drawn[0].times if len(self.drawn) == 1 else (), backend)
+        self._list_changes(backend)
+        if self.drawn and self.canvas.diagram is self.drawn[0].diagram:
+            self._colour()
+
+    def _chosen_of(self, side: int) -> Colouring:
+        """The chosen colours of one drawing; white where nothing is known there."""
+        key = self.colouring.key if self.colouring is not None else ""
+        found = next((each for each in self._known[side] if each.key == key), None)
+        return found or Colouring(key, "", (None,) * len(self.drawn[side].diagram.nodes))
+
+    def _colour(self) -> None:
+        """One scale and one legend for both drawings."""
+        canvases = self.linked.canvases[: len(self.drawn)]
+        most = 0.0
+        for side, canvas in enumerate(canvases):
+            canvas.colour_by(self._chosen_of(side), most)
+            most = max(most, canvas.most)
+        if self.canvas.most < most:
+            self.canvas.colour_by(self._chosen_of(0), most)
+        self._say_legend()
+
+    def _say_legend(self) -> None:
+        canvases = self.linked.canvases[: len(self.drawn)]
+        entries = dict.fromkeys(entry for canvas in canvases for entry in canvas.legend)
+        self.legend.set_entries(tuple(entries))
+
+    def _list_changes(self, backend: str) -> None:
+        if self.pair is not None and self._diff is not None:
+            first, second = (each.times for each in self.drawn)
+            shared = shared_backend(first, second, backend)
+            entries = change_entries(self.pair, self._diff, (first, second), shared)
+            self.changed.set_entries(entries, change_summary(self._diff, (first, second), shared))
 
     def _search(self, text: str) -> None:
         wanted = text.casefold().strip()
@@ -210,13 +317,17 @@ class GraphContent(QWidget):
             self.hits_count.setText(f"{self._hit + 1:,} of {len(self._hits):,}")
 
     def _mark_hits(self) -> None:
-        walk, diagram = self.canvas.walk, self.diagram
-        if walk is None or diagram is None or self.canvas.diagram is not diagram:
+        walk, diagram, canvas = self.active.walk, self.diagram, self.active
+        if walk is None or diagram is None or canvas.diagram is not diagram:
             return
         shown = (walk.shown(diagram.wiring.paths[position]) for position in self._hits)
-        self.canvas.mark_found({path for path in shown if path is not None})
+        canvas.mark_found({path for path in shown if path is not None})
 
-    def _show_selected(self, path: Path | None) -> None:
+    def _show_selected(self, side: int) -> None:
+        if side != self.side:
+            self.side = side
+            self._search(self.search.text())
+        path = self.active.selected
         self.hint.setVisible(path is None)
         for widget in (self.title, self.facts):
             widget.setVisible(path is not None)
@@ -233,29 +344,43 @@ class GraphContent(QWidget):
         else:
             node = self.diagram.nodes[item.position]
             self.title.setText(node.operator)
-            change = self._changes.of(item) if self._changes is not None else None
-            changed = (FactGroup("", (Fact("Change", change.text),)),) if change is not None else ()
-            self.facts.set_groups((*changed, *node_facts(node, self._links), *self._times_of(node)))
+            changed = tuple(self._change_facts(path, item))
+            groups = (FactGroup("", changed),) if changed else ()
+            self.facts.set_groups((*groups, *node_facts(node, self._links[self.side]), *self._times_of(node)))
             self._show_weight(max(self._read_by(node), key=self._size_of_weight, default=""))
+
+    def _change_facts(self, path: Path, item: Leaf) -> Iterator[Fact]:
+        drawn = self.drawn[self.side]
+        if self.pair is not None:
+            yield Fact("Model", drawn.name)
+        if drawn.changes is not None and (change := drawn.changes.of(item)) is not None:
+            yield Fact("Change", change.text)
+        if self.pair is not None:
+            other = self.pair.counterpart(self.side, path)
+            found = self.pair.sides[1 - self.side].item(other) if other is not None else None
+            node = self.pair.sides[1 - self.side].nodes[found.position] if isinstance(found, Leaf) else None
+            yield Fact("Other model", "no counterpart" if node is None else f"{node.operator} {name_of(node)}")
 
     def _read_by(self, node: NodeRow) -> list[str]:
         """The weights among its inputs whose values are known."""
-        return [tensor.name for tensor in node.inputs if tensor.name in self._weights]
+        return [tensor.name for tensor in node.inputs if tensor.name in self.drawn[self.side].weights]
 
     def _size_of_weight(self, name: str) -> int:
-        return self._weights[name].row.size_bytes
+        return self.drawn[self.side].weights[name].row.size_bytes
 
     def _show_weight(self, name: str) -> None:
-        self.weight.show_weight(self._weights.get(name), self.unread_weights)
+        weights = self.drawn[self.side].weights if self.drawn else {}
+        self.weight.show_weight(weights.get(name), self.unread_weights)
 
     def _facts_of_group(self, path: Path, group: OutlineGroup) -> FactGroup:
         """With the measured times and the colour, if that is something else."""
         diagram = self.diagram
         figures = group_figures(diagram, path) if diagram is not None else ()
         facts = [Fact(name, text) for name, text in figures]
-        for each in self._known:
+        chosen = self.colouring.key if self.colouring is not None else ""
+        for each in self._known[self.side]:
             fill = each.of(group)
-            if fill is not None and (each is self.colouring or each.key.startswith(MEASURED)):
+            if fill is not None and (each.key == chosen or each.key.startswith(MEASURED)):
                 facts.append(Fact(each.title, fill.text))
         counts: dict[str, int] = {}
         for position in leaves(group):
@@ -267,7 +392,7 @@ class GraphContent(QWidget):
 
     def _times_of(self, node: NodeRow) -> Sequence[FactGroup]:
         facts: list[Fact] = []
-        for times in self._times:
+        for times in self.drawn[self.side].times:
             rows = [row for row in times.rows if name_of(node) in row.members]
             for row in rows:
                 others = len(row.members) - 1
@@ -308,17 +433,13 @@ class GraphContent(QWidget):
         area.setWidget(side)
         split = QSplitter(Qt.Orientation.Horizontal)
         split.setChildrenCollapsible(False)
-        graph = QWidget()
-        row = QHBoxLayout(graph)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.canvas, 1)
-        row.addWidget(self.canvas.minimap, 0, Qt.AlignmentFlag.AlignTop)
-        split.addWidget(graph)
+        split.addWidget(self._drawings())
         beside = QSplitter(Qt.Orientation.Vertical)
         beside.setChildrenCollapsible(False)
         beside.addWidget(self.hottest)
+        beside.addWidget(self.changed)
         beside.addWidget(area)
-        beside.setSizes([line * 18, line * 24])
+        beside.setSizes([line * 18, line * 18, line * 24])
         split.addWidget(beside)
         split.setStretchFactor(0, 1)
         split.setSizes([line * 48, line * 26])
@@ -328,4 +449,24 @@ class GraphContent(QWidget):
         page.addWidget(self.legend)
         page.addWidget(self.revisions)
         page.addWidget(split, 1)
-        self._show_selected(None)
+        self._show_selected(0)
+
+    def _drawings(self) -> QWidget:
+        graph = QWidget()
+        row = QHBoxLayout(graph)
+        row.setContentsMargins(0, 0, 0, 0)
+        places = (graph, self._beside)
+        for place, label, canvas in zip(places, self._names, self.linked.canvases, strict=True):
+            label.hide()
+            column = QVBoxLayout() if place is graph else QVBoxLayout(place)
+            column.setContentsMargins(0, 0, 0, 0)
+            column.addWidget(label)
+            column.addWidget(canvas, 1)
+            if place is graph:
+                row.addLayout(column, 1)
+            else:
+                row.addWidget(place, 1)
+        self._beside.hide()
+        self.second.minimap.hide()
+        row.addWidget(self.canvas.minimap, 0, Qt.AlignmentFlag.AlignTop)
+        return graph

@@ -5,21 +5,30 @@ from pathlib import Path as FilePath
 import msgspec
 
 from edgeopt.commands.graph.revisions import Revision
-from edgeopt.diagram.colours import Side, change_colouring
+from edgeopt.diagram.beside import Beside
+from edgeopt.diagram.colours import change_colouring
 from edgeopt.diagram.outline import Path
 from edgeopt.diagram.scene import Layout, Level, Scene, diagram_of, level_at_first, opened_at
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
+from edgeopt.graph.diff import GraphDiff
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context, GraphPair
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.base import Page
-from edgeopt_gui.pages.graph.content import GraphContent
-from edgeopt_gui.pages.graph.layouts import OpenedLayout, laid_out, path_of
-from edgeopt_gui.pages.graph.pictures import text_of, write_png
+from edgeopt_gui.pages.graph.content import Drawn, GraphContent
+from edgeopt_gui.pages.graph.layouts import (
+    OpenedLayout,
+    around,
+    laid_out,
+    laid_out_beside,
+    opened_with,
+    path_of,
+)
+from edgeopt_gui.pages.graph.pictures import text_of, text_of_pair, write_png
 from edgeopt_gui.pages.graph.revision_job import RevisionJob
 from edgeopt_gui.pages.model.tables import Weight
 from edgeopt_gui.pages.model.tables import weights as weights_of
@@ -51,6 +60,8 @@ class GraphPage(Page):
         self._revisions: tuple[Revision, ...] = ()
         self._at = 0
         """Which of the revisions is shown."""
+        self._pair: Beside | None = None
+        """Two revisions side by side."""
         self._making = RevisionJob(context.jobs)
         self._beside: FilePath | None = None
         """The other model, where the revisions are two models."""
@@ -59,9 +70,10 @@ class GraphPage(Page):
         self.view.revisions.chosen.connect(self.show_revision)
         self.view.revisions.closed.connect(self.leave_revisions)
         context.graph_wanted.connect(self.show_beside)
-        self.view.canvas.toggled.connect(self._toggle)
+        for canvas in self.view.linked.canvases:
+            canvas.toggled.connect(self._toggle)
         self.view.level_wanted.connect(self.show_level)
-        self.view.canvas.picked.connect(self._picked)
+        self.view.linked.picked.connect(lambda _: self._picked())
         self.view.reveal_wanted.connect(self.reveal)
         context.nodes_changed.connect(self._nodes_changed)
         context.node_picked.connect(self._pick)
@@ -71,9 +83,15 @@ class GraphPage(Page):
         subject = self.context.subject
         if subject is None:
             return None
-        data = ("--data", str(self.context.data)) if self.context.data is not None else ()
-        arguments = ("analyze", str(subject.path), "--profile-ops", *data)
+        if self._beside is not None and self._revisions:
+            return self._command_of_revisions(
+                "Measuring the nodes of", "--against", str(self._beside), *self._measuring()
+            )
+        arguments = ("analyze", str(subject.path), *self._measuring())
         return Command(f"Measuring the nodes of {subject.name}", arguments, alone=True)
+
+    def _measuring(self) -> tuple[str, ...]:
+        return ("--profile-ops", *(("--data", str(self.context.data)) if self.context.data is not None else ()))
 
     def key_to_measure(self) -> str:
         return "graph.measure"
@@ -81,6 +99,9 @@ class GraphPage(Page):
     # What the actions do
 
     def measure(self) -> None:
+        if self._beside is not None and self._revisions:
+            self._make_revisions("Measuring the nodes of", "--against", str(self._beside), *self._measuring())
+            return
         command = self.command()
         if command is None:
             return
@@ -89,8 +110,8 @@ class GraphPage(Page):
         self.context.changed.emit()
 
     def why_not_measure(self) -> str:
-        if self._job is not None:
-            return "The nodes are being measured."
+        if self._job is not None or self._making.running:
+            return "The nodes are being measured." if self._job is not None else self.why_no_revisions()
         return self.why_no_graph() or self.context.why_not_measure_device()
 
     def why_no_graph(self) -> str:
@@ -113,6 +134,8 @@ class GraphPage(Page):
         return self._command_of_revisions("Running the passes on", "--passes")
 
     def step_through_passes(self) -> None:
+        if self._revisions:
+            self.leave_revisions()
         self._beside = None
         self._make_revisions("Running the passes on", "--passes")
 
@@ -122,6 +145,8 @@ class GraphPage(Page):
             self.compare_with(path)
 
     def compare_with(self, path: FilePath) -> None:
+        if self._revisions:
+            self.leave_revisions()
         self._beside = path
         self._make_revisions("Comparing", "--against", str(path))
 
@@ -153,36 +178,58 @@ class GraphPage(Page):
         """The selected node stays selected, and where it is on the screen; `node` is selected instead of it."""
         if not self._revisions:
             return
-        revision, selected = self._revisions[at], node or self._selected_name()
+        selected = node or self._selected_name()
         self._at = at
         self._turn += 1
-        turn, before = self._turn, self.view.canvas.selected
+        turn, before = self._turn, self.view.active.selected
+        revisions = self._drawn_revisions(at)
 
         def show(made: "OpenedLayout | EdgeoptError") -> None:
             if turn != self._turn or isinstance(made, EdgeoptError):
                 return
-            self._layout, self.opened = made.layout, made.opened
-            diagram = made.layout.diagram
-            changes = None
-            if revision.changes is not None:
-                side: Side = "first" if revision.is_first else "second"
-                changes = change_colouring(diagram.nodes, revision.changes, side)
-            # Times and weights are those of the open model.
-            times, weights = (self.context.op_times, self._weights) if at == 0 else ((), {})
-            self.view.set_diagram(diagram, times, changes, weights)
-            path = path_of(diagram, selected)
-            self._show(made.scene, None if node else before, path)
+            self._layout, self.opened, self._pair = made.layout, made.opened, made.pair
+            drawn = [self._drawn(each, made, side) for side, each in enumerate(revisions)]
+            if made.pair is None:
+                self.view.set_drawn(drawn[0])
+            else:
+                self.view.set_drawn(drawn[0], (made.pair, drawn[1], revisions[1].changes or GraphDiff(0, ())))
+            path = path_of(drawn[0].diagram, selected) or path_of(drawn[-1].diagram, selected)
+            self._show(made, None if node else before, path)
             if node:
-                self.view.canvas.select(path)
+                self.view.select(path, 0)
             self.context.changed.emit()
 
-        self._background.do(
-            lambda: laid_out(diagram_of(revision.nodes, revision.inputs, revision.outputs), None, selected), show
-        )
+        one, other = revisions[0], revisions[-1]
+        if one is other:
+            self._background.do(
+                lambda: laid_out(diagram_of(one.nodes, one.inputs, one.outputs), None, selected), show
+            )
+        else:
+            self._background.do(lambda: laid_out_beside(one, other, selected), show)
+
+    def _drawn_revisions(self, at: int) -> list[Revision]:
+        """One, or with the one before it that it is compared with."""
+        if not self.view.revisions.beside.isChecked():
+            return [self._revisions[at]]
+        last = max(1, at)
+        return [self._revisions[last - 1], self._revisions[last]]
+
+    def _drawn(self, revision: Revision, made: OpenedLayout, side: int) -> Drawn:
+        pair = made.pair
+        diagram = made.layout.diagram if pair is None else pair.sides[side]
+        of_both = self._revisions[max(1, self._at)].changes
+        changes, is_first = (revision.changes, revision.is_first) if pair is None else (of_both, side == 0)
+        coloured = None
+        if changes is not None:
+            coloured = change_colouring(diagram.nodes, changes, "first" if is_first else "second")
+        # Weights are those of the open model.
+        is_open = revision is self._revisions[0]
+        times = revision.times or (self.context.op_times if is_open else ())
+        return Drawn(diagram, tuple(times), coloured, self._weights if is_open else {}, revision.title)
 
     def leave_revisions(self) -> None:
         """Shows the open model alone again."""
-        self._revisions, self._at = (), 0
+        self._revisions, self._at, self._pair, self._beside = (), 0, None, None
         self.view.revisions.set_revisions(())
         nodes, self._nodes = self._nodes, ()
         if nodes and self.context.analysis is not None:
@@ -210,9 +257,13 @@ class GraphPage(Page):
             if path.suffix.lower() == ".png":
                 write_png(path, view.canvas, scene)
             else:
-                path.write_text(
-                    text_of(path, subject.name, view.diagram, scene, view.colourings), encoding="utf-8"
+                first = view.drawn[0].diagram
+                text = (
+                    text_of_pair(view.pair, view.drawn)
+                    if view.pair is not None and path.suffix.lower() != ".svg"
+                    else text_of(path, subject.name, first, scene, view.colourings)
                 )
+                path.write_text(text, encoding="utf-8")
         except OSError as error:
             reason = f"The picture cannot be written: {error}."
             self.context.report(Ending("failed", {}, reason, "Choose another folder."))
@@ -221,8 +272,7 @@ class GraphPage(Page):
 
     def reveal(self, path: Path) -> None:
         """Opens the groups around an item and selects it."""
-        around = {path[:depth] for depth in range(1, len(path))}
-        self._lay_out(self.opened | around, then=path)
+        self._lay_out(self.opened | around(path), then=path)
 
     # What happens
 
@@ -273,9 +323,9 @@ class GraphPage(Page):
         if turn != self._turn or isinstance(found, EdgeoptError):
             return
         made, self._weights = found
-        self._layout, self.opened = made.layout, made.opened
-        self.view.set_diagram(made.layout.diagram, self.context.op_times, weights=self._weights)
-        self._show(made.scene, None)
+        self._layout, self.opened, self._pair = made.layout, made.opened, None
+        self.view.set_drawn(Drawn(made.layout.diagram, tuple(self.context.op_times), weights=self._weights))
+        self._show(made, None)
         if not same:
             self._placed = self.isVisible()
             self.show_content()
@@ -297,7 +347,7 @@ class GraphPage(Page):
         then: Path | None = None,
         level: Level | None = None,
     ) -> None:
-        layout = self._layout
+        layout, pair = self._layout, self._pair
         if layout is None:
             return
         self._turn += 1
@@ -306,25 +356,25 @@ class GraphPage(Page):
         def show(made: "OpenedLayout | EdgeoptError") -> None:
             if turn == self._turn and not isinstance(made, EdgeoptError):
                 self.opened = made.opened
-                self._show(made.scene, keep)
+                self._show(made, keep)
                 self.view.show_level(level)
                 if level is not None:
                     self.view.canvas.begin()
                 if then is not None:
-                    self.view.canvas.select(then)
+                    self.view.select(then)
 
-        self._background.do(lambda: OpenedLayout(layout, opened, layout.scene(opened)), show)
+        self._background.do(lambda: opened_with(layout, opened, pair), show)
 
-    def _show(self, scene: Scene, keep: Path | None, becomes: Path | None = None) -> None:
-        self.scene = scene
-        self.view.show_scene(scene, keep, becomes)
+    def _show(self, made: OpenedLayout, keep: Path | None, becomes: Path | None = None) -> None:
+        self.scene = made.scene
+        self.view.show_scene(made.scene, keep, becomes, made.second)
 
     def _command_of_revisions(self, doing: str, *options: str) -> Command | None:
         subject = self.context.subject
         if subject is None:
             return None
         arguments = ("graph", str(subject.path), *options, "-o", f"{subject.path.stem}.html")
-        return Command(f"{doing} {subject.name}", arguments)
+        return Command(f"{doing} {subject.name}", arguments, alone="--profile-ops" in options)
 
     def _make_revisions(self, doing: str, *options: str) -> None:
         command, digest = self._command_of_revisions(doing, *options), self._digest
@@ -339,14 +389,24 @@ class GraphPage(Page):
                 self.context.say(f"{self._beside.name} cannot be drawn beside it: {found.what} {found.next_step}")
             elif found.how != "cancelled":
                 self.context.report(found)
+            if not self._revisions:
+                self._beside = None
         elif digest == self._digest and len(found) > 1:
+            beside = self._wants_beside()
             self._revisions, at = found, 0 if node else 1
-            self.view.revisions.set_revisions(found, at)
+            self.view.revisions.set_revisions(found, at, beside=beside)
+            if found[0].times:
+                self.context.use_times(found[0].times)
             self.show_revision(at, node)
         elif digest == self._digest:
             self._revisions = ()
             self.context.say("No pass changes this model.")
         self.context.changed.emit()
+
+    def _wants_beside(self) -> bool:
+        """Two models are side by side, unless the user chose otherwise."""
+        bar = self.view.revisions
+        return bar.beside.isChecked() if self._revisions else self._beside is not None
 
     def _selected_name(self) -> str:
         diagram, position = self.view.diagram, self._position()
@@ -357,7 +417,7 @@ class GraphPage(Page):
         self.scene = self._layout = None
         self._nodes, self._digest, self._weights = (), "", {}
         self.context.use_times(())
-        self._revisions, self._at = (), 0
+        self._revisions, self._at, self._pair, self._beside = (), 0, None, None
         self.view.forget()
         self._making.cancel()
         if self._job is not None:
@@ -381,16 +441,34 @@ class GraphPage(Page):
         self.context.changed.emit()
 
     def _pick(self, position: int) -> None:
-        if self.scene is not None and self._at == 0 and position != self._position():
+        if self.scene is None or position == self._open_position():
+            return
+        if self._pair is None and self._at == 0:
             self.view.pick(position)
+        elif self._draws_open_model() and position < len(self._nodes):
+            path = path_of(self._pair.sides[0], name_of(self._nodes[position])) if self._pair is not None else None
+            if path is not None:
+                self.view.go(path, 0)
 
-    def _picked(self, _path: Path | None) -> None:
-        position = self._position()
-        # Another revision has other nodes than the table.
-        if position is not None and self._at == 0:
+    def _picked(self) -> None:
+        position = self._open_position()
+        if position is not None:
             self.context.node_picked.emit(position)
         self.context.changed.emit()
 
+    def _draws_open_model(self) -> bool:
+        """Another revision has other nodes than the tables of the open model."""
+        return self._at == 0 or (self._pair is not None and self._at == 1)
+
+    def _open_position(self) -> int | None:
+        """Of the selected node among those of the open model."""
+        if not self._draws_open_model():
+            return None
+        if self._pair is None:
+            return self._position()
+        name = self._selected_name() if self.view.side == 0 else ""
+        return next((node.position for node in self._nodes if name and name_of(node) == name), None)
+
     def _position(self) -> int | None:
-        canvas = self.view.canvas
+        canvas = self.view.active
         return canvas.walk.position(canvas.selected) if canvas.walk and canvas.selected else None

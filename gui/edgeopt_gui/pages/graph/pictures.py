@@ -6,10 +6,12 @@ from pathlib import Path
 from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QImage, QPainter, QPalette
 
+from edgeopt.diagram.beside import Beside
 from edgeopt.diagram.colours import Colouring
-from edgeopt.diagram.page import PageGraph, page, svg
+from edgeopt.diagram.page import PageGraph, page, pair_graphs, svg
 from edgeopt.diagram.scene import Diagram, Layout, Scene
 from edgeopt_gui.pages.graph.canvas import Canvas
+from edgeopt_gui.pages.graph.content import Drawn
 
 _MOST_PIXELS = 12_000
 """Of the longer side of a PNG."""
@@ -22,6 +24,12 @@ def text_of(path: Path, name: str, diagram: Diagram, scene: Scene, colourings: S
         return svg(diagram, scene, colourings[0], name)
     whole = Layout(diagram).scene(frozenset(diagram.groups()))
     return page(name, [PageGraph(name, diagram, whole, tuple(colourings))])
+
+
+def text_of_pair(pair: Beside, drawn: Sequence[Drawn]) -> str:
+    """An HTML page with both models."""
+    names = [each.name for each in drawn]
+    return page(" and ".join(names), pair_graphs(pair, names, [each.colourings() for each in drawn]))
 
 
 def write_png(path: Path, canvas: Canvas, scene: Scene) -> None:

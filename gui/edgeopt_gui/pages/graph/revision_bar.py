@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QSlider, QToolButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSizePolicy, QSlider, QToolButton, QWidget
 
 from edgeopt.commands.graph.revisions import Revision
 from edgeopt_gui.theme.icons import icon
@@ -24,6 +24,9 @@ class RevisionBar(QWidget):
         self.slider.valueChanged.connect(self._chosen)
         self.label = QLabel()
         self.label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.beside = QCheckBox("Side by side")
+        self.beside.setToolTip("Both models, with nodes that belong together at the same height")
+        self.beside.toggled.connect(lambda _: self.chosen.emit(self.slider.value()))
         self.close_button = QToolButton()
         self.close_button.setIcon(icon("close"))
         self.close_button.setToolTip("Show the model alone again")
@@ -33,17 +36,22 @@ class RevisionBar(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.slider)
         row.addWidget(self.label, 1)
+        row.addWidget(self.beside)
         row.addWidget(self.close_button)
         self.hide()
 
-    def set_revisions(self, revisions: Sequence[Revision], at: int = 0) -> None:
-        """None hides the bar."""
+    def set_revisions(self, revisions: Sequence[Revision], at: int = 0, *, beside: bool | None = None) -> None:
+        """None hides the bar; `beside` says whether two are drawn side by side."""
         self._revisions = tuple(revisions)
         self.setVisible(bool(revisions))
         self.slider.blockSignals(True)
         self.slider.setRange(0, max(0, len(revisions) - 1))
         self.slider.setValue(at)
         self.slider.blockSignals(False)
+        if beside is not None:
+            self.beside.blockSignals(True)
+            self.beside.setChecked(beside)
+            self.beside.blockSignals(False)
         self._say(at)
 
     def _chosen(self, at: int) -> None:

@@ -34,7 +34,9 @@ class RevisionJob:
             folder.cleanup()
             then(found)
 
-        self._job = self._jobs.run(Command(command.title, (*command.arguments[:-1], str(file))))
+        self._job = self._jobs.run(
+            Command(command.title, (*command.arguments[:-1], str(file)), alone=command.alone)
+        )
         self._job.ended.connect(ended)
 
     def cancel(self) -> None:

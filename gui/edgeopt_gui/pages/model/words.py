@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from edgeopt import units
 from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, ProvedOutput, TensorFacts
 from edgeopt.views.imports import import_facts
-from edgeopt.views.words import dimensions, span
+from edgeopt.views.words import dimensions
 from edgeopt_gui.pages.model import work
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.widgets.bars import Bar
@@ -144,7 +144,7 @@ def _accuracy(output: ProvedOutput) -> str:
 def _proof(deployment: DeploymentRow) -> str:
     if deployment.speedup_low is None or deployment.speedup_high is None:
         return "none: written without a measurement"
-    parts = [f"{span(deployment.speedup_low, deployment.speedup_high)} times as fast"]
+    parts = [units.speedup_text(deployment.speedup or 0.0, deployment.speedup_low, deployment.speedup_high)]
     if deployment.accuracy_db is not None:
         floor = f" where {deployment.floor_db:.0f} dB are required" if deployment.floor_db is not None else ""
         from edgeopt.graph.accuracy import decibels  # with it comes numpy, after the first window

@@ -289,12 +289,44 @@ def test_the_passes_are_stepped_through_and_the_selected_node_stays(qtbot, shown
     assert page.view.colours.findData("change") == -1
 
 
+def test_a_model_alone_has_the_whole_width(shown, window):
+    page = shown(MODEL)
+    window.resize(1280, 800)
+    canvas, minimap = page.view.canvas, page.view.canvas.minimap
+    assert canvas.width() > 0.75 * canvas.parentWidget().width()
+    assert minimap.geometry().left() - canvas.geometry().right() < 20
+
+
+def test_the_whole_graph_is_in_sight_beside_the_scroll_bars(qtbot, shown, window, tmp_path):
+    page = shown(blocks(tmp_path / "blocks.onnx", 60))
+    window.resize(1280, 800)
+    canvas = page.view.canvas
+    page.show_level("nodes")
+    qtbot.waitUntil(lambda: len(canvas.boxes) > 500)
+    canvas.scale(0.001, 0.001)  # no scroll bars
+    page.fit()
+    bars = canvas.verticalScrollBar().sizeHint().width(), canvas.horizontalScrollBar().sizeHint().height()
+    seen = canvas.mapToScene(canvas.viewport().rect()).boundingRect()
+    assert seen.contains(canvas.scene().itemsBoundingRect())
+    fitted = canvas.transform().m11()
+    room = canvas.maximumViewportSize().toTuple()
+    whole = canvas.scene().itemsBoundingRect()
+    assert whole.width() * fitted <= room[0] - bars[0]
+    assert whole.height() * fitted <= room[1] - bars[1]
+    qtbot.wait(50)
+    page.fit()
+    assert canvas.transform().m11() == fitted
+
+
 def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small, shown, window):
     page = shown(MODEL)
     page.compare_with(small)
     assert window.book["graph.against"].shown.isEnabled() is False
     qtbot.waitUntil(page.view.revisions.isVisible)
+    page.view.revisions.beside.setChecked(False)
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(page.context.nodes))
+    assert page.view.pair is None
+    assert not page.view.second.isVisible()
     words = {word for _, word in page.view.legend.entries}
     assert "kept" in words
     page.view.revisions.slider.setValue(0)
@@ -310,6 +342,7 @@ def test_a_node_is_shown_beside_another_model_which_is_compared_once(qtbot, smal
     context.show_in_graph(GraphPair(second.position, small))
     qtbot.waitUntil(lambda: page.view.colouring.key == "change")
     assert page.view.title.text() == second.operator
+    page.view.revisions.beside.setChecked(False)
     page.view.revisions.slider.setValue(1)
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(context.nodes))
     context.show_in_graph(GraphPair(first.position, small))

@@ -396,7 +396,7 @@ def test_a_bundle_says_what_runs_and_what_was_proved(bundle_analysis):
     shown = facts(words.summary(bundle_analysis))
     assert shown["Deployment", "Runs with"].value == "onnxruntime-cpu"
     assert shown["Deployment", "Options"].words == ("threads = 1",)
-    assert shown["Deployment", "Proof"].value == ("[1.90 2.10] times as fast, equal where 30 dB are required")
+    assert shown["Deployment", "Proof"].value == ("2.00x [1.90 2.10], equal where 30 dB are required")
     assert shown["Deployment", "Made from"].value == "conv.onnx, 2026-01-01"
 
 
