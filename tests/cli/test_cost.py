@@ -47,7 +47,7 @@ def test_measured_now_against_another(edgeopt_here, null_model, null_data):
     assert measured["speedup"]["value"] > 1
     # A busy machine may leave too few rounds to tell in so short a time; then nothing is claimed.
     proved = measured["verdict"] == "faster"
-    assert cost["advice"] == ("do it" if proved else "not known")
+    assert cost["advice"] in ({"do it", "consider"} if proved else {"not known"})
     assert (cost["monthly_saving"] is not None) == proved
 
 
