@@ -6,6 +6,6 @@ GROUPS = (
     ("Optimize", ("import", "optimize", "quantize", "simplify", "compare-calibrations", "compare")),
     ("Measure", ("bench", "watch", "run", "verify", "report", "cost")),
     ("Deploy", ("export", "sign", "replay", "profile", "fleet")),
-    ("Other", ("cache", "demo")),
+    ("Other", ("cache", "schema", "demo")),
 )
 COMMANDS = tuple(name for _, names in GROUPS for name in names)

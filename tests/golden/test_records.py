@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from edgeopt.cli.main import run
+from edgeopt.commands.schema import RESULTS, types_of
 from edgeopt.data.demo import DATA, MODEL
 from tests.golden.texts import changed, check_record
 
@@ -104,6 +106,7 @@ def test_record_is_unchanged(record_of, tmp_path, name):
     profile.write_text(PROFILE)
     found = record_of(*(profile if each == "PROFILE" else each for each in arguments))
     check_record(f"records/{name}.txt", found, pinned)
+    check_schema(found)
 
 
 @pytest.mark.parametrize("name", OF_A_BUNDLE)
@@ -111,6 +114,32 @@ def test_record_of_a_bundle_is_unchanged(record_of, conv_bundle, name):
     arguments, pinned = OF_A_BUNDLE[name]
     found = record_of(*(conv_bundle if each == "BUNDLE" else each for each in arguments))
     check_record(f"records/{name}.txt", found, pinned)
+    check_schema(found)
+
+
+def check_schema(found):
+    """The types behind `edgeopt schema` take the record, and know each of its keys."""
+    (record,) = [each for each in RESULTS if each.name == found["kind"]]
+    failures = []
+    for kind in types_of(record):
+        try:
+            taken = msgspec.convert(found["data"], kind)
+        except msgspec.ValidationError as error:
+            failures.append(error)
+        else:
+            again = msgspec.json.decode(msgspec.json.encode(taken))
+            if keys_of(found["data"]) <= keys_of(again):
+                return
+            failures.append(keys_of(found["data"]) - keys_of(again))
+    raise AssertionError(failures)
+
+
+def keys_of(value, place=""):
+    if isinstance(value, dict):
+        return {place}.union(*(keys_of(each, f"{place}.{key}") for key, each in value.items()))
+    if isinstance(value, list):
+        return {place}.union(*(keys_of(each, f"{place}[]") for each in value))
+    return {place}
 
 
 @pytest.mark.parametrize(

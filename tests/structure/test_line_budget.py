@@ -26,11 +26,11 @@ BUDGETS = {
     "edgeopt/importing": 2400,
     "edgeopt/pipeline": 8850,
     "edgeopt/views": 2400,
-    "edgeopt/commands": 15_500,
-    "edgeopt/cli": 5100,
+    "edgeopt/commands": 15_700,
+    "edgeopt/cli": 5150,
     "agent": 16_500,
     "gui": 21_900,
-    "tests": 98_500,
+    "tests": 98_600,
 }
 
 
