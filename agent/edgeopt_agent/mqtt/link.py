@@ -132,7 +132,7 @@ class FleetLink:
             log.warning("Not connected to %s: %s. It is tried again.", broker_of(self._settings), said)
 
     async def _announce(self, client: aiomqtt.Client) -> None:
-        birth = Presence("online", self._session, __version__, time.time())
+        birth = Presence("online", self._session, __version__, time.time(), self._settings.labels)
         await client.publish(self._topics.status, msgspec.json.encode(birth), 1, retain=True)
 
     async def _listen(self, client: aiomqtt.Client) -> None:
