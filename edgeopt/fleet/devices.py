@@ -85,8 +85,6 @@ class FleetView:
         found = msgspec.json.decode(content, type=Presence) if content else None
         if found is None or not found.after(known.presence):
             return known if found is not None else msgspec.structs.replace(known, presence=None)
-        if found.state == "offline" and known.presence is not None:  # a last will has no labels
-            found = msgspec.structs.replace(found, labels=found.labels or known.presence.labels)
         return msgspec.structs.replace(known, presence=found)
 
 

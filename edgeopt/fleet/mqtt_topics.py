@@ -88,6 +88,10 @@ class FleetTopics:
         """Retained, written by any client: a `Control`."""
         return f"{self.prefix}/{self.fleet}/_rollouts/{name}/control"
 
+    def marker(self, client: str) -> str:
+        """What a client sends to itself: all that was retained before comes before it."""
+        return f"{self.prefix}/{self.fleet}/_clients/{client}/marker"
+
     def parts(self, topic: str) -> tuple[str, ...]:
         """The levels after the fleet; empty for a topic of another fleet."""
         head = f"{self.prefix}/{self.fleet}/"

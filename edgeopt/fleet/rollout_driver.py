@@ -154,6 +154,8 @@ class Driver:
             check_action(found, action)
             await ask(client, state, found, action)
             self._rollout = found
+            said = f"Rollout {found.name} ({found.phase}): wave {found.wave} of {len(found.waves)} had begun."
+            self._emit(Log("info", said, kind="rollout", subject=found.name))
             await self._run(client, state)
         return await self._finish()
 

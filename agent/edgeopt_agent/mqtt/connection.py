@@ -49,6 +49,7 @@ async def new_client(settings: MqttSettings, topics: Topics, session: int) -> ai
     properties.SessionExpiryInterval = settings.session_expiry_s
     properties.MaximumPacketSize = LARGEST_PACKET_BYTES
     properties.ReceiveMaximum = _WAITING_MESSAGES // 2
+    last_will = Presence("offline", session, labels=settings.labels)
     client = aiomqtt.Client(
         broker.host,
         broker.port,
@@ -56,7 +57,7 @@ async def new_client(settings: MqttSettings, topics: Topics, session: int) -> ai
         password=password,
         identifier=f"{topics.fleet}.{topics.device}",
         protocol=ProtocolVersion.V5,
-        will=aiomqtt.Will(topics.status, msgspec.json.encode(Presence("offline", session)), qos=1, retain=True),
+        will=aiomqtt.Will(topics.status, msgspec.json.encode(last_will), qos=1, retain=True),
         timeout=_TIMEOUT_S,
         keepalive=settings.keepalive_s,
         clean_start=False,
