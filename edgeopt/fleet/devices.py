@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from edgeopt.bundle.signed_document import opened_document
+from edgeopt.bundle.sign import Envelope, PublicKey
+from edgeopt.bundle.signed_document import SignatureError, opened_document, verify_document
 from edgeopt.fleet.mqtt_documents import (
     DESIRED_TYPE,
     DesiredBundle,
@@ -55,8 +56,10 @@ class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
 class FleetView:
     """Collects retained documents; unreadable ones are ignored, as devices do with unknown messages."""
 
-    def __init__(self, topics: FleetTopics) -> None:
+    def __init__(self, topics: FleetTopics, key: PublicKey | None = None) -> None:
+        """With a key, desired states count only if it signed them: a rollback signs them again."""
         self._topics = topics
+        self._key = key
         self.devices: dict[str, DeviceReport] = {}
 
     def take(self, topic: str, content: bytes) -> str:
@@ -73,7 +76,7 @@ class FleetView:
                 reported = read_reported(content) if content else None
                 known = msgspec.structs.replace(known, reported=reported)
             elif what == "desired":
-                known = _with_desired(known, content)
+                known = _with_desired(known, content, self._key)
             else:
                 return ""
         except _BAD_DOCUMENT:
@@ -88,12 +91,20 @@ class FleetView:
         return msgspec.structs.replace(known, presence=found)
 
 
-def _with_desired(known: DeviceReport, content: bytes) -> DeviceReport:
+def _with_desired(known: DeviceReport, content: bytes, key: PublicKey | None) -> DeviceReport:
     if not content:
         return msgspec.structs.replace(known, desired=None, desired_sequence=0)
     envelope = opened_document(content, DESIRED_TYPE)
     state = msgspec.json.decode(content if envelope is None else envelope.payload, type=DesiredState)
-    return msgspec.structs.replace(known, desired=state.desired, desired_sequence=state.sequence)
+    desired = state.desired if key is None or _is_signed(envelope, key) else None
+    return msgspec.structs.replace(known, desired=desired, desired_sequence=state.sequence)
+
+
+def _is_signed(envelope: Envelope | None, key: PublicKey) -> bool:
+    try:
+        return envelope is not None and bool(verify_document(envelope, [key]))
+    except SignatureError:
+        return False
 
 
 class FleetDevice(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 20.0
 _QUIET_S = 1.0
-_AT_ONCE = 20
+_AT_ONCE = 10
 
 
 def fleet_topics(request: BrokerRequest) -> FleetTopics:

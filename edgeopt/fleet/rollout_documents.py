@@ -5,13 +5,15 @@ from typing import Literal, get_args
 
 import msgspec
 
-from edgeopt.bundle.sign import PublicKey, load_private_key
+from edgeopt.bundle.sign import PublicKey
 from edgeopt.bundle.signed_document import opened_document, sign_document, verify_document
 from edgeopt.errors import InputError
 from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
 
 ROLLOUT_TYPE = "application/vnd.edgeopt.rollout+json"
 """The payload type of a signed `Rollout`."""
+
+CONTROL_TYPE = "application/vnd.edgeopt.rollout-control+json"
 
 DeviceState = Literal[
     "planned",
@@ -125,11 +127,16 @@ def rollout_message(rollout: Rollout, key: Path | None = None) -> bytes:
     return content if key is None else sign_document(ROLLOUT_TYPE, content, key)
 
 
+def control_message(control: Control, key: Path | None = None) -> bytes:
+    content = msgspec.json.encode(control)
+    return content if key is None else sign_document(CONTROL_TYPE, content, key)
+
+
 def is_signed(content: bytes) -> bool:
     return opened_document(content, ROLLOUT_TYPE) is not None
 
 
-def read_rollout(content: bytes, key: Path | None = None) -> Rollout:
+def read_rollout(content: bytes, key: PublicKey | None = None) -> Rollout:
     """The rollout in a message; with a key only if it is signed by that key. Raises InputError otherwise."""
     envelope = opened_document(content, ROLLOUT_TYPE)
     if key is not None:
@@ -138,11 +145,24 @@ def read_rollout(content: bytes, key: Path | None = None) -> Rollout:
                 "The rollout on the broker is not signed, so it is not continued with a key.",
                 "If you began it without a key, leave out --key.",
             )
-        public = PublicKey(load_private_key(key).public_key().public_bytes_raw())
-        verify_document(envelope, [public])
+        verify_document(envelope, [key])
     try:
         return msgspec.json.decode(content if envelope is None else envelope.payload, type=Rollout)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f"The rollout on the broker cannot be read: {error}.", "Check who writes to its topic."
         ) from None
+
+
+def read_control(content: bytes, key: PublicKey | None = None) -> Control:
+    """With a key, a rollback must be signed by it, because the client then signs orders. Raises InputError."""
+    envelope = opened_document(content, CONTROL_TYPE)
+    try:
+        found = msgspec.json.decode(content if envelope is None else envelope.payload, type=Control)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"What was asked of the rollout cannot be read: {error}.") from None
+    if key is not None and found.action == "rollback":
+        if envelope is None:
+            raise InputError("The rollback of a signed rollout must be signed.", "Pass --key.")
+        verify_document(envelope, [key])
+    return found

@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.bundle.sign import PublicKey
+from edgeopt.bundle.signed_document import public_half
 from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.fleet.devices import DeviceReport, FleetView
@@ -23,7 +25,9 @@ from edgeopt.fleet.rollout_documents import (
     Order,
     Phase,
     Rollout,
+    control_message,
     is_signed,
+    read_control,
     read_rollout,
     rollout_message,
 )
@@ -44,9 +48,11 @@ replace = msgspec.structs.replace
 class FleetState:
     """All retained documents of a fleet: devices, rollouts, and what is asked of them."""
 
-    def __init__(self, topics: FleetTopics) -> None:
+    def __init__(self, topics: FleetTopics, key: PublicKey | None = None) -> None:
+        """With a key, only what it signed leads to orders; the rest is known, to be shown."""
         self._topics = topics
-        self._view = FleetView(topics)
+        self._key = key
+        self._view = FleetView(topics, key)
         self.states: dict[str, bytes] = {}
         """Of rollouts, unchecked."""
         self.controls: dict[str, Control] = {}
@@ -63,8 +69,8 @@ class FleetState:
             self.states[parts[1]] = content
         elif parts[2] == "control":
             try:
-                self.controls[parts[1]] = msgspec.json.decode(content, type=Control)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+                self.controls[parts[1]] = read_control(content, self._key)
+            except InputError:
                 self.controls.pop(parts[1], None)
 
     def rollouts(self) -> dict[str, Rollout]:
@@ -89,9 +95,9 @@ class FleetState:
         return {**known, **{n: replace(known.get(n, DeviceReport()), claimed_by=by) for n, by in claims.items()}}
 
 
-async def read_fleet(client: FleetClient, rollouts: bool = True) -> FleetState:
+async def read_fleet(client: FleetClient, key: PublicKey | None = None, rollouts: bool = True) -> FleetState:
     """All that the broker keeps of the fleet now; it is subscribed to from here on."""
-    state = FleetState(client.topics)
+    state = FleetState(client.topics, key)
     patterns = client.topics.devices + ((client.topics.rollouts,) if rollouts else ())
     for topic, content in await client.retained(patterns):
         state.take(topic, content)
@@ -125,6 +131,7 @@ class Driver:
         self._request = request
         self._name = name
         self._key = key
+        self._public = None if key is None else public_half(key)
         self._emit = emit
         self._clock = clock
         self._rollout: Rollout | None = None
@@ -132,7 +139,7 @@ class Driver:
     async def begin(self, plan: Callable[[FleetState], Rollout]) -> Rollout:
         """Starts a rollout and runs it."""
         async with connected(self._request) as client:
-            state = await read_fleet(client)
+            state = await read_fleet(client, self._public)
             rollout = plan(state)
             await self._write(client, rollout)
             await self._run(client, state)
@@ -141,18 +148,18 @@ class Driver:
     async def go_on(self, action: Action) -> Rollout:
         """Continues with what the broker has, after asking for something."""
         async with connected(self._request) as client:
-            state = await read_fleet(client)
+            state = await read_fleet(client, self._public)
             content = named(state, self._name)
             if is_signed(content) and self._key is None:
                 raise UsageError(
                     f"The rollout '{self._name}' is signed, so that nobody else continues it.",
                     "Pass the private key with which it was begun: --key",
                 )
-            found = read_rollout(content, self._key)
+            found = read_rollout(content, self._public)
             if (asked := state.controls.get(self._name)) is not None:
                 found = control(found, asked)
             check_action(found, action)
-            await ask(client, state, found, action)
+            await ask(client, state, found, action, self._key)
             self._rollout = found
             said = f"Rollout {found.name} ({found.phase}): wave {found.wave} of {len(found.waves)} had begun."
             self._emit(Log("info", said, kind="rollout", subject=found.name))
@@ -171,8 +178,8 @@ class Driver:
             await asyncio.sleep(_PAUSE_S)
             try:
                 async with connected(self._request) as client:
-                    state = await read_fleet(client)
-                    self._take_state(read_rollout(named(state, self._name), self._key))
+                    state = await read_fleet(client, self._public)
+                    self._take_state(read_rollout(named(state, self._name), self._public))
                     deadline = None
                     await self._run(client, state)
             except (MissingError, aiomqtt.MqttError) as error:
@@ -214,7 +221,7 @@ class Driver:
     async def _take_news(self, client: FleetClient, state: FleetState) -> None:
         """Another client may have gone on with the rollout too."""
         try:
-            theirs = read_rollout(state.states[self._name], self._key)
+            theirs = read_rollout(state.states[self._name], self._public)
         except (EdgeoptError, KeyError):
             return  # damaged or not signed by us: ours is written again with the next change
         before = self._rollout
@@ -297,11 +304,13 @@ def _told(name: str, device: DeviceProgress) -> Log:
     return Log(level, said, kind=f"rollout-{device.state}", subject=name, reason=device.reason)
 
 
-async def ask(client: FleetClient, state: FleetState, rollout: Rollout, action: Action) -> None:
+async def ask(
+    client: FleetClient, state: FleetState, rollout: Rollout, action: Action, key: Path | None = None
+) -> None:
     """Leaves a word for whoever runs the rollout; it stays on the broker until somebody does."""
     sequence = now_sequence(max(rollout.control, rollout.sequence))
     asked = Control(action, sequence, time.time())
-    content = msgspec.json.encode(asked)
+    content = control_message(asked, key)
     topic = client.topics.control(rollout.name)
     await client.publish([(topic, content)])
     state.take(topic, content)

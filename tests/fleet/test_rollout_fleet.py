@@ -206,6 +206,9 @@ def test_devices_that_trust_a_key_need_a_signed_rollout(fleet, start, asking, tm
     with pytest.raises(VerificationError, match="not signed"):
         start(name="plain")
     assert start(name="signed", key=tmp_path / "key").counts == {"done": 2}
+    assert start(name="next", digest="sha256:" + "c" * 64, key=tmp_path / "key").counts == {"done": 2}
+    back = commands.go_on(asking(name="next", key=tmp_path / "key"), "rollback", lambda _: None)
+    assert (back.counts, set(fleet.serving().values())) == ({"returned": 2}, {NEW})
     with pytest.raises(UsageError, match="is signed"):
         commands.go_on(asking(name="signed"), "rollback", lambda _: None)
     with pytest.raises(InputError, match="not trusted"):

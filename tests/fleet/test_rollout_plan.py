@@ -3,11 +3,14 @@
 import msgspec
 import pytest
 
+from edgeopt.bundle.sign import new_key
+from edgeopt.bundle.signed_document import public_half
 from edgeopt.errors import InputError, UsageError
 from edgeopt.fleet.broker import read_broker
 from edgeopt.fleet.devices import DeviceReport, FleetView
 from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredState, Presence, desired_message
 from edgeopt.fleet.mqtt_topics import FleetTopics
+from edgeopt.fleet.rollout_documents import Control, control_message, read_control
 from edgeopt.fleet.rollout_plan import in_waves, read_share, selected
 
 TOPICS = FleetTopics()
@@ -77,7 +80,7 @@ def test_devices_that_are_online_come_first():
 @pytest.mark.parametrize("waves", ["1,2", "0,rest", "x", "", "-1,rest", "1.5,rest"])
 def test_waves_that_reach_too_few_or_cannot_be_read_are_errors(waves):
     with pytest.raises(UsageError) as error:
-        in_waves(waves, list(FLEET)[:3] + ["d"], FLEET | {"d": device()})
+        in_waves(waves, [*list(FLEET)[:3], "d"], FLEET | {"d": device()})
     assert "--waves 1,10%,rest" in error.value.hint
 
 
@@ -107,6 +110,23 @@ def test_the_desired_state_is_known_until_it_is_removed():
     assert (view.devices["a"].desired, view.devices["a"].desired_sequence) == (bundle, 3)
     view.take(topic, b"")
     assert (view.devices["a"].desired, view.devices["a"].desired_sequence) == (None, 0)
+
+
+def test_with_a_key_only_what_it_signed_leads_to_orders(tmp_path):
+    for name in ("own", "foreign"):
+        new_key(tmp_path / name)
+    public = public_half(tmp_path / "own")
+    bundle = DesiredBundle(bundle="https://host/b", digest="sha256:0")
+    state = DesiredState(sequence=3, fleet="default", device="a", desired=bundle)
+    for key, known in ((None, None), (tmp_path / "foreign", None), (tmp_path / "own", bundle)):
+        view = FleetView(TOPICS, public)
+        view.take(TOPICS.device("a").desired, desired_message(state, key))
+        assert (view.devices["a"].desired, view.devices["a"].desired_sequence) == (known, 3)
+    for key in (None, tmp_path / "foreign"):
+        assert read_control(control_message(Control("pause", 1, 0.0), key), public).action == "pause"
+        with pytest.raises(InputError):
+            read_control(control_message(Control("rollback", 1, 0.0), key), public)
+    assert read_control(control_message(Control("rollback", 1, 0.0), tmp_path / "own"), public).sequence == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """A rollout to a real agent: what it reports is what the client of the fleet understands."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from edgeopt.bundle.manifest import release_id
@@ -23,7 +26,7 @@ def begin(broker, topics):
 
 
 def test_a_rollout_commits_on_an_agent_and_returns(
-    start_device, client, serve_bundle, new_bundle, old_bundle, begin, broker, topics
+    start_device, client, serve_bundle, new_bundle, old_bundle, begin, broker
 ):
     new, new_digest = serve_bundle(new_bundle)
     old, old_digest = serve_bundle(old_bundle)
@@ -32,23 +35,18 @@ def test_a_rollout_commits_on_an_agent_and_returns(
     assert begin("old", old, old_digest).counts == {"done": 1}
     assert begin("new", new, new_digest).counts == {"done": 1}
     agent.serves(new_bundle)
-    assert begin("again", new, new_digest).counts == {"done": 1}
-    assert agent.status()["deployment"]["id"] == 2
     request = RolloutControlRequest(broker=broker.url, name="new")
-    assert commands.go_on(request, "rollback", lambda _: None).counts == {"superseded": 1}
-    request = RolloutControlRequest(broker=broker.url, name="again")
     assert commands.go_on(request, "rollback", lambda _: None).counts == {"returned": 1}
+    agent.serves(old_bundle)
     found = commands.devices(DevicesRequest(broker=broker.url, to="site=north")).devices[0]
-    assert (found.device, found.release) == (topics.device, release_id(new_bundle))
-    with pytest.raises(VerificationError, match="failed in wave 1 of 1"):
-        begin("wrong", new, old_digest)
+    assert (found.device, found.release) == (client.topics.device, release_id(old_bundle))
 
 
 def test_an_agent_that_trusts_a_key_follows_signed_rollouts_only(
-    start_device, client, serve_bundle, copied, new_bundle, tmp_path, begin
+    start_device, client, serve_bundle, new_bundle, tmp_path, begin
 ):
     new_key(tmp_path / "key")
-    bundle = copied(new_bundle)
+    bundle = Path(shutil.copytree(new_bundle, tmp_path / "bundle"))
     sign_bundle(bundle, tmp_path / "key")
     server, digest = serve_bundle(bundle)
     trusted_keys.add(tmp_path / "agent", tmp_path / "key.pub")
