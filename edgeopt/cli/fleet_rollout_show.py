@@ -38,7 +38,7 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
     if result.dry_run:
         title = f"Rollout {result.name}: nothing was ordered."
     sizes = ", ".join(map(str, result.waves))
-    waves = f"Wave {result.wave} of {len(result.waves)} ({sizes} devices). {_counts(result)}"
+    waves = f"Wave {result.wave} of {len(result.waves)} ({sizes} devices). {_counts(result)}."
     table = table_of(
         result.devices,
         ("=device", lambda each: each.device),
@@ -65,10 +65,10 @@ def _list(result: "RolloutList") -> list[Block]:
 
 def _counts(result: "RolloutReport") -> str:
     found = [f"{result.counts[state]} {state}" for state in STATES if state in result.counts]
-    return f"{', '.join(found)}."
+    return ", ".join(found)
 
 
 def _state(device: "RolloutDevice") -> str:
-    if device.state in {"ordered", "returning"} and not device.online:
+    if device.state in {"ordered", "rolling-back"} and not device.online:
         return f"{device.state}, offline"
     return f"{device.state} ({device.stage.lower()})" if device.stage else device.state

@@ -52,7 +52,7 @@ def counts(rollout: Rollout) -> Counts:
 
 def is_pending(device: DeviceProgress) -> bool:
     """Whether the wave waits for the device: it is at work, or connected and about to be."""
-    return device.state == "deploying" or (device.state in {"ordered", "returning"} and device.online)
+    return device.state == "deploying" or (device.state in {"ordered", "rolling-back"} and device.online)
 
 
 def advance(
@@ -66,10 +66,10 @@ def advance(
     orders: list[Order] = []
     if rollout.phase == "running":
         rollout, orders = _with_next_wave(_stopped_by_failures(rollout, now_s), reports, now_s)
-    if rollout.phase in {"cancelled", "stopped", "returning", "returned"}:
+    if rollout.phase in {"cancelled", "stopped", "rolling-back", "rolled-back"}:
         rollout, withdrawn = _withdrawn(rollout, reports, now_s)
         orders += withdrawn
-    if rollout.phase == "returning":
+    if rollout.phase == "rolling-back":
         rollout, returned = _returning(rollout, reports, now_s)
         orders += returned
     if rollout != before:
@@ -98,9 +98,9 @@ def control(rollout: Rollout, asked: Control) -> Rollout:
         return _entered(replace(rollout, wave_since_s=now_s), "running", "on request", now_s)
     if asked.action == "cancel" and phase in OPEN_PHASES:
         return _entered(rollout, "cancelled", "on request", now_s)
-    if asked.action == "rollback" and phase not in {"returning", "returned"}:
+    if asked.action == "rollback" and phase not in {"rolling-back", "rolled-back"}:
         sequence = max(asked.sequence, rollout.sequence + 1)
-        return _entered(replace(rollout, return_sequence=sequence), "returning", "on request", now_s)
+        return _entered(replace(rollout, return_sequence=sequence), "rolling-back", "on request", now_s)
     return rollout
 
 
@@ -113,7 +113,7 @@ def missing_orders(rollout: Rollout, reports: Mapping[str, DeviceReport]) -> tup
             orders.append(deploy_order(rollout, name))
         elif known.state == "withdrawn" and found.desired_sequence == rollout.sequence:
             orders.append(_withdraw_order(rollout, name))
-        elif known.state == "returning" and found.desired_sequence < rollout.return_sequence:
+        elif known.state == "rolling-back" and found.desired_sequence < rollout.return_sequence:
             orders += filter(None, [_return_order(rollout, name, known)])
     return tuple(orders)
 
@@ -137,7 +137,7 @@ def _stopped_by_failures(rollout: Rollout, now_s: float) -> Rollout:
     if not found.too_many(rollout.limits.stop_at_failures):
         return rollout
     failed = [name for name, each in rollout.devices.items() if each.state in {"failed", "stuck"}]
-    first = f"{failed[0]}: {rollout.devices[failed[0]].reason}"
+    first = f"{failed[0]}: {rollout.devices[failed[0]].reason}".rstrip(".")
     reason = (
         f"{found.failed} of {found.finished + found.pending} devices failed in wave {rollout.wave} of "
         f"{len(rollout.waves)}; at most {units.percent(rollout.limits.stop_at_failures)} may. {first}"
@@ -155,7 +155,9 @@ def _with_next_wave(
         if any(is_pending(rollout.devices[name]) for name in rollout.waves[rollout.wave - 1]):
             return rollout, []
         if rollout.wave == len(rollout.waves):
-            return _entered(rollout, "completed", "all waves are complete", now_s), []
+            late = sum(each.state == "ordered" for each in rollout.devices.values())
+            reason = f"{units.count(late, 'device')} offline; they follow when they are back" if late else ""
+            return _entered(rollout, "completed", reason, now_s), []
         if not counts(rollout).finished and _has_planned(rollout):
             # Nothing is known of the bundle yet: a wave without evidence is waited for, but not without end.
             if now_s - rollout.wave_since_s <= rollout.limits.device_timeout_s:
@@ -181,7 +183,7 @@ def _begun(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) 
         devices[name], sources = _ordered(found, sources, rollout.sequence, now_s)
         if found.desired_sequence < rollout.sequence:
             orders.append(deploy_order(rollout, name))
-    began = Decision(now_s, f"wave {rollout.wave + 1}", f"{len(orders)} devices ordered")
+    began = Decision(now_s, f"wave {rollout.wave + 1}", f"{units.count(len(orders), 'device')} ordered")
     return replace(
         rollout,
         devices=devices,
@@ -224,7 +226,9 @@ def _withdrawn(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
     devices, orders = dict(rollout.devices), []
     for name, known in rollout.devices.items():
         if known.state == "ordered":
-            devices[name] = replace(known, state="withdrawn", since_s=now_s, reason="not followed before the end")
+            devices[name] = replace(
+                known, state="withdrawn", since_s=now_s, reason="the order was withdrawn before it was followed"
+            )
             if reports.get(name, DeviceReport()).desired_sequence <= rollout.sequence:
                 orders.append(_withdraw_order(rollout, name))
     return (replace(rollout, devices=devices) if devices != rollout.devices else rollout), orders
@@ -243,7 +247,7 @@ def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
     devices, orders = dict(rollout.devices), []
     for name, known in rollout.devices.items():
         if not (known.serves_new or known.state in {"deploying", "stuck"}) or known.state in {
-            *("returning", "returned", "not-returned", "superseded")
+            *("rolling-back", "rolled-back", "rollback-failed", "superseded")
         }:
             continue
         report = reports.get(name, DeviceReport())
@@ -255,14 +259,14 @@ def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
         order = _return_order(rollout, name, known)
         if order is None:
             reason = "nothing was served before"
-            devices[name] = replace(known, state="not-returned", since_s=now_s, stage="", reason=reason)
+            devices[name] = replace(known, state="rollback-failed", since_s=now_s, stage="", reason=reason)
         elif order.document is not None or online:  # commands do not wait long for a device that is offline
-            devices[name] = replace(known, state="returning", since_s=now_s, stage="", reason="", online=online)
+            devices[name] = replace(known, state="rolling-back", since_s=now_s, stage="", reason="", online=online)
             orders.append(order)
     if devices != rollout.devices:
         rollout = replace(rollout, devices=devices)
     if not any(is_pending(each) for each in devices.values()):
-        rollout = _entered(rollout, "returned", "all devices that are online went back", now_s)
+        rollout = _entered(rollout, "rolled-back", "", now_s)
     return rollout, orders
 
 

@@ -24,13 +24,13 @@ DeviceState = Literal[
     "superseded",
     "failed",
     "done",
-    "returning",
-    "returned",
-    "not-returned",
+    "rolling-back",
+    "rolled-back",
+    "rollback-failed",
 ]
 STATES: tuple[DeviceState, ...] = get_args(DeviceState)
 """In the order in which a device can pass through them; a later one is newer."""
-Phase = Literal["running", "paused", "completed", "cancelled", "stopped", "returning", "returned"]
+Phase = Literal["running", "paused", "completed", "cancelled", "stopped", "rolling-back", "rolled-back"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 OPEN_PHASES: tuple[Phase, ...] = ("running", "paused")
 """Those in which more waves may follow."""

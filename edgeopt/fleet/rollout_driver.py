@@ -21,7 +21,9 @@ from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     Action,
     Control,
+    Decision,
     DeviceProgress,
+    DeviceState,
     Order,
     Phase,
     Rollout,
@@ -35,7 +37,8 @@ from edgeopt.fleet.rollout_merge import merged
 from edgeopt.fleet.rollout_request import BrokerRequest
 from edgeopt.nearest import nearest
 
-_GOES_ON: tuple[Phase, ...] = ("running", "returning")
+_GOES_ON: tuple[Phase, ...] = ("running", "rolling-back")
+_ORDERED: tuple[DeviceState, ...] = ("ordered", "withdrawn", "rolling-back")
 _LOOK_S = 1.0
 """How often time limits are checked."""
 _SETTLE_S = 0.1
@@ -275,22 +278,39 @@ class Driver:
                 await client.command(topics.command("deploy"), content, topics.answer(self._name), correlation)
 
     def _tell(self, before: Rollout, after: Rollout) -> None:
+        """What devices did, what follows from it, and what they are ordered now."""
+        changed = [
+            (name, device)
+            for name, device in after.devices.items()
+            if (device.state, device.stage) != _stage(before.devices.get(name))
+        ]
+        for name, device in changed:
+            if device.state not in _ORDERED:
+                self._emit(_told(name, device))
         for decision in after.decisions[len(before.decisions) :]:
-            if decision.what.startswith("wave "):
-                said = f"Wave {after.wave} of {len(after.waves)} begins: {decision.reason}."
-            else:
-                said = f"Rollout {after.name} is {decision.what}: {decision.reason}."
-            level: Literal["info", "warning"] = "warning" if decision.what == "stopped" else "info"
-            self._emit(Log(level, said, kind="rollout", subject=after.name, reason=decision.reason))
-        for name, device in after.devices.items():
-            known = before.devices.get(name, device)
-            if device.state != known.state or device.stage != known.stage:
+            self._emit(_decided(after, decision))
+        for name, device in changed:
+            if device.state in _ORDERED:
                 self._emit(_told(name, device))
         found = counts(after)
-        done = sum(each.state in {"done", "returned"} for each in after.devices.values())
+        done = sum(each.state in {"done", "rolled-back"} for each in after.devices.values())
         message = f"{found.failed} failed, {found.pending} at work"
         phase = f"wave {after.wave} of {len(after.waves)}" if after.phase in OPEN_PHASES else after.phase
         self._emit(Progress(phase, message, done=done, total=len(after.devices), subject=after.name))
+
+
+def _stage(device: DeviceProgress | None) -> tuple[str, str]:
+    return ("", "") if device is None else (device.state, device.stage)
+
+
+def _decided(rollout: Rollout, decision: Decision) -> Log:
+    if decision.what.startswith("wave "):
+        said = f"Wave {rollout.wave} of {len(rollout.waves)} begins: {decision.reason}."
+    else:
+        reason = f": {decision.reason}" if decision.reason else ""
+        said = f"Rollout {rollout.name} is {decision.what.replace('-', ' ')}{reason}."
+    level: Literal["info", "warning"] = "warning" if decision.what == "stopped" else "info"
+    return Log(level, said, kind="rollout", subject=rollout.name, reason=decision.reason)
 
 
 def _told(name: str, device: DeviceProgress) -> Log:
@@ -298,9 +318,9 @@ def _told(name: str, device: DeviceProgress) -> Log:
     offline = " (offline: it follows when it is back)" if device.state == "ordered" and not device.online else ""
     reason = f": {device.reason}" if device.reason else ""
     level: Literal["info", "warning"] = (
-        "warning" if device.state in {"failed", "stuck", "not-returned"} else "info"
+        "warning" if device.state in {"failed", "stuck", "rollback-failed"} else "info"
     )
-    said = f"{name}: {device.state}{stage}{offline}{reason}"
+    said = f"{name}: {device.state.replace('-', ' ')}{stage}{offline}{reason}"
     return Log(level, said, kind=f"rollout-{device.state}", subject=name, reason=device.reason)
 
 
@@ -320,9 +340,9 @@ def check_action(rollout: Rollout, action: Action) -> None:
     """Raises InputError for what cannot be asked of the rollout now."""
     allowed: dict[Action, tuple[Phase, ...]] = {
         "pause": ("running",),
-        "resume": ("running", "paused", "returning"),
+        "resume": ("running", "paused", "rolling-back"),
         "cancel": ("running", "paused"),
-        "rollback": ("running", "paused", "completed", "cancelled", "stopped", "returning"),
+        "rollback": ("running", "paused", "completed", "cancelled", "stopped", "rolling-back"),
     }
     if rollout.phase in allowed[action]:
         return

@@ -17,7 +17,7 @@ def observed(rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_
     """The device after a report, or after some time without one."""
     if known.state in {"ordered", "withdrawn", "deploying", "stuck"}:
         return _while_deploying(rollout, known, report, now_s)
-    if known.state == "returning":
+    if known.state == "rolling-back":
         return _while_returning(rollout, known, report, now_s)
     if known.state == "planned" and rollout.phase in {"running", "paused"}:
         if report.claimed_by:
@@ -91,17 +91,17 @@ def _while_returning(
     if following is not None and following.sequence == rollout.return_sequence:
         last = report.deployment(following.deployment, following.model)
         if following.state == "refused":
-            return _moved(known, "not-returned", now_s, f"refused: {following.reason}")
+            return _moved(known, "rollback-failed", now_s, f"refused: {following.reason}")
         if last is not None and last.state in FINAL:
-            ended: DeviceState = "returned" if last.state == COMMITTED else "not-returned"
-            return _moved(known, ended, now_s, "" if ended == "returned" else last.reason)
+            ended: DeviceState = "rolled-back" if last.state == COMMITTED else "rollback-failed"
+            return _moved(known, ended, now_s, "" if ended == "rolled-back" else last.reason)
     idle = last is None or last.state in FINAL
     serving = None if status is None else status.serving
     if known.before < 0 and idle and serving is not None and serving.release == known.release_before:
-        return _moved(known, "returned", now_s)
+        return _moved(known, "rolled-back", now_s)
     if known.online != report.online:
         known = replace(known, online=report.online, since_s=now_s)
-    return _in_time(rollout.limits, known, "not-returned", now_s)
+    return _in_time(rollout.limits, known, "rollback-failed", now_s)
 
 
 def _moved(known: DeviceProgress, state: DeviceState, now_s: float, reason: str = "") -> DeviceProgress:
@@ -110,8 +110,8 @@ def _moved(known: DeviceProgress, state: DeviceState, now_s: float, reason: str 
 
 def _in_time(limits: Limits, known: DeviceProgress, late: DeviceState, now_s: float) -> DeviceProgress:
     """The device, or one that has been in its state for too long. Waiting offline takes no time."""
-    waits = known.state in {"ordered", "returning"} and not known.online
-    if known.state not in {"ordered", "deploying", "returning"} or waits:
+    waits = known.state in {"ordered", "rolling-back"} and not known.online
+    if known.state not in {"ordered", "deploying", "rolling-back"} or waits:
         return known
     if now_s - known.since_s <= limits.device_timeout_s:
         return known

@@ -249,8 +249,8 @@ def test_rollback_orders_what_was_desired_before():
     back = {each: report("COMMITTED", sequence=2000) for each in "ae"} | {"c": report(), "b": took["b"]}
     known, orders = run(known, reports | back, 3)
     states = {name: each.state for name, each in known.devices.items()}
-    assert states == {"a": "returned", "b": "failed", "c": "returned", "d": "withdrawn", "e": "returned"}
-    assert (known.phase, orders) == ("returned", [])
+    assert states == {"a": "rolled-back", "b": "failed", "c": "rolled-back", "d": "withdrawn", "e": "rolled-back"}
+    assert (known.phase, orders) == ("rolled-back", [])
 
 
 def test_rollback_leaves_devices_that_follow_something_newer():
@@ -258,7 +258,7 @@ def test_rollback_leaves_devices_that_follow_something_newer():
     known, _ = run(known, {"a": report("COMMITTED")}, 1)
     newer = {"a": report("COMMITTED", sequence=1500)}
     known, orders = run(control(known, Control("rollback", 2000, 2.0)), newer, 2)
-    assert (orders, known.devices["a"].state, known.phase) == ([], "superseded", "returned")
+    assert (orders, known.devices["a"].state, known.phase) == ([], "superseded", "rolled-back")
 
 
 def test_orders_lost_by_a_kill_are_found():

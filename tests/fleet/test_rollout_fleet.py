@@ -177,7 +177,7 @@ def test_rollback_returns_devices_to_what_they_served(fleet, start, asking):
     fleet.add(["new"], behaves)
     start(name="second", digest="sha256:" + "c" * 64)
     report = commands.go_on(asking(name="second"), "rollback", lambda _: None)
-    assert (report.phase, report.counts) == ("returned", {"returned": 3})
+    assert (report.phase, report.counts) == ("rolled-back", {"rolled-back": 3})
     assert fleet.serving() == {"d0": NEW, "d1": NEW, "new": OLD}
 
 
@@ -208,7 +208,7 @@ def test_devices_that_trust_a_key_need_a_signed_rollout(fleet, start, asking, tm
     assert start(name="signed", key=tmp_path / "key").counts == {"done": 2}
     assert start(name="next", digest="sha256:" + "c" * 64, key=tmp_path / "key").counts == {"done": 2}
     back = commands.go_on(asking(name="next", key=tmp_path / "key"), "rollback", lambda _: None)
-    assert (back.counts, set(fleet.serving().values())) == ({"returned": 2}, {NEW})
+    assert (back.counts, set(fleet.serving().values())) == ({"rolled-back": 2}, {NEW})
     with pytest.raises(UsageError, match="is signed"):
         commands.go_on(asking(name="signed"), "rollback", lambda _: None)
     with pytest.raises(InputError, match="not trusted"):

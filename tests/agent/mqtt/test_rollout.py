@@ -36,7 +36,7 @@ def test_a_rollout_commits_on_an_agent_and_returns(
     assert begin("new", new, new_digest).counts == {"done": 1}
     agent.serves(new_bundle)
     request = RolloutControlRequest(broker=broker.url, name="new")
-    assert commands.go_on(request, "rollback", lambda _: None).counts == {"returned": 1}
+    assert commands.go_on(request, "rollback", lambda _: None).counts == {"rolled-back": 1}
     agent.serves(old_bundle)
     found = commands.devices(DevicesRequest(broker=broker.url, to="site=north")).devices[0]
     assert (found.device, found.release) == (client.topics.device, release_id(old_bundle))
