@@ -34,7 +34,8 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
 
     if isinstance(result, RolloutList):
         return _list(result)
-    title = f"Rollout {result.name}: {result.phase}" + (f" ({printable(result.reason)})" if result.reason else "")
+    phase = result.phase.replace("-", " ")
+    title = f"Rollout {result.name}: {phase}" + (f" ({printable(result.reason)})" if result.reason else "")
     if result.dry_run:
         title = f"Rollout {result.name}: nothing was ordered."
     sizes = ", ".join(map(str, result.waves))
@@ -55,7 +56,7 @@ def _list(result: "RolloutList") -> list[Block]:
     table = table_of(
         result.rollouts,
         ("=rollout", lambda each: each.name),
-        ("!", lambda each: each.phase),
+        ("!", lambda each: each.phase.replace("-", " ")),
         ("!wave", lambda each: f"{each.wave} of {len(each.waves)}"),
         ("devices", _counts),
         ("reason", lambda each: printable(each.reason)),
@@ -64,11 +65,12 @@ def _list(result: "RolloutList") -> list[Block]:
 
 
 def _counts(result: "RolloutReport") -> str:
-    found = [f"{result.counts[state]} {state}" for state in STATES if state in result.counts]
+    found = [f"{result.counts[state]} {state.replace('-', ' ')}" for state in STATES if state in result.counts]
     return ", ".join(found)
 
 
 def _state(device: "RolloutDevice") -> str:
+    state = device.state.replace("-", " ")
     if device.state in {"ordered", "rolling-back"} and not device.online:
-        return f"{device.state}, offline"
-    return f"{device.state} ({device.stage.lower()})" if device.stage else device.state
+        return f"{state}, offline"
+    return f"{state} ({device.stage.lower()})" if device.stage else state

@@ -354,7 +354,7 @@ def check_action(rollout: Rollout, action: Action) -> None:
         "paused": f"Continue with: edgeopt fleet rollout resume {rollout.name}",
     }
     raise InputError(
-        f"The rollout '{rollout.name}' is {rollout.phase}, so it cannot {_INFINITIVES[action]}.",
+        f"The rollout '{rollout.name}' is {rollout.phase.replace('-', ' ')}, so it cannot {_INFINITIVES[action]}.",
         hints.get(rollout.phase, f"See: edgeopt fleet rollout status {rollout.name}"),
     )
 

@@ -72,6 +72,14 @@ class LightAgent:
         self._client = None
         self._session += 1
 
+    async def connect_again(self):
+        """After the broker was away."""
+        await asyncio.gather(self._task, return_exceptions=True)
+        with contextlib.suppress(aiomqtt.MqttError):
+            await self._client.__aexit__(None, None, None)
+        self._session += 1
+        await self.start()
+
     @property
     def serving(self):
         return self._status.serving.release
@@ -170,6 +178,9 @@ class LightFleet:
 
     def stop(self, names):
         self.do(_all(self.agents[name].stop() for name in names))
+
+    def connect_again(self):
+        self.do(_all(each.connect_again() for each in self.agents.values()))
 
     def serving(self):
         return {name: each.serving for name, each in self.agents.items()}

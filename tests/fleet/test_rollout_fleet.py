@@ -131,6 +131,37 @@ def test_another_client_goes_on_after_a_kill(broker, fleet, fleet_name, start, a
     assert {len(fleet.agents[each].orders) for each in names(6)[1:]} == {1}
 
 
+def test_a_client_goes_on_when_the_broker_is_back(tmp_path):
+    if BINARY is None:
+        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
+    broker, gate, away = Broker(tmp_path), threading.Event(), threading.Event()
+    fleet = LightFleet(broker.port)
+    fleet.add(names(3), behaves, gate=gate)
+
+    def restart():
+        broker.stop()
+        broker.start()
+        fleet.connect_again()
+        gate.set()
+
+    restarting = threading.Thread(target=restart)
+
+    def emit(event):
+        if getattr(event, "subject", "") == "d0" and "soaking" in event.message and not restarting.ident:
+            restarting.start()
+        if "Connecting again" in getattr(event, "message", ""):
+            away.set()
+
+    try:
+        request = RolloutStartRequest(broker=broker.url, bundle=URL, digest=GOOD, to="*", waves="1,rest")
+        assert commands.start(request, "r", emit).counts == {"done": 3}
+        assert away.is_set()
+    finally:
+        restarting.join(DEADLINE_S)
+        fleet.close()
+        broker.stop()
+
+
 def test_two_clients_at_once_order_each_device_once(fleet, start, asking):
     both = threading.Event()
     fleet.add(names(8), behaves, gate=both)
