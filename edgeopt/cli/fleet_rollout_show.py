@@ -52,7 +52,7 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
 
 def _list(result: "RolloutList") -> list[Block]:
     if not result.rollouts:
-        return [WordsBlock("There is no rollout. Begin one with: edgeopt fleet rollout start")]
+        return [WordsBlock("There is no rollout. See: edgeopt fleet rollout start --help")]
     table = table_of(
         result.rollouts,
         ("=rollout", lambda each: each.name),

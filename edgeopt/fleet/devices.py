@@ -26,7 +26,7 @@ class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
     presence: Presence | None = None
     reported: Reported[Status] | None = None
     desired: DesiredBundle | None = None
-    """In the retained desired state, whoever wrote it."""
+    """In the retained desired state."""
     desired_sequence: int = 0
     claimed_by: str = ""
     """The newer rollout that will order the device."""

@@ -111,7 +111,7 @@ async def _dry_run(request: RolloutStartRequest, name: str, limits: Limits) -> R
 
 
 def pause(request: RolloutPauseRequest) -> RolloutReport:
-    """Leaves word for the client that runs the rollout. It needs no key: a pause can do no harm."""
+    """Tells the client that runs the rollout. It needs no key: a pause can do no harm."""
 
     async def work() -> RolloutReport:
         async with connected(request) as client:

@@ -108,10 +108,10 @@ async def read_fleet(client: FleetClient, key: PublicKey | None = None, rollouts
 
 
 def named(state: FleetState, name: str) -> bytes:
-    """The state document of a rollout; raises UsageError where there is none."""
+    """The state document of a rollout; raises UsageError if it is missing."""
     if not state.states.get(name):
         known = sorted(each for each, content in state.states.items() if content)
-        otherwise = "" if known else "Begin one with: edgeopt fleet rollout start"
+        otherwise = "" if known else "See: edgeopt fleet rollout start --help"
         raise UsageError(f"There is no rollout '{name}' on the broker.", nearest(name, known, otherwise))
     return state.states[name]
 
@@ -253,7 +253,7 @@ class Driver:
             await self._send(client, orders, state)
 
     async def _write(self, client: FleetClient, rollout: Rollout, state: FleetState | None = None) -> None:
-        """Before the orders: whoever goes on after a kill knows of them."""
+        """Before the orders: a client that goes on after a kill then knows of them."""
         self._rollout = rollout
         content = rollout_message(rollout, self._key)
         await client.publish([(client.topics.rollout(rollout.name), content)])
@@ -327,7 +327,7 @@ def _told(name: str, device: DeviceProgress) -> Log:
 async def ask(
     client: FleetClient, state: FleetState, rollout: Rollout, action: Action, key: Path | None = None
 ) -> None:
-    """Leaves a word for whoever runs the rollout; it stays on the broker until somebody does."""
+    """Tells the client that runs the rollout; the request stays on the broker until there is one."""
     sequence = now_sequence(max(rollout.control, rollout.sequence))
     asked = Control(action, sequence, time.time())
     content = control_message(asked, key)
