@@ -15,7 +15,7 @@ from edgeopt.fleet.mqtt_documents import (
     read_reported,
 )
 from edgeopt.fleet.mqtt_topics import NAME, FleetTopics
-from edgeopt.fleet.records import FleetDeployment, Status
+from edgeopt.fleet.records import FleetDeployment, ModelStatus, Status
 
 _BAD_DOCUMENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -43,12 +43,17 @@ class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
     def status(self) -> Status | None:
         return None if self.reported is None else self.reported.status
 
+    def of_model(self, name: str) -> Status | ModelStatus | None:
+        """The state of one of its models, the first one by default."""
+        models = () if self.status is None else self.status.models
+        return next((each for each in models if name and each.name == name), self.status)
+
     def deployment(self, number: int | None, model: str) -> FleetDeployment | None:
-        """The one with this number; or a later one of the same model, where that is the last one reported."""
+        """The one of a model (empty: the first one) with this number, or a later one if that is the last."""
         if self.status is None or number is None:
             return None
         all_ = [self.status.deployment, *(each.deployment for each in self.status.models)]
-        found = [each for each in all_ if each is not None and model in ("", each.model, each.name)]
+        found = [each for each in all_ if each is not None and each.model == model]
         exact = next((each for each in found if each.id == number), None)
         return exact or next((each for each in found if each.id > number), None)
 

@@ -22,7 +22,7 @@ from edgeopt.fleet.rollout_documents import (
     Phase,
     Rollout,
 )
-from edgeopt.fleet.rollout_reports import newest_sequence, observed
+from edgeopt.fleet.rollout_reports import newest_sequence, observed, returns_by_document
 
 _FINISHED: tuple[DeviceState, ...] = ("done", "failed", "stuck")
 _LONGEST_REASON = 300
@@ -180,7 +180,7 @@ def _begun(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) 
         if devices[name].state != "planned":
             continue  # a newer rollout has it
         found = reports.get(name, DeviceReport())
-        devices[name], sources = _ordered(found, sources, rollout.sequence, now_s)
+        devices[name], sources = _ordered(found, sources, rollout.sequence, rollout.desired, now_s)
         if found.desired_sequence < rollout.sequence:
             orders.append(deploy_order(rollout, name))
     began = Decision(now_s, f"wave {rollout.wave + 1}", f"{units.count(len(orders), 'device')} ordered")
@@ -195,10 +195,10 @@ def _begun(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) 
 
 
 def _ordered(
-    found: DeviceReport, sources: Sequence[DesiredBundle], sequence: int, now_s: float
+    found: DeviceReport, sources: Sequence[DesiredBundle], sequence: int, desired: DesiredBundle, now_s: float
 ) -> tuple[DeviceProgress, tuple[DesiredBundle, ...]]:
     """A device that is ordered now, with what leads back."""
-    status, before, place = found.status, found.desired, -1
+    status, before, place = found.of_model(desired.model), found.desired, -1
     if before is not None and found.desired_sequence < sequence:
         place = sources.index(before) if before in sources else len(sources)
     known = (*sources, before) if before is not None and place == len(sources) else tuple(sources)
@@ -272,7 +272,7 @@ def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
 
 def _return_order(rollout: Rollout, device: str, known: DeviceProgress) -> Order | None:
     """None for a device that served nothing before."""
-    if known.before >= 0:
+    if returns_by_document(rollout, known):
         back = replace(
             rollout.sources[known.before], allow_downgrade=True, rename=True, soak_s=0.0, soak_requests=0
         )

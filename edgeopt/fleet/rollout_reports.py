@@ -33,6 +33,11 @@ def newest_sequence(report: DeviceReport) -> int:
     return max(report.desired_sequence, 0 if following is None else following.sequence)
 
 
+def returns_by_document(rollout: Rollout, known: DeviceProgress) -> bool:
+    """Whether a rollback can name the bundle from before; for another model it was no such bundle."""
+    return known.before >= 0 and rollout.sources[known.before].model == rollout.desired.model
+
+
 def _while_deploying(
     rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_s: float
 ) -> DeviceProgress:
@@ -85,7 +90,7 @@ def _while_returning(
 ) -> DeviceProgress:
     if newest_sequence(report) > rollout.return_sequence:
         return _moved(known, "superseded", now_s, _NEWER)
-    status = report.status
+    status = report.of_model(rollout.desired.model)
     following = report.reported.desired if report.reported is not None else None
     last = None if status is None else status.deployment
     if following is not None and following.sequence == rollout.return_sequence:
@@ -97,7 +102,12 @@ def _while_returning(
             return _moved(known, ended, now_s, "" if ended == "rolled-back" else last.reason)
     idle = last is None or last.state in FINAL
     serving = None if status is None else status.serving
-    if known.before < 0 and idle and serving is not None and serving.release == known.release_before:
+    if (
+        not returns_by_document(rollout, known)
+        and idle
+        and serving is not None
+        and serving.release == known.release_before
+    ):
         return _moved(known, "rolled-back", now_s)
     if known.online != report.online:
         known = replace(known, online=report.online, since_s=now_s)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from edgeopt.fleet.devices import DeviceReport
 from edgeopt.fleet.mqtt_documents import DesiredBundle, Following, Presence, Reported
-from edgeopt.fleet.records import FleetDeployment, Serving, Status
+from edgeopt.fleet.records import FleetDeployment, ModelStatus, Serving, Status
 from edgeopt.fleet.rollout import advance, control, counts, deploy_order, missing_orders
 from edgeopt.fleet.rollout_documents import Control, DeviceProgress, Limits, Rollout
 from edgeopt.fleet.rollout_merge import merged
@@ -204,6 +204,27 @@ def test_a_refusal_of_an_unreadable_order_counts_once_it_is_new():
     known, _ = run(rollout(("a",), ("b",)), {"a": refusing(5.0)})
     assert run(known, {"a": refusing(5.0)}, 1)[0].devices["a"].state == "ordered"
     assert run(known, {"a": refusing(6.0)}, 1)[0].devices["a"].reason == "refused: not signed"
+
+
+def test_deployments_of_other_models_on_the_device_say_nothing():
+    known = rollout(("a",))
+    known = replace(known, desired=replace(NEW, model="second"))
+
+    def told(state, other, sequence=SEQUENCE):
+        first = FleetDeployment(9, other, release="x")
+        second = FleetDeployment(2, state, model="second", release="new")
+        old = ModelStatus("serving", "second", Serving("second-old", "second"), deployment=second)
+        status = Status("serving", Serving("first"), deployment=first, models=(ModelStatus("serving"), old))
+        following = Following(sequence, "deploying", 2, "second")
+        return replace(report("SOAKING"), reported=Reported(1, 0.0, status, following))
+
+    ordered, _ = run(known, {"a": replace(told("COMMITTED", "COMMITTED", 7), desired_sequence=7, desired=OLD)})
+    assert ordered.devices["a"].release_before == "second-old"
+    assert run(ordered, {"a": told("SOAKING", "ROLLED_BACK")}, 1)[0].devices["a"].state == "deploying"
+    done, _ = run(ordered, {"a": told("COMMITTED", "ROLLED_BACK")}, 1)
+    assert done.devices["a"].state == "done"
+    _, orders = run(control(done, Control("rollback", 2000, 2.0)), {"a": told("COMMITTED", "ROLLED_BACK")}, 2)
+    assert (orders[0].document, orders[0].command.model, orders[0].command.to) == (None, "second", "second-old")
 
 
 def test_the_newest_rollout_wins():

@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/cli": 5350,
     "agent": 16_500,
     "gui": 21_450,
-    "tests": 98_950,
+    "tests": 99_000,
 }
 
 
