@@ -25,6 +25,7 @@ from edgeopt.commands.report import request as reporting
 from edgeopt.commands.simplify import request as simplify
 from edgeopt.errors import UsageError, flag_of
 from edgeopt.fleet import request as fleet
+from edgeopt.fleet import rollout_request as rollouts
 from edgeopt.importing import request as importing
 from edgeopt.options import check_range, option_named, options_of
 from edgeopt.pipeline import objectives
@@ -68,6 +69,11 @@ REQUESTS = (
     fleet.DeployRequest,
     fleet.RollbackRequest,
     fleet.FleetWatchRequest,
+    rollouts.DevicesRequest,
+    rollouts.RolloutStartRequest,
+    rollouts.RolloutStatusRequest,
+    rollouts.RolloutPauseRequest,
+    rollouts.RolloutControlRequest,
 )
 """Every one that a command is made of."""
 FUNCTIONS = (

@@ -38,6 +38,11 @@ def opened_document(content: bytes, payload_type: str) -> Envelope | None:
     return found if found.payload_type == payload_type else None
 
 
+def public_half(private_key_file: Path) -> PublicKey:
+    """The public key of a private one."""
+    return PublicKey(load_private_key(private_key_file).public_key().public_bytes_raw())
+
+
 def verify_document(envelope: Envelope, keys: Sequence[PublicKey]) -> str:
     """The id of the key, one of these, that signed it; raises SignatureError otherwise."""
     by_id = {key_id(key): key for key in keys}

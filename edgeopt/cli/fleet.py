@@ -7,6 +7,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.cli.fleet_rollout import devices, rollout
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status, show_watched
 from edgeopt.fleet.request import (
     CancelRequest,
@@ -30,7 +31,7 @@ def _fleet(context: typer.Context) -> None:
     Each device runs an agent: edgeopt-agent run. By default it accepts connections from its own
     device only. An agent that listens on the network uses HTTPS and an access token: set
     EDGEOPT_TOKEN and EDGEOPT_FINGERPRINT, or pass --token and --fingerprint.
-    All commands take --json.
+    All commands take --json. devices and rollout use an MQTT broker instead: see docs/fleet.md.
 
     \b
     Examples:
@@ -180,4 +181,5 @@ def watch(request: FleetWatchRequest, json: JsonFlag = False) -> None:
     live(lambda emit: commands.watch(request, emit), show_watched, json)
 
 
-fleet = program.application(_fleet, pair, status, releases, deploy, rollback, cancel, remove, watch)
+fleet = program.application(_fleet, pair, status, releases, deploy, rollback, cancel, remove, watch, devices)
+program.add(fleet, "rollout", rollout)

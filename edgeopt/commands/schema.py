@@ -39,6 +39,7 @@ class RecordType(NamedTuple):
 
 
 _DEVICE, _OUTCOME = "edgeopt.hw.device:Device", "edgeopt.pipeline.outcome:Outcome"
+_ROLLOUTS = "edgeopt.fleet.rollout_commands"
 _DEPLOYMENT = "edgeopt.fleet.records:FleetDeployment"
 _QUANTIZED = "edgeopt.quant.measured.records:Quantized"
 _BENCH = tuple(
@@ -131,6 +132,8 @@ RESULTS = (
     RecordType("rollback", "A rollback", (_DEPLOYMENT,)),
     RecordType("cancel", "A cancelled deployment", (_DEPLOYMENT,)),
     RecordType("remove", "A removed model", ("edgeopt.fleet.records:Removed",)),
+    RecordType("devices", "Devices of a fleet on a broker", ("edgeopt.fleet.devices:FleetDevices",)),
+    RecordType("rollout", "A rollout, or all of them", (f"{_ROLLOUTS}:RolloutReport", f"{_ROLLOUTS}:RolloutList")),
     RecordType("cache", "Searches in the cache", ("edgeopt.pipeline.cache.user:Listing",)),
     RecordType("cache-clear", "What was removed from the cache", ("edgeopt.pipeline.cache.user:Cleared",)),
     RecordType("demo", "The search on the built-in sample", ("edgeopt.commands.demo:Demo",), (_DEVICE, _OUTCOME)),

@@ -25,6 +25,8 @@ class Presence(msgspec.Struct, frozen=True):
     """The version of the agent."""
     time_s: float = 0.0
     """When the session began, in seconds since 1970."""
+    labels: dict[str, str] = {}
+    """Those of the device's configuration."""
 
     def after(self, known: "Presence | None") -> bool:
         """Whether it tells more than what is known: a late last will of an older session does not."""

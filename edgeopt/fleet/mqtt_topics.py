@@ -60,6 +60,44 @@ class Topics:
         return head == f"{self.base}/answer" and NAME.fullmatch(client) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class FleetTopics:
+    """What clients that manage a whole fleet read, and where they keep their rollouts."""
+
+    fleet: str = FLEET
+    prefix: str = PREFIX
+
+    def device(self, name: str) -> Topics:
+        return Topics(self.fleet, name, self.prefix)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Patterns of all that is retained of devices."""
+        return tuple(f"{self.prefix}/{self.fleet}/+/{what}" for what in ("status", "desired", "reported"))
+
+    @property
+    def rollouts(self) -> str:
+        """The pattern of all documents of rollouts. No device can have the name: it begins with a `_`."""
+        return f"{self.prefix}/{self.fleet}/_rollouts/+/+"
+
+    def rollout(self, name: str) -> str:
+        """Retained, written by the client that runs it: a `Rollout`, signed if it was begun with a key."""
+        return f"{self.prefix}/{self.fleet}/_rollouts/{name}/state"
+
+    def control(self, name: str) -> str:
+        """Retained, written by any client: a `Control`."""
+        return f"{self.prefix}/{self.fleet}/_rollouts/{name}/control"
+
+    def marker(self, client: str) -> str:
+        """What a client sends to itself: all that was retained before comes before it."""
+        return f"{self.prefix}/{self.fleet}/_clients/{client}/marker"
+
+    def parts(self, topic: str) -> tuple[str, ...]:
+        """The levels after the fleet; empty for a topic of another fleet."""
+        head = f"{self.prefix}/{self.fleet}/"
+        return tuple(topic[len(head) :].split("/")) if topic.startswith(head) else ()
+
+
 def device_of(topic: str, fleet: str, prefix: str = PREFIX) -> str:
     """The device whose topic it is; empty for a topic that is none of this fleet."""
     head = f"{prefix}/{fleet}/"

@@ -21,11 +21,16 @@ def help_of(monkeypatch, capfd):
     return printed
 
 
+def all_words(name, command):
+    """The command, and those below it: a group has some, as `edgeopt fleet`."""
+    below = getattr(command, "commands", {})
+    return [(name,), *((name, *more) for n, each in below.items() for more in all_words(n, each))]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_is_unchanged(help_of, name):
     command = get_command(application([name])).commands[name]
-    below = getattr(command, "commands", ())  # a group has some, as `edgeopt fleet`
-    check_text(f"help/{name}.txt", "\n".join(help_of(*words) for words in ((name,), *((name, n) for n in below))))
+    check_text(f"help/{name}.txt", "\n".join(help_of(*words) for words in all_words(name, command)))
 
 
 def test_help_of_the_program_is_unchanged(help_of):

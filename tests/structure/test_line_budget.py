@@ -19,7 +19,7 @@ BUDGETS = {
     "edgeopt/diagram": 2200,
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7700,
-    "edgeopt/fleet": 2200,
+    "edgeopt/fleet": 4050,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
@@ -27,10 +27,10 @@ BUDGETS = {
     "edgeopt/pipeline": 8850,
     "edgeopt/views": 2400,
     "edgeopt/commands": 15_700,
-    "edgeopt/cli": 5150,
+    "edgeopt/cli": 5400,
     "agent": 16_500,
     "gui": 21_900,
-    "tests": 98_600,
+    "tests": 99_650,
 }
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Sequence
 
 import aiomqtt
@@ -14,9 +13,10 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edgeopt.errors import printable
+from edgeopt.fleet.broker import read_password, tls_context
 from edgeopt.fleet.mqtt_documents import Presence
 from edgeopt.fleet.mqtt_topics import ROLES, Topics
-from edgeopt_agent.mqtt.settings import Broker, MqttSettings, broker_of
+from edgeopt_agent.mqtt.settings import MqttSettings, broker_of
 from edgeopt_agent.threads import in_thread
 
 LARGEST_PACKET_BYTES = 4 << 20
@@ -24,7 +24,6 @@ LARGEST_PACKET_BYTES = 4 << 20
 _WAITING_MESSAGES = 32
 _TIMEOUT_S = 20.0
 _CONNECT_TIMEOUT_S = 3.0
-_LONGEST_PASSWORD_BYTES = 4096
 _TAKEN_OVER = 142
 _NO_RETAINED = 2
 
@@ -40,13 +39,17 @@ async def new_client(settings: MqttSettings, topics: Topics, session: int) -> ai
         # The end of the agent waits for the thread in which the library connects, so a slow name server is
         # waited for here.
         await in_thread(lambda: socket.getaddrinfo(broker.host, broker.port, type=socket.SOCK_STREAM))
-        tls, password = await in_thread(lambda: (_context(settings, broker), _password(settings)))
+        files = (settings.ca_file, settings.cert_file, settings.key_file)
+        # Read for each connection, so that renewed certificates are taken.
+        tls = await in_thread(lambda: tls_context(*files)) if broker.tls else None
+        password = await in_thread(lambda: read_password(settings.password_file))
     except (OSError, ValueError) as error:
         raise NotConnectedError(printable(str(error))) from None
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     properties.SessionExpiryInterval = settings.session_expiry_s
     properties.MaximumPacketSize = LARGEST_PACKET_BYTES
     properties.ReceiveMaximum = _WAITING_MESSAGES // 2
+    last_will = Presence("offline", session, labels=settings.labels)
     client = aiomqtt.Client(
         broker.host,
         broker.port,
@@ -54,7 +57,7 @@ async def new_client(settings: MqttSettings, topics: Topics, session: int) -> ai
         password=password,
         identifier=f"{topics.fleet}.{topics.device}",
         protocol=ProtocolVersion.V5,
-        will=aiomqtt.Will(topics.status, msgspec.json.encode(Presence("offline", session)), qos=1, retain=True),
+        will=aiomqtt.Will(topics.status, msgspec.json.encode(last_will), qos=1, retain=True),
         timeout=_TIMEOUT_S,
         keepalive=settings.keepalive_s,
         clean_start=False,
@@ -113,24 +116,6 @@ async def close(client: aiomqtt.Client) -> None:
         await asyncio.wait_for(client.__aexit__(None, None, None), 1.0)
     except (TimeoutError, aiomqtt.MqttError):
         return
-
-
-def _context(settings: MqttSettings, broker: Broker) -> ssl.SSLContext | None:
-    """Made for each connection, so that renewed certificates are taken."""
-    if not broker.tls:
-        return None
-    context = ssl.create_default_context(cafile=settings.ca_file)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if settings.cert_file is not None:
-        context.load_cert_chain(settings.cert_file, settings.key_file, password=lambda: "")
-    return context
-
-
-def _password(settings: MqttSettings) -> str | None:
-    if settings.password_file is None:
-        return None
-    with settings.password_file.open("rb") as file:
-        return file.read(_LONGEST_PASSWORD_BYTES).decode().rstrip("\r\n")
 
 
 def _numbers(codes: Sequence[ReasonCode | int]) -> list[int]:

@@ -7,6 +7,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Coroutine
+from typing import Literal
 
 import aiomqtt
 import msgspec
@@ -81,8 +82,8 @@ class FleetLink:
         client = self._client
         if client is not None:
             with contextlib.suppress(aiomqtt.MqttError):
-                offline = msgspec.json.encode(Presence("offline", self._session, __version__, time.time()))
-                await client.publish(self._topics.status, offline, 1, retain=True, timeout=_FAREWELL_S)
+                farewell = msgspec.json.encode(self._presence("offline"))
+                await client.publish(self._topics.status, farewell, 1, retain=True, timeout=_FAREWELL_S)
         for task in (*self._tasks, *self._answering):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._answering, return_exceptions=True)
@@ -132,8 +133,10 @@ class FleetLink:
             log.warning("Not connected to %s: %s. It is tried again.", broker_of(self._settings), said)
 
     async def _announce(self, client: aiomqtt.Client) -> None:
-        birth = Presence("online", self._session, __version__, time.time())
-        await client.publish(self._topics.status, msgspec.json.encode(birth), 1, retain=True)
+        await client.publish(self._topics.status, msgspec.json.encode(self._presence("online")), 1, retain=True)
+
+    def _presence(self, state: Literal["online", "offline"]) -> Presence:
+        return Presence(state, self._session, __version__, time.time(), self._settings.labels)
 
     async def _listen(self, client: aiomqtt.Client) -> None:
         roles = {self._topics.command(role): role for role in ROLES}

@@ -1,18 +1,15 @@
 """The table `[mqtt]` of the configuration: the broker, who the device is there, and limits."""
 
-import ipaddress
 import re
 import socket
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
+from edgeopt.fleet.broker import Broker, read_broker
 from edgeopt.fleet.mqtt_topics import FLEET, NAME, PREFIX, PREFIX_PATTERN, Topics
 
-_DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
-_URL = re.compile(r"mqtts?://[^\s/?#@]+/?")
+_MOST_LABELS = 32
 _LONGEST_HOST_NAME = 64
 _TLS_FILES = ("ca_file", "cert_file", "key_file")
 
@@ -23,6 +20,8 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     fleet: str = FLEET
     device: str = ""
     """The name of this device in the fleet, and its client id; empty: the host name."""
+    labels: dict[str, str] = {}
+    """By which rollouts select devices, such as `site = "north"`."""
     prefix: str = PREFIX
     username: str = ""
     password_file: Path | None = None
@@ -47,29 +46,8 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reconnect_most_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
-    host: str
-    port: int
-    tls: bool
-
-    @property
-    def loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'mqtts' if self.tls else 'mqtt'}://{host}:{self.port}"
-
-
 def broker_of(settings: MqttSettings) -> Broker:
-    parts = urlsplit(settings.url)
-    return Broker(parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme], parts.scheme == "mqtts")
+    return read_broker(settings.url)
 
 
 def topics_of(settings: MqttSettings) -> Topics:
@@ -79,18 +57,21 @@ def topics_of(settings: MqttSettings) -> Topics:
 def wrong_mqtt(settings: MqttSettings) -> tuple[str, str]:
     """What is wrong with the table and what to do; empty where it can be used."""
     try:
-        sound = _URL.fullmatch(settings.url) is not None and bool(broker_of(settings).host)
+        broker = broker_of(settings)
     except ValueError:
-        sound = False
-    if not sound:
         return "'mqtt.url' is not the address of a broker.", 'For instance url = "mqtts://broker.example.com".'
-    broker = broker_of(settings)
     for name in ("fleet", "device"):
         value = getattr(settings, name)
         if value and not NAME.fullmatch(value):
             return f"'mqtt.{name}' cannot be a name.", "Use at most 64 letters, digits, '.', '_' and '-'."
     if not settings.fleet or not PREFIX_PATTERN.fullmatch(settings.prefix):
         return "'mqtt.prefix' and 'mqtt.fleet' must be topics without wildcards.", f'For instance "{PREFIX}".'
+    words = (*settings.labels, *settings.labels.values())
+    if len(settings.labels) > _MOST_LABELS or not all(NAME.fullmatch(word) for word in words):
+        return (
+            "'mqtt.labels' has a name or a value that cannot be used.",
+            f"Use at most {_MOST_LABELS} labels of up to 64 letters, digits, '.', '_' and '-'.",
+        )
     if not (broker.tls or broker.loopback or settings.allow_plain):
         return (
             f"'mqtt.url' leads to {broker.host} without TLS: passwords and orders could be read and changed.",

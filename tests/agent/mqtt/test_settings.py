@@ -69,6 +69,16 @@ def test_loopback_needs_no_tls(url):
     assert wrong_mqtt(MqttSettings(url=url)) == ("", "")
 
 
+@pytest.mark.parametrize(
+    "labels", [{"site": ""}, {"a b": "x"}, {"site": "x" * 65}, {f"l{k}": "x" for k in range(33)}]
+)
+def test_labels_that_cannot_be_used_are_named(labels):
+    message, hint = wrong_mqtt(MqttSettings(url="mqtts://broker", labels=labels))
+    assert "mqtt.labels" in message
+    assert "at most 32 labels" in hint
+    assert wrong_mqtt(MqttSettings(url="mqtts://broker", labels={"site": "north"})) == ("", "")
+
+
 def test_config_show_lists_the_table(file):
     place = file(f"[mqtt]\n{URL}")
     command = [sys.executable, "-m", "edgeopt_agent.main", "config", "show", str(place), "--json"]

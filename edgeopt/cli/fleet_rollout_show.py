@@ -1,0 +1,76 @@
+"""How the devices of a fleet and its rollouts look to people."""
+
+from typing import TYPE_CHECKING
+
+from edgeopt.errors import printable
+from edgeopt.fleet.rollout_documents import STATES
+from edgeopt.views.blocks import Block, WordsBlock, filled, table_of
+
+if TYPE_CHECKING:
+    from edgeopt.fleet.devices import FleetDevices
+    from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutList, RolloutReport
+
+
+def show_devices(result: "FleetDevices") -> list[Block]:
+    if not result.devices:
+        return [WordsBlock(f"No device has reported to the broker in the fleet '{result.fleet}'.")]
+    table = table_of(
+        result.devices,
+        ("=device", lambda each: each.device),
+        ("!", lambda each: "online" if each.online else "offline"),
+        ("state", lambda each: each.state),
+        ("=model", lambda each: printable(each.name)),
+        ("=release", lambda each: each.release),
+        ("last deployment", lambda each: each.deployment.lower().replace("_", " ")),
+        ("labels", lambda each: ", ".join(f"{name}={value}" for name, value in each.labels.items())),
+        ("reason", lambda each: printable(each.reason)),
+    )
+    online = sum(each.online for each in result.devices)
+    return [filled(table), WordsBlock(f"{len(result.devices)} devices, {online} online.")]
+
+
+def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
+    from edgeopt.fleet.rollout_commands import RolloutList
+
+    if isinstance(result, RolloutList):
+        return _list(result)
+    phase = result.phase.replace("-", " ")
+    title = f"Rollout {result.name}: {phase}" + (f" ({printable(result.reason)})" if result.reason else "")
+    if result.dry_run:
+        title = f"Rollout {result.name}: nothing was ordered."
+    sizes = ", ".join(map(str, result.waves))
+    waves = f"Wave {result.wave} of {len(result.waves)} ({sizes} devices). {_counts(result)}."
+    table = table_of(
+        result.devices,
+        ("=device", lambda each: each.device),
+        ("wave", lambda each: str(each.wave)),
+        ("!state", _state),
+        ("reason", lambda each: printable(each.reason)),
+    )
+    return [filled(table), WordsBlock(waves), WordsBlock(title, "bad" if result.phase == "stopped" else "")]
+
+
+def _list(result: "RolloutList") -> list[Block]:
+    if not result.rollouts:
+        return [WordsBlock("There is no rollout. See: edgeopt fleet rollout start --help")]
+    table = table_of(
+        result.rollouts,
+        ("=rollout", lambda each: each.name),
+        ("!", lambda each: each.phase.replace("-", " ")),
+        ("!wave", lambda each: f"{each.wave} of {len(each.waves)}"),
+        ("devices", _counts),
+        ("reason", lambda each: printable(each.reason)),
+    )
+    return [filled(table)]
+
+
+def _counts(result: "RolloutReport") -> str:
+    found = [f"{result.counts[state]} {state.replace('-', ' ')}" for state in STATES if state in result.counts]
+    return ", ".join(found)
+
+
+def _state(device: "RolloutDevice") -> str:
+    state = device.state.replace("-", " ")
+    if device.state in {"ordered", "rolling-back"} and not device.online:
+        return f"{state}, offline"
+    return f"{state} ({device.stage.lower()})" if device.stage else state

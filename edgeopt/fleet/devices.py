@@ -1,0 +1,163 @@
+"""The devices of a fleet as the broker's retained documents show them."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from edgeopt.bundle.sign import Envelope, PublicKey
+from edgeopt.bundle.signed_document import SignatureError, opened_document, verify_document
+from edgeopt.fleet.mqtt_documents import (
+    DESIRED_TYPE,
+    DesiredBundle,
+    DesiredState,
+    Presence,
+    Reported,
+    read_reported,
+)
+from edgeopt.fleet.mqtt_topics import NAME, FleetTopics
+from edgeopt.fleet.records import FleetDeployment, ModelStatus, Status
+
+_BAD_DOCUMENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is known of one device."""
+
+    presence: Presence | None = None
+    reported: Reported[Status] | None = None
+    desired: DesiredBundle | None = None
+    """In the retained desired state."""
+    desired_sequence: int = 0
+    claimed_by: str = ""
+    """The newer rollout that will order the device."""
+
+    @property
+    def online(self) -> bool:
+        return self.presence is not None and self.presence.state == "online"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return {} if self.presence is None else self.presence.labels
+
+    @property
+    def status(self) -> Status | None:
+        return None if self.reported is None else self.reported.status
+
+    def of_model(self, name: str) -> Status | ModelStatus | None:
+        """The state of one of its models, the first one by default."""
+        models = () if self.status is None else self.status.models
+        return next((each for each in models if name and each.name == name), self.status)
+
+    def deployment(self, number: int | None, model: str) -> FleetDeployment | None:
+        """The one of a model (empty: the first one) with this number, or a later one if that is the last."""
+        if self.status is None or number is None:
+            return None
+        all_ = [self.status.deployment, *(each.deployment for each in self.status.models)]
+        found = [each for each in all_ if each is not None and each.model == model]
+        exact = next((each for each in found if each.id == number), None)
+        return exact or next((each for each in found if each.id > number), None)
+
+
+class FleetView:
+    """Collects retained documents; unreadable ones are ignored, as devices do with unknown messages."""
+
+    def __init__(self, topics: FleetTopics, key: PublicKey | None = None) -> None:
+        """With a key, desired states count only if it signed them: a rollback signs them again."""
+        self._topics = topics
+        self._key = key
+        self.devices: dict[str, DeviceReport] = {}
+
+    def take(self, topic: str, content: bytes) -> str:
+        """The name of the device that the message is of; empty for other messages."""
+        parts = self._topics.parts(topic)
+        if len(parts) != 2 or not NAME.fullmatch(parts[0]):
+            return ""
+        device, what = parts
+        known = self.devices.get(device, DeviceReport())
+        try:
+            if what == "status":
+                known = self._with_presence(known, content)
+            elif what == "reported":
+                reported = read_reported(content) if content else None
+                known = msgspec.structs.replace(known, reported=reported)
+            elif what == "desired":
+                known = _with_desired(known, content, self._key)
+            else:
+                return ""
+        except _BAD_DOCUMENT:
+            return ""
+        self.devices[device] = known
+        return device
+
+    def _with_presence(self, known: DeviceReport, content: bytes) -> DeviceReport:
+        found = msgspec.json.decode(content, type=Presence) if content else None
+        if found is None or not found.after(known.presence):
+            return known if found is not None else msgspec.structs.replace(known, presence=None)
+        return msgspec.structs.replace(known, presence=found)
+
+
+def _with_desired(known: DeviceReport, content: bytes, key: PublicKey | None) -> DeviceReport:
+    if not content:
+        return msgspec.structs.replace(known, desired=None, desired_sequence=0)
+    envelope = opened_document(content, DESIRED_TYPE)
+    state = msgspec.json.decode(content if envelope is None else envelope.payload, type=DesiredState)
+    desired = state.desired if key is None or _is_signed(envelope, key) else None
+    return msgspec.structs.replace(known, desired=desired, desired_sequence=state.sequence)
+
+
+def _is_signed(envelope: Envelope | None, key: PublicKey) -> bool:
+    try:
+        return envelope is not None and bool(verify_document(envelope, [key]))
+    except SignatureError:
+        return False
+
+
+class FleetDevice(msgspec.Struct, frozen=True):
+    """One line of `edgeopt fleet devices`."""
+
+    device: str
+    online: bool
+    agent: str = ""
+    labels: dict[str, str] = {}
+    state: str = ""
+    """Of the agent, such as serving."""
+    name: str = ""
+    release: str = ""
+    deployment: str = ""
+    """The state of the last deployment."""
+    desired: str = ""
+    """What became of the desired state; empty where none is followed."""
+    reason: str = ""
+    seen_s: float | None = None
+    """When the last report was made, in seconds since 1970."""
+
+
+class FleetDevices(msgspec.Struct, frozen=True):
+    fleet: str
+    devices: tuple[FleetDevice, ...]
+
+
+def described(name: str, report: DeviceReport) -> FleetDevice:
+    presence, reported, status = report.presence, report.reported, report.status
+    serving = None if status is None else status.serving
+    last = None if status is None else status.deployment
+    following = None if reported is None else reported.desired
+    refused = following is not None and following.state == "refused"
+    return FleetDevice(
+        name,
+        report.online,
+        "" if presence is None else presence.agent,
+        dict(report.labels),
+        "" if status is None else status.state,
+        "" if serving is None else serving.name,
+        "" if serving is None else serving.release,
+        "" if last is None else last.state,
+        "" if following is None else following.state,
+        following.reason if following is not None and refused else "" if last is None else last.reason,
+        None if reported is None else reported.time_s,
+    )
+
+
+def known_names(devices: Mapping[str, DeviceReport]) -> Iterable[str]:
+    """Devices that have announced themselves; an order alone makes no device."""
+    return sorted(name for name, each in devices.items() if each.presence is not None or each.reported is not None)

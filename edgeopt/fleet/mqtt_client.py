@@ -1,0 +1,182 @@
+"""A connection of a client to the broker of a fleet."""
+
+import asyncio
+import contextlib
+import os
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from edgeopt.errors import InputError, MissingError, MissingExtraError, UsageError, printable
+from edgeopt.fleet.broker import Broker, read_broker, read_password, tls_context
+from edgeopt.fleet.mqtt_topics import NAME, PREFIX_PATTERN, FleetTopics
+from edgeopt.fleet.rollout_request import BrokerRequest
+
+if TYPE_CHECKING:
+    import aiomqtt
+
+_TIMEOUT_S = 20.0
+_QUIET_S = 1.0
+_AT_ONCE = 10
+
+
+def fleet_topics(request: BrokerRequest) -> FleetTopics:
+    """Raises UsageError for names that cannot be parts of a topic."""
+    if not NAME.fullmatch(request.fleet) or not PREFIX_PATTERN.fullmatch(request.prefix):
+        raise UsageError(
+            "--fleet and --prefix must be topics without wildcards.", "Use letters, digits, '.', '_', '-'."
+        )
+    return FleetTopics(request.fleet, request.prefix)
+
+
+def broker_of(request: BrokerRequest) -> Broker:
+    url = request.broker or os.environ.get("EDGEOPT_BROKER", "").strip()
+    hint = "For instance: --broker mqtts://broker.example.com; or set EDGEOPT_BROKER."
+    if not url:
+        raise UsageError("The broker of the fleet is missing.", hint)
+    try:
+        broker = read_broker(url)
+    except ValueError:
+        raise UsageError(f"'{printable(url)}' is not the address of a broker.", hint) from None
+    if not (broker.tls or broker.loopback or request.allow_plain):
+        raise UsageError(
+            f"{broker} is another machine without TLS: passwords and orders could be read and changed.",
+            "Write mqtts://…; or, in a VPN, pass --allow-plain.",
+        )
+    return broker
+
+
+@contextlib.asynccontextmanager
+async def connected(request: BrokerRequest) -> "AsyncIterator[FleetClient]":
+    """Raises MissingError where the broker cannot be reached or refuses this client."""
+    if find_spec("aiomqtt") is None:
+        raise MissingExtraError("fleet", "Using an MQTT broker")
+    import aiomqtt
+
+    broker, topics = broker_of(request), fleet_topics(request)
+    client = _client(request, broker)
+    try:
+        await client.__aenter__()
+    except (aiomqtt.MqttError, OSError) as error:
+        client._client.disconnect()  # a broker that did not answer may hold the connection open
+        raise MissingError(
+            f"The broker {broker} cannot be used: {printable(str(error))}.",
+            "Check --broker, --username, --password-file and --ca-file.",
+        ) from None
+    reading = FleetClient(client, topics)
+    try:
+        yield reading
+    except aiomqtt.MqttError as error:
+        raise MissingError(
+            f"The connection to the broker {broker} was lost: {printable(str(error))}.", "Run the command again."
+        ) from None
+    finally:
+        await reading.close()
+        with contextlib.suppress(aiomqtt.MqttError, TimeoutError):
+            await asyncio.wait_for(client.__aexit__(None, None, None), 1.0)
+
+
+def _client(request: BrokerRequest, broker: Broker) -> "aiomqtt.Client":
+    import aiomqtt
+    from aiomqtt import ProtocolVersion
+
+    password = os.environ.get("EDGEOPT_BROKER_PASSWORD")
+    try:
+        tls = tls_context(request.ca_file, request.client_cert, request.client_key) if broker.tls else None
+        password = read_password(request.password_file) or password
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"A file for the broker cannot be used: {printable(str(error))}.",
+            "Check --password-file, --ca-file, --client-cert and --client-key.",
+        ) from None
+    return aiomqtt.Client(
+        broker.host,
+        broker.port,
+        username=request.username or os.environ.get("EDGEOPT_BROKER_USERNAME") or None,
+        password=password,
+        identifier=f"edgeopt-{uuid.uuid4().hex[:12]}",
+        protocol=ProtocolVersion.V5,
+        timeout=_TIMEOUT_S,
+        max_inflight_messages=_AT_ONCE,
+        tls_context=tls,
+    )
+
+
+class FleetClient:
+    """Messages of a fleet as they come; what is retained first."""
+
+    def __init__(self, client: "aiomqtt.Client", topics: FleetTopics) -> None:
+        self._client = client
+        self.topics = topics
+        self._came: list[tuple[str, bytes]] = []
+        self._news = asyncio.Event()
+        self._reader = asyncio.create_task(self._read(), name="mqtt messages")
+
+    async def close(self) -> None:
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+    async def retained(self, patterns: Sequence[str]) -> list[tuple[str, bytes]]:
+        """Subscribes, and returns what the broker keeps on these topics; one pattern after the other, because
+        brokers drop what exceeds a client's queue.
+        """
+        from paho.mqtt.subscribeoptions import SubscribeOptions
+
+        marker = self.topics.marker(self._client.identifier)
+        await self._client.subscribe(marker, 1)
+        found: list[tuple[str, bytes]] = []
+        for number, pattern in enumerate(patterns):
+            codes = await self._client.subscribe([(pattern, SubscribeOptions(1, noLocal=True))])
+            if any(getattr(code, "value", code) >= 128 for code in codes):
+                raise MissingError(
+                    f"The broker does not allow to read {pattern}.", "Check the access rules of the broker."
+                )
+            await self._client.publish(marker, content := str(number).encode(), 1)
+            # Without the right to write there, it is quiet some time after the last one.
+            while more := await self.messages(_QUIET_S):
+                found += [each for each in more if each[0] != marker]
+                if (marker, content) in more:
+                    break
+        return found
+
+    async def messages(self, wait_s: float) -> list[tuple[str, bytes]]:
+        """All that have come, once there is one; none after this time. Raises aiomqtt.MqttError without a
+        connection.
+        """
+        if not self._came:
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), wait_s)
+        found, self._came = self._came, []
+        if not found and self._reader.done():
+            self._reader.result()
+        return found
+
+    async def _read(self) -> None:
+        """A task of its own: a wait for a message that is given up could lose it."""
+        try:
+            async for message in self._client.messages:
+                content = message.payload if isinstance(message.payload, bytes) else b""
+                self._came.append((str(message.topic), content))
+                self._news.set()
+        finally:
+            self._news.set()
+
+    async def publish(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """Retained, each confirmed by the broker."""
+        for begin in range(0, len(messages), _AT_ONCE):
+            part = messages[begin : begin + _AT_ONCE]
+            await asyncio.gather(
+                *(self._client.publish(topic, content, 1, retain=True) for topic, content in part)
+            )
+
+    async def command(self, topic: str, content: bytes, answer: str, correlation: bytes) -> None:
+        """Sends a command; devices perform one with this answer topic and correlation data once."""
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        properties.ResponseTopic = answer
+        properties.CorrelationData = correlation
+        await self._client.publish(topic, content, 1, properties=properties)

@@ -1,0 +1,282 @@
+"""How a rollout goes on: a function from its state, what devices report and the time to orders. No I/O.
+
+A wave begins when the one before is complete. Too many failures stop the rollout. Devices that are offline before
+they have begun count neither as failed nor as finished; the retained desired state waits for them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from edgeopt import units
+from edgeopt.fleet.devices import DeviceReport
+from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
+from edgeopt.fleet.rollout_documents import (
+    OPEN_PHASES,
+    Control,
+    Decision,
+    DeviceProgress,
+    DeviceState,
+    Order,
+    Phase,
+    Rollout,
+)
+from edgeopt.fleet.rollout_reports import newest_sequence, observed, returns_by_document
+
+_FINISHED: tuple[DeviceState, ...] = ("done", "failed", "stuck")
+_LONGEST_REASON = 300
+replace = msgspec.structs.replace
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many devices of the waves that have begun are where."""
+
+    finished: int
+    failed: int
+    pending: int
+    """At work, or connected and about to be."""
+
+    def too_many(self, share: float) -> bool:
+        """Whether the failures exceed the share, even if all that is pending succeeds."""
+        return self.failed > 0 and self.failed > share * (self.finished + self.pending) + 1e-9
+
+
+def counts(rollout: Rollout) -> Counts:
+    devices = [rollout.devices[name] for wave in rollout.waves[: rollout.wave] for name in wave]
+    finished = [each for each in devices if each.state in _FINISHED]
+    failed = sum(each.state != "done" for each in finished)
+    return Counts(len(finished), failed, sum(map(is_pending, devices)))
+
+
+def is_pending(device: DeviceProgress) -> bool:
+    """Whether the wave waits for the device: it is at work, or connected and about to be."""
+    return device.state == "deploying" or (device.state in {"ordered", "rolling-back"} and device.online)
+
+
+def advance(
+    rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float
+) -> tuple[Rollout, tuple[Order, ...]]:
+    """The next state and the orders that follow from it; the same rollout and no orders if nothing changes.
+
+    Write the state down before the orders are sent: `missing_orders` then finds those that were lost.
+    """
+    before, rollout = rollout, seen(rollout, reports, now_s)
+    orders: list[Order] = []
+    if rollout.phase == "running":
+        rollout, orders = _with_next_wave(_stopped_by_failures(rollout, now_s), reports, now_s)
+    if rollout.phase in {"cancelled", "stopped", "rolling-back", "rolled-back"}:
+        rollout, withdrawn = _withdrawn(rollout, reports, now_s)
+        orders += withdrawn
+    if rollout.phase == "rolling-back":
+        rollout, returned = _returning(rollout, reports, now_s)
+        orders += returned
+    if rollout != before:
+        rollout = replace(rollout, revision=before.revision + 1)
+    return rollout, tuple(orders)
+
+
+def seen(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> Rollout:
+    """The rollout with what devices have reported; nothing is decided."""
+    devices = {
+        name: observed(rollout, known, reports.get(name, DeviceReport()), now_s)
+        for name, known in rollout.devices.items()
+    }
+    return replace(rollout, devices=devices) if devices != rollout.devices else rollout
+
+
+def control(rollout: Rollout, asked: Control) -> Rollout:
+    """The rollout with what somebody asked of it; one that was taken into account before changes nothing."""
+    if asked.sequence <= rollout.control:
+        return rollout
+    rollout = replace(rollout, control=asked.sequence, revision=rollout.revision + 1)
+    phase, now_s = rollout.phase, asked.time_s
+    if asked.action == "pause" and phase == "running":
+        return _entered(rollout, "paused", "on request", now_s)
+    if asked.action == "resume" and phase == "paused":
+        return _entered(replace(rollout, wave_since_s=now_s), "running", "on request", now_s)
+    if asked.action == "cancel" and phase in OPEN_PHASES:
+        return _entered(rollout, "cancelled", "on request", now_s)
+    if asked.action == "rollback" and phase not in {"rolling-back", "rolled-back"}:
+        sequence = max(asked.sequence, rollout.sequence + 1)
+        return _entered(replace(rollout, return_sequence=sequence), "rolling-back", "on request", now_s)
+    return rollout
+
+
+def missing_orders(rollout: Rollout, reports: Mapping[str, DeviceReport]) -> tuple[Order, ...]:
+    """Orders that were decided but are not on the broker, because a client ended in between."""
+    orders = []
+    for name, known in rollout.devices.items():
+        found = reports.get(name, DeviceReport())
+        if known.state == "ordered" and found.desired_sequence < rollout.sequence:
+            orders.append(deploy_order(rollout, name))
+        elif known.state == "withdrawn" and found.desired_sequence == rollout.sequence:
+            orders.append(_withdraw_order(rollout, name))
+        elif known.state == "rolling-back" and found.desired_sequence < rollout.return_sequence:
+            orders += filter(None, [_return_order(rollout, name, known)])
+    return tuple(orders)
+
+
+def deploy_order(rollout: Rollout, device: str) -> Order:
+    """The same for every client, so that a device follows it once."""
+    return Order(device, _state(rollout, device, rollout.sequence, rollout.desired))
+
+
+def _state(rollout: Rollout, device: str, sequence: int, desired: DesiredBundle) -> DesiredState:
+    return DesiredState(sequence=sequence, fleet=rollout.fleet, device=device, desired=desired)
+
+
+def _entered(rollout: Rollout, phase: Phase, reason: str, now_s: float) -> Rollout:
+    decision = Decision(now_s, phase, reason)
+    return replace(rollout, phase=phase, reason=reason, decisions=(*rollout.decisions, decision))
+
+
+def _stopped_by_failures(rollout: Rollout, now_s: float) -> Rollout:
+    found = counts(rollout)
+    if not found.too_many(rollout.limits.stop_at_failures):
+        return rollout
+    failed = [name for name, each in rollout.devices.items() if each.state in {"failed", "stuck"}]
+    first = f"{failed[0]}: {rollout.devices[failed[0]].reason}".rstrip(".")
+    reason = (
+        f"{found.failed} of {found.finished + found.pending} devices failed in wave {rollout.wave} of "
+        f"{len(rollout.waves)}; at most {units.percent(rollout.limits.stop_at_failures)} may. {first}"
+    )
+    return _entered(rollout, "stopped", reason[:_LONGEST_REASON], now_s)
+
+
+def _with_next_wave(
+    rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float
+) -> tuple[Rollout, list[Order]]:
+    """Begins the next wave if the last one is complete; completes the rollout after the last."""
+    if rollout.phase != "running":
+        return rollout, []
+    if rollout.wave:
+        if any(is_pending(rollout.devices[name]) for name in rollout.waves[rollout.wave - 1]):
+            return rollout, []
+        if rollout.wave == len(rollout.waves):
+            late = sum(each.state == "ordered" for each in rollout.devices.values())
+            reason = f"{units.count(late, 'device')} offline; they follow when they are back" if late else ""
+            return _entered(rollout, "completed", reason, now_s), []
+        if not counts(rollout).finished and _has_planned(rollout):
+            # Nothing is known of the bundle yet: a wave without evidence is waited for, but not without end.
+            if now_s - rollout.wave_since_s <= rollout.limits.device_timeout_s:
+                return rollout, []
+            reason = (
+                f"no device of wave {rollout.wave} has finished, because they are offline or follow newer orders"
+            )
+            return _entered(rollout, "paused", reason, now_s), []
+    return _begun(rollout, reports, now_s)
+
+
+def _has_planned(rollout: Rollout) -> bool:
+    return any(each.state == "planned" for each in rollout.devices.values())
+
+
+def _begun(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> tuple[Rollout, list[Order]]:
+    devices, sources = dict(rollout.devices), rollout.sources
+    orders = []
+    for name in rollout.waves[rollout.wave]:
+        if devices[name].state != "planned":
+            continue  # a newer rollout has it
+        found = reports.get(name, DeviceReport())
+        devices[name], sources = _ordered(found, sources, rollout.sequence, rollout.desired, now_s)
+        if found.desired_sequence < rollout.sequence:
+            orders.append(deploy_order(rollout, name))
+    began = Decision(now_s, f"wave {rollout.wave + 1}", f"{units.count(len(orders), 'device')} ordered")
+    return replace(
+        rollout,
+        devices=devices,
+        sources=sources,
+        wave=rollout.wave + 1,
+        wave_since_s=now_s,
+        decisions=(*rollout.decisions, began),
+    ), orders
+
+
+def _ordered(
+    found: DeviceReport, sources: Sequence[DesiredBundle], sequence: int, desired: DesiredBundle, now_s: float
+) -> tuple[DeviceProgress, tuple[DesiredBundle, ...]]:
+    """A device that is ordered now, with what leads back."""
+    status, before, place = found.of_model(desired.model), found.desired, -1
+    if before is not None and found.desired_sequence < sequence:
+        place = sources.index(before) if before in sources else len(sources)
+    known = (*sources, before) if before is not None and place == len(sources) else tuple(sources)
+    serving = None if status is None else status.serving
+    last = None if status is None else status.deployment
+    latency_ms = None
+    if serving is not None and last is not None and last.release == serving.release:
+        measured = last.detail.get("latency_ms")
+        latency_ms = float(measured) if isinstance(measured, int | float) else None
+    refused = found.reported.refused if found.reported is not None else None
+    return DeviceProgress(
+        "ordered",
+        now_s,
+        online=found.online,
+        before=place,
+        before_sequence=found.desired_sequence if place >= 0 else 0,
+        release_before="" if serving is None else serving.release,
+        latency_before_ms=latency_ms,
+        refusal_before_s=0.0 if refused is None else refused.time_s,
+    ), known
+
+
+def _withdrawn(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> tuple[Rollout, list[Order]]:
+    """Takes back the orders that devices have not followed yet, such as those that are offline."""
+    devices, orders = dict(rollout.devices), []
+    for name, known in rollout.devices.items():
+        if known.state == "ordered":
+            devices[name] = replace(
+                known, state="withdrawn", since_s=now_s, reason="the order was withdrawn before it was followed"
+            )
+            if reports.get(name, DeviceReport()).desired_sequence <= rollout.sequence:
+                orders.append(_withdraw_order(rollout, name))
+    return (replace(rollout, devices=devices) if devices != rollout.devices else rollout), orders
+
+
+def _withdraw_order(rollout: Rollout, device: str) -> Order:
+    """What was desired before, with its old number: a device that has followed it does nothing."""
+    known = rollout.devices[device]
+    if known.before < 0:
+        return Order(device)
+    return Order(device, _state(rollout, device, known.before_sequence, rollout.sources[known.before]))
+
+
+def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> tuple[Rollout, list[Order]]:
+    """Sends devices that took the bundle back to what they served before."""
+    devices, orders = dict(rollout.devices), []
+    for name, known in rollout.devices.items():
+        if not (known.serves_new or known.state in {"deploying", "stuck"}) or known.state in {
+            *("rolling-back", "rolled-back", "rollback-failed", "superseded")
+        }:
+            continue
+        report = reports.get(name, DeviceReport())
+        online = report.online
+        if newest_sequence(report) > rollout.sequence:
+            reason = "it follows a newer desired state"
+            devices[name] = replace(known, state="superseded", since_s=now_s, stage="", reason=reason)
+            continue
+        order = _return_order(rollout, name, known)
+        if order is None:
+            reason = "nothing was served before"
+            devices[name] = replace(known, state="rollback-failed", since_s=now_s, stage="", reason=reason)
+        elif order.document is not None or online:  # commands do not wait long for a device that is offline
+            devices[name] = replace(known, state="rolling-back", since_s=now_s, stage="", reason="", online=online)
+            orders.append(order)
+    if devices != rollout.devices:
+        rollout = replace(rollout, devices=devices)
+    if not any(is_pending(each) for each in devices.values()):
+        rollout = _entered(rollout, "rolled-back", "", now_s)
+    return rollout, orders
+
+
+def _return_order(rollout: Rollout, device: str, known: DeviceProgress) -> Order | None:
+    """None for a device that served nothing before."""
+    if returns_by_document(rollout, known):
+        back = replace(
+            rollout.sources[known.before], allow_downgrade=True, rename=True, soak_s=0.0, soak_requests=0
+        )
+        return Order(device, _state(rollout, device, rollout.return_sequence, back))
+    if known.release_before:
+        return Order(device, command=Command("rollback", rollout.desired.model, known.release_before))
+    return None

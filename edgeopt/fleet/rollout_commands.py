@@ -1,0 +1,245 @@
+"""What `edgeopt fleet devices` and `edgeopt fleet rollout` do."""
+
+import asyncio
+import re
+import time
+from collections.abc import Coroutine
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from edgeopt.errors import InputError, UsageError, VerificationError
+from edgeopt.events import Emit
+from edgeopt.fleet.devices import FleetDevices, described, known_names
+from edgeopt.fleet.mqtt_client import connected, fleet_topics
+from edgeopt.fleet.mqtt_documents import DesiredBundle
+from edgeopt.fleet.mqtt_topics import NAME
+from edgeopt.fleet.rollout import seen
+from edgeopt.fleet.rollout_documents import OPEN_PHASES, DeviceProgress, Limits, Rollout, rollout_message
+from edgeopt.fleet.rollout_driver import Driver, FleetState, ask, check_action, named, now_sequence, read_fleet
+from edgeopt.fleet.rollout_plan import in_waves, read_share, selected
+from edgeopt.fleet.rollout_request import (
+    DevicesRequest,
+    RolloutControlRequest,
+    RolloutPauseRequest,
+    RolloutStartRequest,
+    RolloutStatusRequest,
+)
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LARGEST_STATE_BYTES = 1_900_000
+"""Mosquitto takes 2,000,000 by default."""
+_LONGEST_STEM = 40
+_ROOM_BYTES = 250
+"""How much the place of a device in the state of a rollout grows."""
+_UNTOUCHED = DeviceProgress()
+Found = TypeVar("Found")
+
+
+class RolloutDevice(msgspec.Struct, frozen=True):
+    """One line of the table of a rollout."""
+
+    device: str
+    wave: int
+    state: str
+    online: bool = True
+    stage: str = ""
+    reason: str = ""
+    since_s: float = 0.0
+
+
+class RolloutReport(msgspec.Struct, frozen=True):
+    """Where a rollout stands."""
+
+    name: str
+    phase: str
+    reason: str
+    bundle: str
+    digest: str
+    wave: int
+    waves: tuple[int, ...]
+    """The sizes of the waves."""
+    counts: dict[str, int]
+    """Devices by their state."""
+    devices: tuple[RolloutDevice, ...]
+    dry_run: bool = False
+
+
+class RolloutList(msgspec.Struct, frozen=True):
+    rollouts: tuple[RolloutReport, ...]
+
+
+def devices(request: DevicesRequest) -> FleetDevices:
+    async def work() -> FleetDevices:
+        async with connected(request) as client:
+            state = await read_fleet(client, rollouts=False)
+        names = selected(request.to, state.devices) if request.to else known_names(state.devices)
+        return FleetDevices(request.fleet, tuple(described(name, state.devices[name]) for name in names))
+
+    return _run(work())
+
+
+def rollout_name(request: RolloutStartRequest) -> str:
+    """The name that was given, or one of the bundle and the time; raises UsageError for no name."""
+    if request.name:
+        if not NAME.fullmatch(request.name):
+            raise UsageError(f"'{request.name}' cannot be a name.", "Use letters, digits, '.', '_' and '-'.")
+        return request.name
+    stem = urlsplit(request.bundle).path.rpartition("/")[2].partition(".")[0]
+    plain = re.sub(r"[^A-Za-z0-9._-]", "-", stem)[:_LONGEST_STEM].strip("._-")
+    return f"{plain or 'rollout'}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+
+
+def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
+    if not _DIGEST.fullmatch(request.digest.lower()):
+        raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum BUNDLE")
+    limits = _limits(request)
+
+    def plan(state: FleetState) -> Rollout:
+        return _planned(request, name, limits, state)
+
+    if request.dry_run:
+        return _run(_dry_run(request, name, limits))
+    return _ended(_run(Driver(request, name, request.key, emit).begin(plan)))
+
+
+async def _dry_run(request: RolloutStartRequest, name: str, limits: Limits) -> RolloutReport:
+    async with connected(request) as client:
+        rollout = _planned(request, name, limits, await read_fleet(client))
+    return msgspec.structs.replace(report_of(rollout), dry_run=True)
+
+
+def pause(request: RolloutPauseRequest) -> RolloutReport:
+    """Tells the client that runs the rollout. It needs no key: a pause can do no harm."""
+
+    async def work() -> RolloutReport:
+        async with connected(request) as client:
+            state = await read_fleet(client)
+            named(state, request.name)
+            check_action(rollout := _known(state, request.name), "pause")
+            await ask(client, state, rollout, "pause")
+            return report_of(_known(state, request.name))
+
+    return _run(work())
+
+
+def status(request: RolloutStatusRequest) -> RolloutReport | RolloutList:
+    async def work() -> RolloutReport | RolloutList:
+        async with connected(request) as client:
+            state = await read_fleet(client)
+        if request.name:
+            named(state, request.name)
+            return report_of(seen(_known(state, request.name), state.devices, time.time()))
+        found = sorted(state.rollouts().values(), key=lambda each: each.sequence)
+        return RolloutList(tuple(report_of(seen(each, state.devices, time.time())) for each in found))
+
+    return _run(work())
+
+
+def go_on(
+    request: RolloutControlRequest, action: Literal["resume", "cancel", "rollback"], emit: Emit
+) -> RolloutReport:
+    rollout = _run(Driver(request, request.name, request.key, emit).go_on(action))
+    return _ended(rollout) if action == "resume" else report_of(rollout)
+
+
+def report_of(rollout: Rollout) -> RolloutReport:
+    wave_of = {name: number for number, wave in enumerate(rollout.waves, 1) for name in wave}
+    found: dict[str, int] = {}
+    for each in rollout.devices.values():
+        found[each.state] = found.get(each.state, 0) + 1
+    rows = tuple(
+        RolloutDevice(name, wave_of[name], each.state, each.online, each.stage, each.reason, each.since_s)
+        for name, each in sorted(rollout.devices.items(), key=lambda item: wave_of[item[0]])
+    )
+    sizes = tuple(map(len, rollout.waves))
+    bundle = rollout.desired
+    return RolloutReport(
+        *(rollout.name, rollout.phase, rollout.reason, bundle.bundle, bundle.digest, rollout.wave, sizes),
+        found,
+        rows,
+    )
+
+
+def _known(state: FleetState, name: str) -> Rollout:
+    found = state.rollouts().get(name)
+    if found is None:
+        raise InputError(f"The state of the rollout '{name}' cannot be read.", "Check who writes to its topic.")
+    return found
+
+
+def _ended(rollout: Rollout) -> RolloutReport:
+    """Raises VerificationError for a rollout that its failures have stopped."""
+    if rollout.phase == "stopped":
+        error = VerificationError(
+            f"The rollout '{rollout.name}' stopped: {rollout.reason}",
+            f"Return to the releases before with: edgeopt fleet rollout rollback {rollout.name}; see all devices "
+            f"with: edgeopt fleet rollout status {rollout.name}",
+        )
+        error.code = "rollout-stopped"
+        raise error
+    return report_of(rollout)
+
+
+def _limits(request: RolloutStartRequest) -> Limits:
+    return Limits(
+        read_share(request.stop_at_failures, "--stop-at-failures"),
+        request.device_timeout,
+        read_share(request.max_errors, "--max-errors") if request.max_errors else None,
+        request.min_agreement_db,
+        read_share(request.max_slowdown, "--max-slowdown") if request.max_slowdown else None,
+    )
+
+
+def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: FleetState) -> Rollout:
+    known = state.rollouts().get(name)
+    if known is not None and known.phase in OPEN_PHASES:
+        raise UsageError(
+            f"The rollout '{name}' is {known.phase} already.",
+            f"Continue it with: edgeopt fleet rollout resume {name}; or choose another --name.",
+        )
+    names = selected(request.to, state.devices)
+    waves = in_waves(request.waves, names, state.devices)
+    highest = max(
+        [
+            known.return_sequence if known else 0,
+            *(state.devices[each].desired_sequence for each in names),
+            *(
+                reported.desired.sequence
+                for each in names
+                if (reported := state.devices[each].reported) is not None and reported.desired is not None
+            ),
+            *(other.sequence for other in state.rollouts().values()),
+        ]
+    )
+    asked = state.controls.get(name)
+    rollout = Rollout(
+        name=name,
+        fleet=fleet_topics(request).fleet,
+        sequence=now_sequence(highest),
+        desired=DesiredBundle(
+            bundle=request.bundle,
+            digest=request.digest.lower(),
+            model=request.model,
+            force=request.force,
+            rename=request.rename,
+            allow_downgrade=request.allow_downgrade,
+            soak_s=request.soak_seconds,
+            soak_requests=request.soak_requests,
+        ),
+        waves=waves,
+        devices={each: _UNTOUCHED for wave in waves for each in wave},
+        limits=limits,
+        control=0 if asked is None else asked.sequence,
+    )
+    # Each device needs room for what it was desired to serve and how it fares.
+    if len(rollout_message(rollout, request.key)) + len(names) * _ROOM_BYTES > _LARGEST_STATE_BYTES:
+        raise UsageError(
+            f"{len(names)} devices are too many for one rollout.", "Split them with --to, such as by a label."
+        )
+    return rollout
+
+
+def _run(work: Coroutine[Any, Any, Found]) -> Found:
+    return asyncio.run(work)

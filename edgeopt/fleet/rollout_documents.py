@@ -1,0 +1,168 @@
+"""What a rollout is: the retained document from which any client goes on with it, and what clients ask of it."""
+
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+from edgeopt.bundle.sign import PublicKey
+from edgeopt.bundle.signed_document import opened_document, sign_document, verify_document
+from edgeopt.errors import InputError
+from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
+
+ROLLOUT_TYPE = "application/vnd.edgeopt.rollout+json"
+"""The payload type of a signed `Rollout`."""
+
+CONTROL_TYPE = "application/vnd.edgeopt.rollout-control+json"
+
+DeviceState = Literal[
+    "planned",
+    "ordered",
+    "withdrawn",
+    "deploying",
+    "stuck",
+    "superseded",
+    "failed",
+    "done",
+    "rolling-back",
+    "rolled-back",
+    "rollback-failed",
+]
+STATES: tuple[DeviceState, ...] = get_args(DeviceState)
+"""In the order in which a device can pass through them; a later one is newer."""
+Phase = Literal["running", "paused", "completed", "cancelled", "stopped", "rolling-back", "rolled-back"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+OPEN_PHASES: tuple[Phase, ...] = ("running", "paused")
+"""Those in which more waves may follow."""
+Action = Literal["pause", "resume", "cancel", "rollback"]
+
+
+class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One device of a rollout."""
+
+    state: DeviceState = "planned"
+    since_s: float = 0.0
+    """When the present state or stage began; the time limit counts from here."""
+    stage: str = ""
+    """What the device is doing: the state of its deployment, such as SOAKING."""
+    reason: str = ""
+    online: bool = True
+    """Whether it was connected when it was last seen waiting for its order."""
+    serves_new: bool = False
+    """Whether it has committed the bundle, even if a limit of the rollout counts it as failed."""
+    before: int = -1
+    """The place in `Rollout.sources` of what it was desired to serve; -1: nothing was."""
+    before_sequence: int = 0
+    release_before: str = ""
+    latency_before_ms: float | None = None
+    """Of the release before on its golden inputs, as the device measured it, where it reported that."""
+    refusal_before_s: float = 0.0
+    """The time of the last refusal that it had reported before the order."""
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When a device counts as failed, and when the rollout stops."""
+
+    stop_at_failures: float = 0.0
+    """The largest share of failed devices."""
+    device_timeout_s: float = 3600.0
+    """The longest time in one state."""
+    max_error_share: float | None = None
+    min_agreement_db: float | None = None
+    max_slowdown: float | None = None
+    """The largest increase of the latency, as a share of that of the release before."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    time_s: float
+    what: str
+    reason: str = ""
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a rollout. Nothing else is needed to go on with it."""
+
+    name: str
+    fleet: str
+    sequence: int
+    """That of the desired state of each device: the same order again changes nothing, a newer one wins."""
+    desired: DesiredBundle
+    waves: tuple[tuple[str, ...], ...]
+    devices: dict[str, DeviceProgress]
+    limits: Limits = Limits()
+    phase: Phase = "running"
+    wave: int = 0
+    """How many waves have begun."""
+    wave_since_s: float = 0.0
+    reason: str = ""
+    decisions: tuple[Decision, ...] = ()
+    sources: tuple[DesiredBundle, ...] = ()
+    """What devices were desired to serve before."""
+    control: int = 0
+    """The sequence number of the last `Control` that was taken into account."""
+    return_sequence: int = 0
+    """That of the desired states of a rollback."""
+    revision: int = 0
+    """Higher with each document that is written."""
+
+
+class Control(msgspec.Struct, frozen=True):
+    """What somebody wants of a rollout; the one with the highest sequence number counts."""
+
+    action: Action
+    sequence: int
+    time_s: float
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A message to a device: a desired state, a command, or with neither, nothing desired any more."""
+
+    device: str
+    document: DesiredState | None = None
+    command: Command | None = None
+
+
+def rollout_message(rollout: Rollout, key: Path | None = None) -> bytes:
+    content = msgspec.json.encode(rollout)
+    return content if key is None else sign_document(ROLLOUT_TYPE, content, key)
+
+
+def control_message(control: Control, key: Path | None = None) -> bytes:
+    content = msgspec.json.encode(control)
+    return content if key is None else sign_document(CONTROL_TYPE, content, key)
+
+
+def is_signed(content: bytes) -> bool:
+    return opened_document(content, ROLLOUT_TYPE) is not None
+
+
+def read_rollout(content: bytes, key: PublicKey | None = None) -> Rollout:
+    """The rollout in a message; with a key only if it is signed by that key. Raises InputError otherwise."""
+    envelope = opened_document(content, ROLLOUT_TYPE)
+    if key is not None:
+        if envelope is None:
+            raise InputError(
+                "The rollout on the broker is not signed, so it is not continued with a key.",
+                "If you began it without a key, leave out --key.",
+            )
+        verify_document(envelope, [key])
+    try:
+        return msgspec.json.decode(content if envelope is None else envelope.payload, type=Rollout)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(
+            f"The rollout on the broker cannot be read: {error}.", "Check who writes to its topic."
+        ) from None
+
+
+def read_control(content: bytes, key: PublicKey | None = None) -> Control:
+    """With a key, a rollback must be signed by it, because the client then signs orders. Raises InputError."""
+    envelope = opened_document(content, CONTROL_TYPE)
+    try:
+        found = msgspec.json.decode(content if envelope is None else envelope.payload, type=Control)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"What was asked of the rollout cannot be read: {error}.") from None
+    if key is not None and found.action == "rollback":
+        if envelope is None:
+            raise InputError("The rollback of a signed rollout must be signed.", "Pass --key.")
+        verify_document(envelope, [key])
+    return found

@@ -1,0 +1,367 @@
+"""Runs a rollout: reads what devices report, writes the state down on the broker, and sends the orders."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from edgeopt.bundle.sign import PublicKey
+from edgeopt.bundle.signed_document import public_half
+from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
+from edgeopt.events import Emit, Log, Progress
+from edgeopt.fleet.devices import DeviceReport, FleetView
+from edgeopt.fleet.mqtt_client import FleetClient, connected
+from edgeopt.fleet.mqtt_documents import desired_message
+from edgeopt.fleet.mqtt_topics import NAME, FleetTopics
+from edgeopt.fleet.rollout import advance, control, counts, missing_orders
+from edgeopt.fleet.rollout_documents import (
+    OPEN_PHASES,
+    Action,
+    Control,
+    Decision,
+    DeviceProgress,
+    DeviceState,
+    Order,
+    Phase,
+    Rollout,
+    control_message,
+    is_signed,
+    read_control,
+    read_rollout,
+    rollout_message,
+)
+from edgeopt.fleet.rollout_merge import merged
+from edgeopt.fleet.rollout_request import BrokerRequest
+from edgeopt.nearest import nearest
+
+_GOES_ON: tuple[Phase, ...] = ("running", "rolling-back")
+_ORDERED: tuple[DeviceState, ...] = ("ordered", "withdrawn", "rolling-back")
+_LOOK_S = 1.0
+"""How often time limits are checked."""
+_SETTLE_S = 0.1
+"""Reports that follow each other closely are judged together."""
+_PATIENCE_S = 60.0
+_PAUSE_S = 1.0
+replace = msgspec.structs.replace
+
+
+class FleetState:
+    """All retained documents of a fleet: devices, rollouts, and what is asked of them."""
+
+    def __init__(self, topics: FleetTopics, key: PublicKey | None = None) -> None:
+        """With a key, only what it signed leads to orders; the rest is known, to be shown."""
+        self._topics = topics
+        self._key = key
+        self._view = FleetView(topics, key)
+        self.states: dict[str, bytes] = {}
+        """Of rollouts, unchecked."""
+        self.controls: dict[str, Control] = {}
+
+    @property
+    def devices(self) -> Mapping[str, DeviceReport]:
+        return self._view.devices
+
+    def take(self, topic: str, content: bytes) -> None:
+        parts = self._topics.parts(topic)
+        if len(parts) != 3 or not NAME.fullmatch(parts[1]):
+            self._view.take(topic, content)
+        elif parts[2] == "state":
+            self.states[parts[1]] = content
+        elif parts[2] == "control":
+            try:
+                self.controls[parts[1]] = read_control(content, self._key)
+            except InputError:
+                self.controls.pop(parts[1], None)
+
+    def rollouts(self) -> dict[str, Rollout]:
+        """Those that can be read, with what was asked of them since their state was written."""
+        found = {}
+        for name, content in self.states.items():
+            try:
+                rollout = read_rollout(content)
+            except EdgeoptError:
+                continue
+            asked = self.controls.get(name)
+            found[name] = rollout if asked is None else control(rollout, asked)
+        return found
+
+    def claimed(self, own: Rollout) -> Mapping[str, DeviceReport]:
+        """The devices, with the newer rollout that will order each of them."""
+        claims: dict[str, str] = {}
+        for name, other in self.rollouts().items():
+            if name != own.name and other.sequence > own.sequence and other.phase in OPEN_PHASES:
+                claims |= dict.fromkeys(other.devices, name)
+        known = self.devices
+        return {**known, **{n: replace(known.get(n, DeviceReport()), claimed_by=by) for n, by in claims.items()}}
+
+
+async def read_fleet(client: FleetClient, key: PublicKey | None = None, rollouts: bool = True) -> FleetState:
+    """All that the broker keeps of the fleet now; it is subscribed to from here on."""
+    state = FleetState(client.topics, key)
+    patterns = client.topics.devices + ((client.topics.rollouts,) if rollouts else ())
+    for topic, content in await client.retained(patterns):
+        state.take(topic, content)
+    return state
+
+
+def named(state: FleetState, name: str) -> bytes:
+    """The state document of a rollout; raises UsageError if it is missing."""
+    if not state.states.get(name):
+        known = sorted(each for each, content in state.states.items() if content)
+        otherwise = "" if known else "See: edgeopt fleet rollout start --help"
+        raise UsageError(f"There is no rollout '{name}' on the broker.", nearest(name, known, otherwise))
+    return state.states[name]
+
+
+def now_sequence(at_least: int = 0) -> int:
+    return max(time.time_ns() // 1_000_000, at_least + 1)
+
+
+class Driver:
+    """One client that runs a rollout until it ends, is paused, or another client has ended it."""
+
+    def __init__(
+        self,
+        request: BrokerRequest,
+        name: str,
+        key: Path | None,
+        emit: Emit,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._request = request
+        self._name = name
+        self._key = key
+        self._public = None if key is None else public_half(key)
+        self._emit = emit
+        self._clock = clock
+        self._rollout: Rollout | None = None
+
+    async def begin(self, plan: Callable[[FleetState], Rollout]) -> Rollout:
+        """Starts a rollout and runs it."""
+        async with connected(self._request) as client:
+            state = await read_fleet(client, self._public)
+            rollout = plan(state)
+            await self._write(client, rollout)
+            await self._run(client, state)
+        return await self._finish()
+
+    async def go_on(self, action: Action) -> Rollout:
+        """Continues with what the broker has, after asking for something."""
+        async with connected(self._request) as client:
+            state = await read_fleet(client, self._public)
+            content = named(state, self._name)
+            if is_signed(content) and self._key is None:
+                raise UsageError(
+                    f"The rollout '{self._name}' is signed, so that nobody else continues it.",
+                    "Pass the private key with which it was begun: --key",
+                )
+            found = read_rollout(content, self._public)
+            if (asked := state.controls.get(self._name)) is not None:
+                found = control(found, asked)
+            check_action(found, action)
+            await ask(client, state, found, action, self._key)
+            self._rollout = found
+            said = f"Rollout {found.name} ({found.phase}): wave {found.wave} of {len(found.waves)} had begun."
+            self._emit(Log("info", said, kind="rollout", subject=found.name))
+            await self._run(client, state)
+        return await self._finish()
+
+    async def _finish(self) -> Rollout:
+        """Connects again as long as the rollout goes on without a connection."""
+        import aiomqtt
+
+        deadline: float | None = None
+        while self._lost is not None:
+            reason, self._lost = self._lost, None
+            deadline = deadline or time.monotonic() + _PATIENCE_S
+            self._emit(Log("warning", f"The connection to the broker was lost: {reason}. Connecting again."))
+            await asyncio.sleep(_PAUSE_S)
+            try:
+                async with connected(self._request) as client:
+                    state = await read_fleet(client, self._public)
+                    self._take_state(read_rollout(named(state, self._name), self._public))
+                    deadline = None
+                    await self._run(client, state)
+            except (MissingError, aiomqtt.MqttError) as error:
+                if deadline is None or time.monotonic() > deadline:
+                    raise MissingError(
+                        f"The broker was lost while the rollout '{self._name}' went on: {error}",
+                        f"No further wave begins. Continue with: edgeopt fleet rollout resume {self._name}",
+                    ) from None
+                self._lost = str(error)
+        assert self._rollout is not None  # noqa: S101 - it was begun or found
+        return self._rollout
+
+    _lost: str | None = None
+    """Why the connection ended in the middle."""
+
+    async def _run(self, client: FleetClient, state: FleetState) -> None:
+        import aiomqtt
+
+        try:
+            assert self._rollout is not None  # noqa: S101 - set by those who call this
+            await self._send(client, missing_orders(self._rollout, state.devices), state)
+            while True:
+                await self._step(client, state)
+                if self._rollout.phase not in _GOES_ON:
+                    return
+                for topic, content in await self._news(client):
+                    state.take(topic, content)
+                await self._take_news(client, state)
+        except aiomqtt.MqttError as error:
+            self._lost = str(error)
+
+    async def _news(self, client: FleetClient) -> Sequence[tuple[str, bytes]]:
+        found = await client.messages(_LOOK_S)
+        if found:
+            await asyncio.sleep(_SETTLE_S)
+            found += await client.messages(0)
+        return found
+
+    async def _take_news(self, client: FleetClient, state: FleetState) -> None:
+        """Another client may have gone on with the rollout too."""
+        try:
+            theirs = read_rollout(state.states[self._name], self._public)
+        except (EdgeoptError, KeyError):
+            return  # damaged or not signed by us: ours is written again with the next change
+        before = self._rollout
+        self._take_state(theirs)
+        if self._rollout is not before and self._rollout is not None and self._rollout != theirs:
+            await self._write(client, replace(self._rollout, revision=self._rollout.revision + 1), state)
+
+    def _take_state(self, theirs: Rollout) -> None:
+        mine = self._rollout
+        self._rollout = theirs if mine is None else merged(mine, theirs)
+        if mine is not None and self._rollout == mine:
+            self._rollout = mine
+
+    async def _step(self, client: FleetClient, state: FleetState) -> None:
+        """Advances as far as it goes with what is known."""
+        while True:
+            before = self._rollout
+            assert before is not None  # noqa: S101 - as above
+            asked = state.controls.get(self._name)
+            rollout = before if asked is None else control(before, asked)
+            rollout, orders = advance(rollout, state.claimed(rollout), self._clock())
+            if rollout == before:
+                return
+            await self._write(client, rollout, state)
+            self._tell(before, rollout)
+            await self._send(client, orders, state)
+
+    async def _write(self, client: FleetClient, rollout: Rollout, state: FleetState | None = None) -> None:
+        """Before the orders: a client that goes on after a kill then knows of them."""
+        self._rollout = rollout
+        content = rollout_message(rollout, self._key)
+        await client.publish([(client.topics.rollout(rollout.name), content)])
+        if state is not None:
+            state.states[rollout.name] = content
+
+    async def _send(self, client: FleetClient, orders: Sequence[Order], state: FleetState) -> None:
+        messages = []
+        for order in orders:
+            topics = client.topics.device(order.device)
+            if order.command is None:
+                content = b"" if order.document is None else desired_message(order.document, self._key)
+                messages.append((topics.desired, content))
+        await client.publish(messages)
+        for topic, content in messages:
+            state.take(topic, content)
+        for order in orders:
+            if order.command is not None and self._rollout is not None:
+                topics = client.topics.device(order.device)
+                correlation = f"{self._name}/{self._rollout.return_sequence}".encode()
+                content = msgspec.json.encode(order.command)
+                await client.command(topics.command("deploy"), content, topics.answer(self._name), correlation)
+
+    def _tell(self, before: Rollout, after: Rollout) -> None:
+        """What devices did, what follows from it, and what they are ordered now."""
+        changed = [
+            (name, device)
+            for name, device in after.devices.items()
+            if (device.state, device.stage) != _stage(before.devices.get(name))
+        ]
+        for name, device in changed:
+            if device.state not in _ORDERED:
+                self._emit(_told(name, device))
+        for decision in after.decisions[len(before.decisions) :]:
+            self._emit(_decided(after, decision))
+        for name, device in changed:
+            if device.state in _ORDERED:
+                self._emit(_told(name, device))
+        found = counts(after)
+        done = sum(each.state in {"done", "rolled-back"} for each in after.devices.values())
+        message = f"{found.failed} failed, {found.pending} at work"
+        phase = f"wave {after.wave} of {len(after.waves)}" if after.phase in OPEN_PHASES else after.phase
+        self._emit(Progress(phase, message, done=done, total=len(after.devices), subject=after.name))
+
+
+def _stage(device: DeviceProgress | None) -> tuple[str, str]:
+    return ("", "") if device is None else (device.state, device.stage)
+
+
+def _decided(rollout: Rollout, decision: Decision) -> Log:
+    if decision.what.startswith("wave "):
+        said = f"Wave {rollout.wave} of {len(rollout.waves)} begins: {decision.reason}."
+    else:
+        reason = f": {decision.reason}" if decision.reason else ""
+        said = f"Rollout {rollout.name} is {decision.what.replace('-', ' ')}{reason}."
+    level: Literal["info", "warning"] = "warning" if decision.what == "stopped" else "info"
+    return Log(level, said, kind="rollout", subject=rollout.name, reason=decision.reason)
+
+
+def _told(name: str, device: DeviceProgress) -> Log:
+    stage = f" ({device.stage.lower()})" if device.stage else ""
+    offline = " (offline: it follows when it is back)" if device.state == "ordered" and not device.online else ""
+    reason = f": {device.reason}" if device.reason else ""
+    level: Literal["info", "warning"] = (
+        "warning" if device.state in {"failed", "stuck", "rollback-failed"} else "info"
+    )
+    said = f"{name}: {device.state.replace('-', ' ')}{stage}{offline}{reason}"
+    return Log(level, said, kind=f"rollout-{device.state}", subject=name, reason=device.reason)
+
+
+async def ask(
+    client: FleetClient, state: FleetState, rollout: Rollout, action: Action, key: Path | None = None
+) -> None:
+    """Tells the client that runs the rollout; the request stays on the broker until there is one."""
+    sequence = now_sequence(max(rollout.control, rollout.sequence))
+    asked = Control(action, sequence, time.time())
+    content = control_message(asked, key)
+    topic = client.topics.control(rollout.name)
+    await client.publish([(topic, content)])
+    state.take(topic, content)
+
+
+def check_action(rollout: Rollout, action: Action) -> None:
+    """Raises InputError for what cannot be asked of the rollout now."""
+    allowed: dict[Action, tuple[Phase, ...]] = {
+        "pause": ("running",),
+        "resume": ("running", "paused", "rolling-back"),
+        "cancel": ("running", "paused"),
+        "rollback": ("running", "paused", "completed", "cancelled", "stopped", "rolling-back"),
+    }
+    if rollout.phase in allowed[action]:
+        return
+    back = f"edgeopt fleet rollout rollback {rollout.name}"
+    hints = {
+        "stopped": f"Return to the releases before with: {back}; or start another rollout.",
+        "completed": f"Return to the releases before with: {back}",
+        "cancelled": f"Return to the releases before with: {back}; or start another rollout.",
+        "paused": f"Continue with: edgeopt fleet rollout resume {rollout.name}",
+    }
+    raise InputError(
+        f"The rollout '{rollout.name}' is {rollout.phase.replace('-', ' ')}, so it cannot {_INFINITIVES[action]}.",
+        hints.get(rollout.phase, f"See: edgeopt fleet rollout status {rollout.name}"),
+    )
+
+
+_INFINITIVES: dict[Action, str] = {
+    "pause": "be paused",
+    "resume": "be resumed",
+    "cancel": "be cancelled",
+    "rollback": "be rolled back",
+}

@@ -1,0 +1,155 @@
+"""What a report of a device means for its place in a rollout."""
+
+import msgspec
+
+from edgeopt import units
+from edgeopt.fleet.devices import DeviceReport
+from edgeopt.fleet.mqtt_documents import Following
+from edgeopt.fleet.records import COMMITTED, FINAL, FleetDeployment
+from edgeopt.fleet.rollout_documents import DeviceProgress, DeviceState, Limits, Rollout
+
+_LONGEST_REASON = 200
+_NEWER = "it follows a newer desired state"
+replace = msgspec.structs.replace
+
+
+def observed(rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_s: float) -> DeviceProgress:
+    """The device after a report, or after some time without one."""
+    if known.state in {"ordered", "withdrawn", "deploying", "stuck"}:
+        return _while_deploying(rollout, known, report, now_s)
+    if known.state == "rolling-back":
+        return _while_returning(rollout, known, report, now_s)
+    if known.state == "planned" and rollout.phase in {"running", "paused"}:
+        if report.claimed_by:
+            return _moved(known, "superseded", now_s, f"the newer rollout {report.claimed_by} has it")
+        if newest_sequence(report) > rollout.sequence:
+            return _moved(known, "superseded", now_s, _NEWER)
+    return known
+
+
+def newest_sequence(report: DeviceReport) -> int:
+    """The highest sequence number that the device follows or will follow."""
+    following = report.reported.desired if report.reported is not None else None
+    return max(report.desired_sequence, 0 if following is None else following.sequence)
+
+
+def returns_by_document(rollout: Rollout, known: DeviceProgress) -> bool:
+    """Whether a rollback can name the bundle from before; for another model it was no such bundle."""
+    return known.before >= 0 and rollout.sources[known.before].model == rollout.desired.model
+
+
+def _while_deploying(
+    rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_s: float
+) -> DeviceProgress:
+    if newest_sequence(report) > rollout.sequence:
+        return _moved(known, "superseded", now_s, _NEWER)
+    following = report.reported.desired if report.reported is not None else None
+    if following is not None and following.sequence == rollout.sequence:
+        found = _following(rollout.limits, known, report, following, now_s)
+    elif known.state != "withdrawn" and (refusal := _refusal(known, report, rollout.sequence)):
+        found = _moved(known, "failed", now_s, refusal)
+    elif known.state == "ordered" and known.online != report.online:
+        found = replace(known, online=report.online, since_s=now_s)
+    else:
+        found = known
+    return _in_time(rollout.limits, found, "stuck", now_s)
+
+
+def _following(
+    limits: Limits, known: DeviceProgress, report: DeviceReport, following: Following, now_s: float
+) -> DeviceProgress:
+    if following.state == "refused":
+        return _moved(known, "failed", now_s, f"refused: {following.reason}")
+    last = report.deployment(following.deployment, following.model)
+    stage = following.state if last is None else last.state
+    if last is not None and last.id != following.deployment:
+        return _moved(known, "superseded", now_s, f"deployment {last.id} came after it")
+    if last is not None and last.state == COMMITTED:
+        missed = _missed_limit(limits, known, last)
+        moved = _moved(known, "failed" if missed else "done", now_s, missed)
+        return replace(moved, serves_new=True)
+    if last is not None and last.state in FINAL:
+        if last.requested:
+            return _moved(known, "superseded", now_s, "somebody took it back on the device")
+        return _moved(known, "failed", now_s, f"{last.state.lower().replace('_', ' ')}: {last.reason}")
+    if known.state == "stuck" or (known.state == "deploying" and known.stage == stage):
+        return known
+    return replace(_moved(known, "deploying", now_s), stage=stage)
+
+
+def _refusal(known: DeviceProgress, report: DeviceReport, sequence: int) -> str:
+    """Why the device refused the order itself; one that it could not read has no sequence number."""
+    refused = report.reported.refused if report.reported is not None else None
+    if refused is None or refused.sequence not in {0, sequence} or refused.time_s == known.refusal_before_s:
+        return ""
+    return f"refused: {refused.reason}"
+
+
+def _while_returning(
+    rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_s: float
+) -> DeviceProgress:
+    if newest_sequence(report) > rollout.return_sequence:
+        return _moved(known, "superseded", now_s, _NEWER)
+    status = report.of_model(rollout.desired.model)
+    following = report.reported.desired if report.reported is not None else None
+    last = None if status is None else status.deployment
+    if following is not None and following.sequence == rollout.return_sequence:
+        last = report.deployment(following.deployment, following.model)
+        if following.state == "refused":
+            return _moved(known, "rollback-failed", now_s, f"refused: {following.reason}")
+        if last is not None and last.state in FINAL:
+            ended: DeviceState = "rolled-back" if last.state == COMMITTED else "rollback-failed"
+            return _moved(known, ended, now_s, "" if ended == "rolled-back" else last.reason)
+    idle = last is None or last.state in FINAL
+    serving = None if status is None else status.serving
+    if (
+        not returns_by_document(rollout, known)
+        and idle
+        and serving is not None
+        and serving.release == known.release_before
+    ):
+        return _moved(known, "rolled-back", now_s)
+    if known.online != report.online:
+        known = replace(known, online=report.online, since_s=now_s)
+    return _in_time(rollout.limits, known, "rollback-failed", now_s)
+
+
+def _moved(known: DeviceProgress, state: DeviceState, now_s: float, reason: str = "") -> DeviceProgress:
+    return replace(known, state=state, since_s=now_s, stage="", reason=reason[:_LONGEST_REASON])
+
+
+def _in_time(limits: Limits, known: DeviceProgress, late: DeviceState, now_s: float) -> DeviceProgress:
+    """The device, or one that has been in its state for too long. Waiting offline takes no time."""
+    waits = known.state in {"ordered", "rolling-back"} and not known.online
+    if known.state not in {"ordered", "deploying", "rolling-back"} or waits:
+        return known
+    if now_s - known.since_s <= limits.device_timeout_s:
+        return known
+    where = known.stage.lower() or known.state
+    return _moved(known, late, now_s, f"stuck in '{where}' for {now_s - known.since_s:.0f} s")
+
+
+def _missed_limit(limits: Limits, known: DeviceProgress, deployment: FleetDeployment) -> str:
+    """The limit that the committed release misses, by what the device measured; what it did not, misses none."""
+    errors, requests, agreement, latency_ms = (
+        float(value) if isinstance(value := deployment.detail.get(name), int | float) else None
+        for name in ("soak_errors", "soak_requests", "agreement_db", "latency_ms")
+    )
+    if limits.max_error_share is not None and errors and requests and errors > limits.max_error_share * requests:
+        share, most = units.percent(errors / requests), units.percent(limits.max_error_share)
+        return f"{share} of its requests failed while it soaked; at most {most} may"
+    if limits.min_agreement_db is not None and agreement is not None and agreement < limits.min_agreement_db:
+        least = limits.min_agreement_db
+        return (
+            f"its answers agree with those of the release before to {agreement:.1f} dB; {least:g} dB are required"
+        )
+    before_ms = known.latency_before_ms
+    if limits.max_slowdown is not None and latency_ms is not None and before_ms:
+        slowdown = latency_ms / before_ms - 1
+        if slowdown > limits.max_slowdown:
+            most = units.percent(limits.max_slowdown)
+            return (
+                f"{units.milliseconds(latency_ms)} on its golden inputs, {units.milliseconds(before_ms)} before: "
+                f"{units.percent(slowdown)} slower; at most {most} are allowed"
+            )
+    return ""

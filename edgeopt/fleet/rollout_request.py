@@ -1,0 +1,101 @@
+"""What `edgeopt fleet devices` and `edgeopt fleet rollout` are asked."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from edgeopt.fleet.mqtt_topics import FLEET, PREFIX
+from edgeopt.options import WEEK_S, argument, option
+
+Key = Annotated[
+    Path | None, option("Private key that signs orders, for devices that trust its public half.", metavar="K")
+]
+Name = Annotated[str, argument("Name of the rollout.", metavar="NAME")]
+
+
+class BrokerRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of all commands that use the broker."""
+
+    broker: Annotated[
+        str, option("MQTT broker of the fleet (default: EDGEOPT_BROKER).", metavar="mqtts://HOST:PORT")
+    ] = ""
+    fleet: Annotated[str, option("Name of the fleet.", metavar="NAME")] = FLEET
+    prefix: Annotated[str, option("First part of all topics.", metavar="TOPIC")] = PREFIX
+    username: Annotated[
+        str, option("User name at the broker (default: EDGEOPT_BROKER_USERNAME).", metavar="NAME")
+    ] = ""
+    password_file: Annotated[
+        Path | None, option("File with the password (default: EDGEOPT_BROKER_PASSWORD, the password).")
+    ] = None
+    ca_file: Annotated[
+        Path | None, option("Authorities that may sign the broker's certificate (default: the system's).")
+    ] = None
+    client_cert: Annotated[Path | None, option("Certificate of this client, PEM.")] = None
+    client_key: Annotated[Path | None, option("Private key of --client-cert, PEM.")] = None
+    allow_plain: Annotated[bool, option("Allow mqtt:// without TLS to another machine, as in a VPN.")] = False
+
+
+class DevicesRequest(BrokerRequest, frozen=True, kw_only=True):
+    to: Annotated[
+        str, option("Only these devices: names, patterns, LABEL=VALUE or @FILE.", metavar="SELECTION")
+    ] = ""
+
+
+class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
+    bundle: Annotated[str, argument("Address from which the devices fetch the bundle.", metavar="URL")]
+    digest: Annotated[str, option("Digest of the bundle file, as sha256sum prints it.", metavar="SHA256:…")]
+    to: Annotated[
+        str,
+        option("Devices: names, patterns, LABEL=VALUE or @FILE, separated by commas.", metavar="SELECTION"),
+    ]
+    waves: Annotated[
+        str, option("Sizes of the waves: devices, percentages of all, rest.", metavar="1,10%,rest")
+    ] = "1,10%,rest"
+    stop_at_failures: Annotated[
+        str, option("Largest share of failed devices; more stop the rollout.", metavar="2%")
+    ] = "2%"
+    device_timeout: Annotated[
+        float,
+        option("Longest time of a device in one state, in seconds; then it failed.", least=1, most=WEEK_S),
+    ] = 3600.0
+    max_errors: Annotated[
+        str, option("Largest share of failed requests in the trial period (default: the agent's).", metavar="1%")
+    ] = ""
+    min_agreement_db: Annotated[
+        float | None,
+        option("Least agreement with the release before, in dB (default: the agent's).", metavar="DB"),
+    ] = None
+    max_slowdown: Annotated[str, option("Largest increase in latency over the release before.", metavar="20%")] = (
+        ""
+    )
+    name: Annotated[str, option("Name of the rollout (default: bundle and time).", metavar="NAME")] = ""
+    key: Key = None
+    model: Annotated[str, option("Model that is replaced (default: the first one).", metavar="NAME")] = ""
+    force: Annotated[bool, option("Deploy even where the bundle failed before.")] = False
+    rename: Annotated[bool, option("Deploy even if the model has another name than the one now served.")] = False
+    allow_downgrade: Annotated[
+        bool, option("Deploy even if the signature is older than that of a release already served.")
+    ] = False
+    soak_seconds: Annotated[
+        float | None, option("Trial period, in seconds (default: set by the agent).", least=0, most=WEEK_S)
+    ] = None
+    soak_requests: Annotated[
+        int | None, option("Requests that each device must serve in its trial period.", least=0, most=10**9)
+    ] = None
+    dry_run: Annotated[bool, option("Show the waves, and order nothing.")] = False
+
+
+class RolloutStatusRequest(BrokerRequest, frozen=True, kw_only=True):
+    name: Annotated[str, argument("Name of the rollout (default: list all).", metavar="NAME")] = ""
+
+
+class RolloutPauseRequest(BrokerRequest, frozen=True, kw_only=True):
+    name: Name
+
+
+class RolloutControlRequest(BrokerRequest, frozen=True, kw_only=True):
+    """`resume`, `cancel` and `rollback`."""
+
+    name: Name
+    key: Key = None

@@ -1,0 +1,57 @@
+"""A rollout to a real agent: what it reports is what the client of the fleet understands."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from edgeopt.bundle.manifest import release_id
+from edgeopt.bundle.sign import new_key, sign_bundle
+from edgeopt.errors import VerificationError
+from edgeopt.fleet import rollout_commands as commands
+from edgeopt.fleet.rollout_request import DevicesRequest, RolloutControlRequest, RolloutStartRequest
+from edgeopt_agent import trusted_keys
+
+
+@pytest.fixture
+def begin(broker, topics):
+    def start(name, server, digest, **more):
+        request = RolloutStartRequest(
+            broker=broker.url, bundle=server.url, digest=digest, to=topics.device, soak_seconds=0.1,
+            soak_requests=1, **more,
+        )  # fmt: skip
+        return commands.start(request, name, lambda _: None)
+
+    return start
+
+
+def test_a_rollout_commits_on_an_agent_and_returns(
+    start_device, client, serve_bundle, new_bundle, old_bundle, begin, broker
+):
+    new, new_digest = serve_bundle(new_bundle)
+    old, old_digest = serve_bundle(old_bundle)
+    agent = start_device(fetch_from=[new.prefix, old.prefix], mqtt={"labels": {"site": "north"}})
+    client.presence("online")
+    assert begin("old", old, old_digest).counts == {"done": 1}
+    assert begin("new", new, new_digest).counts == {"done": 1}
+    agent.serves(new_bundle)
+    request = RolloutControlRequest(broker=broker.url, name="new")
+    assert commands.go_on(request, "rollback", lambda _: None).counts == {"rolled-back": 1}
+    agent.serves(old_bundle)
+    found = commands.devices(DevicesRequest(broker=broker.url, to="site=north")).devices[0]
+    assert (found.device, found.release) == (client.topics.device, release_id(old_bundle))
+
+
+def test_an_agent_that_trusts_a_key_follows_signed_rollouts_only(
+    start_device, client, serve_bundle, new_bundle, tmp_path, begin
+):
+    new_key(tmp_path / "key")
+    bundle = Path(shutil.copytree(new_bundle, tmp_path / "bundle"))
+    sign_bundle(bundle, tmp_path / "key")
+    server, digest = serve_bundle(bundle)
+    trusted_keys.add(tmp_path / "agent", tmp_path / "key.pub")
+    start_device(server=server)
+    client.presence("online")
+    with pytest.raises(VerificationError, match="not signed"):
+        begin("plain", server, digest)
+    assert begin("signed", server, digest, key=tmp_path / "key").counts == {"done": 1}
