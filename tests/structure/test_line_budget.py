@@ -30,7 +30,8 @@ BUDGETS = {
     "edgeopt/cli": 5100,
     "agent": 15_300,
     "gui": 21_450,
-    "tests": 96_950,
+    "examples": 350,
+    "tests": 97_350,
 }
 
 
