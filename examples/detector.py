@@ -44,8 +44,8 @@ def without_letterbox(boxes: np.ndarray, picture: Image.Image, width: int, heigh
     """Boxes in pixels of the picture."""
     scale = min(width / picture.width, height / picture.height)
     bars: np.ndarray = (np.array([width, height]) - scale * np.array(picture.size)) / 2
-    corners: np.ndarray = boxes.reshape(-1, 2, 2) * (width, height) - bars
-    return corners.reshape(-1, 4) / scale
+    pixels: np.ndarray = (boxes.reshape(-1, 2, 2) * (width, height) - bars) / scale
+    return pixels.reshape(-1, 4)
 
 
 def best_boxes(boxes: np.ndarray, scores: np.ndarray, least_score: float, most_overlap: float = 0.4) -> list[int]:
