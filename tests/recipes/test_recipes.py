@@ -62,6 +62,8 @@ def reader(tmp_path):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_block_runs_and_prints_what_the_page_says(reader, name):
+    if name == "memory":  # its model is large, and nothing within the limit is proved before variants are made
+        reader.search_s = 300
     assert follow(FOLDER / f"{name}.md", reader) == {}
     assert reader.stop_server() in {None, 0}
 
