@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/*.md", "benchmarks/README.md")
-SOURCES = ("edgeopt", "agent", "gui", "benchmarks", "packaging")
+DOCUMENTS = (
+    *("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/**/*.md"),
+    *("benchmarks/README.md", "examples/README.md"),
+)
+SOURCES = ("edgeopt", "agent", "gui", "benchmarks", "packaging", "examples")
 
 # Each with the plain wording.
 PATTERNS = (

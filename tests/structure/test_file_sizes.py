@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("edgeopt", "agent", "gui", "tests", "benchmarks")
+FOLDERS = ("edgeopt", "agent", "gui", "tests", "benchmarks", "examples")
 MOST_LINES = 500
 
 

@@ -19,18 +19,19 @@ BUDGETS = {
     "edgeopt/diagram": 2200,
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7700,
-    "edgeopt/fleet": 4050,
+    "edgeopt/fleet": 4100,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2400,
     "edgeopt/pipeline": 8850,
-    "edgeopt/views": 2400,
+    "edgeopt/views": 2450,
     "edgeopt/commands": 15_700,
     "edgeopt/cli": 5400,
     "agent": 16_500,
     "gui": 21_900,
-    "tests": 99_650,
+    "examples": 350,
+    "tests": 100_050,
 }
 
 

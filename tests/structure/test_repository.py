@@ -252,7 +252,8 @@ def test_make_clean_removes_what_make_made_and_nothing_else(checkout):
 def test_links_between_documents_lead_somewhere():
     pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
     broken = []
-    for page in (*pages, *(ROOT / "docs").glob("*.md")):
+    pages.append(ROOT / "examples" / "README.md")
+    for page in (*pages, *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
             name, _, anchor = target.partition("#")
             if "://" in target:

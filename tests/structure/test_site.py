@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAGES = [path.relative_to(ROOT / "docs").as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
 DOORS = ["Learn", "Recipes", "Reference", "Understand"]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -56,22 +57,21 @@ def test_site_has_four_doors_and_every_page():
     assert [next(iter(entry)) for entry in nav] == ["Home", *DOORS]
     listed = list(pages(nav))
     assert len(listed) == len(set(listed))
-    assert set(listed) == {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert set(listed) == set(PAGES)
 
 
 def test_home_page_lists_every_page():
     text = (ROOT / "docs" / "index.md").read_text()
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == DOORS
-    assert {path.name for path in (ROOT / "docs").glob("*.md")} - set(re.findall(r"\((\w+\.md)\)", text)) == {
-        "index.md"
-    }
+    assert set(PAGES) - set(re.findall(r"\(([\w/-]+\.md)\)", text)) == {"index.md"}
 
 
 def test_every_page_is_built_and_searchable(site):
     index = (site / "search.js").read_text()
-    for page in (ROOT / "docs").glob("*.md"):
-        assert (site / f"{page.stem}.html").is_file()
-        assert f"{page.stem}.html" in index
+    for page in PAGES:
+        built = page.removesuffix(".md") + ".html"
+        assert (site / built).is_file()
+        assert built in index
 
 
 def test_site_is_light_and_dark(site):
