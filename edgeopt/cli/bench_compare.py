@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from edgeopt import events
+from edgeopt import events, units
 from edgeopt.cli.console import (
     JsonFlag,
     MarkdownFlag,
@@ -72,7 +72,10 @@ def limits_on_page(judged: "Judgement | None") -> list[Block]:
 
 
 def _interval(ratio: "Interval | None") -> str:
-    return f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}" if ratio else ""
+    if ratio is None:
+        return ""
+    told = f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}"
+    return told if ratio.usable else units.NO_INTERVAL
 
 
 def tell_broken(judged: "Judgement | None", hint: str, json: bool) -> None:

@@ -6,7 +6,11 @@ import re
 import numpy as np
 import pytest
 
+from edgeopt.cli.bench_compare import limits_on_page
 from edgeopt.commands.bench import bench
+from edgeopt.measure.report import Check, Judgement, Limits
+from edgeopt.measure.stats import Interval
+from edgeopt.views.blocks import Table
 
 
 @pytest.fixture
@@ -234,3 +238,15 @@ def test_wrong_usage_of_a_suite_and_of_saved_runs(edgeopt, tmp_path):
     assert code == 3
     assert out.startswith("## edgeopt bench compare: a.json and b.json\n\n**Failed: The saved run 'a.json' cannot")
     assert "cannot be read" in err
+
+
+def test_an_interval_without_an_end_is_not_printed():
+    """A page said `0.000 to 2686951078216730673152.000` beside "no usable interval"."""
+    wide = Interval(1.2, 1e-7, 2.6e21, 4, 0.998)
+    check = Check("max-slowdown", 0.95, "a", "b", "undecided", True, "too noisy", wide)
+    (table,) = [
+        each for each in limits_on_page(Judgement(Limits(0.05), (check,), True)) if isinstance(each, Table)
+    ]
+    text = str(table)
+    assert "no usable interval" in text
+    assert "2600000" not in text
