@@ -149,16 +149,24 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def begin(self) -> None:
-        """The top of the diagram at a scale at which it can be read, as wide as fits."""
+        """The whole diagram where it can be read like that, else its top, as wide as fits."""
+        self.fit()
+        if self.transform().m11() >= _READABLE / 2:
+            return
         self.resetTransform()
-        wide = self._whole.width()
-        scale = min(1.0, max(0.5, self.viewport().width() / max(1.0, wide)))
+        whole, room = self._whole, self.maximumViewportSize()
+        scale = min(1.0, max(_READABLE / 2, room.width() / max(1.0, whole.width())))
         self.scale(scale, scale)
+        half = room.width() / scale / 2
         first = self.walk.first() if self.walk else None
-        if first is not None:
-            centre = self.boxes[first].boundingRect().center()
-            self.centerOn(centre.x(), self.viewport().height() / scale / 2 - _MARGIN)
+        middle = whole.center().x() if first is None else self.boxes[first].boundingRect().center().x()
+        # Beside the diagram there is nothing to see.
+        middle = whole.center().x() if whole.width() <= 2 * half else self._between(middle, half)
+        self.centerOn(middle, whole.top() + room.height() / scale / 2 - _MARGIN)
         self._show_view()
+
+    def _between(self, middle: float, half: float) -> float:
+        return min(max(middle, self._whole.left() + half), self._whole.right() - half)
 
     def follow(self, other: "Canvas") -> None:
         """Shows the same part of its diagram as the other one."""

@@ -318,6 +318,17 @@ def test_the_whole_graph_is_in_sight_beside_the_scroll_bars(qtbot, shown, window
     assert canvas.transform().m11() == fitted
 
 
+def test_blocks_are_in_sight_as_a_whole_when_a_model_opens(qtbot, shown, window, tmp_path):
+    """The first block was in the middle, and the last column of three beyond the edge."""
+    window.resize(1280, 800)
+    page = shown(blocks(tmp_path / "blocks.onnx", 60))
+    canvas = page.view.canvas
+    qtbot.waitUntil(lambda: len(canvas.boxes) > 5)
+    seen = canvas.mapToScene(canvas.viewport().rect()).boundingRect()
+    assert seen.contains(canvas.scene().itemsBoundingRect())
+    assert canvas.transform().m11() >= 0.45
+
+
 def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small, shown, window):
     page = shown(MODEL)
     page.compare_with(small)
