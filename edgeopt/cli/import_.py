@@ -47,8 +47,20 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
 
 def _next(result: "Imported") -> Commands:
     bundle = str(Path(result.output).with_suffix(".edgeopt"))
-    command = ["edgeopt", "optimize", result.output, "--data", result.samples_file, "-o", bundle]
+    pre = ["--pre", result.pre.file] if result.pre is not None else []
+    command = ["edgeopt", "optimize", result.output, "--data", result.samples_file, *pre, "-o", bundle]
     return Commands((("Find its fastest deployment:", shlex.join(command)),))
+
+
+def _preprocessing(result: "Imported") -> list[str]:
+    from edgeopt.graph.accuracy import agreement
+
+    if result.pre is None:
+        return []
+    on = units.count(result.pre.samples, "sample")
+    return [
+        f"Preprocessing: {result.pre.file}, {agreement(result.pre.snr_db, result.pre.processor, True)} on {on}"
+    ]
 
 
 def show(result: "Imported") -> list[Block]:
@@ -73,6 +85,7 @@ def show(result: "Imported") -> list[Block]:
                 f"Proved against {result.framework} on {on} in {proof.runtime}.",
                 f"Written by {result.exporter}, opset {result.opset}: {result.output}  ({result.seconds:.1f} s)",
                 f"Samples: {result.samples_file}",
+                *_preprocessing(result),
             ]),
         ),
     ]  # fmt: skip

@@ -84,7 +84,7 @@ def _letter_boxed(pixels: Array, preparation: Data) -> _Floats:
 
 def _resized(pixels: Array, sizes: tuple[int, ...], preparation: Data) -> _Floats:
     values: Array = pixels.astype(np.float32)
-    # The width first, as in Pillow: with whole numbers in between the order shows.
+    # The width first, as mostly in Pillow: with whole numbers in between the order shows.
     for size, axis in ((sizes[1], 1), (sizes[0], 0)) if sizes else ():
         if size == values.shape[axis]:
             continue
