@@ -95,11 +95,12 @@ def test_agrees_with_pillow(pillow):
 
 
 @pytest.mark.parametrize("name", ["bilinear", "bicubic"])
-@pytest.mark.parametrize(("height", "width"), [(16, 16), (60, 40), (37, 20)])
-def test_rounded_pixels_are_those_of_pillow(pillow, name, height, width):
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (60, 40), (37, 20), (20, 53), (16, 50), (12, 70)])
+@pytest.mark.parametrize("size", [(37, 53), (53, 37), (40, 40)])
+def test_rounded_pixels_are_those_of_pillow(pillow, name, size, height, width):
     from PIL import Image
 
-    picture = pixels(37, 53)
+    picture = pixels(*size)
     filter_ = Image.Resampling[name.upper()]
     wanted = np.asarray(Image.fromarray(picture).resize((width, height), filter_), float)
     given = {"filter": name, "rounded": True, "layout": "nhwc"}

@@ -84,8 +84,7 @@ def _letter_boxed(pixels: Array, preparation: Data) -> _Floats:
 
 def _resized(pixels: Array, sizes: tuple[int, ...], preparation: Data) -> _Floats:
     values: Array = pixels.astype(np.float32)
-    # The width first, as mostly in Pillow: with whole numbers in between the order shows.
-    for size, axis in ((sizes[1], 1), (sizes[0], 0)) if sizes else ():
+    for size, axis in _in_order(pixels, sizes):
         if size == values.shape[axis]:
             continue
         weights = _weights(values.shape[axis], size, preparation.filter)
@@ -97,6 +96,18 @@ def _resized(pixels: Array, sizes: tuple[int, ...], preparation: Data) -> _Float
             values = _along(values, weights.astype(np.float32), axis)
         values = values if preparation.filter == "bilinear" else np.clip(values, 0, 255)
     return values.astype(np.float32)
+
+
+def _in_order(pixels: Array, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """New size and axis, the first to resize first; with whole numbers in between the order shows.
+
+    It is the order of Pillow 13; earlier versions always resize the width first.
+    """
+    if not sizes:
+        return ()
+    (height, width), (to_height, to_width) = pixels.shape[:2], sizes
+    is_tall = height > to_height and height - to_height > 2 * (width - to_width)
+    return ((to_height, 0), (to_width, 1)) if is_tall else ((to_width, 1), (to_height, 0))
 
 
 def _along(values: Array, weights: Array, axis: int) -> Array:

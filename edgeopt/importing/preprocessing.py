@@ -19,7 +19,7 @@ ALLOWANCE_DB = 45.0
 """What it may agree less than the model.
 
 Libraries resize height and width in different orders and round to one of 256 steps after each, which leaves about
-49 dB; another filter leaves less than 40 dB.
+49 dB of photographs; another filter leaves less than 40 dB.
 """
 PICTURES, SOUND = "pictures", "sound"
 _FILTERS = {2: "bilinear", 3: "bicubic"}

@@ -88,7 +88,7 @@ class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the picture stands in its letter-box."""
     filter: str = "bilinear"
     rounded: bool = False
-    """Resized values are whole numbers, as in Pillow."""
+    """Resized values are whole numbers, those of Pillow 13."""
     crop: Size = ()
     """What is kept of the middle. One number: a square; two: height and width; none: everything."""
     colour_order: str = "rgb"
