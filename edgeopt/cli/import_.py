@@ -22,7 +22,8 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     \b
     The model and its converter run in the environment of --python; edgeopt needs neither. The proof
     runs the original and the ONNX model on the same inputs, at several sizes of each open dimension.
-    The samples are written beside the model, as OUT.npz.
+    The samples are written beside the model, as OUT.npz, and what the processor of a Hugging Face
+    folder does as OUT.pre.toml or OUT.pre.onnx.
 
     \b
     Exit code 0: written; 2: wrong usage, or a source with code without --trust; 3: a model or

@@ -23,14 +23,14 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
-    "edgeopt/importing": 2400,
+    "edgeopt/importing": 2700,
     "edgeopt/pipeline": 8850,
     "edgeopt/views": 2400,
-    "edgeopt/commands": 15_500,
+    "edgeopt/commands": 15_550,
     "edgeopt/cli": 5100,
     "agent": 16_500,
     "gui": 21_900,
-    "tests": 98_500,
+    "tests": 98_950,
 }
 
 
