@@ -85,7 +85,7 @@ class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fill: Annotated[float, msgspec.Meta(ge=0, le=255)] = 114.0
     """What the rest of a letter-box is filled with, as a value of the picture."""
     place: str = "middle"
-    """Where the picture stands in its letter-box."""
+    """Position of the picture in its letter-box."""
     filter: str = "bilinear"
     rounded: bool = False
     """Resized values are whole numbers, those of Pillow 13."""
