@@ -94,6 +94,45 @@ def test_agrees_with_pillow(pillow):
         assert abs(one(picture, resize=(height, width), layout="nhwc") - wanted).max() <= 1.01
 
 
+@pytest.mark.parametrize("name", ["bilinear", "bicubic"])
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (60, 40), (37, 20), (20, 53), (16, 50), (12, 70)])
+@pytest.mark.parametrize("size", [(37, 53), (53, 37), (40, 40)])
+def test_rounded_pixels_are_those_of_pillow(pillow, name, size, height, width):
+    from PIL import Image
+
+    picture = pixels(*size)
+    filter_ = Image.Resampling[name.upper()]
+    wanted = np.asarray(Image.fromarray(picture).resize((width, height), filter_), float)
+    given = {"filter": name, "rounded": True, "layout": "nhwc"}
+    assert np.array_equal(one(picture, resize=(height, width), **given), wanted)
+
+
+def test_the_longer_side_is_cut_off_as_in_the_common_libraries():
+    assert one(pixels(10, 19), resize=(5,)).shape == (3, 5, 9)
+
+
+@pytest.mark.parametrize(
+    ("size", "place", "rows", "columns"),
+    [
+        ((20, 40), "middle", (4, 12), (0, 16)),
+        ((20, 40), "top-left", (0, 8), (0, 16)),
+        ((40, 20), "middle", (0, 16), (4, 12)),
+        ((8, 8), "top-left", (0, 16), (0, 16)),
+    ],
+)
+def test_a_letter_box_keeps_the_aspect_and_fills_the_rest(size, place, rows, columns):
+    made = one(np.full((*size, 3), 200, np.uint8), letter_box=(16,), place=place, scale=0.5, layout="nhwc")
+    wanted = np.full((16, 16, 3), 57.0)
+    wanted[slice(*rows), slice(*columns)] = 100
+    assert np.allclose(made, wanted, atol=1e-4)
+
+
+def test_a_letter_box_that_is_no_square_with_its_own_fill():
+    made = one(np.full((10, 10, 3), 50, np.uint8), letter_box=(10, 30), fill=0.0)
+    assert made.shape == (3, 10, 30)
+    assert np.allclose(made.sum(axis=(0, 1))[[0, 9, 10, 19, 20, 29]], [0, 0, 1500, 1500, 0, 0])
+
+
 def test_values_that_do_not_fit_the_type():
     with pytest.raises(DataError, match=r"it has values from .* which do not fit into int8") as caught:
         one(pixels(8, 8), dtype="int8")

@@ -110,6 +110,7 @@ def test_the_page_names_every_key_and_every_word():
     structs = (profiles.TargetProfile, *schema.TABLES.values())
     keys = {name for struct in structs for name in struct.__struct_fields__}
     known = keys | {*schema.VARIANTS, *schema.PLANNED_BACKENDS, *schema.CALIBRATIONS, *schema.COLOUR_ORDERS}
+    known |= {*schema.PICTURE_FILTERS, *schema.PICTURE_PLACES}
     assert [name for name in sorted(known) if not re.search(rf"[`\[.\"]{name}[`\].\"]", text)] == []
 
 
@@ -259,6 +260,9 @@ def test_a_profile_that_extends_itself(write):
         (CHILD + "[data]\nresize = [8, 8, 8]", "resize in [data] must be a list of length <= 2", ""),
         (CHILD + "[data]\nresize = [8]\ncrop = [9]", "crop in [data] keeps more than resize leaves", "larger"),
         (CHILD + "[data]\nresize = [20, 8]\ncrop = [8, 9]", "crop in [data] keeps more than", "larger"),
+        (CHILD + "[data]\nletter_box = [8]\ncrop = [8]", "[data] has letter_box and crop", "Remove letter_box"),
+        (CHILD + '[data]\nfilter = "bicubik"', "filter in [data] does not know 'bicubik'", "'bicubic'"),
+        (CHILD + '[data]\nplace = "left"', "place in [data] does not know 'left'", "top-left"),
         (CHILD + "[data]\nmean = [1.0, 2.0]", "mean in [data] has 2 numbers for 3 channels", '"rgb"'),
         (CHILD + "[data]\nstd = [0.0]", "std in [data] must be a number > 0.0", ""),
         (CHILD + '[data]\ncolour_order = "grb"', "colour_order in [data] does not know 'grb'", "'rgb'"),
@@ -412,7 +416,7 @@ def test_a_draft_uncommented_is_the_profile_itself(tmp_path):
     assert said["precision"] == resolved.tables["precision"]
     assert said["match"] == resolved.tables["match"]
     assert said["search"] == resolved.tables["search"]
-    assert set(said["data"]) <= {"resize", "crop", "colour_order", "scale", "mean", "std", "layout", "dtype"}
+    assert set(said["data"]) <= set(schema.Data.__struct_fields__)
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ def made_up(part: Part, count: int) -> list[dict[str, Array]]:
 def picture_size(pictures: Pictures, tensor: Tensor) -> tuple[int, int]:
     """Of a picture as a camera may give it: larger than what is made of it, and not square."""
     sizes = [dim for dim in tensor.shape[1:] if isinstance(dim, int) and dim > 4]
-    side = max((*pictures.resize, *pictures.crop, *sizes), default=64)
-    if not pictures.resize:
+    side = max((*pictures.resize, *pictures.crop, *pictures.letter_box, *sizes), default=64)
+    if not (pictures.resize or pictures.letter_box):
         # It is taken as it is, or cut.
         shape = tensor.shape[-2:] if pictures.layout == "nchw" else tensor.shape[-3:-1]
         whole = not pictures.crop and len(shape) == 2

@@ -22,7 +22,8 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     \b
     The model and its converter run in the environment of --python; edgeopt needs neither. The proof
     runs the original and the ONNX model on the same inputs, at several sizes of each open dimension.
-    The samples are written beside the model, as OUT.npz.
+    The samples are written beside the model, as OUT.npz, and what the processor of a Hugging Face
+    folder does as OUT.pre.toml or OUT.pre.onnx.
 
     \b
     Exit code 0: written; 2: wrong usage, or a source with code without --trust; 3: a model or
@@ -47,8 +48,20 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
 
 def _next(result: "Imported") -> Commands:
     bundle = str(Path(result.output).with_suffix(".edgeopt"))
-    command = ["edgeopt", "optimize", result.output, "--data", result.samples_file, "-o", bundle]
+    pre = ["--pre", result.pre.file] if result.pre is not None else []
+    command = ["edgeopt", "optimize", result.output, "--data", result.samples_file, *pre, "-o", bundle]
     return Commands((("Find its fastest deployment:", shlex.join(command)),))
+
+
+def _preprocessing(result: "Imported") -> list[str]:
+    from edgeopt.graph.accuracy import agreement
+
+    if result.pre is None:
+        return []
+    on = units.count(result.pre.samples, "sample")
+    return [
+        f"Preprocessing: {result.pre.file}, {agreement(result.pre.snr_db, result.pre.processor, True)} on {on}"
+    ]
 
 
 def show(result: "Imported") -> list[Block]:
@@ -73,6 +86,7 @@ def show(result: "Imported") -> list[Block]:
                 f"Proved against {result.framework} on {on} in {proof.runtime}.",
                 f"Written by {result.exporter}, opset {result.opset}: {result.output}  ({result.seconds:.1f} s)",
                 f"Samples: {result.samples_file}",
+                *_preprocessing(result),
             ]),
         ),
     ]  # fmt: skip

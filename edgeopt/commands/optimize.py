@@ -106,11 +106,13 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
     model, data = search_files(settings)
     if not (settings.pick and model.is_file() and data is not None and data.exists()):
         import_model(_import_request(settings, model), emit)
+    shape = tuple(s for s in settings.shape if not _FIXED.fullmatch(s))
     search = msgspec.structs.replace(
         _search(settings),
         model=model,
         data=data,
-        shape=tuple(s for s in settings.shape if not _FIXED.fullmatch(s)),
+        pre=settings.pre if settings.pre is not None or shape else _imported_pre(model),
+        shape=shape,
     )
     outcome = asked(search, emit, stop)
     if stop.is_set():
@@ -123,6 +125,17 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
         said = f"The bundle was not measured against {settings.model.name}: {error.message}"
         emit(Log("warning", said))
         return msgspec.structs.replace(outcome, warnings=(*outcome.warnings, said))
+
+
+def _imported_pre(model: Path) -> Path | None:
+    """What the import has written for --pre, by the metadata of its model."""
+    import onnx
+
+    from edgeopt.graph.import_proof import import_proof_in
+
+    props = onnx.load(model, load_external_data=False).metadata_props
+    proof = import_proof_in({each.key: each.value for each in props})
+    return model.with_name(proof.pre) if proof is not None and proof.pre else None
 
 
 def check_source(settings: OptimizeSourceRequest) -> None:

@@ -1,4 +1,4 @@
-"""Makes a model's input of pixels: resize, crop, colour order, scale, mean and deviation, layout, type."""
+"""Makes a model's input of pixels: size, crop, colour order, scale, mean and deviation, layout, type."""
 
 from pathlib import Path
 
@@ -10,8 +10,10 @@ from edgeopt.errors import DataError, MissingExtraError, said_by
 from edgeopt.profiles.schema import Data
 
 _Floats = npt.NDArray[np.float32]
+_Doubles = npt.NDArray[np.float64]
 # ITU-R 601, as every reader of pictures uses it.
 _GRAY = np.array([0.299, 0.587, 0.114], np.float32)
+_FIXED_POINT = 1 << 22
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 
 
@@ -30,7 +32,7 @@ def evenly(there: int, most: int) -> list[int]:
 def prepare_one(pixels: Array, preparation: Data, where: str) -> Array:
     """One picture; `where` names it in an error."""
     channels = pixels[:, :, None] if pixels.ndim == 2 else pixels[:, :, :3]
-    values = _cropped(_resized(channels, preparation.resize), preparation.crop, where)
+    values = _cropped(_sized(channels, preparation), preparation.crop, where)
     values = _coloured(values, preparation.colour_order)
     mean, std = (
         np.asarray(numbers, np.float32) for numbers in (preparation.mean or (0,), preparation.std or (1,))
@@ -55,28 +57,68 @@ def together(prepared: list[tuple[Array, str]]) -> Array:
     return np.stack([picture for picture, _ in prepared])
 
 
-def _resized(pixels: Array, sizes: tuple[int, ...]) -> _Floats:
+def _sized(pixels: Array, preparation: Data) -> _Floats:
     height, width = pixels.shape[:2]
-    if not sizes:
-        return pixels.astype(np.float32)
-    if len(sizes) == 2:
-        to_height, to_width = sizes
-    else:
+    if preparation.letter_box:
+        return _letter_boxed(pixels, preparation)
+    sizes = preparation.resize
+    if len(sizes) == 1:
         shorter = min(height, width)
-        # Halves go up, as in the common libraries; Python's own rounding takes the even neighbour.
-        to_height, to_width = (max(1, int(side * sizes[0] / shorter + 0.5)) for side in (height, width))
-    if (to_height, to_width) == (height, width):
-        return pixels.astype(np.float32)
-    return _along(_along(pixels, to_height, 0), to_width, 1)
+        # The longer side is cut off to a whole number, as in torchvision and transformers.
+        sizes = tuple(max(1, side * sizes[0] // shorter) for side in (height, width))
+    return _resized(pixels, sizes, preparation)
 
 
-def _along(values: Array, size: int, axis: int) -> _Floats:
+def _letter_boxed(pixels: Array, preparation: Data) -> _Floats:
+    box = preparation.letter_box * 2 if len(preparation.letter_box) == 1 else preparation.letter_box
+    ratio = min(most / side for most, side in zip(box, pixels.shape, strict=False))
+    # Halves go up; the picture always fits.
+    sizes = tuple(max(1, int(side * ratio + 0.5)) for side in pixels.shape[:2])
+    made = _resized(pixels, sizes, preparation)
+    whole = np.full((*box, made.shape[2]), preparation.fill, np.float32)
+    spare = [most - side for most, side in zip(box, sizes, strict=True)]
+    top, left = (each // 2 for each in spare) if preparation.place == "middle" else (0, 0)
+    whole[top : top + sizes[0], left : left + sizes[1]] = made
+    return whole
+
+
+def _resized(pixels: Array, sizes: tuple[int, ...], preparation: Data) -> _Floats:
+    values: Array = pixels.astype(np.float32)
+    for size, axis in _in_order(pixels, sizes):
+        if size == values.shape[axis]:
+            continue
+        weights = _weights(values.shape[axis], size, preparation.filter)
+        if preparation.rounded:
+            # The fixed point of Pillow, whose sums double precision holds exactly.
+            whole = np.copysign(np.floor(np.abs(weights) * _FIXED_POINT + 0.5), weights)
+            values = np.floor(_along(values, whole, axis) / _FIXED_POINT + 0.5)
+        else:
+            values = _along(values, weights.astype(np.float32), axis)
+        values = values if preparation.filter == "bilinear" else np.clip(values, 0, 255)
+    return values.astype(np.float32)
+
+
+def _in_order(pixels: Array, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """New size and axis, the first to resize first; with whole numbers in between the order shows.
+
+    It is the order of Pillow 13; earlier versions always resize the width first.
+    """
+    if not sizes:
+        return ()
+    (height, width), (to_height, to_width) = pixels.shape[:2], sizes
+    is_tall = height > to_height and height - to_height > 2 * (width - to_width)
+    return ((to_height, 0), (to_width, 1)) if is_tall else ((to_width, 1), (to_height, 0))
+
+
+def _along(values: Array, weights: Array, axis: int) -> Array:
     """Each new line as the sum of the few old ones that are worth something in it."""
-    weights = _weights(values.shape[axis], size)
-    count = int((weights != 0).sum(axis=1).max())
-    first = np.minimum((weights != 0).argmax(axis=1), values.shape[axis] - count)
+    size, there = weights.shape
+    worthy = weights != 0
+    first, last = worthy.argmax(axis=1), there - 1 - worthy[:, ::-1].argmax(axis=1)
+    count = int((last - first).max()) + 1
+    first = np.minimum(first, there - count)
     shape = (-1, 1, 1) if axis == 0 else (1, -1, 1)
-    total = np.zeros([size if k == axis else side for k, side in enumerate(values.shape)], np.float32)
+    total = np.zeros([size if k == axis else side for k, side in enumerate(values.shape)], weights.dtype)
     for place in range(count):
         lines = first + place
         worth = weights[np.arange(size), lines].reshape(shape)
@@ -84,19 +126,26 @@ def _along(values: Array, size: int, axis: int) -> _Floats:
     return total
 
 
-def _weights(source: int, target: int) -> _Floats:
-    """How much each old line is worth in each new one: a triangle, widened where the picture shrinks.
+def _weights(source: int, target: int, name: str) -> _Doubles:
+    """How much each old line is worth in each new one: a filter, widened where the picture shrinks.
 
-    This is the bilinear filter with antialiasing of Pillow and torchvision: without it a small picture is made of
+    These are the filters with antialiasing of Pillow and torchvision: without it a small picture is made of
     single pixels of the large one.
     """
     scale = source / target
-    reach = max(scale, 1.0)
     centres = (np.arange(target) + 0.5) * scale
-    distance = np.abs(np.arange(source) + 0.5 - centres[:, None]) / reach
-    weights = np.clip(1.0 - distance, 0.0, None)
-    normalized: _Floats = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    distance = np.abs(np.arange(source) + 0.5 - centres[:, None]) / max(scale, 1.0)
+    weights = np.clip(1.0 - distance, 0.0, None) if name == "bilinear" else _cubic(distance)
+    normalized: _Doubles = weights / weights.sum(axis=1, keepdims=True)
     return normalized
+
+
+def _cubic(distance: _Doubles) -> _Doubles:
+    """The cubic with a = -0.5 of Catmull and Rom."""
+    near = (1.5 * distance - 2.5) * distance**2 + 1
+    far = ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
+    found: _Doubles = np.where(distance < 1, near, np.where(distance < 2, far, 0.0))
+    return found
 
 
 def _cropped(values: _Floats, sizes: tuple[int, ...], where: str) -> _Floats:

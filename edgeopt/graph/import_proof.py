@@ -27,6 +27,10 @@ class ImportProof(msgspec.Struct, frozen=True):
     """Of open dimensions, those of each run beside the samples."""
     outputs: dict[str, float] = {}
     """Agreement of each output in dB."""
+    pre: str = ""
+    """Name of the file beside the model that does what its processor did before it."""
+    pre_db: float = 0.0
+    """How well that agrees with the processor."""
 
     @property
     def sizes_text(self) -> str:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from edgeopt.hw.child import python_command
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
 from edgeopt.importing.onnx_source import check_runs
+from edgeopt.importing.preprocessing import FolderProcessor, Preprocessing, UncoveredError, take_over
 from edgeopt.importing.proof import Proof, first_difference, prove
 from edgeopt.importing.request import ImportRequest, SourceOptions
 from edgeopt.importing.sources import Recognized, recognize
@@ -62,6 +63,7 @@ class Exported(msgspec.Struct, frozen=True):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     layers: tuple[tuple[str, str], ...] = ()
+    processor: FolderProcessor | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -77,6 +79,8 @@ class Imported(msgspec.Struct, frozen=True):
     proof: Proof
     notes: tuple[str, ...]
     seconds: float
+    pre: Preprocessing | None = None
+    """Of a Hugging Face folder, its processor as a file for `--pre`."""
 
 
 def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> Imported:
@@ -117,12 +121,14 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
                 "Nothing was written. Try another --opset or version of the exporter; "
                 "for a model in half precision, set --floor.",
             )
+        pre, notes = _preprocessing(exported, _ports(model), request, folder)
         emit(events.Progress("write", str(request.out)))
-        _write(model, request.out, samples_file, feeds[: exported.base], _record(source, exported, proof), folder)
+        record = _record(source, exported, proof, pre)
+        _write(model, request.out, samples_file, feeds[: exported.base], record, folder)
     return Imported(
         str(request.out), str(samples_file), source.source.kind, source.shown, exported.framework,
-        exported.exporter, model.ir.opset_imports.get("", 0), _ports(model), proof, exported.notes,
-        time.monotonic() - start,
+        exported.exporter, model.ir.opset_imports.get("", 0), _ports(model), proof, notes,
+        time.monotonic() - start, pre,
     )  # fmt: skip
 
 
@@ -274,6 +280,29 @@ def _from_onnx(request: ImportRequest, path: Path, backend: Backend, folder: Pat
     return exported, feeds, reference
 
 
+def _preprocessing(
+    exported: Exported, ports: tuple[TensorInfo, ...], request: ImportRequest, folder: Path
+) -> tuple[Preprocessing | None, tuple[str, ...]]:
+    """Written beside the model under its name, and the notes of the import."""
+    processor = exported.processor
+    if processor is None:
+        return None, exported.notes
+    raw = saved_runs(folder / "raw.npz", (processor.kind,))
+    wanted = saved_runs(folder / "prepared.npz", (processor.input,))
+    try:
+        made = take_over(processor, raw, wanted, ports, request.floor_db, folder)
+    except UncoveredError as error:
+        return None, (*exported.notes, f"{processor.name} of the folder is not taken over for --pre: {error}.")
+    file = pre_file(request.out, made)
+    check_place(file, "The preprocessing")
+    shutil.copyfile(made.file, folder / file.name)
+    return msgspec.structs.replace(made, file=str(file)), exported.notes
+
+
+def pre_file(model: Path, made: Preprocessing) -> Path:
+    return model.with_suffix(f".{Path(made.file).name}")
+
+
 def _ports(model: "Model") -> tuple[TensorInfo, ...]:
     from edgeopt.graph.analysis.tensors import tensor_row
 
@@ -291,26 +320,31 @@ def _check_inputs(model: "Model", exported: Exported) -> None:
         )
 
 
-def _record(source: Recognized, exported: Exported, proof: Proof) -> ImportProof:
+def _record(source: Recognized, exported: Exported, proof: Proof, pre: Preprocessing | None) -> ImportProof:
     return ImportProof(
         source.shown, source.source.kind, exported.framework, exported.exporter, proof.runtime,
         round(proof.snr_db, 1), proof.floor_db, proof.samples, proof.sizes,
         {each.name: round(each.snr_db, 1) for each in proof.outputs},
+        Path(pre.file).name if pre else "", round(pre.snr_db, 1) if pre else 0.0,
     )  # fmt: skip
 
 
 def _write(
     model: "Model", out: Path, samples_file: Path, samples: Runs, record: ImportProof, folder: Path
 ) -> None:
-    """Both files or neither: the samples get their name when the model has its own."""
+    """All files or none: the others get their names when the model has its own."""
     from edgeopt.graph.model import save
 
     write_archive(folder / "samples.npz", from_feeds(samples))
     model.ir.metadata_props.update(as_metadata(record))
     if model.ir.opset_imports.get("", 0) <= 21:  # later ones need a newer IR version
         model.ir.ir_version = min(model.ir.ir_version, NEWEST_IR_VERSION)
-    with writing(samples_file) as file:
-        with (folder / "samples.npz").open("rb") as made:
-            shutil.copyfileobj(made, file)
-        file.flush()
+    written = {"samples.npz": samples_file}
+    if record.pre:
+        written[record.pre] = out.with_name(record.pre)
+    with ExitStack() as stack:
+        for name, place in written.items():
+            file = stack.enter_context(writing(place))
+            file.write((folder / name).read_bytes())
+            file.flush()
         save(model.ir, out)

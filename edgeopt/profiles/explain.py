@@ -69,6 +69,7 @@ _DATA = """
 # [data]
 # resize = [256]                  # the shorter side; two numbers are height and width
 # crop = [224]                    # the middle of it
+# letter_box = [640]              # instead of both: fits in here with its aspect, and the rest is filled
 # colour_order = "rgb"            # or "bgr", "gray"
 # scale = 0.00392156862745098     # bytes to 0 ... 1
 # mean = [0.485, 0.456, 0.406]    # taken off each channel

@@ -122,6 +122,8 @@ def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple
 
 def _data_words(data: Data) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     yield "colour_order in [data]", (data.colour_order,), schema.COLOUR_ORDERS
+    yield "place in [data]", (data.place,), schema.PICTURE_PLACES
+    yield "filter in [data]", (data.filter,), schema.PICTURE_FILTERS
     yield "layout in [data]", (data.layout,), schema.PICTURE_LAYOUTS
     yield "dtype in [data]", (data.dtype,), schema.PICTURE_TYPES
 
@@ -185,6 +187,11 @@ def _check_data(data: Data, path: Path) -> None:
                 f"{path}: {key} in [data] has {len(values)} numbers for {channels} channels.",
                 f'Give one number, or one a channel in the order of colour_order = "{data.colour_order}".',
             )
+    if data.letter_box and (data.resize or data.crop):
+        key = "resize" if data.resize else "crop"
+        raise ProfileError(
+            f"{path}: [data] has letter_box and {key}, which both set the size.", f"Remove letter_box or {key}."
+        )
     # A single number to resize to is the shorter side, so the longer one may still be long enough.
     if (data.resize and min(data.crop, default=0) > min(data.resize)) or _beyond(data):
         raise ProfileError(

@@ -80,6 +80,15 @@ class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most pictures of a folder, evenly spread over the sorted names."""
     resize: Size = ()
     """One number: the shorter side, the other in proportion; two: height and width; none: as they are."""
+    letter_box: Size = ()
+    """The picture fits in here with its aspect; the rest is filled. One number: a square, two: height, width."""
+    fill: Annotated[float, msgspec.Meta(ge=0, le=255)] = 114.0
+    """What the rest of a letter-box is filled with, as a value of the picture."""
+    place: str = "middle"
+    """Position of the picture in its letter-box."""
+    filter: str = "bilinear"
+    rounded: bool = False
+    """Resized values are whole numbers, those of Pillow 13."""
     crop: Size = ()
     """What is kept of the middle. One number: a square; two: height and width; none: everything."""
     colour_order: str = "rgb"
@@ -170,6 +179,8 @@ CALIBRATIONS = ("minmax", "moving-average", "percentile", "entropy", "mse", "dis
 # This version runs nothing on them.
 PLANNED_BACKENDS = ("onnxruntime-webgpu",)
 
+PICTURE_FILTERS = ("bilinear", "bicubic")
+PICTURE_PLACES = ("middle", "top-left")
 PICTURE_LAYOUTS = ("nchw", "nhwc")
 COLOUR_ORDERS = ("rgb", "bgr", "gray")
 PICTURE_TYPES = ("float32", "float16", "float64", "uint8", "int8", "int32")

@@ -25,6 +25,8 @@ def import_facts(proof: ImportProof) -> Iterator[tuple[str, str]]:
             yield f"Output {name}", decibels(snr_db)
     yield "Proved", f"{_on(proof)}, in {proof.runtime}"
     yield "Exporter", proof.exporter
+    if proof.pre:
+        yield "Preprocessing", f"{proof.pre}, agrees with the original to {decibels(proof.pre_db)}"
 
 
 def _on(proof: ImportProof) -> str:

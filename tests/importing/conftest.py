@@ -16,7 +16,10 @@ PLANTED = sources.Source(
     "planted", "planted model", (".planted",), str(Path(__file__).with_name("planted_child.py"))
 )
 
-PACKAGES = ("torch==2.13.*", "onnx", "onnxscript", "scikit-learn", "joblib", "skl2onnx", "transformers", "keras")
+PACKAGES = (
+    *("torch==2.13.*", "onnx", "onnxscript", "transformers", "pillow", "keras"),
+    *("scikit-learn", "joblib", "skl2onnx"),
+)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,9 @@ from transformers import (
     SegformerForSemanticSegmentation,
     ViTConfig,
     ViTForImageClassification,
+    Wav2Vec2Config,
+    Wav2Vec2FeatureExtractor,
+    Wav2Vec2ForSequenceClassification,
     WhisperConfig,
     WhisperFeatureExtractor,
     WhisperForConditionalGeneration,
@@ -33,6 +36,10 @@ WHISPER = {
     "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_source_positions": 50,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
 }  # fmt: skip
+SPEECH = {
+    **SMALL, "num_feat_extract_layers": 2, "conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 8),
+    "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 2, "classifier_proj_size": 16,
+}  # fmt: skip
 SAVED = {
     "bert": BertForSequenceClassification(BertConfig(**TEXT, num_labels=3)),
     "masked": BertForMaskedLM(BertConfig(**TEXT)).bfloat16(),
@@ -42,6 +49,7 @@ SAVED = {
         SegformerConfig(depths=[1] * 4, hidden_sizes=[8, 16, 40, 64], decoder_hidden_size=16)
     ),
     "whisper": WhisperForConditionalGeneration(WhisperConfig(**WHISPER)),
+    "speech": Wav2Vec2ForSequenceClassification(Wav2Vec2Config(**SPEECH)),
     "gpt": GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=1, n_head=2, vocab_size=60, n_positions=64)),
 }
 for name, model in SAVED.items():
@@ -55,4 +63,7 @@ named = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_
 PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named).save_pretrained("bert")
 WhisperFeatureExtractor(chunk_length=1).save_pretrained("whisper")
 pixels = {"size": {"height": 64, "width": 96}, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.2, 0.2, 0.2]}
+Wav2Vec2FeatureExtractor(do_normalize=True).save_pretrained("speech")
+clip = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 40}, "crop_size": 32}
+Path("vit/preprocessor_config.json").write_text(json.dumps(clip))
 Path("segformer/preprocessor_config.json").write_text(json.dumps(pixels))

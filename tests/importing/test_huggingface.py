@@ -89,6 +89,7 @@ def convert(imports, frameworks, saved, tmp_path):
     return run
 
 
+PRE = {"vit": ("out.pre.toml",), "segformer": ("out.pre.toml",), "speech": ("out.pre.onnx",)}
 TEXT = ["input_ids", "attention_mask", "token_type_ids"]
 
 
@@ -104,12 +105,13 @@ TEXT = ["input_ids", "attention_mask", "token_type_ids"]
         ("roberta", (), TEXT[:2], ["batch", "sequence"], "last_hidden_state"),
         ("vit", (), ["pixel_values"], ["batch", 3, 32, 32], "logits"),
         ("segformer", (), ["pixel_values"], ["batch", 3, 64, 96], "logits"),
+        ("speech", (), ["input_values"], ["batch", 16000], "logits"),
         ("whisper", ("--task", "encoder"), ["input_features"], ["batch", 80, 100], "last_hidden_state"),
     ],
 )
 def test_encoder_is_proved(convert, tmp_path, name, arguments, inputs, shape, output):
     code, last, left = convert(name, *arguments)
-    assert (code, left) == (0, {"out.onnx", "out.npz"}), last
+    assert (code, left) == (0, {"out.onnx", "out.npz", *PRE.get(name, ())}), last
     found = last["data"]
     assert found["proof"]["snr_db"] > 90
     assert [each["name"] for each in found["inputs"]] == inputs
@@ -136,6 +138,42 @@ def test_folder_is_measured_against_its_model(convert, frameworks, name):
     assert original.mode == "eager"
     assert original.framework.startswith("transformers")
     assert original.agreements[0].snr_db > 60
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("name", "processor", "least_db"),
+    [("vit", "CLIPImageProcessor", 45), ("segformer", "SegformerImageProcessor", 45), ("speech", "Wav2Vec2", 90)],
+)
+def test_processor_of_the_folder_is_written_beside_the_model(convert, name, processor, least_db):
+    _, last, _ = convert(name)
+    pre = last["data"]["pre"]
+    assert pre["processor"].startswith(processor)
+    assert pre["snr_db"] > least_db
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"resample": 1}, "its filter to resize has the number 1"),
+        ({"do_pad": True}, "it pads pictures"),
+        ({"size": {"height": 48, "width": 48}, "do_center_crop": False}, "the model takes 'pixel_values'"),
+        ({"image_processor_type": "NoProcessor"}, "fails"),
+    ],
+)
+def test_processor_that_is_not_covered_is_named(convert, saved, tmp_path, change, said):
+    path = saved / "vit" / "preprocessor_config.json"
+    kept = path.read_text()
+    path.write_text(json.dumps({**json.loads(kept), **change}))
+    try:
+        code, last, left = convert("vit", "--shape", "pixel_values=1x3x32x32")
+    finally:
+        path.write_text(kept)
+    assert (code, left) == (0, {"out.onnx", "out.npz"}), last
+    assert any(said in note for note in last["data"]["notes"])
 
 
 @pytest.mark.slow

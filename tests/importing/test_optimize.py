@@ -86,6 +86,17 @@ def test_samples_and_shape_of_the_user_are_those_of_the_import(optimizes, plante
     assert last["data"]["inputs"][0]["shape"] == [2, 4, 4]
 
 
+def test_processor_of_the_source_is_in_the_bundle(optimizes, planted):
+    code, last, left = optimizes(planted("sound"), "--dynamic", "batch")
+    assert (code, left) == (0, {*WRITTEN, "out.imported.pre.onnx"}), last
+    assert last["data"]["imported"]["pre"] == "out.imported.pre.onnx"
+    sound = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
+    centred = sound - sound.mean(-1, keepdims=True)
+    with edgeopt.load("out.edgeopt") as session:
+        wanted = session.run({"x": centred / sound.std(-1, keepdims=True)})["y"]
+        assert session.process({"sound": sound})["y"] == pytest.approx(wanted, abs=1e-4)
+
+
 @pytest.mark.parametrize(("fault", "code", "said"), [("bias", 6, "output 'y'"), ("package", 5, "no_such_package")])
 def test_source_that_cannot_be_imported_leaves_nothing(optimizes, planted, fault, code, said):
     got, last, left = optimizes(planted(fault))

@@ -17,6 +17,8 @@ from edgeopt.views.blocks import WordsBlock
 from edgeopt.views.outcome import proof_lines
 from tests.conftest import limited
 from tests.families import FAMILIES
+from tests.families.exporter import Exporter
+from tests.families.layers import conv
 from tests.families.transformers import bert, vit
 from tests.families.vision import mobilenet_v2, unet
 
@@ -24,6 +26,7 @@ FAMILY = {
     **dict.fromkeys(("ResNet", "MobileNet v2", "MobileNet v3", "EfficientNet", "DenseNet"), "image-classifier"),
     "SqueezeNet": "image-classifier",
     "U-Net": "segmentation",
+    **dict.fromkeys(("YOLO", "SSD", "Faster R-CNN"), "detector"),
     # A decoder whose graph keeps no past is an encoder to every count.
     **dict.fromkeys(("BERT", "DistilBERT", "RoBERTa", "Llama"), "sentence-encoder"),
     "ViT": "vision-transformer",
@@ -59,7 +62,55 @@ def test_family_has_its_preset(family, tmp_path):
 
 
 def test_every_preset_has_a_family():
-    assert {each.name for each in shipped_presets()} == set(FAMILY.values())
+    assert {each.name for each in shipped_presets()} == {*FAMILY.values(), "audio-encoder"}
+
+
+def audio_encoder():
+    """A wave through two convolutions and an attention over their frames, as in Wav2Vec2."""
+    g = Exporter(14, seed=40)
+    x = g.op("Unsqueeze", "wave", [1])
+    for size_in, length, stride in ((1, 10, 5), (8, 8, 4)):
+        weight = g.weight(8, size_in, length, scale=0.3)
+        x = g.op("Relu", g.op("Conv", x, weight, kernel_shape=[length], strides=[stride]))
+    x = g.op("Transpose", x, perm=[0, 2, 1])
+    scores = g.op("Softmax", g.op("MatMul", x, g.op("Transpose", x, perm=[0, 2, 1])), axis=-1)
+    made = g.named(g.op("MatMul", scores, x), "frames")
+    return g.model({"wave": ["batch", "samples"]}, {made: ["batch", "frame", 8]})
+
+
+def test_sound_is_a_second_long(prepared, tmp_path):
+    onnx.save(audio_encoder(), tmp_path / "audio.onnx")
+    found = prepared(tmp_path / "audio.onnx", time_limit_s=LONG_S)
+    assert found.samples.feeds(0)["wave"].shape == (1, 16000)
+    assert found.found.preset.name == "audio-encoder"
+
+
+def test_sound_is_short_without_preset(prepared, tmp_path):
+    onnx.save(audio_encoder(), tmp_path / "audio.onnx")
+    found = prepared(tmp_path / "audio.onnx", preset="none")
+    assert found.samples.feeds(0)["wave"].shape == (1, 512)
+
+
+def detector():
+    """Boxes of two levels side by side, for pictures of any size."""
+    g = Exporter(14, seed=41)
+    x = "picture"
+    for size_in, size_out in ((3, 4), (4, 8), (8, 8)):
+        x = g.op("Relu", conv(g, x, (size_in, size_out), 3, stride=2))
+    fine = x
+    coarse = g.op("Relu", conv(g, x, (8, 8), 3, stride=2))
+    scales = np.array([1, 1, 2, 2], np.float32)
+    up = g.op("Resize", coarse, np.zeros(0, np.float32), scales, mode="nearest")
+    levels = [conv(g, g.op("Concat", up, fine, axis=1), (16, 12), 1), conv(g, coarse, (8, 12), 1)]
+    boxes = g.op("Concat", *(g.reshape(each, 0, 12, -1) for each in levels), axis=2)
+    return g.model({"picture": ["batch", 3, "h", "w"]}, {g.named(boxes, "boxes"): ["batch", 12, "n"]})
+
+
+def test_detector_gets_large_pictures(prepared, tmp_path):
+    onnx.save(detector(), tmp_path / "detector.onnx")
+    found = prepared(tmp_path / "detector.onnx", time_limit_s=LONG_S)
+    assert found.samples.feeds(0)["picture"].shape == (1, 3, 640, 640)
+    assert found.found.preset.name == "detector"
 
 
 @pytest.mark.parametrize(

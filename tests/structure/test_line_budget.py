@@ -23,15 +23,14 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
-    "edgeopt/importing": 2400,
+    "edgeopt/importing": 2700,
     "edgeopt/pipeline": 8850,
-    "edgeopt/views": 2450,
-    "edgeopt/commands": 15_700,
+    "edgeopt/views": 2400,
+    "edgeopt/commands": 15_750,
     "edgeopt/cli": 5400,
     "agent": 16_500,
     "gui": 21_900,
-    "examples": 350,
-    "tests": 100_050,
+    "tests": 100_500,
 }
 
 

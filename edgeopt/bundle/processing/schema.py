@@ -17,6 +17,8 @@ class Pictures(Data, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     def __post_init__(self) -> None:
         for name, known in (
             (self.colour_order, schema.COLOUR_ORDERS),
+            (self.place, schema.PICTURE_PLACES),
+            (self.filter, schema.PICTURE_FILTERS),
             (self.layout, schema.PICTURE_LAYOUTS),
             (self.dtype, schema.PICTURE_TYPES),
         ):

@@ -361,6 +361,11 @@ def export(framework: Any, job: Job) -> None:
     runs = runs_of(job, samples)
     outputs = [_output(framework, original, job, *run) for run in runs]
     layers = framework.layers(original, samples[0], job)
+    processor, raw, prepared = (
+        framework.processor(original, job) if hasattr(framework, "processor") else (None, [], [])
+    )
+    _save(job, "raw", raw)
+    _save(job, "prepared", prepared)
     _save(job, "feeds", [feeds for _, feeds in runs])
     _save(job, "outputs", outputs)
     _save(job, "layers", [{name: array for name, (_, array) in layers.items()}])
@@ -373,6 +378,7 @@ def export(framework: Any, job: Job) -> None:
         inputs=list(samples[0]),
         outputs=list(outputs[0]),
         layers=[[name, kind] for name, (kind, _) in layers.items()],
+        processor=processor,
         notes=job.notes,
     )
 

@@ -14,10 +14,17 @@ import numpy as np
 if TYPE_CHECKING:
     from edgeopt.importing.children.child import Feeds, Input, Job
 
-_spec = importlib.util.spec_from_file_location("torch_child", Path(__file__).with_name("torch_child.py"))
-assert _spec is not None and _spec.loader is not None  # noqa: S101, PT018 - it is a path
-torch_child = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(torch_child)
+
+def _beside(name: str) -> Any:
+    """A module of this folder, which is on no path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is a path
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+torch_child, hf_processor = _beside("torch_child"), _beside("hf_processor")
 
 NEEDS = (*torch_child.NEEDS, ("transformers", "transformers"), ("safetensors", "safetensors"))
 run, unsteady, layers = torch_child.run, torch_child.unsteady, torch_child.layers
@@ -37,6 +44,7 @@ TASKS = {
 }
 """`encoder`: that of a model with a decoder, alone."""
 TOKENS, PIXELS, SAMPLE_RATE = 32, 224, 16_000
+_TOKENS_NOTE = "The bundle takes tokens, not text: edgeopt does not run the operators of onnxruntime-extensions."
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
@@ -173,6 +181,8 @@ def _tokens(job: Job, model: Any, given: list[str]) -> list[Input]:
     ]
     names = [name for name in given if name in names] or names
     tokenizer = _tokenizer(job)
+    if tokenizer is not None and job.exports:
+        job.notes.append(_TOKENS_NOTE)
     sample: Feeds = {}
 
     def draw_all(random: Any) -> None:
@@ -248,6 +258,12 @@ def _sound(job: Job, config: Any, name: str) -> Input:
         return np.asarray(made[name], np.float32)
 
     return job.Input(name, "float32", draw(np.random.default_rng(0)).shape, draw=draw)
+
+
+def processor(original: Any, job: Job) -> Any:
+    """The image processor or feature extractor of the folder, with what it is given and makes of it."""
+    taken = inspect.signature(original.module.forward).parameters
+    return hf_processor.processed(job, taken, _read(job, "preprocessor_config.json"))
 
 
 def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str:

@@ -64,6 +64,16 @@ def test_declared_steps_do_the_same_to_one_picture_or_several_of_any_size(proces
             session.process({"x": np.zeros((1, 3, 16, 16), np.float32)})
 
 
+def test_a_letter_box_is_part_of_a_bundle(processing_bundle, tmp_path):
+    steps = tmp_path / "box.toml"
+    steps.write_text('[data]\nletter_box = [16]\nplace = "top-left"\nfill = 7\n')
+    picture = pictures(20, 40, 3)
+    with edgeopt.load(processing_bundle(steps, None)) as session:
+        wanted = prepare_one(picture, Data(letter_box=(16,), place="top-left", fill=7.0), "it")[None]
+        assert (wanted[0, :, 8:] == 7).all()
+        assert np.array_equal(session.process({"x": picture})["y"], session.run({"x": wanted})["y"])
+
+
 def test_run_processes_a_file_of_raw_samples_where_it_is_asked_to(processing_bundle, pre_model, classes, tmp_path):
     bundle, data, out = processing_bundle(pre_model, classes), tmp_path / "raw.npz", tmp_path / "out"
     raw = pictures(3, 16, 16, 3)
