@@ -33,6 +33,8 @@ def inputs(original, job):
 def run(original, feeds, job):
     if original["fault"] == "fixed" and len(feeds["x"]) != 1:
         raise ValueError("one picture at a time")
+    if original["fault"] == "halved" and len(feeds["x"]) % 4:
+        raise ValueError("sizes must match")
     return {"y": _layers(original, feeds)["second"]}
 
 

@@ -54,6 +54,16 @@ def test_dimension_that_the_original_does_not_take_in_other_sizes_is_named(impor
     assert "fails for batch = 2: ValueError: one picture at a time" in last["message"]
 
 
+def test_sizes_that_the_original_does_not_take_are_left_out_of_the_proof(imports, planted):
+    """Networks that halve pictures were refused, because they take no picture of one pixel."""
+    code, last, _ = imports(planted("halved"), "--dynamic", "batch", "--shape", "x=4x4x4")
+    assert code == 0
+    assert last["data"]["proof"]["sizes"] == [{"batch": 8}]
+    assert "Not proved for batch = 1, 2, 5, 9: the original fails there (ValueError: sizes must match)." in (
+        last["data"]["notes"]
+    )
+
+
 def test_refused_import_keeps_the_model_of_an_earlier_one(imports, planted, tmp_path):
     assert imports(planted("none"))[0] == 0
     before = (tmp_path / "out.onnx").read_bytes(), (tmp_path / "out.npz").read_bytes()

@@ -23,7 +23,7 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
-    "edgeopt/importing": 2700,
+    "edgeopt/importing": 2750,
     "edgeopt/pipeline": 8850,
     "edgeopt/views": 2400,
     "edgeopt/commands": 15_750,

@@ -14,9 +14,9 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 _COUNTS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
@@ -258,18 +258,62 @@ def _fits(each: Any, array: Any, axis: int) -> bool:
     return each.ndim == array.ndim and rests[0] == rests[1]
 
 
-def runs_of(job: Job, samples: list[Feeds]) -> list[tuple[dict[str, int], Feeds]]:
-    """The samples as they are, then several sizes of each open dimension: alone, and all together."""
-    base = base_sizes(job, samples)
-    runs: list[tuple[dict[str, int], Feeds]] = [({}, sample) for sample in samples]
-    tried = {dim: [n for n in _tried(size) if _within(job, dim, n)] for dim, size in base.items()}
-    for k, dim in enumerate(tried):
+class Runs(NamedTuple):
+    """The samples as they are, then other sizes of open dimensions: their inputs and what the original answers."""
+
+    sizes: list[dict[str, int]]
+    feeds: list[Feeds]
+    outputs: list[Feeds]
+
+
+def run_all(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds]) -> Runs:
+    """Several sizes of each open dimension: alone, and all together; those that the original takes."""
+    done = Runs([{}] * len(samples), list(samples), [run(sample) for sample in samples])
+    largest: dict[str, int] = {}
+    for k, (dim, base) in enumerate(base_sizes(job, samples).items()):
         turned = samples[k % len(samples) :] + samples[: k % len(samples)]
-        runs += [({dim: size}, resized(job, turned, {dim: size})) for size in tried[dim] if size != base[dim]]
-    if len(tried) > 1:
-        last = {dim: sizes[-1] for dim, sizes in tried.items() if sizes}
-        runs.append((last, resized(job, samples, last)))
-    return runs
+        sizes = [size for size in _tried(base) if size != base and _within(job, dim, size)]
+        taken, failed, reason = list[int](), list[int](), ""
+        for place, size in enumerate((*sizes, 2 * base)):
+            # Networks that halve their input often take multiples only.
+            if place == len(sizes) and (taken or not sizes or size in sizes):
+                continue
+            feeds = resized(job, turned, {dim: size})
+            try:
+                output = run(feeds)
+            except Exception as error:
+                failed, reason = [*failed, size], reason or job.reason(error)
+                continue
+            taken.append(size)
+            _add(done, {dim: size}, feeds, output)
+        if sizes and not taken:
+            _refuse_sizes(job, f"{dim} = {failed[0]}: {reason}")
+        if failed:
+            told = ", ".join(map(str, failed))
+            job.notes.append(f"Not proved for {dim} = {told}: the original fails there ({reason}).")
+        largest[dim] = max([base, *taken])
+    if len(largest) > 1:
+        feeds = resized(job, samples, largest)
+        try:
+            _add(done, largest, feeds, run(feeds))
+        except Exception as error:
+            where = ", ".join(f"{dim} = {size}" for dim, size in largest.items())
+            _refuse_sizes(job, f"{where}: {job.reason(error)}")
+    return done
+
+
+def _refuse_sizes(job: Job, failure: str) -> NoReturn:
+    job.refuse(
+        "bad-model",
+        f"The original fails for {failure}.",
+        "Leave out dimensions in --dynamic that the model does not take in other sizes.",
+    )
+
+
+def _add(runs: Runs, sizes: dict[str, int], feeds: Feeds, output: Feeds) -> None:
+    runs.sizes.append(sizes)
+    runs.feeds.append(feeds)
+    runs.outputs.append(output)
 
 
 def base_sizes(job: Job, samples: list[Feeds]) -> dict[str, int]:
@@ -358,44 +402,28 @@ def export(framework: Any, job: Job) -> None:
     grown = {dim: max(2, size) for dim, size in base_sizes(job, samples).items()}
     exporter = framework.export(original, resized(job, samples, grown), list(first), job)
     job.say(event="progress", phase="run", message="original")
-    runs = runs_of(job, samples)
-    outputs = [_output(framework, original, job, *run) for run in runs]
+    runs = run_all(lambda feeds: framework.run(original, feeds, job), job, samples)
     layers = framework.layers(original, samples[0], job)
     processor, raw, prepared = (
         framework.processor(original, job) if hasattr(framework, "processor") else (None, [], [])
     )
     _save(job, "raw", raw)
     _save(job, "prepared", prepared)
-    _save(job, "feeds", [feeds for _, feeds in runs])
-    _save(job, "outputs", outputs)
+    _save(job, "feeds", runs.feeds)
+    _save(job, "outputs", runs.outputs)
     _save(job, "layers", [{name: array for name, (_, array) in layers.items()}])
     job.say(
         event="result",
         exporter=exporter,
         framework=framework.version(),
         base=len(samples),
-        sizes=[sizes for sizes, _ in runs],
+        sizes=runs.sizes,
         inputs=list(samples[0]),
-        outputs=list(outputs[0]),
+        outputs=list(runs.outputs[0]),
         layers=[[name, kind] for name, (kind, _) in layers.items()],
         processor=processor,
         notes=job.notes,
     )
-
-
-def _output(framework: Any, original: Any, job: Job, sizes: dict[str, int], feeds: Feeds) -> Feeds:
-    try:
-        found: Feeds = framework.run(original, feeds, job)
-    except Exception as error:
-        if not sizes:
-            raise
-        where = ", ".join(f"{dim} = {size}" for dim, size in sizes.items())
-        job.refuse(
-            "bad-model",
-            f"The original fails for {where}: {job.reason(error)}.",
-            "Leave out dimensions in --dynamic that the model does not take in other sizes.",
-        )
-    return found
 
 
 def open_dimensions(job: Job, samples: list[Feeds]) -> None:
