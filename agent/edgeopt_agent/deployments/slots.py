@@ -20,6 +20,8 @@ from edgeopt_agent.deployments.site import Site, current, name_of
 from edgeopt_agent.deployments.supervisor import Supervisor
 from edgeopt_agent.deployments.switching import FAREWELL_S
 from edgeopt_agent.deployments.vacancy import vacancy
+from edgeopt_agent.drift.kept import ReferenceFile
+from edgeopt_agent.drift.watch import DriftWatch
 from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
@@ -60,6 +62,12 @@ class Slot:
         """Whether nothing serves here, should serve, or is being deployed."""
         idle = self.machine.recovered.is_set() and not self.machine.busy
         return idle and self.site.router.serving is None and current(self.site) is None
+
+    def serves_committed(self, release: str) -> bool:
+        """Whether this release serves, and is not being deployed."""
+        serving, work = self.site.router.serving, self.machine.work
+        committed = work is None or work.record.release != release
+        return committed and serving is not None and serving.release_id == release
 
     async def work(self) -> None:
         await recover(self.site, self.machine)
@@ -284,6 +292,9 @@ class Slots:
         machine.listeners.append(lambda record: hub.tell(_told(record)))
         machine.listeners.append(self._tell)
         slot = Slot(site, machine, hub)
+        if settings.drift is not None:
+            kept = ReferenceFile(data.drift)
+            router.drift = DriftWatch(settings.drift, kept.read, kept.save, slot.serves_committed)
         site.name_clash = lambda other: self._clash(other, slot)
         self.all.append(slot)
         self.models.routers.append(router)
