@@ -185,8 +185,8 @@ class DriftWatch:
         before = self.alarm
         if self.score > 1.0:
             self._quiet = 0
-            since_s = self._now_s() if self._drift is None else self._drift.since_s
-            self._drift = Alarm(self._sentence(worst), since_s, worst.tensor, worst.statistic)
+            if self._drift is None:
+                self._drift = Alarm(self._sentence(worst), self._now_s(), worst.tensor, worst.statistic)
         else:
             # A whole window without an alarm: on the edge it would come and go.
             self._quiet += CHECK_EVERY

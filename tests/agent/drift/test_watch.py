@@ -81,7 +81,7 @@ def test_the_reference_survives_a_restart_for_the_same_release():
     saved = []
     watch, traffic = DriftWatch(DriftSettings(), save=saved.append), Traffic()
     traffic.send(watch, 1000)
-    again = DriftWatch(DriftSettings(), read=lambda: saved[-1].encode())
+    again = DriftWatch(DriftSettings(), read=saved[-1].encode)
     assert again.status(RELEASE).state == "normal"
     assert traffic.send(again, 200, scale=1.5) is not None
 
@@ -90,7 +90,7 @@ def test_what_was_learned_so_far_survives_a_restart():
     saved = []
     watch, traffic = DriftWatch(DriftSettings(), save=saved.append), Traffic()
     traffic.send(watch, 250)
-    again = DriftWatch(DriftSettings(), read=lambda: saved[-1].encode())
+    again = DriftWatch(DriftSettings(), read=saved[-1].encode)
     status = again.status(RELEASE)
     assert (status.state, status.requests) == ("learning", 200)
     traffic.send(again, 800)
@@ -103,9 +103,9 @@ def test_a_damaged_file_begins_anew(content):
 
 
 def test_another_release_begins_anew():
-    saved = []
-    watch, traffic = DriftWatch(DriftSettings(), save=saved.append, read=lambda: saved[-1].encode()), Traffic()
-    saved.append("")
+    saved = [""]
+    watch = DriftWatch(DriftSettings(), save=saved.append, read=lambda: "".join(saved[-1:]).encode())
+    traffic = Traffic()
     traffic.send(watch, 1000)
     assert traffic.send(watch, 200, scale=1.5) is not None
     assert traffic.send(watch, 10, release="bbbbbbbbbbbb") is None
