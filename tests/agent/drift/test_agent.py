@@ -32,7 +32,9 @@ def metrics(agent):
     with closing(HTTPConnection("127.0.0.1", agent.port)) as connection:
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
-    return {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("edgeopt_d")}
+    return {
+        line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("edgeopt_d")
+    }
 
 
 def test_scaled_requests_are_told_and_the_reference_survives_a_restart(start_agent, old_bundle):
@@ -42,7 +44,7 @@ def test_scaled_requests_are_told_and_the_reference_survives_a_restart(start_age
     normal = send(agent, 1.0, lambda drift: drift["state"] == "normal")
     assert normal["requests"] == 60
     assert metrics(agent)["edgeopt_drift_alarm"] == 0
-    agent.until(lambda: (agent.data_dir / "drift.json").exists(), "the reference on the disk")
+    agent.until((agent.data_dir / "drift.json").exists, "the reference on the disk")
     agent.stop()
 
     again = start_agent(drift=DRIFT)
