@@ -26,6 +26,14 @@ class Reference(msgspec.Struct, frozen=True):
     """Of the values up to each cell; a cell is an edge, or what lies before, between or behind the edges."""
 
     @property
+    def sound(self) -> bool:
+        """Whether a file that holds it is not damaged."""
+        cells = 2 * len(self.edges) + 1
+        return (
+            self.count > 0 and cells > 1 and len(self.shares) == cells and list(self.edges) == sorted(self.edges)
+        )
+
+    @property
     def median(self) -> float:
         cell = bisect_left(self.shares, 0.5)
         return self.edges[min(cell // 2, len(self.edges) - 1)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import write_whole
+from edgeopt_agent.drift.watch import Kept, text_of
 
 log = logging.getLogger(__name__)
 
@@ -13,24 +14,23 @@ log = logging.getLogger(__name__)
 class ReferenceFile:
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._text = ""
+        self._newest: Kept | None = None
         self._writing: asyncio.Task[None] | None = None
 
     def read(self) -> bytes:
-        """Raises OSError where there is none."""
+        """Raises OSError if the file cannot be read."""
         return self._file.read_bytes()
 
-    def save(self, text: str) -> None:
-        """The newest text wins; one writer at a time."""
-        self._text = text
+    def save(self, kept: Kept) -> None:
+        """The newest wins; one writer at a time."""
+        self._newest = kept
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write(), name=f"write {self._file.name}")
 
     async def _write(self) -> None:
-        written = ""
-        while written != self._text:
-            written = self._text
+        while (kept := self._newest) is not None:
+            self._newest = None
             try:
-                await asyncio.to_thread(write_whole, self._file, written)
-            except (EdgeoptError, OSError) as error:  # the watch goes on; a restart learns anew
+                await asyncio.to_thread(lambda kept=kept: write_whole(self._file, text_of(kept)))
+            except (EdgeoptError, OSError) as error:  # only a restart needs it
                 log.warning("The reference for drift could not be written: %s", error)

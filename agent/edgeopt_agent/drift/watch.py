@@ -38,6 +38,11 @@ class Kept(msgspec.Struct, frozen=True):
     learned: tuple[Learned, ...]
 
 
+def text_of(kept: Kept) -> str:
+    """ASCII, whatever the tensors are called."""
+    return json.dumps(msgspec.to_builtins(kept))
+
+
 class Alarm(msgspec.Struct, frozen=True):
     sentence: str
     since_s: float
@@ -64,7 +69,7 @@ class DriftWatch:
         self,
         settings: DriftSettings,
         read: Callable[[], bytes] = lambda: b"",
-        save: Callable[[str], None] = lambda _: None,
+        save: Callable[[Kept], None] = lambda _: None,
         watched: Callable[[str], bool] = lambda _: True,
         now_s: Callable[[], float] = time.time,
     ) -> None:
@@ -96,7 +101,7 @@ class DriftWatch:
         return DriftStatus("alarm", release, self._requests, needed, *told)
 
     def follow(self, release: str) -> None:
-        """Begins anew for another release; goes on where the agent has restarted."""
+        """Forgets another release; reads what was learned of this one before a restart."""
         if release == self.release:
             return
         self.release, self.score, self._requests = release, 0.0, 0
@@ -106,6 +111,8 @@ class DriftWatch:
         try:
             kept = msgspec.json.decode(self._read(), type=Kept)
         except (OSError, msgspec.DecodeError):
+            return
+        if any(each.reference is not None and not each.reference.sound for each in kept.learned):
             return
         if kept.release != release or kept.reference_requests != self.settings.reference_requests:
             return
@@ -209,8 +216,7 @@ class DriftWatch:
         elif alarm is None and before is not None:
             log.warning("%s: the drift is over.", self.release)
 
-    def _kept(self) -> str:
+    def _kept(self) -> Kept:
         learned = [Learned(name, tuple(values)) for name, values in self._values.items()]
         learned += [Learned(name, (), window.reference) for name, window in self._windows.items()]
-        kept = Kept(self.release, self._requests, self.settings.reference_requests, tuple(learned))
-        return json.dumps(msgspec.to_builtins(kept))
+        return Kept(self.release, self._requests, self.settings.reference_requests, tuple(learned))

@@ -1,5 +1,6 @@
 """The drift of a release: what is an alarm, what is none, and what a restart keeps."""
 
+import json
 import logging
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from edgeopt_agent.drift.look import figures_of
 from edgeopt_agent.drift.settings import DriftSettings
-from edgeopt_agent.drift.watch import DriftWatch
+from edgeopt_agent.drift.watch import DriftWatch, text_of
 
 RELEASE = "aaaaaaaaaaaa"
 AN_HOUR = 3600
@@ -79,7 +80,7 @@ def test_an_alarm_is_logged_once_and_ends_after_a_window_of_normal_requests(capl
 
 def test_the_reference_survives_a_restart_for_the_same_release():
     saved = []
-    watch, traffic = DriftWatch(DriftSettings(), save=saved.append), Traffic()
+    watch, traffic = DriftWatch(DriftSettings(), save=lambda kept: saved.append(text_of(kept))), Traffic()
     traffic.send(watch, 1000)
     again = DriftWatch(DriftSettings(), read=saved[-1].encode)
     assert again.status(RELEASE).state == "normal"
@@ -88,7 +89,7 @@ def test_the_reference_survives_a_restart_for_the_same_release():
 
 def test_what_was_learned_so_far_survives_a_restart():
     saved = []
-    watch, traffic = DriftWatch(DriftSettings(), save=saved.append), Traffic()
+    watch, traffic = DriftWatch(DriftSettings(), save=lambda kept: saved.append(text_of(kept))), Traffic()
     traffic.send(watch, 250)
     again = DriftWatch(DriftSettings(), read=saved[-1].encode)
     status = again.status(RELEASE)
@@ -98,13 +99,26 @@ def test_what_was_learned_so_far_survives_a_restart():
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"release": 1}'])
-def test_a_damaged_file_begins_anew(content):
+def test_a_damaged_file_is_ignored(content):
     assert DriftWatch(DriftSettings(), read=lambda: content).status(RELEASE).requests == 0
 
 
-def test_another_release_begins_anew():
+def test_a_reference_that_lost_a_part_is_ignored():
+    saved = []
+    watch, traffic = DriftWatch(DriftSettings(), save=lambda kept: saved.append(text_of(kept))), Traffic()
+    traffic.send(watch, 1000)
+    whole = json.loads(saved[-1])
+    whole["learned"][3]["reference"]["shares"].pop()
+    again = DriftWatch(DriftSettings(), read=json.dumps(whole).encode)
+    assert traffic.send(again, 100) is None
+    assert again.status(RELEASE).state == "learning"
+
+
+def test_another_release_has_a_reference_of_its_own():
     saved = [""]
-    watch = DriftWatch(DriftSettings(), save=saved.append, read=lambda: "".join(saved[-1:]).encode())
+    watch = DriftWatch(
+        DriftSettings(), save=lambda kept: saved.append(text_of(kept)), read=lambda: "".join(saved[-1:]).encode()
+    )
     traffic = Traffic()
     traffic.send(watch, 1000)
     assert traffic.send(watch, 200, scale=1.5) is not None
