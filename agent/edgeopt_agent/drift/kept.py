@@ -31,6 +31,9 @@ class ReferenceFile:
         while (kept := self._newest) is not None:
             self._newest = None
             try:
-                await asyncio.to_thread(lambda kept=kept: write_whole(self._file, text_of(kept)))
+                await asyncio.to_thread(self._put, kept)
             except (EdgeoptError, OSError) as error:  # only a restart needs it
                 log.warning("The reference for drift could not be written: %s", error)
+
+    def _put(self, kept: Kept) -> None:
+        write_whole(self._file, text_of(kept))
