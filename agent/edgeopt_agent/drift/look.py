@@ -1,7 +1,9 @@
 """Statistics of the inputs and outputs of requests, taken in the worker after it has sent the answer."""
 
 import math
+import sys
 import time
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,8 +39,13 @@ class Looker:
             return
         # Its own time: that others' work delayed it costs the requests nothing.
         start_s = time.thread_time()
-        self._found = figures_of(*self._taken)
-        self._taken = None
+        taken, self._taken = self._taken, None
+        try:
+            self._found = figures_of(*taken)
+        except Exception:  # noqa: BLE001 - the release must serve on, whatever is wrong here
+            traceback.print_exc(file=sys.stderr)
+            self._next_s = math.inf
+            return
         self._next_s = time.monotonic() + max(self._every_s, (time.thread_time() - start_s) / SHARE)
 
     def found(self) -> tuple[TensorFigures, ...]:
@@ -75,5 +82,6 @@ def _statistics(values: NDArray[np.float64]) -> tuple[float, ...]:
         return 0.0, 0.0, 0.0, 0.0, 0.0, not_finite
     with np.errstate(over="ignore"):
         found = values.mean(), values.std(), values.min(), values.max()
-    zeros = 1.0 - np.count_nonzero(values) / count - not_finite
+    # A NumPy number, such as this count, could not be sent to the agent.
+    zeros = 1.0 - int(np.count_nonzero(values)) / count - not_finite
     return (*(max(-_LARGEST, min(_LARGEST, float(each))) for each in found), max(0.0, zeros), not_finite)

@@ -26,6 +26,27 @@ def test_statistics_are_always_finite(value):
     assert found.output
 
 
+def test_statistics_are_numbers_that_can_be_sent():
+    values = np.array([0.0, 1.0, np.nan], np.float32)
+    for array in (values, values[:2], values[:1], values[2:]):
+        (found,) = figures_of({"x": array}, {})
+        assert {type(each) for each in found.values} == {float}
+
+
+def test_a_tensor_that_cannot_be_looked_at_ends_the_looking_and_nothing_else(capfd):
+    class Odd(np.ndarray):
+        def reshape(self, *_):
+            raise ValueError("an odd tensor")
+
+    looker = Looker(0.0)
+    looker.take({"x": np.ones(3).view(Odd)}, {})
+    looker.look()
+    looker.take({"x": np.ones(3)}, {})
+    looker.look()
+    assert looker.found() == ()
+    assert "an odd tensor" in capfd.readouterr().err
+
+
 def test_few_values_of_a_large_tensor_come_of_all_its_channels():
     picture = np.zeros((1, 300, 300, 3), np.float32)
     picture[..., 2] = 1.0
