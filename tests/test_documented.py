@@ -12,6 +12,7 @@ import typer
 import edgeopt
 from edgeopt import errors
 from edgeopt.cli.main import application
+from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.http.app import PARAMETERS
 from edgeopt_agent.http.control import PREFIX
 from edgeopt_agent.main import application as agent_application
@@ -135,7 +136,9 @@ def _quoted(name: str) -> str:
 KINDS = {
     "public name": Kind(lambda: list(edgeopt.__all__), EVERYWHERE, lambda name: rf"\bedgeopt\.{name}\b"),
     "option": Kind(_options, EVERYWHERE, lambda flags: rf"(?<![\w-])({flags.replace(' ', '|')})(?![\w-])"),
-    "setting": Kind(lambda: list(Settings.__struct_fields__), ("docs/agent.md",), _quoted),
+    "setting": Kind(
+        lambda: [*DriftSettings.__struct_fields__, *Settings.__struct_fields__], ("docs/agent.md",), _quoted
+    ),
     "setting of MQTT": Kind(lambda: list(MqttSettings.__struct_fields__), ("docs/fleet.md",), _quoted),
     "command of MQTT": Kind(lambda: [row.name for row in TABLE], ("docs/fleet.md",), _quoted),
     "route": Kind(_routes, ("docs/agent.md",), lambda route: rf"`(?:\w+ )?{route}[?`]"),

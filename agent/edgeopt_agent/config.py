@@ -14,6 +14,7 @@ from edgeopt.errors import InputError
 from edgeopt.hw.user_folders import expanded, home_folder
 from edgeopt.nearest import nearest
 from edgeopt_agent.bundle_urls import read_prefix
+from edgeopt_agent.drift.settings import DriftSettings, wrong_drift
 from edgeopt_agent.mqtt.settings import MqttSettings, wrong_mqtt
 from edgeopt_agent.settings import (
     MOST_SOAK_S,
@@ -41,7 +42,7 @@ NEEDS_RESTART = frozenset({
     "data_dir", "watch_dir", "host", "port", "grpc_port", "tls", "tls_cert", "tls_key", "max_body_bytes",
     "max_tensor_elements", "queue_length", "request_timeout_s", "body_timeout_s", "silent_call_s", "stream_idle_s",
     "drain_s", "ready_timeout_s", "crashes_allowed", "otlp_endpoint", "otlp_interval_s", "otlp_trace_ratio",
-    "mqtt",
+    "mqtt", "drift",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""
 
@@ -137,7 +138,9 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
     if name == "fetch_from" and isinstance(value, list) and (said := _wrong_prefix(value)):
         return f"'{name}' has an entry that is no URL prefix: {said}.", 'For instance ["https://host/bundles/"].'
     if name == "mqtt":
-        return _wrong_table(value)
+        return _wrong_mqtt(value)
+    if name == "drift":
+        return _wrong_drift(value)
     if name == "otlp_interval_s" and value == 0:
         return f"'{name}' must be more than 0.", "Correct the value."
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -151,20 +154,34 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
     return "", ""
 
 
-def _wrong_table(value: object) -> tuple[str, str]:
-    """The same for `[mqtt]`."""
+def _wrong_mqtt(value: object) -> tuple[str, str]:
+    example = 'Write [mqtt] and, below it, url = "mqtts://broker.example.com".'
+    wrong = _wrong_table("mqtt", value, MqttSettings, "docs/fleet.md", example)
+    found = None if wrong else _settings({"data_dir": Path(), "mqtt": value}).mqtt
+    return wrong or (("", "") if found is None else wrong_mqtt(found))
+
+
+def _wrong_drift(value: object) -> tuple[str, str]:
+    wrong = _wrong_table("drift", value, DriftSettings, "docs/agent.md", "Write [drift], with nothing below it.")
+    found = None if wrong else _settings({"data_dir": Path(), "drift": value}).drift
+    return wrong or (("", "") if found is None else (wrong_drift(found), "Correct the value."))
+
+
+def _wrong_table(
+    name: str, value: object, kind: type[msgspec.Struct], page: str, example: str
+) -> tuple[str, str] | None:
+    """What is wrong with the keys and types of a table and what to do; None where nothing is."""
     if not isinstance(value, dict):
-        return "'mqtt' must be a table.", 'Write [mqtt] and, below it, url = "mqtts://broker.example.com".'
-    for name in value:
-        if name not in MqttSettings.__struct_fields__:
-            hint = nearest(name, MqttSettings.__struct_fields__, "See docs/fleet.md.")
-            return f"there is no setting 'mqtt.{name}'.", hint
+        return f"'{name}' must be a table.", example
+    for each in value:
+        if each not in kind.__struct_fields__:
+            return f"there is no setting '{name}.{each}'.", nearest(each, kind.__struct_fields__, f"See {page}.")
     try:
-        found = _settings({"data_dir": Path(), "mqtt": value}).mqtt
+        _settings({"data_dir": Path(), name: value})
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at `$.")
-        return f"'{place.rstrip('`') or 'mqtt'}' is wrong: {said}.", "docs/fleet.md lists the settings."
-    return ("", "") if found is None else wrong_mqtt(found)
+        return f"'{place.rstrip('`') or name}' is wrong: {said}.", f"{page} lists the settings."
+    return None
 
 
 def _wrong_prefix(values: Sequence[object]) -> str:

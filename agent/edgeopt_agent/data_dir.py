@@ -67,6 +67,11 @@ class DataDir:
         return self.base / "watched"
 
     @property
+    def drift(self) -> Path:
+        """What the first requests to the serving release looked like."""
+        return self.root / "drift.json"
+
+    @property
     def pins(self) -> Path:
         return self.root / "pins"
 

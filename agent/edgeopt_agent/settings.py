@@ -9,6 +9,7 @@ import msgspec
 
 from edgeopt.errors import UsageError
 from edgeopt.hw.user_folders import home_folder
+from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.mqtt.settings import MqttSettings
 
 MIB = 1 << 20
@@ -126,6 +127,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     otlp_interval_s: float = 15.0
     otlp_trace_ratio: float = 0.0
     """The share of the requests without a traceparent that is traced; 0: only those whose caller asks for it."""
+    drift: DriftSettings | None = None
+    """What is watched of requests and answers; None: nothing."""
     mqtt: MqttSettings | None = None
     """The broker of a fleet; None: the agent speaks HTTP and gRPC alone."""
     drain_s: float = 5.0

@@ -11,7 +11,15 @@ from edgeopt.views.deploy_plan import consequence, plan_rows
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import WatchedAgent
-    from edgeopt.fleet.records import FleetDeployment, ModelStatus, Releases, Removed, ServerBatching, Status
+    from edgeopt.fleet.records import (
+        FleetDeployment,
+        ModelStatus,
+        Releases,
+        Removed,
+        ServerBatching,
+        ServerDrift,
+        Status,
+    )
 
 _TRUST = {
     "unsigned": "It trusts no key: it accepts any bundle, but only from its own device.",
@@ -41,6 +49,8 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
         said.append("Serving: nothing. Deploy with: edgeopt-agent deploy BUNDLE")
     if result.batching is not None:
         said.append(_batching(result.batching))
+    if result.drift is not None:
+        said.append(_drift(result.drift))
     if result.reason:
         said.append(f"Trouble: {printable(result.reason)}")
     if result.previous is not None:
@@ -61,8 +71,9 @@ def _model_line(model: "ModelStatus") -> str:
         what += f" with processing (plain model: {serving.plain_name})"
     told = f"; last deployment: {_told(deployment)}" if deployment is not None else ""
     batching = f". {_batching(model.batching).rstrip('.')}" if model.batching is not None else ""
+    drift = f". {_drift(model.drift).rstrip('.')}" if model.drift is not None else ""
     untrusted = f". {serving.untrusted.rstrip('.')}" if serving is not None and serving.untrusted else ""
-    return f"Model {model.name or 'without a name'}: {what}{told}{batching}{untrusted}" + (
+    return f"Model {model.name or 'without a name'}: {what}{told}{batching}{drift}{untrusted}" + (
         f". Trouble: {printable(model.reason)}" if model.reason else ""
     )
 
@@ -71,6 +82,14 @@ def _batching(found: "ServerBatching") -> str:
     if not found.used:
         return f"No batches: {found.reason}"
     return f"Batches of up to {found.max_size} rows: {found.reason}"
+
+
+def _drift(found: "ServerDrift") -> str:
+    if found.state == "alarm":
+        return f"Drift: {printable(found.sentence)}"
+    if found.state == "learning":
+        return f"Drift: learning from the first requests ({found.requests} of {found.reference_requests})."
+    return "Drift: none."
 
 
 def show_removed(result: "Removed") -> list[Block]:

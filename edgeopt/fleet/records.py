@@ -108,6 +108,21 @@ class ServerBatching(msgspec.Struct, frozen=True):
     reason: str
 
 
+class ServerDrift(msgspec.Struct, frozen=True):
+    """Whether requests to the serving release, and its answers, still look like the first ones."""
+
+    state: Literal["learning", "normal", "alarm"]
+    release: str = ""
+    requests: int = 0
+    """How many of the reference it has seen."""
+    reference_requests: int = 0
+    tensor: str = ""
+    statistic: str = ""
+    since_s: float | None = None
+    sentence: str = ""
+    """What has changed; empty without an alarm."""
+
+
 class ModelStatus(msgspec.Struct, frozen=True):
     """One of the models of an agent."""
 
@@ -118,6 +133,8 @@ class ModelStatus(msgspec.Struct, frozen=True):
     deployment: FleetDeployment | None = None
     batching: ServerBatching | None = None
     """None where no batches were asked for."""
+    drift: ServerDrift | None = None
+    """None where nothing serves, or it is not watched."""
     reason: str = ""
 
 
@@ -128,6 +145,8 @@ class Status(msgspec.Struct, frozen=True):
     deployment: FleetDeployment | None = None
     batching: ServerBatching | None = None
     """None where no batches were asked for."""
+    drift: ServerDrift | None = None
+    """None where nothing serves, or it is not watched."""
     reason: str = ""
     """What is wrong, where something is."""
     trust: str = "unsigned"

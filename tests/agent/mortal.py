@@ -13,6 +13,7 @@ import msgspec
 
 from edgeopt_agent import service
 from edgeopt_agent.deployments import receive
+from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.journal import Journal
 from edgeopt_agent.mqtt.settings import MqttSettings
 from edgeopt_agent.settings import Settings
@@ -60,6 +61,8 @@ def main():
         given[name] = Path(given[name])
     if "mqtt" in given:
         given["mqtt"] = msgspec.convert(given["mqtt"], MqttSettings, dec_hook=lambda kind, value: kind(value))
+    if "drift" in given:
+        given["drift"] = DriftSettings(**given["drift"])
     trust_the_cache()
     if kill:
         die_at(**kill)

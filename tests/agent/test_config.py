@@ -13,6 +13,7 @@ from edgeopt_agent import config as config_file
 from edgeopt_agent import settings
 from edgeopt_agent.config import ConfigError, administered, configured, reloaded
 from edgeopt_agent.data_dir import open_data_dir, point, pointed, sweep
+from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.main import COMMANDS, run
 from edgeopt_agent.settings import Settings, administered_data_dir, default_data_dir
 
@@ -280,3 +281,27 @@ def test_help_says_that_several_models_can_be_served(capsys):
     help_text = " ".join(capsys.readouterr().out.split())
     for said in ("One agent serves several models", "deploy --add", "--model NAME", "remove NAME"):
         assert said in help_text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("drift = true", "'drift' must be a table"),
+        ("[drift]\ngolden = 1", "there is no setting 'drift.golden'"),
+        ("[drift]\nwindow_requests = 10", "'drift.window_requests' is 10; it must be from 50"),
+        ('[drift]\nevery_s = "a"', "'drift.every_s' is wrong"),
+        ("[drift]\ngolden_s = nan", "'drift.golden_s' is nan"),
+    ],
+)
+def test_a_wrong_table_for_drift_says_what_is_wrong(tmp_path, text, words):
+    file = tmp_path / "agent.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        configured(file, {})
+
+
+def test_an_empty_table_turns_drift_on(tmp_path):
+    file = tmp_path / "agent.toml"
+    assert configured(None, {"data_dir": tmp_path}).settings.drift is None
+    file.write_text("[drift]\n")
+    assert configured(file, {}).settings.drift == DriftSettings()

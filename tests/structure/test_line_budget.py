@@ -26,11 +26,11 @@ BUDGETS = {
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 8850,
     "edgeopt/views": 2400,
-    "edgeopt/commands": 15_750,
+    "edgeopt/commands": 15_700,
     "edgeopt/cli": 5400,
-    "agent": 16_500,
+    "agent": 17_100,
     "gui": 21_900,
-    "tests": 100_500,
+    "tests": 100_950,
 }
 
 

@@ -11,6 +11,7 @@ from edgeopt_agent.deployments.returning import check_return
 from edgeopt_agent.deployments.site import Site, current
 from edgeopt_agent.deployments.slots import Slot
 from edgeopt_agent.deployments.states import State
+from edgeopt_agent.drift.watch import DriftStatus
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.trust import untrusted
 
@@ -35,6 +36,7 @@ def _model_status(site: Site, machine: Machine) -> Document:
         "reason": _reason(site),
         "worker_limits": serving.limits if alive and serving is not None else None,
         "batching": serving.batching if alive and serving is not None else None,
+        "drift": _drift(site) if alive else None,
         "hangs": sum(each.hangs for each in site.router.totals.values()),
         "crashes": sum(each.crashes for each in site.router.totals.values()),
         "memory_restarts": sum(each.memory_restarts for each in site.router.totals.values()),
@@ -93,6 +95,11 @@ def _serving(site: Site) -> Document | None:
         "since_s": site.since_s,
         "untrusted": untrusted(site.data.release(worker.release_id), worker.name, site.data.trust),
     }
+
+
+def _drift(site: Site) -> DriftStatus | None:
+    watch, worker = site.router.drift, site.router.serving
+    return None if watch is None or worker is None else watch.status(worker.release_id)
 
 
 def _previous(site: Site, machine: Machine) -> Document | None:

@@ -20,6 +20,9 @@ from edgeopt_agent.deployments.site import Site, current, name_of
 from edgeopt_agent.deployments.supervisor import Supervisor
 from edgeopt_agent.deployments.switching import FAREWELL_S
 from edgeopt_agent.deployments.vacancy import vacancy
+from edgeopt_agent.drift.golden import ask_golden
+from edgeopt_agent.drift.kept import ReferenceFile
+from edgeopt_agent.drift.watch import DriftWatch
 from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
@@ -40,6 +43,8 @@ class Slot:
     machine: Machine
     hub: Hub
     working: asyncio.Task[None] | None = None
+    golden: asyncio.Task[None] | None = None
+    """What asks the serving release its golden inputs at intervals."""
 
     @property
     def name(self) -> str:
@@ -61,14 +66,28 @@ class Slot:
         idle = self.machine.recovered.is_set() and not self.machine.busy
         return idle and self.site.router.serving is None and current(self.site) is None
 
+    def serves_committed(self, release: str) -> bool:
+        """Whether this release serves, and is not being deployed."""
+        serving, work = self.site.router.serving, self.machine.work
+        committed = work is None or work.record.release != release
+        return committed and serving is not None and serving.release_id == release
+
+    def watch_golden(self) -> None:
+        """Starts to ask the golden inputs, where that is wanted."""
+        router, settings = self.site.router, self.site.settings
+        if (watch := router.drift) is not None and watch.settings.golden_s:
+            asking = ask_golden(router, watch, settings.request_timeout_s, lambda: self.machine.busy)
+            self.golden = asyncio.create_task(asking, name=f"golden inputs {self.site.model}".rstrip())
+
     async def work(self) -> None:
         await recover(self.site, self.machine)
         await Supervisor(self.site, self.machine).run()
 
     async def stop(self, grace_s: float) -> None:
         """Leaves its deployment as it is, and ends its workers."""
-        if self.working is not None:
-            self.working.cancel()
+        for task in (self.working, self.golden):
+            if task is not None:
+                task.cancel()
         await self.machine.stop()
         router = self.site.router
         workers = [worker for worker in (router.serving, router.standby) if worker is not None]
@@ -106,6 +125,7 @@ class Slots:
         if (on_end := self._on_end) is None:
             return
         slot.working = asyncio.create_task(slot.work(), name=f"supervisor {slot.site.model}".rstrip())
+        slot.watch_golden()
         slot.working.add_done_callback(lambda _: on_end(slot) if slot in self.all else None)
 
     def named(self, name: str) -> Slot:
@@ -284,6 +304,9 @@ class Slots:
         machine.listeners.append(lambda record: hub.tell(_told(record)))
         machine.listeners.append(self._tell)
         slot = Slot(site, machine, hub)
+        if settings.drift is not None:
+            kept = ReferenceFile(data.drift)
+            router.drift = DriftWatch(settings.drift, kept.read, kept.save, slot.serves_committed)
         site.name_clash = lambda other: self._clash(other, slot)
         self.all.append(slot)
         self.models.routers.append(router)

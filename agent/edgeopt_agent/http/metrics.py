@@ -90,6 +90,7 @@ class Figures:
         yield from self._memory()
         yield from self._device()
         yield from self._deployment()
+        yield from self._drift()
         if self._tracer is not None:
             name = "edgeopt_trace_spans_dropped"
             family = Metric(name, "Spans that the collector did not get", "counter")
@@ -132,6 +133,19 @@ class Figures:
         yield from _gauge("edgeopt_device_load_percent", "Load since the last scrape", sample.load_percent)
         yield from _gauge("edgeopt_device_clock_hz", "Mean clock of the cores", sample.clock_hz)
         yield from _gauge("edgeopt_device_temperature_c", "Hottest sensor of the chip", sample.temperature_c)
+
+    def _drift(self) -> Iterable[Metric]:
+        alarm = GaugeMetricFamily(
+            "edgeopt_drift_alarm", "Whether requests or answers have changed", labels=_LABELS
+        )
+        text = "The largest change of a statistic, 1 being the alarm"
+        score = GaugeMetricFamily("edgeopt_drift_score", text, labels=_LABELS)
+        for router in self._models.routers:
+            if (watch := router.drift) is not None and (worker := router.serving) is not None:
+                watch.follow(worker.release_id)
+                alarm.add_metric([worker.name, worker.release_id], watch.alarm is not None)
+                score.add_metric([worker.name, worker.release_id], watch.score)
+        yield from (each for each in (alarm, score) if each.samples)
 
     def _deployment(self) -> Iterable[Metric]:
         labels = ["model", "release", "state"]

@@ -64,6 +64,10 @@ class FleetFigures:
             figures = meter.taken()
             worker = slot.site.router.serving
             if worker is not None:
+                if (watch := slot.site.router.drift) is not None:
+                    watch.follow(worker.release_id)
+                    drift = {"drift_alarm": float(watch.alarm is not None), "drift_score": round(watch.score, 4)}
+                    figures |= drift
                 memory = process_memory_bytes(worker.pid)
                 found[slot.name] = figures if memory is None else {**figures, "process_memory_bytes": memory}
         return found

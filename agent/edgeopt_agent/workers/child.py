@@ -88,6 +88,8 @@ def _answering(served: Served, frames: Frames, batching: Batching | None) -> Cal
         if (frame := frames.receive()) is not None:
             for reply in replies(frame):
                 frames.send(*reply)
+            if served.looker is not None:
+                served.looker.look()
 
     return answer
 

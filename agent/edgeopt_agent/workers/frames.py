@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.workers.protocol import Failed
+from edgeopt_agent.drift.figures import TensorFigures
 from edgeopt_agent.workers.confinement import WorkerLimit
 
 PREFIX = struct.Struct("<IIQ")
@@ -65,6 +66,8 @@ class Load(msgspec.Struct, frozen=True, tag=True):
     batch_max_delay_us: int = 0
     max_sequences: int = 0
     sequence_idle_s: float = 0.0
+    look_every_s: float | None = None
+    """The least time between requests whose statistics are taken; None: they are not."""
 
 
 class Infer(msgspec.Struct, frozen=True, tag=True):
@@ -124,6 +127,8 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     """0 where another request of the batch counts the run."""
     processing_ms: float = 0.0
     """What pre- and postprocessing took."""
+    looked: tuple[TensorFigures, ...] = ()
+    """Statistics of an earlier request, each told once."""
 
 
 class Golden(msgspec.Struct, frozen=True, tag=True):

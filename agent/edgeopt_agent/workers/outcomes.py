@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from edgeopt.errors import EdgeoptError
+from edgeopt_agent.drift.figures import TensorFigures
 from edgeopt_agent.workers.channel import Body
 from edgeopt_agent.workers.frames import NotFinite
 
@@ -59,6 +60,8 @@ class Answer:
     release_id: str = ""
     """The release that answered."""
     processing_ms: float = 0.0
+    looked: tuple[TensorFigures, ...] = ()
+    """Statistics of an earlier request to the same worker."""
 
     def reason(self) -> str:
         """The sentence of an answer that is an error."""

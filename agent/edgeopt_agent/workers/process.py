@@ -99,6 +99,7 @@ class Worker:
         load = Load(
             *(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements, self._memory_bytes),
             *(limits.batch_max_size, limits.batch_max_delay_us, limits.max_sequences, limits.sequence_idle_s),
+            None if limits.drift is None else limits.drift.every_s,
         )
         received = await self._asked(self._lanes.ask(load), limits.probe_timeout_s, "while loading")
         if isinstance(received.message, Failed):
@@ -190,7 +191,7 @@ class Worker:
         length = received.text_bytes if told.binary else None
         return Answer(
             *(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite),
-            *(told.batched, told.executions, self.release_id, told.processing_ms),
+            *(told.batched, told.executions, self.release_id, told.processing_ms, told.looked),
         )
 
     async def compare(self, request: Request, other: Answer) -> Compared:

@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from edgeopt_agent.drift.watch import DriftWatch
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.ending_requests import EndingRequests
@@ -67,6 +68,8 @@ class Router:
         """What the model was called before the release that soaks: who still asks for it has lost it."""
         self.shadow: Shadow | None = None
         """Where a release soaks: what compares its answers with those of the standby."""
+        self.drift: DriftWatch | None = None
+        """What compares requests and answers with the first ones, where that is wanted."""
         self._settings = settings
         self._ending_requests = EndingRequests()
         self._changed = asyncio.Event()
@@ -325,6 +328,8 @@ class Router:
         if answer.status == 200:
             self._ending_requests.answered(release, parts)
             worker.refused_for_memory = 0
+            if answer.looked and self.drift is not None:
+                self.drift.note(release, answer.looked)
             if request[2] in {"", PROTOBUF}:  # of a compressed one the size says nothing
                 totals.largest_bytes = max(totals.largest_bytes, size)
         elif answer.status == 507 and size <= totals.largest_bytes:

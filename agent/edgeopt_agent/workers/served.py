@@ -22,6 +22,7 @@ from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
 from edgeopt.workers.protocol import NO_MEMORY, Failed, failure_of
+from edgeopt_agent.drift.look import Looker
 from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
@@ -90,7 +91,8 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
         *(deployment.name, session.backend, *ports), batching=batching, states=dict(states), processed=processed
     )
     sequences = Sequences(session, states, wanted.max_sequences, wanted.sequence_idle_s)
-    return Served(session, wanted, deployment.name, Signature(*ports), sequences, pipeline), loaded
+    looker = None if wanted.look_every_s is None else Looker(wanted.look_every_s)
+    return Served(session, wanted, deployment.name, Signature(*ports), sequences, pipeline, looker), loaded
 
 
 def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
@@ -164,6 +166,7 @@ class Served:
     plain: Signature
     sequences: Sequences
     pipeline: "Pipeline | None" = None
+    looker: Looker | None = None
     pause: Pause = no_pause
 
     def answer(self, frame: Frame) -> Reply:
@@ -245,6 +248,7 @@ class Served:
         odd: NotFinite = ""
         try:
             odd = _not_finite(wanted.feeds, results, self.pause)
+            plain = results
             start = time.perf_counter()
             results = self._finished(message, results)
             finish_ms = (time.perf_counter() - start) * 1e3
@@ -264,7 +268,10 @@ class Served:
             batched=batched,
             executions=executions,
             processing_ms=processing_ms,
+            looked=self.looker.found() if self.looker is not None else (),
         )
+        if self.looker is not None:
+            self.looker.take(wanted.feeds, plain)
         return answered, answer, tensors
 
     def read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:

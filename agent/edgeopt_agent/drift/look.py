@@ -1,0 +1,87 @@
+"""Statistics of the inputs and outputs of requests, taken in the worker after it has sent the answer."""
+
+import math
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt_agent.drift.figures import MOST_TENSORS, TensorFigures
+
+MOST_VALUES = 10_000
+SHARE = 0.005
+"""Of the worker's time; what the agent does with the statistics costs about as much again."""
+_LARGEST = 1e300
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Looker:
+    """Takes every request where they are few, else as many as its share of the time allows."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._next_s = -math.inf
+        self._taken: tuple[Arrays, Arrays] | None = None
+        self._found: tuple[TensorFigures, ...] = ()
+
+    def take(self, inputs: Arrays, outputs: Arrays) -> None:
+        """Keeps the tensors of a request until `look`, if it is to be looked at."""
+        if self._taken is None and time.monotonic() >= self._next_s:
+            self._taken = inputs, outputs
+
+    def look(self) -> None:
+        """To be called once the answer is sent, and before the memory of the request is used again."""
+        if self._taken is None:
+            return
+        # Its own time: that others' work delayed it costs the requests nothing.
+        start_s = time.thread_time()
+        taken, self._taken = self._taken, None
+        try:
+            self._found = figures_of(*taken)
+        except Exception:  # noqa: BLE001 - the release must serve on, whatever is wrong here
+            traceback.print_exc(file=sys.stderr)
+            self._next_s = math.inf
+            return
+        self._next_s = time.monotonic() + max(self._every_s, (time.thread_time() - start_s) / SHARE)
+
+    def found(self) -> tuple[TensorFigures, ...]:
+        """The statistics of the last request that was looked at, once: they travel with a later answer."""
+        found, self._found = self._found, ()
+        return found
+
+
+def figures_of(inputs: Arrays, outputs: Arrays) -> tuple[TensorFigures, ...]:
+    tensors = [(name, False, array) for name, array in inputs.items()]
+    tensors += [(name, True, array) for name, array in outputs.items()]
+    numbers = [each for each in tensors if each[2].dtype.kind in "fiu" and each[2].size]
+    return tuple(
+        TensorFigures(name, output, _statistics(some_of(array))) for name, output, array in numbers[:MOST_TENSORS]
+    )
+
+
+def some_of(array: NDArray[Any]) -> NDArray[np.float64]:
+    """At most MOST_VALUES values. Their distance shares no factor with a dimension, so all channels count."""
+    step = -(-array.size // MOST_VALUES)
+    while step > 1 and any(math.gcd(step, size) > 1 for size in array.shape):
+        step += 1
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    return np.asarray(flat[::step], np.float64)
+
+
+def _statistics(values: NDArray[np.float64]) -> tuple[float, ...]:
+    count = values.size
+    finite = np.isfinite(values)
+    if not finite.all():
+        values = values[finite]
+    not_finite = 1.0 - values.size / count
+    if not values.size:
+        return 0.0, 0.0, 0.0, 0.0, 0.0, not_finite
+    with np.errstate(over="ignore"):
+        found = values.mean(), values.std(), values.min(), values.max()
+    # A NumPy number, such as this count, could not be sent to the agent.
+    zeros = 1.0 - int(np.count_nonzero(values)) / count - not_finite
+    return (*(max(-_LARGEST, min(_LARGEST, float(each))) for each in found), max(0.0, zeros), not_finite)

@@ -1,0 +1,30 @@
+"""The table `[drift]` of the configuration; where it is missing, nothing is watched."""
+
+import msgspec
+
+
+class DriftSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reference_requests: int = 1000
+    """The first requests of a release, with which later ones are compared."""
+    window_requests: int = 200
+    """How many of the last requests are compared with them."""
+    false_alarm_requests: int = 10_000_000
+    """At most one false alarm in this many requests, where requests come independently of each other."""
+    every_s: float = 0.0
+    """The least time between two requests that are looked at."""
+    golden_s: float = 600.0
+    """How often the serving release is asked its golden inputs; 0: never."""
+
+
+_LEAST = {"reference_requests": 50, "window_requests": 50, "false_alarm_requests": 100}
+_MOST = {"reference_requests": 10_000, "window_requests": 10_000, "false_alarm_requests": 10**12}
+_MOST_S = 30 * 86_400.0
+
+
+def wrong_drift(settings: DriftSettings) -> str:
+    """What is wrong with the table; empty where it can be used."""
+    for name, value in msgspec.structs.asdict(settings).items():
+        least, most = _LEAST.get(name, 0), _MOST.get(name, _MOST_S)
+        if not least <= value <= most:
+            return f"'drift.{name}' is {value}; it must be from {least} to {most:.15g}."
+    return ""

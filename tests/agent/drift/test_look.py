@@ -1,0 +1,89 @@
+"""What the worker notes of a request."""
+
+import time
+
+import numpy as np
+import pytest
+
+from edgeopt_agent.drift.figures import MOST_TENSORS, STATISTICS
+from edgeopt_agent.drift.look import MOST_VALUES, SHARE, Looker, figures_of, some_of
+
+
+def test_the_statistics_are_those_of_the_finite_values():
+    values = np.array([[0.0, 1.0, 3.0, np.nan]], np.float32)
+    (found,) = figures_of({"x": values, "text": np.array(["a"], object)}, {})
+    told = dict(zip(STATISTICS, found.values, strict=True))
+    mean, std = 4 / 3, np.std([0.0, 1.0, 3.0])
+    assert told == pytest.approx(
+        {"mean": mean, "std": std, "min": 0.0, "max": 3.0, "zeros": 0.25, "not_finite": 0.25}
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38, 1.7e308])
+def test_statistics_are_always_finite(value):
+    (found,) = figures_of({}, {"y": np.full((4, 4), value)})
+    assert np.isfinite(found.values).all()
+    assert found.output
+
+
+def test_statistics_are_numbers_that_can_be_sent():
+    values = np.array([0.0, 1.0, np.nan], np.float32)
+    for array in (values, values[:2], values[:1], values[2:]):
+        (found,) = figures_of({"x": array}, {})
+        assert {type(each) for each in found.values} == {float}
+
+
+def test_a_tensor_that_cannot_be_looked_at_ends_the_looking_and_nothing_else(capfd):
+    class Odd(np.ndarray):
+        def reshape(self, *_):
+            raise ValueError("an odd tensor")
+
+    looker = Looker(0.0)
+    looker.take({"x": np.ones(3).view(Odd)}, {})
+    looker.look()
+    looker.take({"x": np.ones(3)}, {})
+    looker.look()
+    assert looker.found() == ()
+    assert "an odd tensor" in capfd.readouterr().err
+
+
+def test_few_values_of_a_large_tensor_come_of_all_its_channels():
+    picture = np.zeros((1, 300, 300, 3), np.float32)
+    picture[..., 2] = 1.0
+    some = some_of(picture)
+    assert some.size <= MOST_VALUES
+    assert some.mean() == pytest.approx(1 / 3, abs=0.01)
+
+
+def test_a_part_of_the_tensors_is_looked_at_where_there_are_many():
+    many = {f"y{k}": np.ones(3, np.float32) for k in range(40)}
+    found = figures_of({"x": np.ones(2, np.float32)}, many)
+    assert len(found) == MOST_TENSORS
+    assert not found[0].output
+
+
+def test_looking_takes_no_more_than_its_share_of_the_time():
+    looker = Looker(0.0)
+    feeds = {"x": np.random.default_rng(0).random((1, 3, 224, 224), np.float32)}
+    looked, spent_s, start_s = 0, 0.0, time.perf_counter()
+    while time.perf_counter() - start_s < 0.3:
+        looker.take(feeds, feeds)
+        before_s = time.thread_time()
+        looker.look()
+        if looker.found():
+            spent_s += time.thread_time() - before_s
+            looked += 1
+    # The pause of the last one is not over yet; the clock of the looker has its own noise.
+    assert looked >= 1
+    assert spent_s * (looked - 1) / looked <= 2 * SHARE * (time.perf_counter() - start_s)
+
+
+def test_two_looks_are_as_far_apart_as_asked():
+    looker = Looker(3600.0)
+    for _ in range(3):
+        looker.take({"x": np.ones(2)}, {})
+        looker.look()
+    assert looker.found()
+    looker.take({"x": np.ones(2)}, {})
+    looker.look()
+    assert not looker.found()
