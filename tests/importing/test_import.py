@@ -59,8 +59,9 @@ def test_sizes_that_the_original_does_not_take_are_left_out_of_the_proof(imports
     code, last, _ = imports(planted("halved"), "--dynamic", "batch", "--shape", "x=4x4x4")
     assert code == 0
     assert last["data"]["proof"]["sizes"] == [{"batch": 8}]
-    assert "Not proved for batch = 1, 2, 5, 9: the original fails there (ValueError: sizes must match)." in (
-        last["data"]["notes"]
+    assert (
+        "Not proved for batch = 1, 2, 5, 9: the original fails there (ValueError: sizes must match)."
+        in (last["data"]["notes"])
     )
 
 
