@@ -11,6 +11,7 @@ import zipfile
 import pytest
 
 from edgeopt.data.demo import DATA, MODEL
+from edgeopt_gui.imports.dialog import ImportDialog
 
 PATIENCE_MS = 60_000
 WHOLE = MODEL.read_bytes()
@@ -76,7 +77,13 @@ def drop(qtbot, window, path):
     before = window.context.subject
     window.open_paths([path])
     if window.context.subject is before:
-        return window.statusBar().currentMessage()
+        dialog = window.findChild(ImportDialog)
+        if dialog is None:
+            return window.statusBar().currentMessage()
+        said = f"{dialog.windowTitle()}: {dialog.kind.text()}"
+        dialog.close()
+        qtbot.waitUntil(lambda: window.findChild(ImportDialog) is None)
+        return said
     qtbot.waitUntil(lambda: page.state in {"error", "content"}, timeout=PATIENCE_MS)
     if page.state == "error":
         assert window.page("graph").state == "error"

@@ -24,7 +24,7 @@ BUDGETS = {
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
-    "edgeopt/pipeline": 8850,
+    "edgeopt/pipeline": 8900,
     "edgeopt/views": 2400,
     "edgeopt/commands": 15_700,
     "edgeopt/cli": 5400,

@@ -18,7 +18,7 @@ from edgeopt.events import Log, Progress
 from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.stages import fill_timed
-from edgeopt.measure.stats import FASTER, TOO_NOISY, verdict
+from edgeopt.measure.stats import FASTER, TOO_NOISY, Interval, verdict
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.inspect import Search, is_wrapped
 from edgeopt.pipeline.notes import SearchNotes
@@ -51,6 +51,9 @@ def outcome_for(pool: CandidatePool, winner: Candidate, proof: Proof) -> Outcome
     return outcome_of(pool.search, pool.variants, pool.entries, winner, proof, summary)
 
 
+_MOST_UNCERTAIN = 2
+_LEAST_UNCERTAIN, _WORTH = 0.5, 1.1
+"""The least speed-up in the race, and of the upper end of its interval, for which a proof is worth its time."""
 # Of an objective that no contest decides; memory and first answers differ by a percent or so from run to run.
 _CLEARLY_LESS = 0.97
 
@@ -190,7 +193,8 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
     """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
     ending, notes = pool.resources.ending, pool.resources.notes
     outcome = None
-    for entry, legs in proof_order(ending, notes, _in_line(pool.search, pool.entries, best)):
+    line = _in_line(pool.search, pool.entries, best)
+    for entry, legs in proof_order(ending, notes, line, _uncertain(pool, line)):
         notes.emit(racing(entry))
         outcome = _tried(pool, entry, legs)
         notes.emit(final(entry))
@@ -206,18 +210,21 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
 
 
 def proof_order(
-    ending: StopControl, notes: SearchNotes, line: Sequence[PoolEntry]
+    ending: StopControl, notes: SearchNotes, line: Sequence[PoolEntry], uncertain: Sequence[PoolEntry] = ()
 ) -> Iterator[tuple[PoolEntry, int]]:
     """The candidates to prove, each with its most legs; after the time limit none but the first.
 
+    Those that are `uncertain` follow where all others failed, if there is time.
     The last proof belongs to the first candidate whose own was too noisy to tell, if there is one: by then the
     machine may be quieter.
     """
-    waiting, tried, place = list(line), list[PoolEntry](), 0
+    waiting, tried, place, promising = list(line), list[PoolEntry](), 0, True
     while place < len(PROOF.legs):
         legs = ending.legs(place, PROOF.legs[place])
         if not legs:
             return
+        if not waiting and promising:
+            waiting, promising = list(uncertain), False
         waiting = [one for one in waiting if not any(_fails_as(one, other) for other in tried)]
         noisy = next((one for one in tried if one.proof_verdict == TOO_NOISY), None)
         again = noisy if place == len(PROOF.legs) - 1 or not waiting else None
@@ -226,7 +233,7 @@ def proof_order(
         if tried and place <= 1:
             ending.make_time_for_another()
         if tried and not ending.has_time_to_prove:
-            left = ending.unproved = min(len(waiting), len(PROOF.legs) - place)
+            left = ending.unproved = min(len(waiting), len(PROOF.legs) - place) if promising else 0
             if left:
                 several = "promising candidate was" if left == 1 else "promising candidates were"
                 notes.tell(
@@ -299,6 +306,23 @@ def _kept(pool: CandidatePool) -> Outcome:
             ) from None
         check_limits(search.goal.limits, search.facts.size_bytes, pool.entries, proof)
         return publish_proved(pool, bundle, source, outcome_for(pool, source, proof))
+
+
+def _uncertain(pool: CandidatePool, line: Sequence[PoolEntry]) -> list[PoolEntry]:
+    """Candidates that came out slower, by intervals that leave it open: two threads run at one of two speeds, as
+    the system happens to place them in a process, and a proof starts several processes."""
+    if pool.search.goal.objective.figure is not None:
+        return []
+    found = [
+        e
+        for e in pool.entries
+        if e not in line and e.candidate != pool.search.baseline and e.status == "lost" and _is_open(e.speedup)
+    ]
+    return sorted(found, key=lambda e: e.speedup.high if e.speedup else 0.0, reverse=True)[:_MOST_UNCERTAIN]
+
+
+def _is_open(speedup: Interval | None) -> bool:
+    return speedup is not None and speedup.median > _LEAST_UNCERTAIN and speedup.high > _WORTH
 
 
 def _in_line(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:

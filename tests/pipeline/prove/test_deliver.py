@@ -38,7 +38,7 @@ KEPT = ("keep what you have", "undecided")
 def delivered(track, tmp_path, quick_profile):
     """What comes of those that raced, with these options of null models; each looked twice as fast."""
 
-    def work(*options, limit_s=60.0, longest_s=0.0, last_at=None):
+    def work(*options, limit_s=60.0, longest_s=0.0, last_at=None, open_at=None):
         ending = track.ending(limit_s=limit_s)
         ending.longest_s = longest_s
         entrants = track.entrants(ending)
@@ -49,6 +49,9 @@ def delivered(track, tmp_path, quick_profile):
         pool.entries += entries
         if last_at is not None:
             entries[-1].fall_behind(entries[0].candidate, last_at)
+        if open_at is not None:
+            entries[-1].pace = RacePace(Interval(*open_at, 11), 2.0)
+            entries[-1].fall_behind(entries[0].candidate, open_at[0])
         return deliver(pool, [each for each in entries if each.lead is None]), entries
 
     return work
@@ -118,6 +121,27 @@ def test_what_is_below_the_floor_in_its_proof_takes_nobodys_place(notes):
     assert [name for name, _ in found] == list("abcdef")
 
 
+def test_what_the_race_left_open_is_proved_where_all_others_failed(delivered, track):
+    """A detector came out as it was: its two threads shared a core in the one process of the race."""
+    outcome, (slow, open_) = delivered({"latency_ms": 8.0}, {"latency_ms": 0.5}, open_at=(0.8, 0.6, 1.4))
+    assert (outcome.verdict, outcome.winner) == ("faster", open_.candidate)
+    assert slow.reason.startswith("measured again from the written bundle")
+
+
+@pytest.mark.parametrize("interval", [(0.8, 0.7, 1.05), (0.3, 0.1, 1.4)])
+def test_what_the_race_decided_is_not_proved(delivered, interval):
+    outcome, (_, behind) = delivered({"latency_ms": 8.0}, {"latency_ms": 0.5}, open_at=interval)
+    assert (outcome.winner, behind.proof) == (outcome.baseline, None)
+
+
+def test_uncertain_candidates_follow_without_making_a_search_undecided(notes):
+    ending = ending_in(60.0)
+    assert [name for name, _ in order(ending, notes, line_of("ab"), line_of("cd"))] == list("abcd")
+    late = ending_in(0.0)
+    assert [name for name, _ in order(late, notes, line_of("a"), line_of("cd"))] == ["a"]
+    assert (late.unproved, notes.kept) == (0, [])
+
+
 def test_what_is_below_the_floor_does_not_make_a_search_endless(notes):
     line = line_of("abcdef", below="abcdef")
     assert [name for name, _ in order(ending_in(0.0), notes, line)] == ["a"]
@@ -151,8 +175,8 @@ def line_of(names, below=(), **verdicts):
     ]
 
 
-def order(ending, notes, line):
-    return [(entry.name, legs) for entry, legs in proof_order(ending, notes, line)]
+def order(ending, notes, line, uncertain=()):
+    return [(entry.name, legs) for entry, legs in proof_order(ending, notes, line, uncertain)]
 
 
 def test_as_many_prove_themselves_as_there_are_legs_for(notes):

@@ -127,7 +127,8 @@ def test_a_search_from_start_to_the_saved_bundle(qtbot, ready, context, tmp_path
     assert ready.state == "content"
     result = ready._run.result
     assert ready.view.verdict.headline.text() == headline(result)
-    assert "interleaved rounds" in ready.view.verdict.proof.text()
+    kept = result.winner == result.baseline
+    assert ("runs your model unchanged" if kept else "interleaved rounds") in ready.view.verdict.proof.text()
     names = {row.name for row in ready.view.candidates.records.shown}
     assert {report.candidate.name for report in result.candidates} <= names
     # Saved, exported, watched.
