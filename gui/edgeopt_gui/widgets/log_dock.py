@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+from shiboken6 import isValid
 
 from edgeopt_gui import theme
 from edgeopt_gui.jobs.job import Job
@@ -84,10 +85,11 @@ class LogDock(QDockWidget):
         job.ended.connect(lambda ending: self._add(story.ended(ending)))
 
     def _add(self, line: LogLine | None) -> None:
-        if line is not None:
-            self._waiting.append(line)
-            if not self._flush_timer.isActive():
-                self._flush_timer.start()
+        if line is None or not isValid(self):  # a job may end after the window
+            return
+        self._waiting.append(line)
+        if not self._flush_timer.isActive():
+            self._flush_timer.start()
 
     def _dress(self) -> None:
         self._copy.setIcon(icon("copy"))

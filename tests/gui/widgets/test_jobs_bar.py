@@ -7,10 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import shiboken6
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QApplication, QDialogButtonBox, QFileDialog, QPushButton
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QFileDialog, QMainWindow, QPushButton
+from pytestqt.exceptions import capture_exceptions
 
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.events import Progress
@@ -24,6 +26,7 @@ from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.theme.scheme import is_dark
 from edgeopt_gui.widgets import dialogs
 from edgeopt_gui.widgets.jobs_bar import JobsBar
+from edgeopt_gui.widgets.log_dock import LogDock
 from edgeopt_gui.widgets.log_model import LogModel
 from edgeopt_gui.widgets.palette import CHOICE_ROLE, Palette
 from edgeopt_gui.widgets.recent_files import RecentFiles
@@ -78,6 +81,18 @@ def test_others_are_cancelled_by_their_menu(qtbot, bar, runner, tmp_path):
         action.trigger()
     assert not bar.others.isVisible()
     assert bar.label.toolTip().startswith("Optimizing b")  # the label itself may be elided
+
+
+def test_a_job_that_ends_after_the_log_leaves_no_error(qtbot, runner):
+    """Two tests ended with an error, because a job told its end to a log that was deleted with its window."""
+    window = QMainWindow()
+    log = LogDock(runner, window)
+    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, log)
+    job = runner.run(Command("Looking", ("presets",)))
+    shiboken6.delete(window)
+    with capture_exceptions() as failures:
+        qtbot.waitUntil(lambda: job.ending is not None, timeout=PATIENCE_MS)
+    assert failures == []
 
 
 @contextmanager
