@@ -7,27 +7,21 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import shiboken6
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QApplication, QDialogButtonBox, QFileDialog, QMainWindow, QPushButton
-from pytestqt.exceptions import capture_exceptions
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QFileDialog
 
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.events import Progress
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.runner import JobRunner
-from edgeopt_gui.log_lines import MOST_LINES, LogLine
 from edgeopt_gui.pages import PAGES
 from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.theme.scheme import is_dark
 from edgeopt_gui.widgets import dialogs
 from edgeopt_gui.widgets.jobs_bar import JobsBar
-from edgeopt_gui.widgets.log_dock import LogDock
-from edgeopt_gui.widgets.log_model import LogModel
 from edgeopt_gui.widgets.palette import CHOICE_ROLE, Palette
 from edgeopt_gui.widgets.recent_files import RecentFiles
 from edgeopt_gui.widgets.settings_dialog import AGENT_URL, BUDGET, CONFIRM_QUIT, TIME_LIMIT_S, SettingsDialog
@@ -83,18 +77,6 @@ def test_others_are_cancelled_by_their_menu(qtbot, bar, runner, tmp_path):
     assert bar.label.toolTip().startswith("Optimizing b")  # the label itself may be elided
 
 
-def test_a_job_that_ends_after_the_log_leaves_no_error(qtbot, runner):
-    """Two tests ended with an error, because a job told its end to a log that was deleted with its window."""
-    window = QMainWindow()
-    log = LogDock(runner, window)
-    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, log)
-    job = runner.run(Command("Looking", ("presets",)))
-    shiboken6.delete(window)
-    with capture_exceptions() as failures:
-        qtbot.waitUntil(lambda: job.ending is not None, timeout=PATIENCE_MS)
-    assert failures == []
-
-
 @contextmanager
 def silent(qtbot, job):
     """Stops a job before it tells anything, and cancels it afterwards."""
@@ -138,93 +120,6 @@ def test_job_without_news_for_ten_seconds_says_so(qtbot, bar, runner, tmp_path):
         job._heard_s -= 12
         qtbot.waitUntil(lambda: re.fullmatch(r"No news for \d+ s: screening", bar.label.text()) is not None)
         assert "Optimizing a" in bar.label.toolTip()
-
-
-def lines(count, first=0):
-    return [LogLine("warning" if k % 10 == 0 else "info", "job", f"line {k}") for k in range(first, first + count)]
-
-
-@pytest.fixture
-def model(qapp):
-    made = LogModel()
-    QAbstractItemModelTester(made, QAbstractItemModelTester.FailureReportingMode.Fatal)
-    return made
-
-
-def test_the_oldest_lines_fall_off(model):
-    model.add(lines(MOST_LINES - 5))
-    model.add(lines(10, MOST_LINES - 5))
-    assert len(model) == MOST_LINES
-    assert model.shown[0].text == "line 5"
-    assert model.shown[-1].text == f"line {MOST_LINES + 4}"
-
-
-def test_it_shows_what_is_asked_for_while_more_comes(model):
-    model.add(lines(100))
-    model.show_only("LINE 3", ("info",))
-    assert [line.text for line in model.shown] == [f"line {k}" for k in range(100) if "3" in str(k) and k % 10]
-    model.add([LogLine("info", "job", "line 3 again"), LogLine("error", "job", "line 3 broke")])
-    assert model.shown[-1].text == "line 3 again"
-    model.add(lines(MOST_LINES))
-    assert len(model) == MOST_LINES
-    model.clear()
-    assert model.rowCount() == 0
-
-
-def test_a_job_is_told_with_its_command_line_and_its_end(qtbot, open_window, context):
-    window = open_window((LIVE,))
-    job = context.jobs.run(Command("Naming the passes", ("passes", "--no-such-option")))
-    with qtbot.waitSignal(job.ended, timeout=60_000):
-        pass
-    window.log.flush()
-    told = [(line.level, line.text) for line in window.log.model.shown if line.job == "Naming the passes"]
-    assert told[0] == ("info", "$ edgeopt passes --no-such-option")
-    assert told[-1][0] == "error"
-    assert "no-such-option" in told[-1][1]
-
-
-def test_it_is_filtered_and_copied_by_the_user(qtbot, open_window):
-    dock = open_window((LIVE,)).log
-    dock.model.clear()
-    dock.say("info", "Probing", "all is well")
-    dock.say("error", "Probing", "the disk is full")
-    dock.flush()
-    dock.show()
-    dock.levels.setCurrentText("Errors")
-    assert [line.text for line in dock.model.shown] == ["the disk is full"]
-    dock.filter.setText("well")
-    assert dock.model.rowCount() == 0
-    dock.filter.clear()
-    copy = next(button for button in dock.findChildren(QPushButton) if button.text() == "Copy")
-    copy.click()
-    assert QGuiApplication.clipboard().text().endswith("error\tProbing\tthe disk is full")
-
-
-def test_opened_it_shows_the_newest_lines(qtbot, open_window):
-    window = open_window((LIVE,))
-    for line in lines(300):
-        window.log.say(line.level, line.job, line.text)
-    window.log.flush()
-    window.book["app.log"].shown.trigger()
-    bar = window.log._table.verticalScrollBar()
-    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
-    assert window.book["app.log"].title == "Hide the log"
-    window.log.close()
-    assert window.book["app.log"].shown.text() == "Show the log"
-
-
-def test_who_reads_further_up_is_left_there(qtbot, open_window):
-    window = open_window((LIVE,))
-    window.toggle_log()
-    bar = window.log._table.verticalScrollBar()
-    window.log.model.add(lines(300))
-    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
-    bar.setValue(40)
-    window.log.model.add(lines(50))
-    assert bar.value() == 40
-    bar.setValue(bar.maximum())
-    window.log.model.add(lines(50))
-    assert bar.value() == bar.maximum()
 
 
 BUSY = ("Other processes took 63 % of the cores.",)
