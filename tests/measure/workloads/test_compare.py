@@ -54,6 +54,7 @@ def test_only_when_all_have_failed_it_is_an_error():
 def test_the_server_of_a_served_model_is_not_held_against_the_device(bench, run, rules):
     served = msgspec.structs.replace(bench.side("served"), kind="url")
     said = run(bench.host, [bench.side("model"), served], rules, bench.emit).measured_while
-    # What the hypervisor takes counts all the same.
-    assert "because a server is measured" in said or "hypervisor" in said
+    # What the hypervisor takes counts all the same, and a round may be too short to tell anything.
+    assert "other processes were busy" not in said
+    assert "because a server is measured" in said or "hypervisor" in said or "without information" in said
     assert "busy" not in said
