@@ -258,7 +258,7 @@ def sentence(states: Sequence[RoundState], judge_others: bool = True) -> str:
     judged = any(each is not None for state in states for each in (state.others_percent, state.clock_hz))
     if not bad:
         if not judged:
-            return "Measured without information about other load: the device reports none, or rounds are too short."
+            return "Measured without information about other load: none is reported, or rounds are too short."
         if not judge_others:
             return f"Measured without judging other load{details}, because a server is measured."
         busiest = max((state.others_percent or 0.0 for state in states if not state.repeated), default=0.0)

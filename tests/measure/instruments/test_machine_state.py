@@ -222,7 +222,10 @@ def test_what_is_not_told_is_none_with_a_reason(tmp_path):
     assert [getattr(state, name) for name in told] == [None] * 5
     assert sampler.unavailable.keys() == set(told)
     assert "cpufreq" in sampler.unavailable["clock_hz"]
-    assert sentence([state]) == "Measured without information about other load: the device reports none, or rounds are too short."
+    assert (
+        sentence([state])
+        == "Measured without information about other load: none is reported, or rounds are too short."
+    )
 
 
 def test_a_round_shorter_than_a_tick_has_no_load(machine, round_of):
