@@ -149,7 +149,10 @@ def schemas(request: SchemaRequest) -> SchemaList:
     found = next((each for each in records if each.name == request.name), None)
     if found is None:
         names = [each.name for each in records]
-        raise UsageError(f"There is no record '{request.name}'.", nearest(request.name, names))
+        raise UsageError(
+            f"There is no record '{request.name}'.",
+            nearest(request.name, names, "`edgeopt schema` lists all of them."),
+        )
     return SchemaList((SchemaLine(found.name, found.title),), schema_of(found))
 
 

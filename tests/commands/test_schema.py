@@ -38,10 +38,14 @@ def test_a_schema_defines_all_that_it_refers_to(name):
     assert references
 
 
-def test_an_unknown_record_names_the_nearest():
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("optimise", "Did you mean 'optimize'?"), ("nothing", "`edgeopt schema` lists all of them.")],
+)
+def test_an_unknown_record_names_the_nearest(name, hint):
     with pytest.raises(UsageError) as raised:
-        schemas(SchemaRequest("optimise"))
-    assert raised.value.hint == "Did you mean 'optimize'?"
+        schemas(SchemaRequest(name))
+    assert raised.value.hint == hint
 
 
 def test_the_schema_is_printed_as_it_is(capfd):
