@@ -1,5 +1,6 @@
 """The documents between agents and clients over MQTT. Readers ignore unknown keys, except in orders."""
 
+import re
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
@@ -13,6 +14,11 @@ DESIRED_TYPE = "application/vnd.edgeopt.desired+json"
 LONGEST_BYTES = 64 << 10
 """Of an order or command; devices refuse longer ones."""
 MOST_SEQUENCE = 10**16 - 1
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def is_digest(text: str) -> bool:
+    return _DIGEST.fullmatch(text.lower()) is not None
 
 
 class Presence(msgspec.Struct, frozen=True):

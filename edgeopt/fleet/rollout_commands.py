@@ -13,7 +13,7 @@ from edgeopt.errors import InputError, UsageError, VerificationError
 from edgeopt.events import Emit
 from edgeopt.fleet.devices import FleetDevices, described, known_names
 from edgeopt.fleet.mqtt_client import connected, fleet_topics
-from edgeopt.fleet.mqtt_documents import DesiredBundle
+from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
 from edgeopt.fleet.mqtt_topics import NAME
 from edgeopt.fleet.rollout import seen
 from edgeopt.fleet.rollout_documents import OPEN_PHASES, DeviceProgress, Limits, Rollout, rollout_message
@@ -27,7 +27,6 @@ from edgeopt.fleet.rollout_request import (
     RolloutStatusRequest,
 )
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _LARGEST_STATE_BYTES = 1_900_000
 """Mosquitto takes 2,000,000 by default."""
 _LONGEST_STEM = 40
@@ -92,7 +91,7 @@ def rollout_name(request: RolloutStartRequest) -> str:
 
 
 def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
-    if not _DIGEST.fullmatch(request.digest.lower()):
+    if not is_digest(request.digest):
         raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum BUNDLE")
     limits = _limits(request)
 

@@ -1,18 +1,15 @@
 """What should serve, by reference: the agent fetches the bundle itself."""
 
-import re
-
 import msgspec
 
 from edgeopt.errors import printable
-from edgeopt.fleet.mqtt_documents import DesiredBundle
+from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
 from edgeopt_agent.bundle_urls import allowed, read_url, shown
 from edgeopt_agent.deployments.record import Record, Source
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.settings import MOST_SOAK_S, Settings
 
 _LONGEST_NAME = 120
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def read_desired(content: bytes) -> DesiredBundle:
@@ -27,7 +24,7 @@ def read_desired(content: bytes) -> DesiredBundle:
 
 def checked(found: DesiredBundle) -> DesiredBundle:
     """The same document; raises RefusedError where a value cannot be used."""
-    if not _DIGEST.fullmatch(found.digest.lower()):
+    if not is_digest(found.digest):
         raise RefusedError(
             400,
             "bad-digest",

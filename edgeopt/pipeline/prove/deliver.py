@@ -223,7 +223,7 @@ def proof_order(
         legs = ending.legs(place, PROOF.legs[place])
         if not legs:
             return
-        if not waiting and promising:
+        if not waiting and promising and not ending.is_asked:
             waiting, promising = list(uncertain), False
         waiting = [one for one in waiting if not any(_fails_as(one, other) for other in tried)]
         noisy = next((one for one in tried if one.proof_verdict == TOO_NOISY), None)

@@ -79,10 +79,7 @@ def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:
 
 
 def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
-    what, figures = (
-        "speed",
-        units.time_instead(proof.latency_ms, proof.baseline_ms),
-    )
+    what, figures = "speed", units.time_instead(proof.latency_ms, proof.baseline_ms)
     if known.objective == THROUGHPUT and proof.figure and proof.baseline_figure:
         shown = objective_named(THROUGHPUT).shown
         what, figures = "throughput", f"{shown(proof.figure)} instead of {shown(proof.baseline_figure)}"

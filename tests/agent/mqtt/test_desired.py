@@ -64,7 +64,8 @@ def test_newer_state_ends_the_older_one(start_device, client, serve_bundle, new_
     client.desire(1, slow.url, slow_digest)
     client.until(lambda: slow.requests, "the download")
     client.desire(2, good.url, digest)
-    client.reported(lambda each: committed(each, 2))
+    report = client.reported(lambda each: committed(each, 2))
+    assert report["desired"]["sequence"] == 2
     agent.serves(new_bundle)
 
 

@@ -140,6 +140,9 @@ def test_uncertain_candidates_follow_without_making_a_search_undecided(notes):
     late = ending_in(0.0)
     assert [name for name, _ in order(late, notes, line_of("a"), line_of("cd"))] == ["a"]
     assert (late.unproved, notes.kept) == (0, [])
+    stopped = ending_in(60.0)
+    stopped.stop.set()
+    assert [name for name, _ in order(stopped, notes, line_of("a"), line_of("cd"))] == ["a"]
 
 
 def test_what_is_below_the_floor_does_not_make_a_search_endless(notes):
