@@ -121,7 +121,7 @@ class Choices:
             return None
         return self.function if self.metric == OWN_FUNCTION else self.metric
 
-    def command(
+    def command(  # noqa: PLR0913 - all but the first three are optional and given by name
         self,
         model: Path,
         data: Path | None,
@@ -129,10 +129,11 @@ class Choices:
         *,
         today: Path | None = None,
         shape: tuple[str, ...] = (),
+        pre: Path | None = None,
         fresh: bool = False,
         pick: str = "",
     ) -> Command:
-        """`today` is what runs today, `shape` the sizes of open dimensions.
+        """`today` is what runs today, `shape` the sizes of open dimensions, `pre` the preprocessing.
 
         With `pick` a candidate of the same search, done before, is delivered.
         """
@@ -140,7 +141,12 @@ class Choices:
         if self.budget == METRIC:
             asked |= {"metric": self.metric_name, "max_drop": self.max_drop, "labels": self.labels}
         asked |= {"model": model, "out": out, "data": data, "baseline": today, "shape": shape, "floor": self.floor}
-        asked |= {"objective": self.objective if self.objective != LATENCY else "", "fresh": fresh, "pick": pick}
+        asked |= {
+            "pre": pre,
+            "objective": self.objective if self.objective != LATENCY else "",
+            "fresh": fresh,
+            "pick": pick,
+        }
         words = ("optimize", *arguments(Search, asked))
         return Command(f"{'Delivering' if pick else 'Optimizing'} {model.name}", words)
 

@@ -304,7 +304,7 @@ class OptimizePage(Page):
         if model is None:
             return None
         panel = self.panel
-        return Order(model, self.context.data, panel.today.path, panel.choices, panel.shape)
+        return Order(model, self.context.data, panel.today.path, panel.choices, panel.shape, panel.pre)
 
     def _chosen(self) -> None:
         if not self._searching:

@@ -23,6 +23,8 @@ class Order:
     today: Path | None
     choices: Choices
     shape: tuple[str, ...] = ()
+    pre: Path | None = None
+    """The preprocessing that goes into the bundle."""
 
     def longer(self, took_s: float) -> "Order":
         """With twice the time limit, or without one twice the time that it took."""
@@ -31,7 +33,14 @@ class Order:
 
     def command(self, out: Path, *, fresh: bool = False, pick: str = "") -> Command:
         return self.choices.command(
-            self.model, self.data, out, today=self.today, shape=self.shape, fresh=fresh, pick=pick
+            self.model,
+            self.data,
+            out,
+            today=self.today,
+            shape=self.shape,
+            pre=self.pre,
+            fresh=fresh,
+            pick=pick,
         )
 
     def shown(self, *, fresh: bool = False, pick: str = "") -> Command:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
@@ -59,6 +60,8 @@ class SettingsPanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setFixedWidth(self.fontMetrics().averageCharWidth() * _WIDE_LETTERS)
         self._reasons: dict[str, str] = {}
+        self._pre: Path | None = None
+        """What the import of the model wrote for `--pre`."""
         self._check: Callable[[Choices], Problems] | None = None
         """Comes from the core, which is not read before the first window."""
         self._busy = True
@@ -91,7 +94,9 @@ class SettingsPanel(QScrollArea):
         self.fold.toggled.connect(lambda on: context.settings.keep(_OPEN, on))
         context.settings.changed.connect(self._reread)
         context.inputs_changed.connect(self._offer_sizes)
+        context.nodes_changed.connect(self._offer_pre)
         self._offer_sizes()
+        self._offer_pre()
 
     @property
     def choices(self) -> Choices:
@@ -112,6 +117,11 @@ class SettingsPanel(QScrollArea):
         )
 
     @property
+    def pre(self) -> Path | None:
+        """The preprocessing that goes into the bundle; a bundle for several sizes holds none."""
+        return self._pre if self.with_pre.isChecked() and not self.shape else None
+
+    @property
     def shape(self) -> tuple[str, ...]:
         """The sizes of open dimensions, as `--shape` takes them."""
         return tuple(re.split(r"[;\s]+", self.sizes.text().strip())) if self.sizes.text().strip() else ()
@@ -119,6 +129,7 @@ class SettingsPanel(QScrollArea):
     def forget_model(self) -> None:
         """Another model is open: what was said of the one before does not hold for it."""
         self.today.set(None)
+        self.with_pre.setChecked(True)
         self.sizes.clear()
         self.verticalScrollBar().setValue(0)
 
@@ -199,6 +210,9 @@ class SettingsPanel(QScrollArea):
         self.single_file.setToolTip("Instead of as a folder; either can be deployed")
         self.single_file.setChecked(choices.single_file)
         self.single_file.toggled.connect(self._said)
+        self.with_pre = QCheckBox("Bundle the preprocessing")
+        self.with_pre.setChecked(True)
+        self.with_pre.toggled.connect(self._said)
         self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
         self.sizes.setAccessibleName("Sizes of the model's open dimensions")
         self.sizes.textChanged.connect(self._said)
@@ -216,6 +230,7 @@ class SettingsPanel(QScrollArea):
         self._group(column, TITLES["target"], self.target, self.reason)
         column.addSpacing(self.fontMetrics().height() // 2)
         column.addWidget(self.single_file)
+        column.addWidget(self.with_pre)
         return inside
 
     def _offer_sizes(self) -> None:
@@ -224,6 +239,20 @@ class SettingsPanel(QScrollArea):
         # None of them: not known yet, so that sizes may be open.
         sizes = [size for tensor in inputs or () for size in (tensor.shape or (None,))]
         self.sizes_group.setVisible(inputs is None or not all(isinstance(size, int) for size in sizes))
+
+    def _offer_pre(self) -> None:
+        """Where the model was imported together with what its processor did."""
+        subject, analysis = self._context.subject, self._context.analysis
+        proof = analysis.imported if analysis is not None else None
+        file = (
+            subject.path.with_name(proof.pre) if subject is not None and proof is not None and proof.pre else None
+        )
+        self._pre = file if file is not None and file.is_file() else None
+        self.with_pre.setVisible(self._pre is not None)
+        if self._pre is not None and proof is not None:
+            agrees = f"agrees with the original to {proof.pre_db:.0f} dB"
+            self.with_pre.setToolTip(f"{self._pre.name} goes into the bundle; it {agrees}")
+        self._said()
 
     def _reread(self) -> None:
         """Some settings are in the app's dialog too, and all can be reset."""
@@ -252,7 +281,8 @@ class SettingsPanel(QScrollArea):
         found = self._check(choices) if self._check is not None else None
         hidden = (found.limits or found.speedup) if found is not None else ""
         hidden = hidden or self.today.problem
-        told = "; ".join(part for part in (choices.folded(), " ".join(self.shape), today) if part)
+        pre = f"with {self.pre.name}" if self.pre is not None else ""
+        told = "; ".join(part for part in (choices.folded(), " ".join(self.shape), today, pre) if part)
         self.fold.say(hidden or told[:1].upper() + told[1:])
         self.accuracy.say(found.accuracy if found is not None else "")
         self.limits.say(found.limits if found is not None else "", found.speedup if found is not None else "")

@@ -6,22 +6,28 @@ from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import numpy as np
+import onnx
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
+from edgeopt.commands.analyze.analyze import analyze
 from edgeopt.data.judging.goals import floor_from
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
 from edgeopt.graph.analysis import TensorFacts
+from edgeopt.graph.import_proof import ImportProof, as_metadata
 from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, Choices, remember, remembered
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
 from edgeopt_gui.pages.optimize.places import KEPT, fresh_place, give_back, sweep
+from edgeopt_gui.pages.optimize.run import Order
 from edgeopt_gui.pages.optimize.samples import count_samples, use_of
 from edgeopt_gui.pages.optimize.settings_panel import FoldingPanel, SettingsPanel
 from edgeopt_gui.pages.optimize.today_field import TodayField
+from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.action_button import ActionButton
 
 TARGETS = (
@@ -455,3 +461,34 @@ def test_what_is_folded_away_is_told_in_few_words():
 def test_what_is_no_sensible_setting_becomes_the_default(settings, key, value):
     settings.keep(key, value)
     assert remembered(settings) == Choices()
+
+
+def test_the_preprocessing_of_an_import_goes_into_the_bundle(context, panel, tmp_path, conv_model):
+    model = tmp_path / "vit.onnx"
+    imported = onnx.load(conv_model)
+    proof = ImportProof("vit/", "huggingface", "torch 2", "torch.onnx", "ONNX Runtime", 120.0, 90.0, 8)
+    written = as_metadata(msgspec.structs.replace(proof, pre="vit.pre.toml", pre_db=52.0))
+    onnx.helper.set_model_props(imported, written)
+    onnx.save(imported, model)
+    read = analyze(model, coverage=False, opportunities=False, run=False)
+
+    context.open(Subject(model, "model"))
+    context.use_nodes(read)
+    assert panel.with_pre.isHidden()  # its file is not there
+    assert panel.pre is None
+
+    pre = model.with_name("vit.pre.toml")
+    pre.write_text("")
+    context.use_nodes(read)
+    assert not panel.with_pre.isHidden()
+    assert "52 dB" in panel.with_pre.toolTip()
+    assert "With vit.pre.toml" in panel.fold.summary.text()
+    order = Order(model, None, None, panel.choices, panel.shape, panel.pre)
+    words = order.shown().arguments
+    assert words[words.index("--pre") + 1] == str(pre)
+
+    panel.with_pre.setChecked(False)
+    assert panel.pre is None
+    panel.with_pre.setChecked(True)
+    panel.sizes.setText("batch=1,4")  # a bundle for several sizes holds no preprocessing
+    assert panel.pre is None
