@@ -417,6 +417,7 @@ class GraphPage(Page):
         self.scene = self._layout = None
         self._nodes, self._digest, self._weights = (), "", {}
         self.context.use_times(())
+        self.view.hottest.sizes = ()
         self._revisions, self._at, self._pair, self._beside = (), 0, None, None
         self.view.forget()
         self._making.cancel()
@@ -433,6 +434,7 @@ class GraphPage(Page):
             if self._revisions:
                 self.leave_revisions()
             self.context.use_times(times)
+            self.view.hottest.sizes = ending.data["work"]["shapes"]
             self.view.set_times(times)
             failed = [f"{each.backend}: {each.reason}" for each in times if each.reason]
             self.context.say("; ".join(failed) if failed else "The nodes were measured.")

@@ -24,6 +24,8 @@ class Hottest(QWidget):
         self.table.setToolTip("Enter or a double click shows the node in the diagram")
         self.table.chosen.connect(lambda each: self.node_wanted.emit(next(iter(each.row.members), "")))
         self.summary = quiet()
+        self.sizes: Sequence[str] = ()
+        """What open dimensions had in the measured runs: `batch = 1 (assumed)`."""
         line = self.fontMetrics().height()
         column = QVBoxLayout(self)
         column.setContentsMargins(line // 2, 0, 0, line // 2)
@@ -38,7 +40,8 @@ class Hottest(QWidget):
         rows = kernels(chosen) if chosen is not None else []
         if chosen is not None:
             runs = f"{chosen.runs} run{'s' * (chosen.runs != 1)}"
-            self.summary.setText(f"{chosen.backend}: {milliseconds(chosen.kernels_ms)} in kernels, {runs}")
+            at = f", at {', '.join(self.sizes)}" if self.sizes else ""
+            self.summary.setText(f"{chosen.backend}: {milliseconds(chosen.kernels_ms)} in kernels, {runs}{at}")
         if self.records.rows != tuple(rows):
             self.records.set_rows(rows)
             self.table.fit()

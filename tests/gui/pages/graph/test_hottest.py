@@ -1,5 +1,6 @@
 """Where the time goes: the list of kernels, the way to their nodes, and the measured times of the page Model."""
 
+import onnx
 import pytest
 from PySide6.QtCore import Qt
 
@@ -10,6 +11,9 @@ from edgeopt_gui.pages.graph.page import ENTRY
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
 from edgeopt_gui.pages.model.tables import MEASURED
 from edgeopt_gui.subject import subject_at
+
+OPEN = """<ir_version: 10, opset_import: ["": 21]>
+open (float[1,3,width] image) => (float[1,3,width] out) { out = Relu (image) }"""
 
 
 @pytest.fixture
@@ -114,3 +118,17 @@ def test_times_of_another_model_are_forgotten(qtbot, tmp_path, page, context):
     qtbot.waitUntil(lambda: page.state == "content")
     assert context.op_times == ()
     assert page.view.hottest.isHidden()
+
+
+def test_the_list_says_which_sizes_of_open_dimensions_were_measured(qtbot, page, window, tmp_path):
+    open_model = tmp_path / "open.onnx"
+    onnx.save(onnx.parser.parse_model(OPEN), open_model)
+    page.context.open(subject_at(open_model))
+    qtbot.waitUntil(lambda: page.state == "content" and page.context.nodes[0].operator == "Relu")
+    window.book["graph.measure"].shown.trigger()
+    qtbot.waitUntil(lambda: bool(page.context.op_times), timeout=60_000)
+    assert page.view.hottest.summary.text().endswith("runs, at width = 64 (assumed)")
+    page.context.open(subject_at(MODEL))  # with no open dimension
+    qtbot.waitUntil(lambda: page.state == "content" and page.context.nodes[0].operator != "Relu")
+    measured(page, OpTimeRow("c", "Conv", 1.0, 0.8, (name_of(named(page, "Conv")),)))
+    assert page.view.hottest.summary.text().endswith("20 runs")
