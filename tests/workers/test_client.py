@@ -72,12 +72,14 @@ ENDS = {
     "(bytearray(400 << 20), time.sleep(600))": ("memory", "used more than 300 MiB; it was killed"),
 }
 INTERRUPTED = """
+import signal
 import psutil
 from edgeopt.measure.peaks.tasks import Dispatch, Repeat
 from edgeopt.workers import host
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.protocol import Done
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 host.WORKER_MODULE = "planted_worker"
 client = WorkerClient(host.LocalHost())
 client.begin("repeat")
