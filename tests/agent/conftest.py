@@ -303,7 +303,7 @@ class Running:
 
     def ended(self, number, model=""):
         # Each of its states is an event: nothing is to be seen between two.
-        found = self.until(lambda: self._final(number, model), f"the end of deployment {number}", wait_s=5.0)
+        found = self.until(lambda: self._final(number, model), f"the end of deployment {number}", 5.0, model)
         self.until(lambda: self.status(model)["state"] != "deploying", f"the state after deployment {number}")
         return found
 
@@ -311,16 +311,16 @@ class Running:
         found = self.ask("GET", f"/api/v1/deployments/{number}?model={model}")[2]["deployment"]
         return found if found["state"] in FINAL else None
 
-    def until(self, ready, what, wait_s=0.1):
+    def until(self, ready, what, wait_s=0.1, model=""):
         """What `ready` gives, once it gives something.
 
-        Looked at again when the journal has something new, at least once in `wait_s`.
+        Looked at again when the journal of the model has something new, at least once in `wait_s`.
         """
         deadline = time.monotonic() + DEADLINE_S
         after = 0
         while not (found := ready()):
             assert time.monotonic() < deadline, f"{what} did not come: {self.status()}"
-            after = self.ask("GET", f"/api/v1/events?after={after}&wait_s={wait_s}")[2]["next"]
+            after = self.ask("GET", f"/api/v1/events?model={model}&after={after}&wait_s={wait_s}")[2]["next"]
         return found
 
     def settled(self):
