@@ -27,15 +27,15 @@ def slow(*values):
 # What is run; its exit code; the commands that it prints; the placeholders in these, of what nobody named.
 RESULTS = [
     (f"analyze {MODEL}", 0, "backends optimize probe simplify", "DATA.npz"),
-    (f"analyze {MODEL} --data {DATA}", 0, "backends optimize probe simplify", ""),
+    slow(f"analyze {MODEL} --data {DATA}", 0, "backends optimize probe simplify", ""),
     (f"analyze {BUNDLE}", 0, "backends probe simplify", ""),
-    (f"analyze {INSIDE} --data {DATA}", 0, "backends optimize probe simplify", ""),
+    slow(f"analyze {INSIDE} --data {DATA}", 0, "backends optimize probe simplify", ""),
     ("targets", 0, "optimize targets", "MODEL NAME OUT"),
     ("targets new camera -o camera.toml", 0, "optimize targets", "MODEL OUT"),
     ("backends", 0, "backends", "NAME"),
     (f"simplify {MODEL} -o 'my out.onnx'", 0, "bench", ""),
     (f"simplify {MODEL} -o out.onnx --data {DATA} --bisect", 0, "bench", ""),
-    (f"verify {BUNDLE} --model relu.onnx", 0, "optimize", ""),
+    slow(f"verify {BUNDLE} --model relu.onnx", 0, "optimize", ""),
     ("verify 'my models/stale.edgeopt'", 0, "optimize replay", "MODEL NEW"),
     (f"verify 'my models/stale.edgeopt' --model {MODEL} --fail-on-stale", 6, "optimize replay", "NEW"),
     (f"report {BUNDLE} -o report.md --model {MODEL}", 0, "bench compare graph optimize replay verify", "DATA"),
@@ -59,7 +59,7 @@ RESULTS = [
     ("sign --new-key 'other key'", 0, "trust", ""),
     ("passes", 0, "", ""),
     ("probe --record recorded", 0, "", ""),
-    ("bench relu.onnx --against relu.onnx@openvino-cpu --rounds 6 --min-speedup 1000", 4, "", ""),
+    slow("bench relu.onnx --against relu.onnx@openvino-cpu --rounds 6 --min-speedup 1000", 4, "", ""),
 ]
 ERRORS = [
     (f"bench {MODEL} --rounds many", 2, "bench", ""),
@@ -86,7 +86,11 @@ ERRORS = [
 ]
 # What is refused, a part of its hint, and the command with what the hint says.
 REMEDIES = [
-    (f"cost {MODEL} --price-per-hour 1", "--measure", f"cost {MODEL} --price-per-hour 1 --measure --time-limit 1"),
+    slow(
+        f"cost {MODEL} --price-per-hour 1",
+        "--measure",
+        f"cost {MODEL} --price-per-hour 1 --measure --time-limit 1",
+    ),
     (f"cost {BUNDLE}", "--price-per-hour 0.35", f"cost {BUNDLE} --price-per-hour 0.35"),
     (f"export {BUNDLE} --to onxx -o out", "'onnx'", f"export {BUNDLE} --to onnx -o out"),
     (f"simplify {MODEL} -o out.onnx --skip fold", "`edgeopt passes`", "passes"),

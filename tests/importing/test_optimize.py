@@ -76,6 +76,7 @@ def test_single_file_bundle_holds_the_framework_too(optimizes, planted, tmp_path
     assert json.loads((bundle.folder / "evidence.json").read_bytes())["original"]["run"]["side"] == "model.planted"
 
 
+@pytest.mark.slow
 def test_samples_and_shape_of_the_user_are_those_of_the_import(optimizes, planted, tmp_path):
     np.savez(tmp_path / "mine.npz", x=5 + np.random.default_rng(0).random((12, 1, 4, 4), np.float32))
     code, last, left = optimizes(planted("none"), "--data", "mine.npz")

@@ -86,6 +86,7 @@ def test_a_bundle_of_another_device_is_stale(job, change_deployment):
     assert "Stale" in page
 
 
+@pytest.mark.slow
 def test_a_bundle_whose_source_model_changed_is_stale(job, conv_model):
     shutil.copy(conv_model, job.checkout / "model.onnx")
     code, page, _ = job(STEPS["verify"])

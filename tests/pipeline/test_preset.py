@@ -209,6 +209,7 @@ def test_preset_is_in_the_result_the_summary_and_the_report(tmp_path, quick_prof
     assert WordsBlock(said) in verdict_section(facts).blocks
 
 
+@pytest.mark.slow
 def test_preset_that_sets_nothing_is_only_in_the_result(tmp_path, quick_profile):
     onnx.save(mobilenet_v2(), tmp_path / "fixed.onnx")
     few = tmp_path / "few.toml"
