@@ -17,6 +17,7 @@ from edgeopt.backends.openvino.devices import CPU_BACKEND as OPENVINO_CPU
 from edgeopt.backends.openvino.devices import GPU_BACKEND as OPENVINO_GPU
 from edgeopt.backends.openvino.devices import NPU_BACKEND as OPENVINO_NPU
 from edgeopt.backends.options import Kind, kinds
+from edgeopt.backends.plugin import plugin_backends
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
 
@@ -58,8 +59,13 @@ def lowering_names(name: str) -> tuple[str, ...]:
 
 
 def backend_named(name: str) -> Backend:
-    for backend in BACKENDS:
+    """One of edgeopt's own, or of a plug-in, whose code is imported only when it loads a model."""
+    found = next((backend for backend in BACKENDS if backend.name == name), None)
+    if found is not None:
+        return found
+    others = plugin_backends()
+    for backend in others:
         if backend.name == name:
             return backend
-    names = [backend.name for backend in BACKENDS]
+    names = [backend.name for backend in (*BACKENDS, *others)]
     raise UsageError(f"There is no backend '{name}'.", nearest(name, names))

@@ -49,9 +49,11 @@ class OptionList(msgspec.Struct, frozen=True):
 
 def list_backends() -> BackendList:
     from edgeopt.backends import BACKENDS
+    from edgeopt.backends.plugin import plugin_backends
 
     # The null backend computes nothing real: it is for tests.
-    return BackendList(tuple(_line(backend) for backend in BACKENDS if backend.package))
+    known = (*BACKENDS, *plugin_backends())
+    return BackendList(tuple(_line(backend) for backend in known if backend.package))
 
 
 def list_options(name: str) -> OptionList:

@@ -349,6 +349,11 @@ def locate(
         try:
             chosen = backend_named(run.backend)
         except UsageError as error:
+            if run.plugin:
+                raise MissingError(
+                    f"The bundle '{path.name}' needs the plug-in {run.plugin}, which is not installed.",
+                    f"Install it beside edgeopt: pip install {run.plugin.replace(' ', '==')}",
+                ) from None
             raise BundleError(
                 f"The bundle '{path.name}': {error.message}", "A newer edgeopt may support it."
             ) from None
