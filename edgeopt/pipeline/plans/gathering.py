@@ -46,8 +46,8 @@ _MAKING_SHARE = 0.74
 # When the libraries' own ways must be there: a plan must beat them, and needs time for that. Of a smaller model
 # they take seconds, and are waited for on a busy machine too, at the expense of the plan.
 _WHOLE_SHARE, _WHOLE_BYTES = 0.44, 30_000_000
-# For each recipe or pass of a plug-in, of the time of the search.
-_PLUGIN_SHARE = 0.15
+# For each pass or recipe of a plug-in: of the time of the search, and at least.
+_PLUGIN_SHARE, _PLUGIN_S = 0.15, 10.0
 # When the plan must be there: what it replaces can still be made after that.
 _PLANNING_SHARE = 0.70
 # Share of the remaining time for planning: its last check and its files come after.
@@ -201,15 +201,15 @@ class VariantBuilder:
 
         Not by the cache: its key does not see the code of a plug-in.
         """
-        limit_s = _PLUGIN_SHARE * self._ending.clock.limit_s
-        late = Failed(f"it was not ready after {limit_s:.0f} s, the limit of a plug-in", code=LATE)
+        limit_s = max(_PLUGIN_S, _PLUGIN_SHARE * self._ending.clock.limit_s)
+        late = Failed(f"it was not ready after {limit_s:.0f} s, the limit of a plug-in", code="hung")
         for name in names:
             asked = jobs(self._material, name, self._base)
-            until_s = min(time.monotonic() + limit_s, self._ending.clock.until(_MAKING_SHARE))
+            own_s, until_s = time.monotonic() + limit_s, self._ending.clock.until(_MAKING_SHARE)
             worker = self._another()
             try:
-                for one, made in make_all([worker], asked, until_s, None, self._ending.stop):
-                    is_late = isinstance(made, Failed) and made.code == LATE
+                for one, made in make_all([worker], asked, min(own_s, until_s), None, self._ending.stop):
+                    is_late = isinstance(made, Failed) and made.code == LATE and own_s < until_s
                     yield from self._ready(one, late if is_late else made)
             finally:
                 worker.client.close()
