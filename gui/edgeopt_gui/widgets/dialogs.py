@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from edgeopt.importing import sources as importing
 from edgeopt_gui.settings import Settings
 
-_SUFFIXES = " ".join(f"*{suffix}" for each in importing.SOURCES for suffix in each.suffixes)
+_SUFFIXES = " ".join(f"*{suffix}" for each in importing.sources() for suffix in each.suffixes)
 MODELS = f"Models ({_SUFFIXES} *.py *.ort *.pb);;Bundles (*.edgeopt);;All files (*)"
 SOURCES = f"Models ({_SUFFIXES} *.py);;All files (*)"
 ONNX = "ONNX models (*.onnx)"

@@ -108,6 +108,7 @@ class SettingsPanel(QScrollArea):
             labels=self.accuracy.labels.text().strip(),
             objective=str(self.objective.currentData()),
             single_file=self.single_file.isChecked(),
+            plugins=self.plugins.isChecked(),
             **{name: field.text().strip() for name, field in self.limits.fields.items()},
         )
 
@@ -199,6 +200,12 @@ class SettingsPanel(QScrollArea):
         self.single_file.setToolTip("Instead of as a folder; either can be deployed")
         self.single_file.setChecked(choices.single_file)
         self.single_file.toggled.connect(self._said)
+        installed = installed_plugins()
+        self.plugins = QCheckBox("Try what plug-ins offer")
+        self.plugins.setToolTip("\n".join(f"{one.name} {one.version}: {one.state}" for one in installed))
+        self.plugins.setChecked(choices.plugins)
+        self.plugins.setVisible(bool(installed))
+        self.plugins.toggled.connect(self._said)
         self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
         self.sizes.setAccessibleName("Sizes of the model's open dimensions")
         self.sizes.textChanged.connect(self._said)
@@ -216,6 +223,7 @@ class SettingsPanel(QScrollArea):
         self._group(column, TITLES["target"], self.target, self.reason)
         column.addSpacing(self.fontMetrics().height() // 2)
         column.addWidget(self.single_file)
+        column.addWidget(self.plugins)
         return inside
 
     def _offer_sizes(self) -> None:
@@ -238,6 +246,7 @@ class SettingsPanel(QScrollArea):
         self.target.setCurrentIndex(max(0, self.target.findData(choices.target)))
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
         self.single_file.setChecked(choices.single_file)
+        self.plugins.setChecked(choices.plugins)
         self._busy = False
         self._said()
 
