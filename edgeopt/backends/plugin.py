@@ -32,9 +32,7 @@ def _backend(offer: Offer) -> Backend:
     def supports(path: Path) -> Coverage:
         return _loaded(offer).supports(path)
 
-    def load(
-        path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
-    ) -> Session:
+    def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
         read_options(NoOptions, options, offer.name)
         return _loaded(offer).load(path, options, strict=strict, custom_ops=custom_ops)
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns, filled, section
+from edgeopt.views.blocks import Block, Mood, Row, Table, WordsBlock, columns, filled, section
 
 if TYPE_CHECKING:
     from edgeopt.commands.plugins import PluginLine, PluginList
@@ -38,7 +38,7 @@ def show(result: "PluginList") -> list[Block]:
 
 
 def _rows(line: "PluginLine") -> list[Row]:
-    style = "" if line.state == "ready" else "faint"
+    style: Mood = "" if line.state == "ready" else "faint"
     first = (f"{line.name} {line.version}", line.state)
     return [
         Row((*(first if place == 0 else ("", "")), offer.name, f"{offer.kind}: {offer.title}"), style)

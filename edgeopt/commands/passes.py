@@ -52,8 +52,8 @@ class PassList(msgspec.Struct, frozen=True):
 
 def passes(request: PassesRequest) -> PassList:
     from edgeopt.commands.simplify.simplify import all_passes
-    from edgeopt.plugins import offered
     from edgeopt.graph.pipeline import select
+    from edgeopt.plugins import offered
 
     name = request.name
     own = tuple(map(_of_plugin, (one for one in offered("pass") if not one.problem)))

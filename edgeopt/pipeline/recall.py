@@ -143,13 +143,17 @@ class Keys:
 def _plugins() -> dict[str, str]:
     """Each plug-in by its state and its files: an author changes them without a new version."""
     return {
-        f"the plug-in {one.name}": key_of({"state": one.state, "version": one.version, "files": _code_of(one.folder)})
+        f"the plug-in {one.name}": key_of(
+            {"state": one.state, "version": one.version, "files": _code_of(one.folder)}
+        )
         for one in installed_plugins()
     }
 
 
 def _code_of(folder: Path | None) -> dict[str, str]:
-    files = () if folder is None else (file for file in folder.rglob("*") if "__pycache__" not in file.parts)
+    if folder is None:
+        return {}
+    files = (file for file in folder.rglob("*") if "__pycache__" not in file.parts)
     return {str(file.relative_to(folder)): file_digest(file) for file in files if file.is_file()}
 
 

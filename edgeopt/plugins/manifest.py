@@ -13,8 +13,11 @@ INTERFACE = 1
 """The version of the plug-in interface: it grows when a plug-in must be changed to go on working."""
 MANIFEST = "edgeopt-plugin.toml"
 """In the package that the entry points name."""
-READY, WRONG_VERSION, MISSING, BROKEN = "ready", "wrong version", "missing requirement", "broken manifest"
 State = Literal["ready", "wrong version", "missing requirement", "broken manifest"]
+READY: State = "ready"
+WRONG_VERSION: State = "wrong version"
+MISSING: State = "missing requirement"
+BROKEN: State = "broken manifest"
 Kind = Literal["pass", "recipe", "backend", "importer"]
 GROUPS: dict[str, Kind] = {
     "edgeopt.passes": "pass",
@@ -165,11 +168,11 @@ def check_manifest(manifest: Manifest, name: str, installed: str, entries: Mappi
     if len(tables) != manifest.count() or len({short for _, short in tables}) != len(tables):
         raise ManifestError(BROKEN, f"its {MANIFEST} offers two things of one name")
     for (kind, short), known, where in (
-        *((key, entries, "entry points") for key in tables),
-        *((key, tables, MANIFEST) for key in entries),
+        *((key, entries, "entry points do") for key in tables),
+        *((key, tables, f"{MANIFEST} does") for key in entries),
     ):
         if (kind, short) not in known:
-            raise ManifestError(BROKEN, f"its {where} do not list the {kind} '{short}'".replace(".toml do", ".toml does"))
+            raise ManifestError(BROKEN, f"its {where} not list the {kind} '{short}'")
     for need in manifest.needs:
         _check_need(need)
 

@@ -1,4 +1,4 @@
-"""Plants packages with the metadata of installed ones in a folder on the search path: real plug-ins, without pip."""
+"""Plants packages with the metadata of installed ones on the search path: real plug-ins, without pip."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ _PAIRS = 16
 
 @pytest.fixture
 def plant(tmp_path, monkeypatch):
-    """Installs a package with its code; offers are (kind, name, place in the package, more lines of the manifest)."""
+    """Installs a package with its code; offers are (kind, name, place in the package, more lines)."""
     site = tmp_path / "site"
     site.mkdir()
 
@@ -22,7 +22,9 @@ def plant(tmp_path, monkeypatch):
         text = f'interface = {interface}\nname = "{name}"\nversion = "1.0"\nneeds = {list(needs)}\n'
         groups = {}
         for kind, short, place, *more in offers:
-            text += "\n".join((f"[[{GROUPS[kind]}]]", f'name = "{short}"', f'title = "planted {short}"', *more, ""))
+            text += "\n".join(
+                (f"[[{GROUPS[kind]}]]", f'name = "{short}"', f'title = "planted {short}"', *more, "")
+            )
             groups.setdefault(kind, []).append(f"{short} = {package.name}{place}\n")
         (package / "edgeopt-plugin.toml").write_text(text if manifest is None else manifest)
         metadata = site / f"{package.name}-1.0.dist-info"

@@ -18,7 +18,9 @@ def nothing_is_imported(no_plugin_code):
 
 
 def test_ready_plugin_lists_what_it_offers(plant):
-    plant("full", BOOM, PASS, ("backend", "two", ".deep:TWO", 'formats = [".xml"]'), needs=["numpy>=2.0", "msgspec"])
+    plant(
+        "full", BOOM, PASS, ("backend", "two", ".deep:TWO", 'formats = [".xml"]'), needs=["numpy>=2.0", "msgspec"]
+    )
     (plugin,) = installed_plugins()
     assert (plugin.state, plugin.problem) == ("ready", "")
     assert [(one.kind, one.name, one.title) for one in plugin.offers] == [
@@ -35,15 +37,35 @@ def test_ready_plugin_lists_what_it_offers(plant):
         ({"interface": 2}, "wrong version", "version 2 of the plug-in interface, and this edgeopt has", "Update"),
         ({"interface": 0}, "wrong version", "version 0 of the plug-in interface", "newer version of the plug-in"),
         ({"needs": ["no-such-package"]}, "missing requirement", "needs no-such-package, which", "pip install"),
-        ({"needs": ["numpy>=99.1"]}, "missing requirement", "needs numpy>=99.1, and ", "pip install 'numpy>=99.1'"),
+        (
+            {"needs": ["numpy>=99.1"]},
+            "missing requirement",
+            "needs numpy>=99.1, and ",
+            "pip install 'numpy>=99.1'",
+        ),
         ({"needs": ["numpy==1"]}, "broken manifest", "requirement 'numpy==1'", "Plug-ins"),
         ({"manifest": "interface ="}, "broken manifest", "cannot be read", "Plug-ins"),
         ({"manifest": "interface = 1"}, "broken manifest", "`name`", "Plug-ins"),
         ({"manifest": 'interface = "one"'}, "broken manifest", "Expected `int`", "Plug-ins"),
-        ({"manifest": 'interface = 1\nname = "bad"\nversion = "1.0"\ncolour = "red"'}, "broken manifest", "colour", ""),
-        ({"manifest": 'interface = 1\nname = "good"\nversion = "1.0"'}, "broken manifest", "is of good 1.0", "same"),
+        (
+            {"manifest": 'interface = 1\nname = "bad"\nversion = "1.0"\ncolour = "red"'},
+            "broken manifest",
+            "colour",
+            "",
+        ),
+        (
+            {"manifest": 'interface = 1\nname = "good"\nversion = "1.0"'},
+            "broken manifest",
+            "is of good 1.0",
+            "same",
+        ),
         ({"manifest": 'interface = 1\nname = "bad"\nversion = "2.0"'}, "broken manifest", "of bad 2.0", "same"),
-        ({"manifest": 'interface = 1\nname = "bad"\nversion = "1.0"'}, "broken manifest", "not list the pass 'one'", ""),
+        (
+            {"manifest": 'interface = 1\nname = "bad"\nversion = "1.0"'},
+            "broken manifest",
+            "not list the pass 'one'",
+            "",
+        ),
     ],
 )
 def test_plugin_that_cannot_be_used_says_why(plant, settings, state, says, does):

@@ -26,7 +26,7 @@ order = ["onnxruntime-cpu"]
 )
 
 CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)"
-SHORTEN = '''
+SHORTEN = """
 import onnx
 from pathlib import Path
 
@@ -39,8 +39,8 @@ def halve(path, out, samples, factor=0.5, names=("x", "y")):
     graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:], [weight])
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), out)
     return f"one product instead, with {len(samples)} samples seen"
-'''
-PAIRS = '''
+"""
+PAIRS = """
 from edgeopt.graph.passes.base import Notes, Pass, is_op, nodes_of, replace_value
 
 
@@ -57,8 +57,8 @@ def cancel(model, context):
 
 
 CANCEL = Pass("whatever", "cancels", cancel, tolerance_db=60.0)
-'''
-RUNNER = '''
+"""
+RUNNER = """
 import numpy as np
 from edgeopt.backends.base import Backend, Available, Coverage, TensorInfo
 from edgeopt.backends.null import NullOptions
@@ -81,8 +81,9 @@ def load(path, options, *, strict=False, custom_ops=()):
     return Session()
 
 
-RUNNER = Backend("whatever", "runs", (".onnx",), lambda: Available("1"), lambda path: Coverage(1, 1), load, NullOptions)
-'''
+HERE, ALL = Available("1"), Coverage(1, 1)
+RUNNER = Backend("whatever", "runs", (".onnx",), lambda: HERE, lambda path: ALL, load, NullOptions)
+"""
 
 
 def runner(answer='feeds["x"] * np.float32(0.5)', load="print('a backend that talks')"):
@@ -106,7 +107,9 @@ def searched(tmp_path, halving, halving_data):
     return search
 
 
-def test_plugins_are_candidates_and_bad_ones_say_why_they_lost(plant, searched, no_plugin_code, capfd, monkeypatch):
+def test_plugins_are_candidates_and_bad_ones_say_why_they_lost(
+    plant, searched, no_plugin_code, capfd, monkeypatch
+):
     plant("good-pass", PAIRS, ("pass", "cancel", ":CANCEL"))
     plant("good-recipe", SHORTEN, ("recipe", "halve", ":halve", "needs_data = true"))
     slow = runner(load="import time; Session.run = lambda self, f: (time.sleep(0.02), {'y': f['x'] / 2})[1]")
@@ -117,7 +120,9 @@ def test_plugins_are_candidates_and_bad_ones_say_why_they_lost(plant, searched, 
     outcome, unmade, raced = searched()
     assert capfd.readouterr().out == ""
     assert unmade["crashing.now"] == "crashed: SIGSEGV"
-    assert unmade["newer.soon"].endswith("it is for version 2 of the plug-in interface, and this edgeopt has version 1")
+    assert unmade["newer.soon"].endswith(
+        "it is for version 2 of the plug-in interface, and this edgeopt has version 1"
+    )
     assert any("needs no-such-package, which is not installed" in said for said in outcome.warnings)
     assert outcome.winner.variant in {"good-pass.cancel", "good-recipe.halve"}
     assert outcome.winner.backend == "onnxruntime-cpu"
@@ -148,7 +153,9 @@ def test_faults_of_plugins_are_told_and_the_search_has_its_usual_winner(plant, s
     plant("hanging", "import time\ntime.sleep(600)", ("pass", "slow", ":X"))
     plant("leaving", "import sys\nsys.exit(3)", ("pass", "exit", ":X"))
     plant("wrong", SHORTEN + "make = lambda p, o, s: halve(p, o, s, 0.4)", ("recipe", "values", ":make"))
-    plant("other", SHORTEN + "make = lambda p, o, s: halve(p, o, s, names=('z', 'y'))", ("recipe", "inputs", ":make"))
+    plant(
+        "other", SHORTEN + "make = lambda p, o, s: halve(p, o, s, names=('z', 'y'))", ("recipe", "inputs", ":make")
+    )
     plant("garbage", _SAVE + "out.write_bytes(b'no model at all')", ("recipe", "bytes", ":make"))
     plant("nothing", _SAVE + "return ''", ("recipe", "done", ":make"))
     plant("raising", _SAVE + "raise ValueError('no luck')", ("recipe", "now", ":make"))

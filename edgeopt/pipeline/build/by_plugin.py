@@ -45,11 +45,9 @@ def make_by_recipe(offer: Offer, task: BuildTask) -> Ledger:
     """Lets the recipe write its model, and checks that it is one with the inputs and outputs of the source."""
     make = load_offer(offer)
     if not callable(make):
-        raise ModelError(
-            f"The plug-in {offer.plugin} offers '{offer.name}' as a recipe, which is not a function."
-        )
+        raise ModelError(f"The plug-in {offer.plugin} offers '{offer.name}' as a recipe, which is not a function.")
     samples = task.calibration
-    feeds = [] if samples is None else [samples.feeds(number) for number in range(len(samples))]
+    feeds: list[Feeds] = [] if samples is None else [samples.feeds(number) for number in range(len(samples))]
     try:
         said = cast("RecipeFunction", make)(task.base, task.out, feeds)
     except EdgeoptError:

@@ -46,7 +46,7 @@ _MAKING_SHARE = 0.74
 # When the libraries' own ways must be there: a plan must beat them, and needs time for that. Of a smaller model
 # they take seconds, and are waited for on a busy machine too, at the expense of the plan.
 _WHOLE_SHARE, _WHOLE_BYTES = 0.44, 30_000_000
-# For each pass or recipe of a plug-in: of the time of the search, and at least.
+# The time for a pass or recipe of a plug-in: its share of the search, and the least.
 _PLUGIN_SHARE, _PLUGIN_S = 0.15, 10.0
 # When the plan must be there: what it replaces can still be made after that.
 _PLANNING_SHARE = 0.70
@@ -123,7 +123,9 @@ class VariantBuilder:
     def only(self, name: str) -> Iterator[Iterator[ReadyVariant]]:
         """The parts that one variant needs, whatever a plan would cover."""
         wanted = [each for each in self._wanted() if each in {CLEANED, name}]
-        apart = [e for e in wanted if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED} or r.offer]
+        apart = [
+            e for e in wanted if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED} or r.offer
+        ]
         yield self._exact(self._source(), [each for each in wanted if each not in apart])
         if PLANNED in apart:
             yield self._planned([])

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from edgeopt.plugins import installed_plugins
 from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.accuracy_field import AccuracyField
