@@ -426,6 +426,13 @@ def test_every_setting_is_an_option_of_the_command_line():
     }
 
 
+def test_plugins_are_left_out_by_the_command_line_only_where_that_is_chosen():
+    assert "plugins" not in Choices().command(MODEL, None, OUT).line
+    left_out = Choices(plugins=False)
+    assert left_out.command(MODEL, None, OUT).line.endswith("--no-plugins")
+    assert left_out.folded() == "without plug-ins"
+
+
 def test_what_is_set_of_a_metric_is_not_given_without_it():
     line = Choices("exact", metric="top1", value="99%", max_drop="1%", labels="y").command(MODEL, None, OUT).line
     assert "--floor exact" in line
@@ -434,7 +441,7 @@ def test_what_is_set_of_a_metric_is_not_given_without_it():
 
 def test_choices_are_remembered(settings):
     choices = Choices(
-        OWN, 55, "cpu-avx2", 120, "cosine", "m.py:f", "0.99", "1%", "y", "size", "64", "8", "2.5", "2", True
+        OWN, 55, "cpu-avx2", 120, "cosine", "m.py:f", "0.99", "1%", "y", "size", "64", "8", "2.5", "2", True, False
     )  # fmt: skip
     remember(settings, choices)
     assert remembered(settings) == choices
