@@ -58,14 +58,19 @@ def lowering_names(name: str) -> tuple[str, ...]:
     return openvino.NAMES if name.startswith("openvino-") else onnxruntime.NAMES
 
 
+def known_backends() -> tuple[Backend, ...]:
+    """edgeopt's own, then those of plug-ins, whose code is imported only when one loads a model."""
+    return (*BACKENDS, *plugin_backends())
+
+
 def backend_named(name: str) -> Backend:
-    """One of edgeopt's own, or of a plug-in, whose code is imported only when it loads a model."""
-    found = next((backend for backend in BACKENDS if backend.name == name), None)
-    if found is not None:
-        return found
-    others = plugin_backends()
-    for backend in others:
+    """Plug-ins are looked for only where it is none of edgeopt's own."""
+    for own in BACKENDS:
+        if own.name == name:
+            return own
+    known = known_backends()
+    for backend in known:
         if backend.name == name:
             return backend
-    names = [backend.name for backend in (*BACKENDS, *others)]
+    names = [backend.name for backend in known]
     raise UsageError(f"There is no backend '{name}'.", nearest(name, names))

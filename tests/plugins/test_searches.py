@@ -197,4 +197,4 @@ def test_bundle_of_a_plugin_backend_says_what_it_needs(plant, searched, no_plugi
     assert read_bundle(Path(outcome.bundle)).deployment.run.plugin == "good-runner 1.0"
     monkeypatch.setattr(sys, "path", [place for place in sys.path if "/site/" not in place])
     with pytest.raises(MissingError, match=r"needs the plug-in good-runner 1\.0, which is not installed"):
-        edgeopt.load(outcome.bundle)
+        edgeopt.load(outcome.bundle, fallback=False)
