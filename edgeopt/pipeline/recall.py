@@ -95,6 +95,7 @@ class Keys:
         asked = {name: value for name, value in msgspec.structs.asdict(settings).items() if name not in _NOT_ASKED}
         try:
             content = {name: _content(v) if isinstance(v, Path) else v for name, v in asked.items()}
+            plugins = _plugins() if settings.plugins else {}
         except (OSError, EdgeoptError):
             return None
         # Only pictures are read with it.
@@ -108,7 +109,7 @@ class Keys:
             **{f"the {_DEVICE.get(name, name)}": value for name, value in self.common["device"].items()},
             "the target profile": profile,
             "the presets": shipped_presets(),
-            **(_plugins() if settings.plugins else {}),
+            **plugins,
             "the accuracy goal": goal,
             **{flag_of(name): value for name, value in content.items()},
         }

@@ -31,7 +31,7 @@ BUDGETS = {
     "edgeopt/cli": 5500,
     "agent": 17_100,
     "gui": 21_900,
-    "tests": 101_600,
+    "tests": 101_750,
 }
 
 
