@@ -7,10 +7,13 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
+
 from edgeopt.errors import ModelError, said_by
 from edgeopt.plugins.manifest import (
     BROKEN,
     GROUPS,
+    MISSING,
     READY,
     Kind,
     Manifest,
@@ -68,13 +71,16 @@ def _find(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
 
 
 def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:
-    folder = None
+    folder, manifest = None, None
     try:
         folder = _package_of(entries)
         manifest = read_manifest(folder)
         check_manifest(manifest, name, version, {(GROUPS[e.group], e.name): e.value for e in entries})
     except ManifestError as error:
-        offers = tuple(_unusable(name, version, one, error) for one in entries)
+        if manifest is not None and error.state == MISSING:  # it is a good manifest
+            offers = tuple(_without(one, error) for one in _offers(manifest, entries))
+        else:
+            offers = tuple(_unusable(name, version, one, error) for one in entries)
         return Plugin(name, version, error.state, error.problem, error.hint, offers, folder)
     return Plugin(name, version, READY, "", "", tuple(_offers(manifest, entries)), folder)
 
@@ -101,8 +107,13 @@ def _folder_of(package: str) -> Path | None:
 
 def _unusable(name: str, version: str, entry: EntryPoint, error: ManifestError) -> Offer:
     """All that is known without a good manifest."""
-    kind, problem = GROUPS[entry.group], f"the plug-in {name} cannot be used: {error.problem}"
-    return Offer(kind, f"{name}.{entry.name}", entry.name, entry.value, name, version, problem, error.hint)
+    kind = GROUPS[entry.group]
+    return _without(Offer(kind, f"{name}.{entry.name}", entry.name, entry.value, name, version), error)
+
+
+def _without(offer: Offer, error: ManifestError) -> Offer:
+    problem = f"the plug-in {offer.plugin} cannot be used: {error.problem}"
+    return msgspec.structs.replace(offer, problem=problem, hint=error.hint)
 
 
 def _offers(manifest: Manifest, entries: list[EntryPoint]) -> Iterator[Offer]:

@@ -78,6 +78,11 @@ def test_plugin_that_cannot_be_used_says_why(plant, settings, state, says, does)
     assert plugin.offers[0].problem == f"the plug-in bad cannot be used: {plugin.problem}"
 
 
+def test_plugin_that_lacks_a_requirement_is_listed_with_its_titles(plant):
+    plant("needy", BOOM, PASS, needs=["no-such-package"])
+    assert [one.title for one in offered("pass")] == ["planted one"]
+
+
 def test_manifest_that_offers_more_than_the_entry_points(plant):
     manifest = 'interface = 1\nname = "bad"\nversion = "1.0"\n'
     for kind, name in (("passes", "one"), ("recipes", "two")):
