@@ -78,7 +78,7 @@ def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:
         check_manifest(manifest, name, version, {(GROUPS[e.group], e.name): e.value for e in entries})
     except ManifestError as error:
         if manifest is not None and error.state == MISSING:  # it is a good manifest
-            offers = tuple(_without(one, error) for one in _offers(manifest, entries))
+            offers = tuple(_with_problem(one, error) for one in _offers(manifest, entries))
         else:
             offers = tuple(_unusable(name, version, one, error) for one in entries)
         return Plugin(name, version, error.state, error.problem, error.hint, offers, folder)
@@ -108,10 +108,10 @@ def _folder_of(package: str) -> Path | None:
 def _unusable(name: str, version: str, entry: EntryPoint, error: ManifestError) -> Offer:
     """All that is known without a good manifest."""
     kind = GROUPS[entry.group]
-    return _without(Offer(kind, f"{name}.{entry.name}", entry.name, entry.value, name, version), error)
+    return _with_problem(Offer(kind, f"{name}.{entry.name}", entry.name, entry.value, name, version), error)
 
 
-def _without(offer: Offer, error: ManifestError) -> Offer:
+def _with_problem(offer: Offer, error: ManifestError) -> Offer:
     problem = f"the plug-in {offer.plugin} cannot be used: {error.problem}"
     return msgspec.structs.replace(offer, problem=problem, hint=error.hint)
 
