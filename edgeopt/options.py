@@ -105,10 +105,13 @@ def check_range(asked: Option, value: object) -> None:
 
 
 def arguments(kind: type[msgspec.Struct], given: Mapping[str, object]) -> tuple[str, ...]:
-    """What to type to ask for it; what is None, empty or false is left out."""
+    """What to type to ask for it; what is None, empty, off or on by itself is left out."""
     words: list[str] = []
     for each in options_of(kind):
         value = given.get(each.name)
+        if each.default is True:
+            words += [each.flags[0].partition("/")[2]] if value is False else []
+            continue
         if value is None or value is False or value == "":
             continue
         flags = [each.flags[0].partition("/")[0]] if each.flags else []

@@ -17,6 +17,7 @@ from edgeopt.backends.openvino.devices import CPU_BACKEND as OPENVINO_CPU
 from edgeopt.backends.openvino.devices import GPU_BACKEND as OPENVINO_GPU
 from edgeopt.backends.openvino.devices import NPU_BACKEND as OPENVINO_NPU
 from edgeopt.backends.options import Kind, kinds
+from edgeopt.backends.plugin import plugin_backends
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
 
@@ -57,9 +58,19 @@ def lowering_names(name: str) -> tuple[str, ...]:
     return openvino.NAMES if name.startswith("openvino-") else onnxruntime.NAMES
 
 
+def known_backends() -> tuple[Backend, ...]:
+    """edgeopt's own, then those of plug-ins, whose code is imported only when one loads a model."""
+    return (*BACKENDS, *plugin_backends())
+
+
 def backend_named(name: str) -> Backend:
-    for backend in BACKENDS:
+    """Plug-ins are looked for only where it is none of edgeopt's own."""
+    for own in BACKENDS:
+        if own.name == name:
+            return own
+    known = known_backends()
+    for backend in known:
         if backend.name == name:
             return backend
-    names = [backend.name for backend in BACKENDS]
+    names = [backend.name for backend in known]
     raise UsageError(f"There is no backend '{name}'.", nearest(name, names))

@@ -64,6 +64,8 @@ class Run(_Strict, frozen=True):
     model: str
     """The model file, within the bundle."""
     options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
+    plugin: str = ""
+    """The plug-in that brings the backend, with its version: it must be installed where the bundle runs."""
 
 
 class Step(_Strict, frozen=True):

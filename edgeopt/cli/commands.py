@@ -2,7 +2,7 @@
 
 # In the order of work, which is the order in `--help`.
 GROUPS = (
-    ("Understand", ("probe", "targets", "presets", "backends", "analyze", "graph", "ops", "passes")),
+    ("Understand", ("probe", "targets", "presets", "backends", "plugins", "analyze", "graph", "ops", "passes")),
     ("Optimize", ("import", "optimize", "quantize", "simplify", "compare-calibrations", "compare")),
     ("Measure", ("bench", "watch", "run", "verify", "report", "cost")),
     ("Deploy", ("export", "sign", "replay", "profile", "fleet")),

@@ -1,7 +1,7 @@
 """`edgeopt passes`: what there is to be applied."""
 
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.commands.passes import STANDARD, PassesRequest, PassLine, PassList
+from edgeopt.commands.passes import PLUGIN, STANDARD, PassesRequest, PassLine, PassList
 from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns, filled, lines, section
 
 _FOR_ONE_RUNTIME = "Only in edgeopt optimize, if [lowerings] of the target profile names them"
@@ -14,7 +14,7 @@ def passes(request: PassesRequest, json: JsonFlag = False) -> None:
     \b
     Each pass keeps the results, exactly or within the ratio shown. Passes on request run with
     `edgeopt simplify --also PASS`. Lowerings for one runtime run in `edgeopt optimize`, if the
-    [lowerings] table of the target profile names them.
+    [lowerings] table of the target profile names them; so do passes of plug-ins, without a profile.
 
     \b
     Examples:
@@ -47,6 +47,8 @@ def show(result: PassList) -> list[Block]:
 
 
 def _results(line: PassLine) -> str:
+    if line.kind == PLUGIN:
+        return "compared in each search"
     kept = "exact" if line.tolerance_db is None else f"{line.tolerance_db:g} dB"
     inputs = _inputs(line)
     return f"{kept}, {inputs}" if inputs else kept
@@ -59,6 +61,8 @@ def _inputs(line: PassLine) -> str:
 
 
 def _facts(line: PassLine) -> str:
+    if line.kind == PLUGIN:
+        return f"kind: {line.kind}; results: {_results(line)}."
     facts = [
         f"kind: {line.kind}",
         "results: bit-identical"

@@ -48,10 +48,10 @@ class OptionList(msgspec.Struct, frozen=True):
 
 
 def list_backends() -> BackendList:
-    from edgeopt.backends import BACKENDS
+    from edgeopt.backends import known_backends
 
     # The null backend computes nothing real: it is for tests.
-    return BackendList(tuple(_line(backend) for backend in BACKENDS if backend.package))
+    return BackendList(tuple(_line(backend) for backend in known_backends() if backend.package))
 
 
 def list_options(name: str) -> OptionList:

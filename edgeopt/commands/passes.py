@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from edgeopt.graph.passes import Pass
+    from edgeopt.plugins import Offer
 
-STANDARD = "any"
+STANDARD, PLUGIN = "any", "plug-in"
 _KINDS = ("cleaning", "algebra", "fusion", "layout", "lowering")
 
 
@@ -29,7 +30,7 @@ class PassLine(msgspec.Struct, frozen=True):
     name: str
     title: str
     kind: str = ""
-    """The folder of the pass: cleaning, algebra, fusion, layout; `lowering` or `rules` for others."""
+    """The folder of the pass: cleaning, algebra, fusion, layout; `lowering`, `rules` or `plug-in` for others."""
     tolerance_db: float | None = None
     """Outputs keep at least this ratio; None: they stay the same to the last bit."""
     finite_only: bool = False
@@ -52,13 +53,24 @@ class PassList(msgspec.Struct, frozen=True):
 def passes(request: PassesRequest) -> PassList:
     from edgeopt.commands.simplify.simplify import all_passes
     from edgeopt.graph.pipeline import select
+    from edgeopt.plugins import offered
 
     name = request.name
+    own = tuple(map(_of_plugin, (one for one in offered("pass") if not one.problem)))
+    if name is not None and any(one.name == name for one in own):
+        return PassList(tuple(one for one in own if one.name == name))
     found = [*((each, STANDARD) for each in all_passes(request.rules)), *_lowerings()]
     if name is not None:
         select([each for each, _ in found], only=(name,))  # names the nearest one if it does not exist
         found = [(each, runtime) for each, runtime in found if each.name == name]
-    return PassList(tuple(_line(each, runtime, name is not None) for each, runtime in found))
+    lines = tuple(_line(each, runtime, name is not None) for each, runtime in found)
+    return PassList(lines if name is not None else (*lines, *own))
+
+
+def _of_plugin(offer: "Offer") -> PassLine:
+    """By its manifest, which says neither how it works nor what it promises."""
+    text = f"A pass of the plug-in {offer.source}. `edgeopt optimize` tries its result as a candidate of its own."
+    return PassLine(offer.name, offer.title, PLUGIN, text=text)
 
 
 def _lowerings() -> "list[tuple[Pass, str]]":

@@ -86,6 +86,7 @@ RESULTS = (
     ),
     RecordType("backends", "Installed runtimes", ("edgeopt.commands.backends:BackendList",)),
     RecordType("backend", "The options of one runtime", ("edgeopt.commands.backends:OptionList",)),
+    RecordType("plugins", "Installed plug-ins and their state", ("edgeopt.commands.plugins:PluginList",)),
     RecordType("analyze", "Content, cost and coverage of a model", ("edgeopt.graph.analysis:Analysis",)),
     RecordType("graph", "The picture that was written", ("edgeopt.commands.graph.graph:GraphFile",)),
     RecordType("ops", "Conformance and speed of operators", ("edgeopt.commands.ops.case:Report",)),

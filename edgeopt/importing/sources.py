@@ -9,6 +9,8 @@ import msgspec
 
 from edgeopt.errors import InputError, ModelError, UsageError
 from edgeopt.importing.huggingface import check_folder
+from edgeopt.plugins import Offer, offered
+from edgeopt.plugins.registry import script_of
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -38,6 +40,17 @@ SOURCES = (
     Source("savedmodel", "SavedModel", (), "tf_child.py", "saved_model.pb"),
     Source("huggingface", "Hugging Face folder", (), "hf_child.py", "config.json"),
 )
+
+
+def sources() -> tuple[Source, ...]:
+    """edgeopt's own, then those of plug-ins that can be used."""
+    return (*SOURCES, *(_of_plugin(offer) for offer in offered("importer") if not offer.problem))
+
+
+def _of_plugin(offer: Offer) -> Source:
+    return Source(offer.name, offer.title, offer.suffixes, str(script_of(offer) or ""))
+
+
 _CODE = re.compile(r"(?P<place>.+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_][\w.]*)")
 _SCRIPT = "A PyTorch module needs the name of its class, instance or function: {}:NAME"
 
@@ -118,7 +131,11 @@ def _of_folder(path: Path, trust: bool) -> Source:
 
 
 def _of_suffix(path: Path) -> Source | None:
-    return next((each for each in SOURCES if path.suffix.lower() in each.suffixes), None)
+    suffix = path.suffix.lower()
+    if not suffix:
+        return None
+    found = next((each for each in SOURCES if suffix in each.suffixes), None)
+    return found or next((each for each in sources() if suffix in each.suffixes), None)
 
 
 def _check_content(path: Path, source: Source) -> None:
@@ -134,6 +151,6 @@ def _check_content(path: Path, source: Source) -> None:
 
 
 def _known() -> str:
-    suffixes = ", ".join(suffix for each in SOURCES for suffix in each.suffixes)
+    suffixes = ", ".join(suffix for each in sources() for suffix in each.suffixes)
     markers = " or ".join(each.marker for each in SOURCES if each.marker)
     return f"Give a file ({suffixes}), a folder with {markers}, or code as file.py:NAME or package.module:NAME."

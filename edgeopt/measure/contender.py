@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from edgeopt.backends.plugin import plugin_of
 from edgeopt.errors import BundleError, TrialError
 from edgeopt.measure.messages import (
     Answer,
@@ -27,6 +28,8 @@ from edgeopt.workers.host import Child, TrialHost
 from edgeopt.workers.protocol import Failed
 
 SLOWEST_ANSWER_S = 60.0
+PLUGIN_ANSWER_S = 10.0
+"""For backends of plug-ins: one that hangs must not take the time of a search."""
 ACCELERATOR_LOAD_S = 900.0
 """An engine for an accelerator may take minutes to build."""
 _ACCELERATORS = ("cuda", "tensorrt", "gpu", "npu", "qnn", "coreml", "directml")
@@ -75,10 +78,11 @@ class Contender:
     """The median latency of a run in the latest slice."""
     joules: list[float] = field(default_factory=list)
     """What a run took of the device's energy, in each stretch that was metered."""
+    slowest_answer_s: float = SLOWEST_ANSWER_S
 
     def patience_s(self, runs: int) -> float:
         """The time that a number of runs may take before the trial counts as hung."""
-        return max(SLOWEST_ANSWER_S, 4 * runs * self.loaded.first_run_ms / 1e3)
+        return max(self.slowest_answer_s, 4 * runs * self.loaded.first_run_ms / 1e3)
 
     def turn(self, span_ms: float) -> float | None:
         """One time slice, and what it comes down to; None where it failed."""
@@ -148,7 +152,10 @@ def entered(child: Child, name: str, load: Load, timeout_s: float, concurrency: 
     answer = read_answer(child, timeout_s)
     if not isinstance(answer, Loaded):
         raise failed(answer)
-    return Contender(name, child, answer, memory=answer.memory, concurrency=concurrency, batch=load.batch)
+    contender = Contender(name, child, answer, memory=answer.memory, concurrency=concurrency, batch=load.batch)
+    if plugin_of(load.backend):
+        contender.slowest_answer_s = PLUGIN_ANSWER_S
+    return contender
 
 
 def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> Contender:

@@ -37,6 +37,7 @@ from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import CURRENT, Candidate
 from edgeopt.pipeline.place import SearchContext
+from edgeopt.pipeline.plans.plugin_recipes import with_plugins
 from edgeopt.pipeline.plans.space import StartOptions, starts_on
 from edgeopt.pipeline.preset import with_preset
 from edgeopt.pipeline.race.baseline import PROCESSOR, Baseline, first_running, judge_for
@@ -208,7 +209,8 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     ground, notes = place.ground, place.notes
     asked = profile_for(place.device, settings.target, settings.profile)
     is_named = bool(settings.target or settings.profile)
-    profile, absent = _with_what_is_here(without_planned(asked), is_named=is_named)
+    extended = with_plugins(asked) if settings.plugins else asked
+    profile, absent = _with_what_is_here(without_planned(extended), is_named=is_named)
     notes.emit(Progress("reading the model", settings.model.name))
     made_up = ground.folder / "generated"
     facts = inspect(place.builder.client, settings.model, made_up, _GENERATED_SAMPLES)

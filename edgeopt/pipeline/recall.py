@@ -33,6 +33,7 @@ from edgeopt.pipeline.cache.user import user_store
 from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.pipeline.screen import final
+from edgeopt.plugins import installed_plugins
 from edgeopt.profiles.presets import shipped_presets
 from edgeopt.profiles.targets import profile_for
 
@@ -94,6 +95,7 @@ class Keys:
         asked = {name: value for name, value in msgspec.structs.asdict(settings).items() if name not in _NOT_ASKED}
         try:
             content = {name: _content(v) if isinstance(v, Path) else v for name, v in asked.items()}
+            plugins = _plugins() if settings.plugins else {}
         except (OSError, EdgeoptError):
             return None
         # Only pictures are read with it.
@@ -107,6 +109,7 @@ class Keys:
             **{f"the {_DEVICE.get(name, name)}": value for name, value in self.common["device"].items()},
             "the target profile": profile,
             "the presets": shipped_presets(),
+            **plugins,
             "the accuracy goal": goal,
             **{flag_of(name): value for name, value in content.items()},
         }
@@ -136,6 +139,23 @@ class Keys:
         if path not in self._digests:
             self._digests[path] = model_digest(path) if is_model else tree_digest(path)
         return self._digests[path]
+
+
+def _plugins() -> dict[str, str]:
+    """Each plug-in by its state and its files: an author changes them without a new version."""
+    return {
+        f"the plug-in {one.name}": key_of(
+            {"state": one.state, "version": one.version, "files": _code_of(one.folder)}
+        )
+        for one in installed_plugins()
+    }
+
+
+def _code_of(folder: Path | None) -> dict[str, str]:
+    if folder is None:
+        return {}
+    files = (file for file in folder.rglob("*") if "__pycache__" not in file.parts)
+    return {str(file.relative_to(folder)): file_digest(file) for file in files if file.is_file()}
 
 
 def model_digest(path: Path) -> str:

@@ -121,6 +121,9 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
             "--fresh/--resume",
         ),
     ] = False
+    plugins: Annotated[
+        bool, option("Try what installed plug-ins offer (default); see edgeopt plugins.", "--plugins/--no-plugins")
+    ] = True
 
     @property
     def goal(self) -> "Goal":
@@ -161,6 +164,7 @@ class OptimizeKeywords(TypedDict, total=False):
     single_file: bool
     pick: str
     fresh: bool
+    plugins: bool
 
 
 def check(settings: OptimizeRequest) -> None:

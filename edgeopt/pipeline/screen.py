@@ -14,11 +14,12 @@ import numpy as np
 
 from edgeopt import units
 from edgeopt.backends import option_kinds
+from edgeopt.backends.plugin import plugin_of
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Judged
-from edgeopt.errors import TrialError
+from edgeopt.errors import Ending, TrialError
 from edgeopt.events import Emit, Progress, Standing
-from edgeopt.measure.contender import Contender
+from edgeopt.measure.contender import PLUGIN_ANSWER_S, Contender
 from edgeopt.measure.messages import ONE, Calls, Loaded, Memory
 from edgeopt.measure.rounds import latency_ms, speedup
 from edgeopt.measure.stats import Interval
@@ -77,6 +78,8 @@ class PoolEntry:
     lead: Lead | None = None
     of_best: float | None = None
     """The share of the lead, where it is why it is out."""
+    ending: Ending = ""
+    """How its process ended, where that is why it failed."""
     proof: Interval | None = None
     """From a written bundle, with what it says in the next one."""
     proof_verdict: str = ""
@@ -129,6 +132,7 @@ def screen(
         judge(standard, entry, ground.outputs(contender, standard.split.check))
     except TrialError as error:
         entry.leave("failed", error.message)
+        entry.ending = error.ending
     except BaseException:
         entry.leave("failed", "interrupted")
         raise
@@ -346,6 +350,8 @@ class CandidatePool:
         for candidate in _firsts(ready, self.starts):
             if ready.variant != PLANNED and self._floats_are_below(candidate):
                 continue
+            if plugin_of(candidate.backend) and self._has_hung(candidate.backend):
+                continue
             if recipe_named(ready.variant).whole and self._is_far_below(ready.variant):
                 return  # eight bits throughout: no other precision of the rest mends that
             self._screen(candidate)
@@ -353,7 +359,8 @@ class CandidatePool:
     def add(self, candidate: Candidate) -> PoolEntry:
         """One more candidate of a variant that is already made, screened."""
         resources, path = self.resources, self.variants.path(candidate.variant, candidate.backend)
-        entry = screen(resources.ground, self.search.standard, candidate, path, _LONGEST_LOAD_S)
+        limit_s = PLUGIN_ANSWER_S if plugin_of(candidate.backend) else _LONGEST_LOAD_S
+        entry = screen(resources.ground, self.search.standard, candidate, path, limit_s)
         if entry.status == "failed" and "shapes" in candidate.options and "buckets" not in candidate.options:
             # Not every model that runs with open shapes can be compiled with the data's own.
             rest = {name: value for name, value in candidate.options.items() if name != "shapes"}
@@ -437,6 +444,10 @@ class CandidatePool:
             and entry.candidate.options.get("precision") == precision
             for entry in self.entries
         )
+
+    def _has_hung(self, backend: str) -> bool:
+        """Each variant would take as long again."""
+        return any(entry.ending == "hung" and entry.candidate.backend == backend for entry in self.entries)
 
     def _screen(self, candidate: Candidate) -> None:
         resources = self.resources

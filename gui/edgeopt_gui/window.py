@@ -133,7 +133,7 @@ class Window(QMainWindow):
     # What the actions do
 
     def choose_model(self) -> None:
-        self._open_chosen(dialogs.choose_file(self, "Open a model", dialogs.MODELS, "model"))
+        self._open_chosen(dialogs.choose_file(self, "Open a model", dialogs.models(), "model"))
 
     def ask_import(self, choices: ImportChoices | None = None) -> None:
         """What an import of the source needs."""
@@ -177,7 +177,7 @@ class Window(QMainWindow):
         elif found.path is not None:
             self.open_paths([found.path])
         else:
-            self._open_chosen(dialogs.choose_file(self, f"Where is {found.name}?", dialogs.MODELS, "model"))
+            self._open_chosen(dialogs.choose_file(self, f"Where is {found.name}?", dialogs.models(), "model"))
 
     def open_paths(self, paths: Sequence[Path], on: str = "") -> None:
         """Models, bundles and data, as they come from a drop, the command line or the recent files.

@@ -152,6 +152,15 @@ def test_a_step_of_a_library_says_that_it_needs_data(chain, recipe):
         check_steps(dataclasses.replace(profile, deployment=deployment))
 
 
+def test_a_step_of_a_plugin_says_that_the_bundle_itself_runs_without_it(chain):
+    profile = read_profile(chain.bundle)
+    step = Step("edgeopt-example.skip-reciprocals", {"plugin": "edgeopt-example 1.0"})
+    deployment = msgspec.structs.replace(profile.deployment, steps=[step])
+    with pytest.raises(BundleError, match=r"is of the plug-in edgeopt-example 1\.0") as raised:
+        check_steps(dataclasses.replace(profile, deployment=deployment))
+    assert raised.value.hint.startswith("Copy the bundle itself")
+
+
 @pytest.mark.parametrize(("old", "new"), [("\\\n", "\\\n!"), ("\\\n", "\\\nAAAA")], ids=["no base64", "another"])
 def test_a_record_that_was_changed_is_refused(chain, text, tmp_path, old, new):
     with pytest.raises(BundleError, match="The calibration result"):

@@ -14,7 +14,7 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
-    *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
+    *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace", "plugins"),
     *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
     *("measure", "quant", "importing", "pipeline"),
     *("views", "commands", "cli", "__main__"),
@@ -29,6 +29,7 @@ LAYERS = (
     ("edgeopt.nearest", ()),
     ("edgeopt.privacy", ()),
     ("edgeopt.events", ("edgeopt.errors",)),
+    ("edgeopt.plugins", ("edgeopt.errors", "edgeopt.plugins")),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
     *(
         (f"edgeopt.views.{writer}", ("edgeopt.views",))
@@ -53,6 +54,7 @@ LAYERS = (
             *GROUND,
             "edgeopt.backends",
             "edgeopt.graph.masks",
+            "edgeopt.plugins",
             *(f"edgeopt.hw.{part}" for part in ("device", "freed_memory", "user_folders")),
         ),
     ),

@@ -317,7 +317,9 @@ def _check_fallback(session: Session, bundle: Bundle, missing: str) -> None:
     """Runtimes compute some models differently, above all those in eight bits."""
     from edgeopt.bundle.golden import answer_golden
 
-    name = bundle.deployment.name
+    name, plugin = bundle.deployment.name, bundle.deployment.run.plugin
+    if plugin:
+        missing = f"{missing} of the plug-in {plugin}"
     try:
         wrong = answer_golden(bundle, session).sentence(f"On {session.backend} the bundle '{name}'")
         if wrong:
@@ -349,11 +351,19 @@ def locate(
         try:
             chosen = backend_named(run.backend)
         except UsageError as error:
+            other = _available_reader(bundle.model) if run.plugin and fallback else None
+            if other is not None:
+                return SessionPlace(other, bundle.model, {}, bundle, replaces=run.backend)
+            if run.plugin:
+                raise MissingError(
+                    f"The bundle '{path.name}' needs the plug-in {run.plugin}, which is not installed.",
+                    f"Install it beside edgeopt: pip install {run.plugin.replace(' ', '==')}",
+                ) from None
             raise BundleError(
                 f"The bundle '{path.name}': {error.message}", "A newer edgeopt may support it."
             ) from None
         if fallback and not isinstance(chosen.available(), Available):
-            other = next((b for b in _readers(bundle.model) if isinstance(b.available(), Available)), None)
+            other = _available_reader(bundle.model)
             if other is not None:
                 return SessionPlace(other, bundle.model, {}, bundle, replaces=chosen.name)
         _require(chosen, f"The bundle '{path.name}'")
@@ -370,6 +380,10 @@ def locate(
     if path.suffix == ".onnx":
         check_file(path)  # a runtime would only say that its parser failed
     return SessionPlace(chosen, path, options or {})
+
+
+def _available_reader(model: Path) -> Backend | None:
+    return next((b for b in _readers(model) if isinstance(b.available(), Available)), None)
 
 
 def _readers(model: Path) -> list[Backend]:

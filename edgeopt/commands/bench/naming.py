@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.backends import backend_named, known_backends
 from edgeopt.backends.intended import Intended, intended, is_usable
 from edgeopt.backends.options import written
 from edgeopt.bundle.read import is_bundle
@@ -69,10 +69,10 @@ def other_side(text: str, first: Named) -> Named:
     if _OPTION.match(text):
         # Options of one side say nothing about another, but the backend that they belong to stays.
         return _allowed(replace(first, options=read_options(_OUTSIDE_BRACKETS.split(text))))
-    if backend in {b.name for b in BACKENDS}:
+    if backend in {b.name for b in known_backends()}:
         return _allowed(replace(first, backend=backend, options=read_options(more)))
     if "@" not in text and not Path(text).suffix:
-        hint = nearest(backend, [b.name for b in BACKENDS], "List them: edgeopt backends")
+        hint = nearest(backend, [b.name for b in known_backends()], "List them: edgeopt backends")
         raise UsageError(f"There is no model, bundle or backend '{text}'.", hint)
     return _as_made(_allowed(_whole(text)))
 

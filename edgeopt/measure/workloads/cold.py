@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from edgeopt.backends import BACKENDS
+from edgeopt.backends import known_backends
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Metric, Progress
 from edgeopt.measure.contender import Side, failed
@@ -167,7 +167,7 @@ def _package(load: Load) -> str | None:
         name = read_bundle(Path(load.model_path)).deployment.run.backend
     else:
         name = load.backend
-    return next((b.package for b in BACKENDS if b.name == name), None)
+    return next((b.package for b in known_backends() if b.name == name), None)
 
 
 def _side(member: _Starting) -> ColdSide:

@@ -18,6 +18,8 @@ from edgeopt.quant.write import Recorded
 
 CLEANED, REPAIRED, PLANNED = "cleaned", "nncf-repaired", "planned"
 """The recipes that others start from, or give way to."""
+PLUGIN = "plugin"
+"""Parameter of the step of a plug-in: its name and version."""
 
 
 class Planning(msgspec.Struct, frozen=True):

@@ -98,7 +98,7 @@ def _not_again(step: Step, error: UsageError) -> BundleError:
 
 
 def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
-    from edgeopt.pipeline.build.messages import REPAIRED
+    from edgeopt.pipeline.build.messages import PLUGIN, REPAIRED
     from edgeopt.pipeline.plans.recipes import RECIPES
 
     known = {"cleaned": _cleaned, "lowered": _lowered, "quantized": _quantized}
@@ -107,6 +107,11 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
         raise BundleError(
             f"The step '{step.recipe}' needs calibration data, which a profile does not hold.",
             "Copy the bundle itself, or search again: edgeopt optimize MODEL --data DATA -o OUT",
+        )
+    if maker is None and step.listed(PLUGIN):
+        raise BundleError(
+            f"The step '{step.recipe}' is of the plug-in {step.listed(PLUGIN)[0]}, which a profile does not hold.",
+            "Copy the bundle itself: it runs without the plug-in if only this step is of one.",
         )
     if maker is None:
         raise BundleError(

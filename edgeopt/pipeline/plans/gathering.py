@@ -46,6 +46,8 @@ _MAKING_SHARE = 0.74
 # When the libraries' own ways must be there: a plan must beat them, and needs time for that. Of a smaller model
 # they take seconds, and are waited for on a busy machine too, at the expense of the plan.
 _WHOLE_SHARE, _WHOLE_BYTES = 0.44, 30_000_000
+# The time for a pass or recipe of a plug-in: its share of the search, and the least.
+_PLUGIN_SHARE, _PLUGIN_S = 0.15, 10.0
 # When the plan must be there: what it replaces can still be made after that.
 _PLANNING_SHARE = 0.70
 # Share of the remaining time for planning: its last check and its files come after.
@@ -104,8 +106,11 @@ class VariantBuilder:
         source, wanted = self._source(), [*self._wanted()]
         uniform = [name for name in wanted if recipe_named(name).uniform]
         whole = [name for name in wanted if recipe_named(name).whole]
-        exact = [name for name in wanted if name not in {PLANNED, REPAIRED, *uniform, *whole}]
+        plugins = [name for name in wanted if recipe_named(name).offer]
+        exact = [name for name in wanted if name not in {PLANNED, REPAIRED, *uniform, *whole, *plugins}]
         yield self._exact(source, exact)
+        if plugins:
+            yield self._by_plugins(plugins)
         if whole:
             yield self._by_libraries(whole)
         if REPAIRED in wanted:
@@ -118,10 +123,14 @@ class VariantBuilder:
     def only(self, name: str) -> Iterator[Iterator[ReadyVariant]]:
         """The parts that one variant needs, whatever a plan would cover."""
         wanted = [each for each in self._wanted() if each in {CLEANED, name}]
-        apart = [e for e in wanted if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED}]
+        apart = [
+            e for e in wanted if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED} or r.offer
+        ]
         yield self._exact(self._source(), [each for each in wanted if each not in apart])
         if PLANNED in apart:
             yield self._planned([])
+        elif apart and recipe_named(apart[0]).offer:
+            yield self._by_plugins(apart)
         elif apart:
             yield self._repaired() if REPAIRED in apart else self._all_of(apart)
 
@@ -188,6 +197,24 @@ class VariantBuilder:
         until_s = max(ending.clock.until(_MAKING_SHARE), due_s + most_s)
         yield from self._all_of(names, until_s=until_s)
         ending.extend(time.monotonic() - due_s, "NNCF and ONNX Runtime took long to quantize the model")
+
+    def _by_plugins(self, names: list[str]) -> Iterator[ReadyVariant]:
+        """Each in a worker of its own with a limit of its own: what it does to its process harms no other recipe.
+
+        Not by the cache: its key does not see the code of a plug-in.
+        """
+        limit_s = max(_PLUGIN_S, _PLUGIN_SHARE * self._ending.clock.limit_s)
+        late = Failed(f"it was not ready after {limit_s:.0f} s, the limit of a plug-in", code="hung")
+        for name in names:
+            asked = jobs(self._material, name, self._base)
+            own_s, until_s = time.monotonic() + limit_s, self._ending.clock.until(_MAKING_SHARE)
+            worker = self._another()
+            try:
+                for one, made in make_all([worker], asked, min(own_s, until_s), None, self._ending.stop):
+                    is_late = isinstance(made, Failed) and made.code == LATE and own_s < until_s
+                    yield from self._ready(one, late if is_late else made)
+            finally:
+                worker.client.close()
 
     @property
     def _floor_db(self) -> float | None:

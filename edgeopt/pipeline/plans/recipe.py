@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from edgeopt.backends import NAMES
+from edgeopt.backends import NAMES, backend_named
 from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.build.messages import BuildTask, Plans
+from edgeopt.plugins import Offer
 
 # The profile, and what is installed, decide which of them run it.
 ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
@@ -46,3 +47,13 @@ class Recipe:
     """One form for all layers, which a plan looks at too: made only where there is no plan."""
     numeric: str = "precision"
     """The runtime option that changes its numbers: every value of it is a candidate of its own."""
+    offer: Offer | None = None
+    """What of a plug-in makes it."""
+
+    def runs_on(self, backend: str) -> bool:
+        """One of edgeopt's own that it is for; or one of a plug-in that reads its file."""
+        if backend in self.backends:
+            return True
+        if backend in NAMES or not (self.exact or self.offer) or self.by_backend:
+            return False
+        return (self.file or "model.onnx").endswith(backend_named(backend).formats)

@@ -11,7 +11,8 @@ import msgspec
 from edgeopt.bundle.deployment import Step
 from edgeopt.data.split import Split
 from edgeopt.pipeline.build.cleaning import LOWERINGS, NONE_LISTED, PASSES, Lowered, lowered_variants
-from edgeopt.pipeline.build.messages import CLEANED, PLANNED, Make, Planning
+from edgeopt.pipeline.build.messages import CLEANED, PLANNED, PLUGIN, Make, Planning
+from edgeopt.pipeline.plans.plugin_recipes import plugin_recipes
 from edgeopt.pipeline.plans.precision import recipe_of
 from edgeopt.pipeline.plans.recipe import Recipe
 from edgeopt.profiles import TargetProfile, schema
@@ -30,12 +31,13 @@ RECIPES = (*map(_loaded, schema.RECIPES.values()), *map(recipe_of, SCHEMES))
 
 
 def place_of(name: str) -> int:
-    """The place of a recipe in the list: simple ones come first."""
-    return [r.name for r in RECIPES].index(name)
+    """The place of a recipe in the list: simple ones come first, those of plug-ins last."""
+    return next((place for place, one in enumerate(RECIPES) if one.name == name), len(RECIPES))
 
 
 def recipe_named(name: str) -> Recipe:
-    return next(r for r in RECIPES if r.name == name)
+    found = next((r for r in RECIPES if r.name == name), None)
+    return found or next(r for r in plugin_recipes() if r.name == name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class BuildInputs:
 
 def why_not(recipe: Recipe, material: BuildInputs) -> str:
     """Why this one cannot be made here; empty where it can."""
+    if recipe.offer is not None and recipe.offer.problem:
+        return recipe.offer.problem
     if recipe.needs_data and not material.of_user:
         return "needs data to calibrate or to check it"
     if recipe.needs_data and not material.split.calibration_count:
@@ -79,7 +83,7 @@ def why_not(recipe: Recipe, material: BuildInputs) -> str:
 
 def backends_of(recipe: Recipe, profile: TargetProfile) -> tuple[str, ...]:
     """Those that the recipe is for and the profile knows."""
-    return tuple(name for name in profile.backends.order if name in recipe.backends)
+    return tuple(name for name in profile.backends.order if recipe.runs_on(name))
 
 
 def jobs(material: BuildInputs, name: str, base_of: Callable[[str], Path]) -> list[Make]:
@@ -136,6 +140,9 @@ def job(
 def _step(material: BuildInputs, name: str, lowered: Lowered | None) -> Step:
     if lowered is not None:
         return Step(name, {LOWERINGS: [*dict.fromkeys(lowered.lowerings)]})
+    offer = recipe_named(name).offer
+    if offer is not None:
+        return Step(name, {PLUGIN: offer.source})
     return Step(name, {PASSES: list(material.passes)} if name == CLEANED else {})
 
 

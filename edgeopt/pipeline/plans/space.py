@@ -175,7 +175,7 @@ def first_candidates(variant: str, backends: Sequence[str], starts: StartOptions
     found = []
     recipe = recipe_named(variant)
     for backend in backends:
-        if backend not in recipe.backends:
+        if not recipe.runs_on(backend):
             continue
         static = starts.shapes if backend.startswith("openvino") else None
         fixed: RuntimeOptions = {"shapes": static} if static else {}

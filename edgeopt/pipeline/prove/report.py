@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt import units
+from edgeopt.backends.plugin import plugin_of
 from edgeopt.bundle.deployment import (
     Budget,
     Evidence,
@@ -207,7 +208,7 @@ def plan_of(search: Search, variants: Variants, candidate: Candidate) -> Plan:
     return Plan(
         source=SourceModel(search.request.model.name, search.facts.digest, search.facts.size_bytes),
         target=search.profile.name,
-        run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
+        run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options, plugin_of(candidate.backend)),
         inputs=search.facts.inputs,
         outputs=search.facts.outputs,
         steps=variants.steps(candidate),

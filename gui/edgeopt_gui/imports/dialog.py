@@ -211,7 +211,7 @@ class ImportDialog(QDialog):
         column.addWidget(self._buttons)
 
     def _choose_source(self) -> None:
-        self._put(self.source, dialogs.choose_file(self, "Choose a model to import", dialogs.SOURCES, "model"))
+        self._put(self.source, dialogs.choose_file(self, "Choose a model to import", dialogs.sources(), "model"))
 
     def _choose_folder(self) -> None:
         self._put(self.source, dialogs.choose_folder(self, "Choose a model folder to import", "model"))

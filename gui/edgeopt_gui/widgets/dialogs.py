@@ -7,15 +7,26 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from edgeopt.importing import sources as importing
 from edgeopt_gui.settings import Settings
 
-_SUFFIXES = " ".join(f"*{suffix}" for each in importing.SOURCES for suffix in each.suffixes)
-MODELS = f"Models ({_SUFFIXES} *.py *.ort *.pb);;Bundles (*.edgeopt);;All files (*)"
-SOURCES = f"Models ({_SUFFIXES} *.py);;All files (*)"
 ONNX = "ONNX models (*.onnx)"
 BUNDLES = "Bundles (*.edgeopt);;All files (*)"
 TABLES = "Comma-separated values (*.csv)"
 RECORDS = "Records of devices (*.json *.jsonl);;All files (*)"
 DEPLOYED = "Bundles and models (*.edgeopt *.onnx);;All files (*)"
 DATA = "Data (*.npz);;All files (*)"
+
+
+def models() -> str:
+    """What is opened, with the formats that plug-ins import."""
+    return f"Models ({_suffixes()} *.py *.ort *.pb);;Bundles (*.edgeopt);;All files (*)"
+
+
+def sources() -> str:
+    """What is imported."""
+    return f"Models ({_suffixes()} *.py);;All files (*)"
+
+
+def _suffixes() -> str:
+    return " ".join(f"*{suffix}" for each in importing.sources() for suffix in each.suffixes)
 
 
 def choose_file(parent: QWidget, title: str, pattern: str, key: str) -> Path | None:

@@ -106,6 +106,7 @@ class Choices:
     max_latency_ms: str = ""
     target_speedup: str = ""
     single_file: bool = False
+    plugins: bool = True
 
     @property
     def floor(self) -> str:
@@ -161,6 +162,7 @@ class Choices:
             *(each.told.format(value) for each in LIMITS if (value := getattr(self, each.name))),
             f"target {self.target}" if self.target else "",
             "saved as one file" if self.single_file else "",
+            "" if self.plugins else "without plug-ins",
         ]
         return ", ".join(part for part in told if part)
 
@@ -186,6 +188,7 @@ def remembered(settings: Settings) -> Choices:
         own_db=own_db if 0 < own_db <= 150 else usual.own_db,
         time_limit_s=limit_s if SHORTEST_LIMIT_S <= limit_s <= LONGEST_LIMIT_S else None,
         single_file=settings.flag("optimize.single-file"),
+        plugins=settings.flag("optimize.plugins", True),
         **texts,
     )
 
@@ -195,6 +198,7 @@ def remember(settings: Settings, choices: Choices) -> None:
     settings.keep("optimize.own-db", choices.own_db)
     settings.keep("optimize.time-limit-s", choices.time_limit_s or 0)
     settings.keep("optimize.single-file", choices.single_file)
+    settings.keep("optimize.plugins", choices.plugins)
     for name in _TEXTS:
         settings.keep(_key(name), getattr(choices, name))
 

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from edgeopt.plugins import installed_plugins
 from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.accuracy_field import AccuracyField
@@ -113,6 +114,7 @@ class SettingsPanel(QScrollArea):
             labels=self.accuracy.labels.text().strip(),
             objective=str(self.objective.currentData()),
             single_file=self.single_file.isChecked(),
+            plugins=self.plugins.isChecked(),
             **{name: field.text().strip() for name, field in self.limits.fields.items()},
         )
 
@@ -213,6 +215,12 @@ class SettingsPanel(QScrollArea):
         self.with_pre = QCheckBox("Bundle the preprocessing")
         self.with_pre.setChecked(True)
         self.with_pre.toggled.connect(self._said)
+        installed = installed_plugins()
+        self.plugins = QCheckBox("Try what plug-ins offer")
+        self.plugins.setToolTip("\n".join(f"{one.name} {one.version}: {one.state}" for one in installed))
+        self.plugins.setChecked(choices.plugins)
+        self.plugins.setVisible(bool(installed))
+        self.plugins.toggled.connect(self._said)
         self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
         self.sizes.setAccessibleName("Sizes of the model's open dimensions")
         self.sizes.textChanged.connect(self._said)
@@ -231,6 +239,7 @@ class SettingsPanel(QScrollArea):
         column.addSpacing(self.fontMetrics().height() // 2)
         column.addWidget(self.single_file)
         column.addWidget(self.with_pre)
+        column.addWidget(self.plugins)
         return inside
 
     def _offer_sizes(self) -> None:
@@ -267,6 +276,7 @@ class SettingsPanel(QScrollArea):
         self.target.setCurrentIndex(max(0, self.target.findData(choices.target)))
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
         self.single_file.setChecked(choices.single_file)
+        self.plugins.setChecked(choices.plugins)
         self._busy = False
         self._said()
 

@@ -1,8 +1,6 @@
 """The settings of a search: by keyboard, remembered, and the same as in the app's dialog."""
 
 import os
-import shlex
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,13 +12,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
 from edgeopt.commands.analyze.analyze import analyze
-from edgeopt.data.judging.goals import floor_from
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
 from edgeopt.graph.analysis import TensorFacts
 from edgeopt.graph.import_proof import ImportProof, as_metadata
 from edgeopt.profiles.targets import TargetVerdict
-from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, Choices, remember, remembered
+from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
 from edgeopt_gui.pages.optimize.places import KEPT, fresh_place, give_back, sweep
 from edgeopt_gui.pages.optimize.run import Order
@@ -374,93 +371,6 @@ def test_the_oldest_go_but_none_in_use(tmp_path):
     sweep(root, [places[0]])
     assert [place.exists() for place in places] == [True, False, False, *[True] * KEPT]
     sweep(root / "not there", [])
-
-
-MODEL, OUT = Path("/models/a model.onnx"), Path("a model.edgeopt")
-
-
-def test_the_command_line_can_be_typed_as_it_stands():
-    choices = Choices("balanced", target="generic-cpu", time_limit_s=30)
-    words = shlex.split(choices.command(MODEL, Path("/d.npz"), OUT).line)
-    assert words[:3] == ["edgeopt", "optimize", str(MODEL)]
-    given = dict(zip(words[3::2], words[4::2], strict=True))
-    assert given == {
-        "--data": "/d.npz",
-        "-o": str(OUT),
-        "--floor": "balanced",
-        "--target": "generic-cpu",
-        "--time-limit": "30",
-    }
-
-
-def test_what_is_left_to_edgeopt_is_not_in_the_command_line():
-    line = Choices().command(MODEL, None, OUT).line
-    assert "--data" not in line
-    assert "--target" not in line
-    assert "--time-limit" not in line
-
-
-@pytest.mark.parametrize("budget", [budget.key for budget in BUDGETS if budget.key != METRIC])
-def test_the_command_line_takes_every_floor(budget):
-    assert floor_from(Choices(budget, own_db=45).floor) == {"exact": 80, "transparent": 30, "balanced": 20}.get(
-        budget, 45
-    )
-
-
-def test_every_setting_is_an_option_of_the_command_line():
-    choices = Choices(
-        METRIC, metric="top1-labels", value="90%", max_drop="0.5%", labels="y", objective="memory",
-        max_memory_mib="64", max_size_mib="8", max_latency_ms="2.5", target_speedup="2", single_file=True,
-    )  # fmt: skip
-    words = shlex.split(choices.command(MODEL, None, OUT, today=Path("/t.edgeopt"), fresh=True, pick="a · b").line)
-    assert "--single-file" in words
-    assert words[-1] == "--fresh"
-    words = [word for word in words[5:-1] if word != "--single-file"]
-    given = dict(zip(words[::2], words[1::2], strict=True))
-    assert given == {
-        "--metric": "top1-labels",
-        "--floor": "90%",
-        "--max-drop": "0.5%",
-        "--labels": "y",
-        "--objective": "memory",
-        "--max-memory-mib": "64",
-        "--max-size-mib": "8",
-        "--max-latency-ms": "2.5",
-        "--baseline": "/t.edgeopt",
-        "--target-speedup": "2",
-        "--pick": "a · b",
-    }
-
-
-def test_what_is_set_of_a_metric_is_not_given_without_it():
-    line = Choices("exact", metric="top1", value="99%", max_drop="1%", labels="y").command(MODEL, None, OUT).line
-    assert "--floor exact" in line
-    assert not any(option in line for option in ("--metric", "--max-drop", "--labels"))
-
-
-def test_choices_are_remembered(settings):
-    choices = Choices(
-        OWN, 55, "cpu-avx2", 120, "cosine", "m.py:f", "0.99", "1%", "y", "size", "64", "8", "2.5", "2", True
-    )  # fmt: skip
-    remember(settings, choices)
-    assert remembered(settings) == choices
-    assert all(getattr(choices, f.name) != getattr(Choices(), f.name) for f in fields(Choices))
-
-
-def test_what_is_folded_away_is_told_in_few_words():
-    assert Choices().folded() == ""
-    assert Choices(max_memory_mib="64", target_speedup="2").folded() == (
-        "memory at most 64 MiB, stops at 2 times the speed"
-    )
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("optimize.budget", "nonsense"), ("optimize.own-db", "999"), ("optimize.time-limit-s", "90000")],
-)
-def test_what_is_no_sensible_setting_becomes_the_default(settings, key, value):
-    settings.keep(key, value)
-    assert remembered(settings) == Choices()
 
 
 def test_the_preprocessing_of_an_import_goes_into_the_bundle(context, panel, tmp_path, conv_model):

@@ -1,0 +1,133 @@
+"""The installed plug-ins, found by their entry points, and the one place that imports their code."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.errors import ModelError, said_by
+from edgeopt.plugins.manifest import (
+    BROKEN,
+    GROUPS,
+    MISSING,
+    READY,
+    Kind,
+    Manifest,
+    ManifestError,
+    Offer,
+    OfferedBackend,
+    OfferedImporter,
+    OfferedRecipe,
+    Plugin,
+    check_manifest,
+    read_manifest,
+)
+
+
+def installed_plugins() -> tuple[Plugin, ...]:
+    """All of them by name, those that cannot be used too; imports none of their code."""
+    return _find(tuple(sys.path))
+
+
+def offered(kind: Kind) -> tuple[Offer, ...]:
+    """What they bring of one kind."""
+    return tuple(one for plugin in installed_plugins() for one in plugin.offers if one.kind == kind)
+
+
+def load_offer(offer: Offer) -> object:
+    """Imports the plug-in's code; ModelError with the reason where that fails.
+
+    For worker processes, and for a session that somebody opens with a backend of the plug-in.
+    """
+    if offer.problem:
+        raise ModelError(f"{offer.problem[:1].upper()}{offer.problem[1:]}.", offer.hint)
+    try:
+        return EntryPoint(offer.name, offer.place, "edgeopt").load()
+    except Exception as error:  # the code of others raises anything
+        said = f"{type(error).__name__}: {said_by(error)}"
+        raise ModelError(f"The plug-in {offer.plugin} cannot be loaded: {said}", "Ask its author.") from error
+
+
+def script_of(offer: Offer) -> Path | None:
+    """The file of the module that an importer's entry point names, found without importing its package."""
+    package, *inner = offer.place.split(".")
+    folder = _folder_of(package)
+    return None if folder is None else folder.joinpath(*inner).with_suffix(".py")
+
+
+@cache
+def _find(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
+    """Once for each search path, which tests and programs change."""
+    by_package: dict[tuple[str, str], list[EntryPoint]] = {}
+    for group in GROUPS:
+        for entry in entry_points(group=group):
+            if entry.dist is not None:
+                by_package.setdefault((entry.dist.name, entry.dist.version), []).append(entry)
+    return tuple(_plugin(*package, by_package[package]) for package in sorted(by_package))
+
+
+def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:
+    folder, manifest = None, None
+    try:
+        folder = _package_of(entries)
+        manifest = read_manifest(folder)
+        check_manifest(manifest, name, version, {(GROUPS[e.group], e.name): e.value for e in entries})
+    except ManifestError as error:
+        if manifest is not None and error.state == MISSING:  # it is a good manifest
+            offers = tuple(_with_problem(one, error) for one in _offers(manifest, entries))
+        else:
+            offers = tuple(_unusable(name, version, one, error) for one in entries)
+        return Plugin(name, version, error.state, error.problem, error.hint, offers, folder)
+    return Plugin(name, version, READY, "", "", tuple(_offers(manifest, entries)), folder)
+
+
+def _package_of(entries: Iterable[EntryPoint]) -> Path:
+    packages = sorted({entry.module.partition(".")[0] for entry in entries})
+    if len(packages) > 1:
+        raise ManifestError(BROKEN, f"its entry points are in several packages: {', '.join(packages)}")
+    folder = _folder_of(packages[0])
+    if folder is None:
+        raise ManifestError(BROKEN, f"its package {packages[0]} is not there", "Install it again.")
+    return folder
+
+
+def _folder_of(package: str) -> Path | None:
+    """Of a package at the top, which Python finds without importing it."""
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(places[0]) if places else None
+
+
+def _unusable(name: str, version: str, entry: EntryPoint, error: ManifestError) -> Offer:
+    """All that is known without a good manifest."""
+    kind = GROUPS[entry.group]
+    return _with_problem(Offer(kind, f"{name}.{entry.name}", entry.name, entry.value, name, version), error)
+
+
+def _with_problem(offer: Offer, error: ManifestError) -> Offer:
+    problem = f"the plug-in {offer.plugin} cannot be used: {error.problem}"
+    return msgspec.structs.replace(offer, problem=problem, hint=error.hint)
+
+
+def _offers(manifest: Manifest, entries: list[EntryPoint]) -> Iterator[Offer]:
+    places = {(GROUPS[entry.group], entry.name): entry.value for entry in entries}
+    for (kind, short), one in manifest.tables().items():
+        reads = one.formats if isinstance(one, OfferedBackend) else ()
+        yield Offer(
+            kind=kind,
+            name=f"{manifest.name}.{short}",
+            title=one.title,
+            place=places[kind, short],
+            plugin=manifest.name,
+            version=manifest.version,
+            file=one.file if isinstance(one, OfferedRecipe) else "model.onnx" if kind == "pass" else "",
+            needs_data=isinstance(one, OfferedRecipe) and one.needs_data,
+            suffixes=one.suffixes if isinstance(one, OfferedImporter) else reads,
+        )
