@@ -2,7 +2,6 @@
 
 import os
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
 import numpy as np
