@@ -2,7 +2,7 @@
 # Installs the Debian packages that pip cannot bring, and only those that are missing.
 #   system-packages.sh venv PYTHON    what PYTHON needs to make environments
 #   system-packages.sh gui            the libraries that Qt loads, and a font
-#   system-packages.sh tests          the MQTT broker that tests of the agent start
+#   system-packages.sh tests          the MQTT broker and the SSH server that tests start
 #   system-packages.sh desktop        what its windows need on a screen
 set -eu
 
@@ -41,6 +41,8 @@ gui)
 tests)
     [ "$(uname -s)" = Linux ] || exit 0
     command -v mosquitto >/dev/null 2>&1 || missing=" mosquitto"
+    command -v sshd >/dev/null 2>&1 || missing="$missing openssh-server"
+    command -v ssh >/dev/null 2>&1 || missing="$missing openssh-client"
     ;;
 desktop)
     [ "$(uname -s)" = Linux ] || exit 0

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 @asks(Request)
-def measure(
-    request: Request, on: OnDevice = None, markdown: MarkdownFlag = False, json: JsonFlag = False
-) -> None:
+def measure(request: Request, on: OnDevice = None, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Measure and compare models, bundles, servers and programs, with confidence intervals.
 
     A side is FILE[@BACKEND[,option=value...]]. --against also takes a backend or options alone, which

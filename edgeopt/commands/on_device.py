@@ -49,7 +49,7 @@ def probe_on(device: str, request: "ProbeRequest", emit: Emit) -> "Device":
     extras = _MEASURING if request.deep else ()
     command = RemoteCommand(device_at(device), "probe", extras)
     shown = msgspec.structs.replace(request, explain=False)  # a matter of the view
-    return msgspec.convert(command.run(shown, frozenset({"record"}), emit), Device)
+    return msgspec.convert(command.run(shown, frozenset({"record"}), emit), Device, str_keys=True)
 
 
 def bench_on(device: str, request: "Request", emit: Emit) -> "Report | SuiteReport":
@@ -66,7 +66,8 @@ def bench_on(device: str, request: "Request", emit: Emit) -> "Report | SuiteRepo
     _ = request.limits
     command = RemoteCommand(device_at(device), "bench", _MEASURING)
     data = command.run(request, frozenset({"save"}), emit)
-    return msgspec.convert(with_open_ends(data), SuiteReport if request.suite else _kind_of_report(data))
+    kind = SuiteReport if request.suite else _kind_of_report(data)
+    return msgspec.convert(with_open_ends(data), kind, str_keys=True)
 
 
 def _kind_of_report(data: dict[str, object]) -> "type[Report]":
@@ -76,7 +77,12 @@ def _kind_of_report(data: dict[str, object]) -> "type[Report]":
 
     if "points" in data:
         return SweepReport
-    kinds = {"cold": ColdReport, "paced": PacedReport, "sustained": SustainedReport, "concurrent": ConcurrencyReport}
+    kinds = {
+        "cold": ColdReport,
+        "paced": PacedReport,
+        "sustained": SustainedReport,
+        "concurrent": ConcurrencyReport,
+    }
     return kinds.get(str(data.get("duty")), ContestReport)
 
 
@@ -100,7 +106,8 @@ class OptimizeOn:
             raise _no_source(str(request.model))
         check_target(request.out.absolute(), inputs_of(request))
         data = self._command.run(request, frozenset({"out"}), emit)
-        outcome = msgspec.convert(with_open_ends(data), Outcome)
+        found = msgspec.convert(with_open_ends(data), Outcome, str_keys=True)
+        outcome = msgspec.structs.replace(found, bundle=str(request.out))
         if outcome.device is not None:
             machine = machine_of(outcome.device)
             where = "; ".join(machine[part] for part in ("host", "cpu", "limits") if part in machine)

@@ -15,7 +15,13 @@ FOLDER = "~/.cache/edgeopt/remote"
 EXAMPLE = "ssh://pi@raspberrypi.local"
 # A host key that must be confirmed or a password would be asked on a terminal that nobody watches. What is silent
 # for 15 seconds is lost.
-_OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3", "LogLevel=ERROR")
+_OPTIONS = (
+    "BatchMode=yes",
+    "ConnectTimeout=10",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    "LogLevel=ERROR",
+)
 
 # A leading hyphen would be an option to ssh.
 _DESTINATION = re.compile(r"[^-\s:@][^\s:@]*(@[^-\s:@][^\s:@]*)?")
@@ -70,4 +76,6 @@ def read_address(text: str) -> SshAddress:
 
 
 def _unusable(text: str) -> UsageError:
-    return UsageError(f"'{text}' is not the address of a device.", f"Write ssh://[USER@]HOST[:PORT]: --on {EXAMPLE}")
+    return UsageError(
+        f"'{text}' is not the address of a device.", f"Write ssh://[USER@]HOST[:PORT]: --on {EXAMPLE}"
+    )

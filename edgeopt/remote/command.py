@@ -37,9 +37,7 @@ class RemoteCommand:
     def interrupt(self) -> bool:
         return self._link is not None and self._link.interrupt()
 
-    def run(
-        self, request: msgspec.Struct, outputs: frozenset[str], emit: Emit, *more: str
-    ) -> dict[str, Any]:
+    def run(self, request: msgspec.Struct, outputs: frozenset[str], emit: Emit, *more: str) -> dict[str, Any]:
         """The data of its result, with the paths of this machine; raises the error that it ended with."""
         emit(Progress("connecting to the device", self.address.shown))
         with closing(Link(self.address)) as link:

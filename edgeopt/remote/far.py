@@ -183,7 +183,7 @@ class Session:
         if not code.exists():
             partial = code.with_name(f".{code.name}")
             with zipfile.ZipFile(self._blob(message["code"])) as packed:
-                packed.extractall(partial)  # noqa: S202 - Python's own keeps the members inside of the folder
+                packed.extractall(partial)
             partial.rename(code)
         os.utime(code)
         lacking = [each for each in message["requirements"] if not _installed(each)]
@@ -211,7 +211,7 @@ class Session:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread runs yet
         )
         assert self._process.stdout is not None  # noqa: S101 - it was opened as a pipe
         for line in self._process.stdout:
@@ -242,10 +242,10 @@ class Session:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                cwd=self.run,
+                cwd=self.run / "out",
                 env=environment,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread runs yet
             )
         threading.Thread(target=self._relay, args=(self._process, self.run), daemon=True).start()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import ModelError, UsageError
-from edgeopt.options import Option, arguments, changed, options_of
+from edgeopt.options import Option, arguments, changed
 
 
 class PlacedRequest(msgspec.Struct, frozen=True):
@@ -58,18 +58,14 @@ def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedR
     for each in changed(request):
         value = getattr(request, each.name)
         if each.name in outputs:
-            there = f"out/{value.name}"
-            written[there] = value
-            placing.names[f"{run}/{there}"] = str(value)
-            given[each.name] = f"{run}/{there}"
+            # By its name alone, in the folder where the command runs: records of it hold no place of the device.
+            written[f"out/{value.name}"] = value
+            given[each.name] = value.name
         else:
             given[each.name] = (
                 [_there(each, one, placing) for one in value] if each.many else _there(each, value, placing)
             )
-    defaults = {each.name: each.default for each in options_of(type(request)) if each.kind is bool}
-    words = arguments(type(request), given)
-    assert not any(defaults.values())  # noqa: S101 - a switch that is on by itself could not be switched off
-    return PlacedRequest(words, placing.files, written, placing.names)
+    return PlacedRequest(arguments(type(request), given), placing.files, written, placing.names)
 
 
 _SIGNS = {"subject": "@", "against": "@", "metric": ":"}

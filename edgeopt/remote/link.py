@@ -73,7 +73,8 @@ class Link:
         """A command runs there, and `interrupt` can reach it."""
         program = Path(__file__).with_name("far.py").read_bytes()
         script = (
-            f"import sys; v = sys.version_info; v >= {_OLDEST_PYTHON} or sys.exit('edgeopt: Python %d.%d' % v[:2]); "
+            f"import sys; v = sys.version_info; v >= {_OLDEST_PYTHON} or "
+            f"sys.exit('edgeopt: Python %d.%d' % v[:2]); "
             f"exec(compile(sys.stdin.buffer.read({len(program)}), 'edgeopt', 'exec'))"
         )
         self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
@@ -234,8 +235,12 @@ class Link:
                 ending="closed",
             )
         facts = {
-            **{"host": address.destination, "destination": address.destination, "shown": address.shown},
-            **{"by_hand": address.by_hand, "python": address.python, "said": said},
+            "host": address.destination,
+            "destination": address.destination,
+            "shown": address.shown,
+            "by_hand": address.by_hand,
+            "python": address.python,
+            "said": said,
         }
         for pattern, message, hint in _FAILURES:
             if re.search(pattern, said):
@@ -251,8 +256,8 @@ class Link:
             since = datetime.fromtimestamp(found["since"]).astimezone() if "since" in found else None
             what = f" with '{found['what']}' of {found['who']}" if "what" in found else ""
             return MissingError(
-                f"'{host}' is busy{what}{f' since {since:%H:%M:%S}' if since else ''}: a device measures one thing "
-                "at a time.",
+                f"'{host}' is busy{what}{f' since {since:%H:%M:%S}' if since else ''}: a device "
+                "measures one thing at a time.",
                 "Run the same command again later.",
             )
         if found["refused"] in {"venv", "pip"}:
@@ -264,5 +269,6 @@ class Link:
         if found["refused"] == "digest":
             return VerificationError(f"A file arrived damaged on '{host}'.", "Run the same command again.")
         return TrialError(
-            f"'{host}' refused to store a file: {printable(str(words))}.", "Free space there, or name another folder."
+            f"'{host}' refused to store a file: {printable(str(words))}.",
+            "Free space there, or name another folder.",
         )

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 
@@ -36,18 +37,18 @@ class SshServer:
         (folder / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {host_key}")
         (folder / "empty").write_text("")
         if os.geteuid() == 0:
-            os.makedirs("/run/sshd", exist_ok=True)  # where it confines itself; only the system's own script makes it
+            # Where it confines itself, and only the system's own script makes it.
+            Path("/run/sshd").mkdir(parents=True, exist_ok=True)
         (folder / "sshd_config").write_text(
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile {folder}/pid\n"
             f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
             "KbdInteractiveAuthentication no\nUsePAM no\nPermitRootLogin yes\n"
         )
         self._log = folder / "log"
-        self._process = subprocess.Popen(
-            [*before, BINARY, "-D", "-e", "-f", folder / "sshd_config"],
-            stderr=self._log.open("w"),
-            start_new_session=True,
-        )
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [*before, BINARY, "-D", "-e", "-f", folder / "sshd_config"], stderr=log, start_new_session=True
+            )
         deadline = time.monotonic() + DEADLINE_S
         while True:
             assert self._process.poll() is None, self._log.read_text()

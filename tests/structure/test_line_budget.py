@@ -25,6 +25,7 @@ BUDGETS = {
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 8900,
+    "edgeopt/remote": 900,
     "edgeopt/views": 2400,
     "edgeopt/commands": 15_700,
     "edgeopt/cli": 5400,
