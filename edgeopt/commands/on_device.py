@@ -37,6 +37,7 @@ def device_at(text: str) -> SshAddress:
 def probe_on(device: str, request: "ProbeRequest", emit: Emit) -> "Device":
     from edgeopt.commands.probe import check
     from edgeopt.hw.device import Device
+    from edgeopt.hw.recording import check_folder
 
     check(request)
     refuse_local(
@@ -46,6 +47,8 @@ def probe_on(device: str, request: "ProbeRequest", emit: Emit) -> "Device":
             "root": "A recording is read here: leave out --on.",
         },
     )
+    if request.record is not None:
+        check_folder(request.record)
     extras = _MEASURING if request.deep else ()
     command = RemoteCommand(device_at(device), "probe", extras)
     shown = msgspec.structs.replace(request, explain=False)  # a matter of the view
@@ -65,8 +68,10 @@ def bench_on(device: str, request: "Request", emit: Emit) -> "Report | SuiteRepo
     _refuse_sources(request.subject, *request.against)
     _ = request.limits
     command = RemoteCommand(device_at(device), "bench", _MEASURING)
-    data = command.run(request, frozenset({"save"}), emit)
-    kind = SuiteReport if request.suite else _kind_of_report(data)
+    if request.save is not None and request.save.is_dir():
+        raise UsageError(f"'{request.save}' is a folder.", "Name a file in it for --save.")
+    data = command.run(request, frozenset({"save"}), emit, is_record=True)
+    kind: type[Report | SuiteReport] = SuiteReport if request.suite else _kind_of_report(data)
     return msgspec.convert(with_open_ends(data), kind, str_keys=True)
 
 
@@ -77,7 +82,7 @@ def _kind_of_report(data: dict[str, object]) -> "type[Report]":
 
     if "points" in data:
         return SweepReport
-    kinds = {
+    kinds: dict[str, type[Report]] = {
         "cold": ColdReport,
         "paced": PacedReport,
         "sustained": SustainedReport,

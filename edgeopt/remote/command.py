@@ -37,8 +37,13 @@ class RemoteCommand:
     def interrupt(self) -> bool:
         return self._link is not None and self._link.interrupt()
 
-    def run(self, request: msgspec.Struct, outputs: frozenset[str], emit: Emit, *more: str) -> dict[str, Any]:
-        """The data of its result, with the paths of this machine; raises the error that it ended with."""
+    def run(
+        self, request: msgspec.Struct, outputs: frozenset[str], emit: Emit, is_record: bool = False
+    ) -> dict[str, Any]:
+        """The data of its result, with the paths of this machine; raises the error that it ended with.
+
+        `outputs`: the fields that name what it writes. `is_record`: that is a file of JSON, which may hold paths.
+        """
         emit(Progress("connecting to the device", self.address.shown))
         with closing(Link(self.address)) as link:
             self._link = link
@@ -52,16 +57,17 @@ class RemoteCommand:
             link.send(
                 {
                     "do": "run",
-                    "arguments": [self.name, *placed.arguments, *more, "--json"],
+                    "arguments": [self.name, *placed.arguments, "--json"],
                     "files": [[digests[path], there] for there, path in placed.files.items()],
                     "python": python,
                     "code": code,
                     "environment": {},
                 }
             )
-            data = self._result(link, _renaming(placed), emit)
+            renamed = _renaming(placed)
+            data = self._result(link, renamed, emit)
             for there, path in placed.outputs.items():
-                _fetch(link, there, path, emit)
+                _fetch(link, there, path, emit, renamed if is_record else None)
             return data
 
     def _install(self, link: Link, emit: Emit) -> tuple[str, str]:
@@ -141,7 +147,7 @@ def _copy(link: Link, files: dict[str, Path], emit: Emit) -> dict[Path, str]:
     return digests
 
 
-def _fetch(link: Link, there: str, path: Path, emit: Emit) -> None:
+def _fetch(link: Link, there: str, path: Path, emit: Emit, renamed: Callable[[bytes], bytes] | None) -> None:
     """Brings a file or a folder and puts it in place in one step, once all of it is here and intact."""
     listed = link.ask({"do": "get", "path": there})["files"]
     target = path.absolute()
@@ -158,6 +164,8 @@ def _fetch(link: Link, there: str, path: Path, emit: Emit) -> None:
             if file_digest(here) != digest:
                 raise VerificationError(f"'{path.name}' arrived damaged.", "Run the same command again.")
         if [inside for inside, *_ in listed] == [""]:
+            if renamed is not None:
+                (folder / "file").write_bytes(renamed((folder / "file").read_bytes()))
             publish_file(folder / "file", target)
         elif listed:
             publish_folder(folder, target)

@@ -105,6 +105,7 @@ class Session:
         self._process: subprocess.Popen[bytes] | None = None
 
     def serve(self) -> None:
+        work: dict[str, Callable[[Message], None]]
         work = {"begin": self.begin, "have": self.have, "put": self.put, "install": self.install}
         work |= {"run": self.start, "interrupt": self.interrupt, "get": self.get, "alive": lambda _: None}
         while True:

@@ -58,6 +58,8 @@ def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedR
     for each in changed(request):
         value = getattr(request, each.name)
         if each.name in outputs:
+            if not value.absolute().parent.is_dir():
+                raise UsageError(f"The folder of '{value}' does not exist.", f"Make it, or change {each.flag}.")
             # By its name alone, in the folder where the command runs: records of it hold no place of the device.
             written[f"out/{value.name}"] = value
             given[each.name] = value.name

@@ -75,7 +75,7 @@ def test_benchmark_comes_back_with_its_saved_report(server, call, model, tmp_pat
 
 def test_error_of_the_device_is_the_error_here(server, call):
     code, event = call("bench", "nothing.onnx", "--on", server.address)
-    assert (code, event["code"]) == (3, "bad-input")
+    assert (code, event["code"]) == (3, "bad-model")
     assert "no model or bundle at 'nothing.onnx'" in event["message"]
 
 
@@ -120,7 +120,7 @@ def test_device_that_vanishes_is_told_and_nothing_is_left(server, model, tmp_pat
         text=True,
     ) as process:
         for line in process.stdout:
-            if '"phase":"measuring"' in line or "sustained" in line:
+            if "loading" in line:
                 break
         assert server.far_processes()
         server.vanish()
