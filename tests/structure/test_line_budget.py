@@ -25,13 +25,13 @@ BUDGETS = {
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 8900,
-    "edgeopt/remote": 900,
+    "edgeopt/remote": 1100,
     "edgeopt/views": 2400,
-    "edgeopt/commands": 15_700,
-    "edgeopt/cli": 5400,
+    "edgeopt/commands": 15_850,
+    "edgeopt/cli": 5450,
     "agent": 17_100,
     "gui": 21_900,
-    "tests": 101_000,
+    "tests": 101_400,
 }
 
 
