@@ -102,7 +102,8 @@ class OptimizeOn:
 
     def run(self, request: "OptimizeSourceRequest", emit: Emit) -> "Outcome":
         from edgeopt.bundle.deployment import machine_of
-        from edgeopt.bundle.write import check_target
+        from edgeopt.bundle.write import check_target, replace_document
+        from edgeopt.commands.report.evidence import FILE
         from edgeopt.pipeline.outcome import Outcome
         from edgeopt.pipeline.request import check, inputs_of
 
@@ -113,6 +114,7 @@ class OptimizeOn:
         data = self._command.run(request, frozenset({"out"}), emit)
         found = msgspec.convert(with_open_ends(data), Outcome, str_keys=True)
         outcome = msgspec.structs.replace(found, bundle=str(request.out))
+        replace_document(request.out.absolute(), FILE, outcome)  # it named its place on the device
         if outcome.device is not None:
             machine = machine_of(outcome.device)
             where = "; ".join(machine[part] for part in ("host", "cpu", "limits") if part in machine)

@@ -138,7 +138,7 @@ def test_search_gives_the_verdict_of_the_device(make_server, call, model, tmp_pa
     server = make_server("taskset", "-c", one_core())
     out = tmp_path / "m.edgeopt"
     code, event = call(
-        *("optimize", model, "--data", tmp_path / "d.npz", "-o", out, "--time-limit", 10, "--on", server.address)
+        *("optimize", model, "--data", tmp_path / "d.npz", "-o", out, "--time-limit", 8, "--on", server.address)
     )
     assert code == 0, event
     assert event["data"]["bundle"] == str(out)
