@@ -165,7 +165,7 @@ class Session:
                     found.update(piece)
                     try:
                         failed or file.write(piece)
-                    except OSError as error:  # the rest has to be read all the same
+                    except OSError as error:  # the rest has to be read anyway
                         failed = str(error)
 
                 self.channel.copy(message["bytes"], take)
