@@ -2,11 +2,12 @@
 # Installs the Debian packages that pip cannot bring, and only those that are missing.
 #   system-packages.sh venv PYTHON    what PYTHON needs to make environments
 #   system-packages.sh gui            the libraries that Qt loads, and a font
-#   system-packages.sh tests          the MQTT broker that tests of the agent start
+#   system-packages.sh tests          the MQTT broker and the SSH server that tests start
 #   system-packages.sh desktop        what its windows need on a screen
 set -eu
 
 missing=""
+services="" # what the packages would start, and tests start for themselves
 
 need_library() {
     if ! ldconfig -p 2>/dev/null | grep -qF "$1 "; then
@@ -23,7 +24,7 @@ need_font() {
     missing="$missing fonts-dejavu-core"
 }
 
-PATH="$PATH:/usr/sbin:/sbin" # ldconfig is there, and users who are not root do not look there
+PATH="$PATH:${EDGEOPT_SBIN-/usr/sbin:/sbin}" # ldconfig is there, and users who are not root do not look there
 
 case "${1:-}" in
 venv)
@@ -40,7 +41,12 @@ gui)
     ;;
 tests)
     [ "$(uname -s)" = Linux ] || exit 0
-    command -v mosquitto >/dev/null 2>&1 || missing=" mosquitto"
+    command -v mosquitto >/dev/null 2>&1 || { missing=" mosquitto"; services="mosquitto.service"; }
+    if ! command -v sshd >/dev/null 2>&1; then
+        missing="$missing openssh-server"
+        services="$services ssh.service ssh.socket"
+    fi
+    command -v ssh >/dev/null 2>&1 || missing="$missing openssh-client"
     ;;
 desktop)
     [ "$(uname -s)" = Linux ] || exit 0
@@ -72,11 +78,26 @@ as_root() {
     fi
 }
 
+# Debian starts and enables the services of a package: nobody who runs tests asked for a server on this machine.
+POLICY="${EDGEOPT_POLICY:-/usr/sbin/policy-rc.d}"
+install_packages() {
+    if [ -n "$services" ] && [ ! -e "$POLICY" ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$POLICY" >/dev/null
+        as_root chmod +x "$POLICY"
+        trap 'as_root rm -f "$POLICY"' EXIT
+    fi
+    # shellcheck disable=SC2086 # one word a package
+    as_root apt-get -qq -y --no-install-recommends install $missing >&2 || return 1
+    if [ -n "$services" ] && [ -d /run/systemd/system ]; then
+        # shellcheck disable=SC2086 # one word a service
+        as_root systemctl disable --now $services >&2 || true
+    fi
+}
+
 # The lists of packages may be old or absent, as in most containers; an unreachable mirror shows at the install.
-# shellcheck disable=SC2086 # one word a package
 if command -v apt-get >/dev/null 2>&1; then
     as_root apt-get -qq update >&2 || true
-    if as_root apt-get -qq -y --no-install-recommends install $missing >&2; then
+    if install_packages; then
         exit 0
     fi
 fi

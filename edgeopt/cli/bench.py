@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 from edgeopt.cli import bench_compare, program
 from edgeopt.cli.bench_compare import compare
-from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute, failure_as_page, refuse_two_voices
+from edgeopt.cli.console import JsonFlag, MarkdownFlag, OnDevice, asks, execute, failure_as_page, refuse_two_voices
 from edgeopt.commands.bench.request import Request
 from edgeopt.errors import EXIT_CANCELLED, EXIT_TERMINATED, InputError, exit_code_of
 from edgeopt.events import Log
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @asks(Request)
-def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
+def measure(request: Request, on: OnDevice = None, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Measure and compare models, bundles, servers and programs, with confidence intervals.
 
     A side is FILE[@BACKEND[,option=value...]]. --against also takes a backend or options alone, which
@@ -39,7 +39,7 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
       edgeopt bench model.edgeopt --against model.onnx --data data.npz
       edgeopt bench new.onnx --against old.onnx --max-slowdown 2% --save run.json
       edgeopt bench model.onnx --sweep batch=1,2,4,8
-      edgeopt bench net.edgeopt --against net.py:Net --python ~/ml/bin/python
+      edgeopt bench model.edgeopt --against model.onnx --on ssh://pi@camera
 
     \b
     A program prints "ready" on its own line, then "done" after each run:
@@ -65,6 +65,10 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
         heard = emit if json else without_info(emit)
         subject = request.suite or request.subject or request.url or request.baseline_command
         with failure_as_page(f"edgeopt bench: {subject}", markdown):
+            if on is not None:
+                from edgeopt.commands.on_device import bench_on
+
+                return bench_on(on, request, heard)
             if request.suite is not None:
                 return bench_suite(request.suite, request, heard, unwritten)
             return bench(request, heard, unwritten)

@@ -72,6 +72,10 @@ JsonFlag = Annotated[
     bool,
     typer.Option("--json", help="Print JSON, one record per line."),
 ]
+OnDevice = Annotated[
+    str | None,
+    typer.Option("--on", metavar="DEVICE", help="Run on this device over SSH: ssh://[USER@]HOST[:PORT]."),
+]
 
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 Show = Callable[[Outcome], "Sequence[Block] | str"]

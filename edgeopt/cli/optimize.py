@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt import units
-from edgeopt.cli.console import JsonFlag, as_commands, asks, execute, next_steps
+from edgeopt.cli.console import JsonFlag, OnDevice, as_commands, asks, execute, next_steps
 from edgeopt.commands.optimize import OptimizeSourceRequest
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
@@ -29,6 +29,7 @@ def optimize(
             help="Plan for another device: a file of `probe --json`, or a folder of `probe --record`.",
         ),
     ] = None,
+    on: OnDevice = None,
     json: JsonFlag = False,
 ) -> None:
     """Find the fastest way to run a model on this device, prove it, and write a bundle.
@@ -44,27 +45,34 @@ def optimize(
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --metric top1-labels --max-drop 0.5%
       edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
-      edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3
+      edgeopt optimize model.onnx --data data.npz -o pi.edgeopt --on ssh://pi@camera
       edgeopt optimize net.py:Net --data data.npz -o net.edgeopt --python ~/ml/bin/python
 
     \b
     A model of another framework is imported first, as OUT.imported.onnx with OUT.imported.npz: see
     `edgeopt import`. At the end, the bundle is measured against the model in its framework too.
     """
-    if device is not None:
-        optimize_ahead(settings, device, json)
-        return
     from edgeopt.commands.optimize import optimize_source, search_files
-    from edgeopt.pipeline.stopping import Stop
-
-    stop = Stop()
 
     def shown(outcome: "Outcome") -> list[Block]:
         from edgeopt.views.outcome import show
 
         return [*show(outcome), next_steps(settings.out, *search_files(settings))]
 
-    execute("optimize", lambda emit: optimize_source(settings, emit, stop), shown, json, interrupt=stop.interrupt)
+    if device is not None:
+        optimize_ahead(settings, device, json)
+    elif on is not None:
+        from edgeopt.commands.on_device import OptimizeOn
+
+        there = OptimizeOn(on)
+        execute("optimize", lambda emit: there.run(settings, emit), shown, json, interrupt=there.interrupt)
+    else:
+        from edgeopt.pipeline.stopping import Stop
+
+        stop = Stop()
+        execute(
+            "optimize", lambda emit: optimize_source(settings, emit, stop), shown, json, interrupt=stop.interrupt
+        )
 
 
 # What a plan can hold to; all else is of use only where something is measured.

@@ -1,13 +1,18 @@
 """`edgeopt probe`: what this device is, or another one that was recorded."""
 
 from functools import partial
+from typing import TYPE_CHECKING
 
-from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.cli.console import JsonFlag, OnDevice, asks, execute
 from edgeopt.commands.probe import ProbeRequest
+
+if TYPE_CHECKING:
+    from edgeopt.events import Emit
+    from edgeopt.hw.device import Device
 
 
 @asks(ProbeRequest)
-def probe(request: ProbeRequest, json: JsonFlag = False) -> None:
+def probe(request: ProbeRequest, on: OnDevice = None, json: JsonFlag = False) -> None:
     """Show what this device is, and whether its state allows reliable measurements.
 
     \b
@@ -17,13 +22,21 @@ def probe(request: ProbeRequest, json: JsonFlag = False) -> None:
     \b
     Examples:
       edgeopt probe
-      edgeopt probe --explain                source of each fact
       edgeopt probe --deep                   measure peak speed of runtimes and memory
       edgeopt probe --json > device.json     complete record, read with --device
+      edgeopt probe --on ssh://pi@camera     another device, over SSH
       edgeopt probe --record machine         save the machine's facts, read with --root
     """
 
-    from edgeopt.commands.probe import probe
     from edgeopt.views.device import show
 
-    execute("probe", lambda emit: probe(request, emit), partial(show, explain=request.explain), json)
+    def work(emit: "Emit") -> "Device":
+        if on is not None:
+            from edgeopt.commands.on_device import probe_on
+
+            return probe_on(on, request, emit)
+        from edgeopt.commands.probe import probe
+
+        return probe(request, emit)
+
+    execute("probe", work, partial(show, explain=request.explain), json)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Debian packages
 def machine(tmp_path):
     """Runs the script where `ldconfig`, `id`, `sudo` and `apt-get` are what the test says."""
 
-    def run(*arguments, libraries=(), font=True, user="0", apt=True, sudo=False, apt_works=True):
+    def run(*arguments, libraries=(), font=True, user="0", apt=True, sudo=False, apt_works=True, servers=()):
         folder = tmp_path / "programs"
         folder.mkdir()
         fonts = tmp_path / "fonts"
@@ -29,24 +29,33 @@ def machine(tmp_path):
             "id": f"echo {user}\n",
             "sudo": 'if [ "$1" = -n ]; then shift; fi; "$@"\n' if sudo else "exit 1\n",
         }
+        programs |= dict.fromkeys(servers, "")
+        policy = tmp_path / "policy-rc.d"
         if apt:
-            programs["apt-get"] = f"echo \"$@\" >> '{log}'\nexit {0 if apt_works else 100}\n"
+            note = f"echo \"$@\" $('{policy}' >/dev/null 2>&1; echo policy=$?) >> '{log}'"
+            programs["apt-get"] = f"{note}\nexit {0 if apt_works else 100}\n"
         for name, text in programs.items():
             (folder / name).write_text(f"#!/bin/sh\n{text}")
             (folder / name).chmod(0o755)
-        for name in ("sh", "env", "grep", "uname", "true"):
+        for name in ("sh", "env", "grep", "uname", "true", "tee", "chmod", "rm"):
             (folder / name).symlink_to(shutil.which(name))
         done = subprocess.run(
             [shutil.which("sh"), str(SCRIPT), *arguments],
-            env={"PATH": str(folder), "EDGEOPT_FONTS": str(fonts)},
+            env={
+                "PATH": str(folder),
+                "EDGEOPT_SBIN": str(folder),
+                "EDGEOPT_FONTS": str(fonts),
+                "EDGEOPT_POLICY": str(policy),
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=30,
             check=False,
         )
+        assert not policy.exists()
         installed = [line.split() for line in log.read_text().splitlines() if " install " in line]
-        return done, [word for line in installed for word in line[line.index("install") + 1 :]]
+        return done, [word for line in installed for word in line[line.index("install") + 1 : -1]]
 
     return run
 
@@ -95,9 +104,22 @@ def test_windows_on_a_screen_need_more_than_pictures_of_them(machine):
     assert "libegl1" not in installed
 
 
-def test_tests_of_fleets_need_a_broker(machine):
-    """The script looks into the folders of programs for root too, where it is on some machines."""
-    there = shutil.which("mosquitto", path="/usr/sbin:/sbin") is not None
-    done, installed = machine("tests")
+@pytest.mark.parametrize(
+    ("servers", "missing"),
+    [
+        (("mosquitto", "sshd", "ssh"), []),
+        (("sshd", "ssh"), ["mosquitto"]),
+        ((), ["mosquitto", "openssh-server", "openssh-client"]),
+    ],
+)
+def test_tests_need_a_broker_and_an_ssh_server(machine, servers, missing):
+    done, installed = machine("tests", servers=servers)
     assert done.returncode == 0
-    assert installed == ([] if there else ["mosquitto"])
+    assert installed == missing
+
+
+def test_servers_of_tests_do_not_start_as_services(machine, tmp_path):
+    """Debian asks the policy before it starts the services of a package; 101 forbids it."""
+    machine("tests")
+    lines = (tmp_path / "apt.log").read_text().splitlines()
+    assert [line.rpartition("policy=")[2] for line in lines if " install " in line] == ["101"]

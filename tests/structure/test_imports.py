@@ -16,7 +16,7 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace", "plugins"),
     *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
-    *("measure", "quant", "importing", "pipeline"),
+    *("measure", "quant", "importing", "pipeline", "remote"),
     *("views", "commands", "cli", "__main__"),
 )
 

@@ -1,0 +1,81 @@
+"""The address of a device that is reached over SSH."""
+
+import os
+import re
+import shlex
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from edgeopt.errors import UsageError
+
+VARIABLE = "EDGEOPT_SSH"
+"""The client program with options of the user's own, such as `ssh -i key`."""
+FOLDER = "~/.cache/edgeopt/remote"
+EXAMPLE = "ssh://pi@raspberrypi.local"
+# A host key that must be confirmed or a password would be asked on a terminal that nobody watches. What is silent
+# for 15 seconds is lost.
+_OPTIONS = (
+    "BatchMode=yes",
+    "ConnectTimeout=10",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    "LogLevel=ERROR",
+)
+
+# A leading hyphen would be an option to ssh.
+_DESTINATION = re.compile(r"[^-\s:@][^\s:@]*(@[^-\s:@][^\s:@]*)?")
+
+
+class SshAddress(msgspec.Struct, frozen=True):
+    destination: str
+    """USER@HOST or HOST, which may be a name of the user's own SSH configuration."""
+    port: int | None = None
+    python: str = "python3"
+    folder: str = FOLDER
+    """Where edgeopt keeps its files there."""
+
+    @property
+    def shown(self) -> str:
+        return f"ssh://{self.destination}{f':{self.port}' if self.port else ''}"
+
+    @property
+    def by_hand(self) -> str:
+        """The command that connects to it."""
+        return shlex.join([*self.client, self.destination])
+
+    @property
+    def client(self) -> list[str]:
+        port = [] if self.port is None else ["-p", str(self.port)]
+        return [*shlex.split(os.environ.get(VARIABLE) or "ssh"), *port]
+
+    def command(self, script: str) -> list[str]:
+        """What runs a Python script there."""
+        options = [word for each in _OPTIONS for word in ("-o", each)]
+        # `exec`, so that no shell stays between the connection and the program.
+        there = f"exec {shlex.quote(self.python)} -u -c {shlex.quote(script)}"
+        return [*self.client, "-T", *options, "--", self.destination, there]
+
+
+def read_address(text: str) -> SshAddress:
+    """Raises UsageError for anything else."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise _unusable(text) from None
+    destination = parts.netloc.removesuffix(f":{port}") if port is not None else parts.netloc
+    more = dict(parse_qsl(parts.query))
+    if parts.scheme != "ssh" or parts.path.strip("/") or not _DESTINATION.fullmatch(destination):
+        raise _unusable(text)
+    if unknown := more.keys() - {"python", "folder"}:
+        raise UsageError(
+            f"'{text}' has the unknown setting '{min(unknown)}'.", "An address takes python=PATH and folder=PATH."
+        )
+    return SshAddress(destination, port, more.get("python", "python3"), more.get("folder", FOLDER))
+
+
+def _unusable(text: str) -> UsageError:
+    return UsageError(
+        f"'{text}' is not the address of a device.", f"Write ssh://[USER@]HOST[:PORT]: --on {EXAMPLE}"
+    )

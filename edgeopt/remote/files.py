@@ -1,0 +1,105 @@
+"""The files that a request names, and its words with their places on the device."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.errors import ModelError, UsageError
+from edgeopt.options import Option, arguments, changed
+
+
+class PlacedRequest(msgspec.Struct, frozen=True):
+    arguments: tuple[str, ...]
+    files: dict[str, Path]
+    """By their places in the folder of the run."""
+    outputs: dict[str, Path]
+    """Where to what is written there belongs here."""
+    names: dict[str, str]
+    """What paths there are called here."""
+
+
+class _Placing:
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self.files: dict[str, Path] = {}
+        self.names: dict[str, str] = {}
+
+    def put(self, path: Path, shown: str) -> str:
+        """Its path there: the file with what belongs to it, or the folder with all in it."""
+        place = f"in/{len(self.names)}"
+        if path.is_dir():
+            for each in sorted(path.rglob("*")):
+                if each.is_file():
+                    self.files[f"{place}/{path.name}/{each.relative_to(path).as_posix()}"] = each
+        else:
+            for each in (path, *_beside(path)):
+                self.files[f"{place}/{each.relative_to(path.parent).as_posix()}"] = each
+        there = f"{self._run}/{place}/{path.resolve().name if path.name in {'', '.', '..'} else path.name}"
+        self.names[there] = shown
+        return there
+
+    def put_named(self, text: str, sign: str) -> str:
+        """A text that begins with a path, which ends at the sign."""
+        if Path(text).exists():
+            return self.put(Path(text), text)
+        name, found, rest = text.partition(sign)
+        return f"{self.put(Path(name), name)}{found}{rest}" if name and Path(name).exists() else text
+
+
+def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedRequest:
+    """What to type there for the request; raises UsageError for what is of use only here.
+
+    `run`: the folder of the run there. `outputs`: the fields that name what is to be written.
+    """
+    placing = _Placing(run)
+    written: dict[str, Path] = {}
+    given: dict[str, object] = {}
+    for each in changed(request):
+        value = getattr(request, each.name)
+        if each.name in outputs:
+            if not value.absolute().parent.is_dir():
+                raise UsageError(f"The folder of '{value}' does not exist.", f"Make it, or change {each.flag}.")
+            # By its name alone, in the folder where the command runs: records of it hold no place of the device.
+            written[f"out/{value.name}"] = value
+            given[each.name] = value.name
+        else:
+            given[each.name] = (
+                [_there(each, one, placing) for one in value] if each.many else _there(each, value, placing)
+            )
+    return PlacedRequest(arguments(type(request), given), placing.files, written, placing.names)
+
+
+_SIGNS = {"subject": "@", "against": "@", "metric": ":"}
+
+
+def _there(option: Option, value: object, placing: _Placing) -> object:
+    if option.kind is Path and isinstance(value, Path):
+        return placing.put(value, str(value)) if value.exists() else str(value)
+    sign = _SIGNS.get(option.name)
+    return placing.put_named(str(value), sign) if sign else value
+
+
+def refuse_local(request: msgspec.Struct, fields: Mapping[str, str]) -> None:
+    """Raises UsageError for options that cannot be met on another device; each has its next step."""
+    for each in changed(request):
+        if each.name in fields:
+            raise UsageError(f"{each.flag} and --on exclude each other.", fields[each.name])
+
+
+def _beside(path: Path) -> tuple[Path, ...]:
+    """The files that a model consists of besides this one."""
+    if path.suffix == ".xml":
+        weights = path.with_suffix(".bin")
+        return (weights,) if weights.is_file() else ()
+    if path.suffix != ".onnx":
+        return ()
+    import onnx
+
+    from edgeopt.graph.files.tensors import external_files
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:  # protobuf raises kinds of its own, and the command itself says it best
+        raise ModelError(f"'{path}' is not an ONNX model.", f"Export it again. ({error})") from error
+    return external_files(model, path)

@@ -1,0 +1,27 @@
+"""One SSH server for all tests of a process."""
+
+import pytest
+
+from tests.remote.server import BINARY, SshServer
+
+
+@pytest.fixture
+def make_server(tmp_path_factory, monkeypatch):
+    if BINARY is None:
+        pytest.skip("No SSH server is installed: sh packaging/system-packages.sh tests")
+    servers = []
+
+    def make(*before):
+        server = SshServer(tmp_path_factory.mktemp("ssh"), *before)
+        servers.append(server)
+        monkeypatch.setenv("EDGEOPT_SSH", server.client())
+        return server
+
+    yield make
+    for each in servers:
+        each.stop()
+
+
+@pytest.fixture
+def server(make_server):
+    return make_server()
