@@ -345,15 +345,22 @@ async def ask(
     state.take(topic, content)
 
 
+_ALLOWED: dict[Action, tuple[Phase, ...]] = {
+    "pause": ("running",),
+    "resume": ("running", "paused", "rolling-back"),
+    "cancel": ("running", "paused"),
+    "rollback": ("running", "paused", "completed", "cancelled", "stopped", "rolling-back"),
+}
+
+
+def allowed_phases(action: Action) -> tuple[Phase, ...]:
+    """In which it can be asked."""
+    return _ALLOWED[action]
+
+
 def check_action(rollout: Rollout, action: Action) -> None:
     """Raises InputError for what cannot be asked of the rollout now."""
-    allowed: dict[Action, tuple[Phase, ...]] = {
-        "pause": ("running",),
-        "resume": ("running", "paused", "rolling-back"),
-        "cancel": ("running", "paused"),
-        "rollback": ("running", "paused", "completed", "cancelled", "stopped", "rolling-back"),
-    }
-    if rollout.phase in allowed[action]:
+    if rollout.phase in allowed_phases(action):
         return
     back = f"edgeopt fleet rollout rollback {rollout.name}"
     hints = {

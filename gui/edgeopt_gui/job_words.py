@@ -43,6 +43,8 @@ def loss(command: Command) -> str:
         return "No model is written."
     if name in {"report", "export"}:
         return "The files are not written."
+    if name == "fleet" and rest[:1] == ["rollout"]:
+        return "No further wave begins; the broker keeps the rollout, and any client can take it over."
     if name == "fleet":
         return "The agent may still finish the request; the app no longer shows it."
     return "The result is lost."
