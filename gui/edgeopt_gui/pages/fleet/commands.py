@@ -39,6 +39,10 @@ class RolloutChoices:
         return tuple(found)
 
 
+USUAL = RolloutChoices("", "", "")
+"""With the defaults of the command line."""
+
+
 def follow(connection: Connection) -> Command:
     title = f"Following the fleet at {connection.broker}"
     return Command(title, ("fleet", "devices", "--follow", *connection.arguments), secrets=connection.secrets)

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
@@ -50,9 +49,8 @@ class Connection:
 
     def checked(self) -> Broker:
         """The broker; raises UsageError for what cannot be an address or the name of a fleet."""
-        files = {name: Path(value) for name in _FILES if (value := getattr(self, name))}
         request = BrokerRequest(
-            broker=self.broker, fleet=self.fleet, prefix=self.prefix, allow_plain=self.allow_plain, **files
+            broker=self.broker, fleet=self.fleet, prefix=self.prefix, allow_plain=self.allow_plain
         )
         fleet_topics(request)
         return broker_of(request)

@@ -30,8 +30,8 @@ from edgeopt_gui.widgets.message_bar import MessageBar
 
 _NOT_CONNECTED = "Connect to the MQTT broker of a fleet to see its devices and to start rollouts."
 _OWN = (
-    "This app runs the rollout. If it is closed, no further wave begins; the broker keeps the state, and any client "
-    "can take it over."
+    "This app runs the rollout. If it is closed, no further wave begins; the broker keeps the state, and any "
+    "client can take it over."
 )
 _FOREIGN = "Another client runs the rollout, unless it has ended. Take it over to continue it here."
 _CONSEQUENCES = {

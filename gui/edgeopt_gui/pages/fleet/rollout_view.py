@@ -23,7 +23,7 @@ _LETTERS = 30
 COLUMNS: tuple[Column[RolloutDevice], ...] = (
     Column("Device", lambda each: each.device, tip=lambda each: each.device, cut_middle=True, firm_letters=16),
     Column("Wave", lambda each: each.wave),
-    Column("State", lambda each: (STATES.index(each.state), each.stage), state_text, least_letters=16),  # type: ignore[arg-type]
+    Column("State", lambda each: (STATES.index(each.state), each.stage), state_text, least_letters=16),
     Column(
         "Since",
         lambda each: each.since_s or None,
@@ -65,7 +65,9 @@ class RolloutView(QWidget):
 
     def show_rollouts(self, rollouts: Mapping[str, RolloutReport], shown: str) -> None:
         """The newest first; a list that is open does not change under the pointer."""
-        titles = [(f"{name}: {each.phase.replace('-', ' ')}", name) for name, each in reversed(rollouts.items())]
+        titles = [
+            (f"{name}: {each.phase.replace('-', ' ')}", name) for name, each in reversed(tuple(rollouts.items()))
+        ]
         before = [(self.choice.itemText(k), self.choice.itemData(k)) for k in range(self.choice.count())]
         if titles != before:
             self.choice.clear()

@@ -25,7 +25,7 @@ from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.pages.fleet import commands
-from edgeopt_gui.pages.fleet.commands import RolloutChoices
+from edgeopt_gui.pages.fleet.commands import USUAL, RolloutChoices
 from edgeopt_gui.pages.fleet.connection import Connection
 from edgeopt_gui.pages.fleet.file_field import FileField
 from edgeopt_gui.pages.fleet.preview import in_the_form, preview, selections
@@ -83,7 +83,7 @@ class StartDialog(QDialog):
         self.to.setAccessibleName("Devices: names, patterns, labels or @FILE, separated by commas")
         self.to.addItems([",".join(chosen)] if chosen else [])
         self.to.addItems(selections(devices))
-        self.waves, self.stop = QLineEdit(RolloutChoices.waves), QLineEdit(RolloutChoices.stop_at_failures)
+        self.waves, self.stop = QLineEdit(USUAL.waves), QLineEdit(USUAL.stop_at_failures)
         self.waves.setAccessibleName("Sizes of the waves: devices, percentages of all, rest")
         self.stop.setAccessibleName("Stop if more than this share of the devices fails")
         self.fields = {name: QLineEdit(placeholderText=hint) for name, _, hint in _LIMITS}
@@ -114,16 +114,17 @@ class StartDialog(QDialog):
         found = digest[0] if digest else ""  # sha256sum prints the file beside it
         if found and not found.startswith("sha256:"):
             found = f"sha256:{found}"
-        return RolloutChoices(
+        texts = {name: field.text().strip() for name, field in self.fields.items()}
+        ways = {name: box.isChecked() for name, box in self.ways.items()}
+        plain = RolloutChoices(
             bundle=self.bundle.text().strip(),
             digest=found,
             to=self.to.currentText().strip(),
             waves=self.waves.text().strip(),
             stop_at_failures=self.stop.text().strip(),
             key=self.key.text,
-            **{name: field.text().strip() for name, field in self.fields.items()},
-            **{name: box.isChecked() for name, box in self.ways.items()},
         )
+        return replace(plain, **texts, **ways)  # type: ignore[arg-type]
 
     def done(self, result: int) -> None:
         asking, self._asking = self._asking, None

@@ -36,7 +36,7 @@ GROUPS: tuple[DeviceGroup, ...] = (
     DeviceGroup("waiting", "waiting", lambda each: each.state == "planned"),
     DeviceGroup("left", "left alone", lambda _: True),
 )
-"""The first that holds is that of a device; the last one has those that were withdrawn or follow something newer."""
+"""The first that holds is that of a device; the last has those that were withdrawn or follow something newer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ def plan_text(report: RolloutReport, stop_at_failures: str) -> str:
         for number, size in enumerate(report.waves, 1)
     ]
     end = (
-        f"A wave begins when the one before is complete. The rollout stops when more than {stop_at_failures} of the "
-        "devices fail. The broker keeps its state: closing the app loses nothing."
+        f"A wave begins when the one before is complete. The rollout stops when more than {stop_at_failures} of "
+        "the devices fail. The broker keeps its state: closing the app loses nothing."
     )
     return "\n".join((*lines, "", end))
 
