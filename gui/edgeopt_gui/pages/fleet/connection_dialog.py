@@ -19,7 +19,7 @@ from edgeopt_gui.pages.fleet.file_field import FileField
 from edgeopt_gui.widgets.fold import Fold
 from edgeopt_gui.widgets.heading import quiet
 
-_LETTERS = 64
+_LETTERS = 84
 
 
 class ConnectionDialog(QDialog):

@@ -31,7 +31,11 @@ def _ask(action: RolloutAction) -> Callable[[FleetPage], None]:
 
 def _face_of_resume(page: FleetPage) -> Face | None:
     report = page.rollout
-    return Face("Take over the rollout") if report is not None and report.phase != "paused" else None
+    return (
+        Face("Take over the rollout")
+        if report is not None and report.phase in {"running", "rolling-back"}
+        else None
+    )
 
 
 ACTIONS = (

@@ -33,7 +33,7 @@ from edgeopt_gui.pages.fleet.waves import plan_text
 from edgeopt_gui.widgets.fold import Fold
 from edgeopt_gui.widgets.heading import quiet
 
-_LETTERS = 84
+_LETTERS = 92
 _LIMITS = (
     ("max_errors", "&Errors at most", "Share of failed requests in the trial period: 1%"),
     ("min_agreement_db", "A&greement at least", "With the release before, in dB: 40"),
@@ -46,7 +46,7 @@ _LIMITS = (
 _WAYS = (
     ("force", "Deploy even where the bundle failed before"),
     ("rename", "Deploy even if the model has another name"),
-    ("allow_downgrade", "Deploy even if the signature is older than that of a release already served"),
+    ("allow_downgrade", "Deploy even if a newer signature was served before"),
 )
 
 
@@ -189,6 +189,7 @@ class StartDialog(QDialog):
             self.go.setFocus()
         self.go.setText("Start the rollout" if planned else "Show the waves…")
         self.go.setEnabled(planned)
+        self.adjustSize()
 
     def _more(self) -> QWidget:
         content = QWidget()

@@ -88,7 +88,7 @@ class WaveBars(QWidget):
             line, metrics = self._line(), self.fontMetrics()
             label = metrics.averageCharWidth() * _LABEL_LETTERS
             counts = max((metrics.horizontalAdvance(wave.text) for wave in self._waves), default=0)
-            counts = min(counts, self.width() // 2)
+            counts = min(counts + metrics.averageCharWidth(), self.width() // 2)
             text = self.palette().color(QPalette.ColorRole.WindowText)
             for place, wave in enumerate(self._waves):
                 top = place * line
