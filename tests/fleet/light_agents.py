@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import threading
 import time
 from concurrent.futures import Future
@@ -69,6 +70,15 @@ class LightAgent:
             task.cancel()
         await asyncio.gather(self._task, *self._working, return_exceptions=True)
         await self._client.__aexit__(None, None, None)
+        self._client = None
+        self._session += 1
+
+    async def vanish(self):
+        """The connection ends without a word, as at a power cut: the broker sends the last will."""
+        self._client._client.socket().shutdown(socket.SHUT_RDWR)
+        await asyncio.gather(self._task, *self._working, return_exceptions=True)
+        with contextlib.suppress(aiomqtt.MqttError):
+            await self._client.__aexit__(None, None, None)
         self._client = None
         self._session += 1
 

@@ -80,7 +80,9 @@ class WarmProcess(QObject):
     def start(self):
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         command = [self._program, *self._arguments]
-        self._started = subprocess.Popen(command, **pipes, bufsize=0, start_new_session=True, env=self._environment)
+        self._started = subprocess.Popen(
+            command, **pipes, bufsize=0, start_new_session=True, env=self._environment
+        )
         self._output = _Pipe(self._started.stdout, self.readyReadStandardOutput, self)
         self._errors = _Pipe(self._started.stderr, self.readyReadStandardError, self)
         self._pidfd = os.pidfd_open(self._started.pid)

@@ -86,8 +86,8 @@ def plan_text(report: RolloutReport, stop_at_failures: str) -> str:
     ]
     end = (
         f"A wave begins when the one before is complete. The rollout stops when more than {stop_at_failures} of "
-        "the devices fail. If the app is closed, no further wave begins until a client takes the rollout over: the "
-        "broker keeps its state."
+        "the devices fail. If the app is closed, no further wave begins until a client takes the rollout over: "
+        "the broker keeps its state."
     )
     return "\n".join((*lines, "", end))
 
