@@ -45,7 +45,7 @@ class FleetLink(QObject):
         self.connection = connection
         self._set("connecting")
         job = self._job = self._jobs.run(commands.follow(connection))
-        job.told.connect(self._told)
+        job.told.connect(self.take_event)
         job.ended.connect(self._ended)
         if job.ending is not None:  # it could not even be started
             self._ended(job.ending)
@@ -54,13 +54,14 @@ class FleetLink(QObject):
         """What was known of the fleet is forgotten."""
         job, self._job = self._job, None
         if job is not None:
-            job.told.disconnect(self._told)
+            job.told.disconnect(self.take_event)
             job.ended.disconnect(self._ended)
             job.cancel()
         self._forget()
         self._set("off")
 
-    def _told(self, event: Event) -> None:
+    def take_event(self, event: Event) -> None:
+        """What the job tells."""
         if isinstance(event, Log) and event.kind in {"broker-connected", "broker-back"}:
             self._set("connected")
         elif isinstance(event, Log) and event.kind == "broker-away":

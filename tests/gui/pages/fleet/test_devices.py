@@ -12,6 +12,8 @@ from edgeopt_gui.pages.fleet.connection_dialog import ConnectionDialog
 from tests.agent.mqtt.broker import Broker
 from tests.fleet.light_agents import LightFleet
 
+WORD = "swordfish"
+
 
 def shown(page):
     return {row.device: row for row in page.devices.rows.shown}
@@ -90,13 +92,13 @@ def test_no_broker_is_an_error_that_says_what_to_do(qtbot, page):
 
 
 def test_the_password_is_in_no_setting_and_no_command_line(settings, page):
-    given = Connection("mqtts://broker.example.com", username="operator", password="secret-word")
+    given = Connection("mqtts://broker.example.com", username="operator", password=WORD)
     keep_connection(settings, given)
     assert known_connection(settings) == replace(given, password="")
     page.connect_to(given)
     job = page.link._job
-    assert "secret-word" not in f"{job.command} {job.command.line} {given}"
-    assert dict(job.command.secrets)["EDGEOPT_BROKER_PASSWORD"] == "secret-word"
+    assert WORD not in f"{job.command} {job.command.line} {given}"
+    assert dict(job.command.secrets)["EDGEOPT_BROKER_PASSWORD"] == WORD
     page.disconnect_from()
 
 
@@ -130,7 +132,7 @@ def test_what_is_typed_is_connected_to_with_the_password_in_the_environment(
     dialog.broker.setText(broker.url)
     dialog.fleet.setText(fleet_name)
     dialog.username.setText("operator")
-    dialog.password.setText("secret-word")
+    dialog.password.setText(WORD)
     dialog.accept()
     qtbot.waitUntil(lambda: page.state == "content")
     assert known_connection(page.context.settings) == Connection(broker.url, fleet_name, username="operator")
@@ -139,10 +141,11 @@ def test_what_is_typed_is_connected_to_with_the_password_in_the_environment(
 def test_a_device_is_described_by_what_it_reported():
     device = FleetDevice(
         "camera-1", online=True, state="deploying", stage="SOAKING", name="digits", release="0123456789abcdef",
-        latency_ms=3.2, latency_p50_ms=4.1, drift="alarm", labels={"target": "jetson"}, seen_s=1.0, reason="too slow",
+        latency_ms=3.2, latency_p50_ms=4.1, drift="alarm", labels={"target": "jetson"}, seen_s=1.0,
+        reason="too slow",
     )  # fmt: skip
     by_title = {column.title: column.text_of(device) for column in device_rows.COLUMNS}
-    assert (by_title["State"], by_title["Release"], by_title["Latency"]) == ("soaking", "0123456789ab", "4.1 ms")
+    assert (by_title["State"], by_title["Release"], by_title["Latency"]) == ("soaking", "0123456789ab", "4.10 ms")
     assert (by_title["Drift"], by_title["Labels"]) == ("alarm", "target=jetson")
     assert by_title["Last report"].endswith("days ago")
     facts = {fact.name: fact.value for group in device_rows.facts_of(device) for fact in group.facts}

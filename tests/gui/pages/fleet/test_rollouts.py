@@ -5,6 +5,7 @@ import threading
 import pytest
 from PySide6.QtWidgets import QDialog, QMessageBox
 
+from edgeopt.errors import UsageError
 from edgeopt.fleet import rollout_commands
 from edgeopt.fleet.devices import FleetDevice
 from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutReport
@@ -92,7 +93,9 @@ def device_reason(page, name):
     return next(row.reason for row in page.devices.rows.rows if row.device == name)
 
 
-def test_a_rollout_of_another_client_is_seen_and_taken_over(qtbot, fleet, connect, gate, behaves, connection):
+def test_a_rollout_of_another_client_is_seen_and_taken_over(
+    qtbot, fleet, connect, gate, behaves, connection, context
+):
     fleet.add(NAMES, behaves, gate=gate)
     request = RolloutStartRequest(
         broker=connection.broker, fleet=connection.fleet, bundle=URL, digest=GOOD, to="*", waves="1,rest"
@@ -103,8 +106,11 @@ def test_a_rollout_of_another_client_is_seen_and_taken_over(qtbot, fleet, connec
     page = connect()
     qtbot.waitUntil(lambda: phase(page) == "running")
     assert "Another client runs" in page.rollouts.owner.text()
+    told = []
+    context.jobs.started.connect(lambda job: job.told.connect(told.append))
     page.resume()
     assert page.why_not("resume") == "This app runs the rollout."
+    qtbot.waitUntil(lambda: told != [])
     rollout_commands.pause(RolloutPauseRequest(broker=connection.broker, fleet=connection.fleet, name="r"))
     qtbot.waitUntil(lambda: phase(page) == "paused" and not page.runs.runs("r"))
     other.join(60)
@@ -150,7 +156,7 @@ def test_the_waves_are_previewed_without_the_broker(choices, says):
     ],
 )
 def test_what_is_wrong_is_said_in_the_words_of_the_form(choices, says):
-    with pytest.raises(Exception) as wrong:
+    with pytest.raises(UsageError) as wrong:
         preview(choices, DEVICES)
     assert says in in_the_form(wrong.value)
     assert "--" not in in_the_form(wrong.value)
