@@ -19,18 +19,18 @@ BUDGETS = {
     "edgeopt/diagram": 2200,
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7700,
-    "edgeopt/fleet": 4100,
+    "edgeopt/fleet": 4350,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 8900,
-    "edgeopt/views": 2400,
+    "edgeopt/views": 2450,
     "edgeopt/commands": 15_700,
     "edgeopt/cli": 5400,
     "agent": 17_100,
-    "gui": 21_900,
-    "tests": 101_000,
+    "gui": 23_950,
+    "tests": 101_500,
 }
 
 

@@ -16,6 +16,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.mqtt_topics import FLEET, PREFIX
 from edgeopt_gui.pages.fleet.connection import Connection
 from edgeopt_gui.pages.fleet.file_field import FileField
+from edgeopt_gui.pages.fleet.form_words import in_the_form
 from edgeopt_gui.widgets.fold import Fold
 from edgeopt_gui.widgets.heading import quiet
 
@@ -79,7 +80,7 @@ class ConnectionDialog(QDialog):
         try:
             given.checked()
         except EdgeoptError as error:
-            self.problem.setText(_in_the_dialog(f"{error.message} {error.hint}"))
+            self.problem.setText(in_the_form(error))
             self.problem.show()
             return
         super().accept()
@@ -123,15 +124,3 @@ class ConnectionDialog(QDialog):
         files = (known.password_file, known.ca_file, known.client_cert, known.client_key)
         self.more.set_open(any(files) or known.allow_plain or (known.fleet, known.prefix) != (FLEET, PREFIX))
         self.broker.setFocus()
-
-
-def _in_the_dialog(sentence: str) -> str:
-    for option, title in (
-        ("; or set EDGEOPT_BROKER", ""),
-        ("--fleet", "'Fleet'"),
-        ("--prefix", "'Topics begin with'"),
-        ("pass --allow-plain", "allow it below"),
-        ("--broker ", ""),
-    ):
-        sentence = sentence.replace(option, title)
-    return sentence

@@ -16,6 +16,7 @@ from edgeopt_gui.pages.fleet.commands import RolloutChoices
 from edgeopt_gui.pages.fleet.connection import Connection, keep_connection, known_connection
 from edgeopt_gui.pages.fleet.connection_dialog import ConnectionDialog
 from edgeopt_gui.pages.fleet.device_view import DeviceView
+from edgeopt_gui.pages.fleet.form_words import ending_in_the_form
 from edgeopt_gui.pages.fleet.getting_started import GettingStarted
 from edgeopt_gui.pages.fleet.link import FleetLink
 from edgeopt_gui.pages.fleet.rollout_view import RolloutView
@@ -123,7 +124,7 @@ class FleetPage(Page):
     def _link_ended(self, ending: Ending) -> None:
         if ending.how == "cancelled":
             return
-        self.show_error(ending, "fleet.connect")
+        self.show_error(ending_in_the_form(ending), "fleet.connect")
 
     def _show_state(self) -> None:
         """Which of the page's faces, and the line that says how things stand."""
@@ -144,7 +145,8 @@ class FleetPage(Page):
             self.show_content()
         online = sum(each.online for each in link.devices.values())
         state = "Connected" if link.state == "connected" else "The broker is away; connecting again…"
-        counted = f"{online:,} of {len(link.devices):,} devices online"
+        counted = "" if link.state == "connected" else "last known: "
+        counted += f"{online:,} of {len(link.devices):,} devices online"
         self.summary.setText(f"<b>{escape(state)}</b>  ·  {counted}")
         self.summary.setToolTip(link.reason or self.connection.broker)
 
@@ -242,7 +244,7 @@ class FleetPage(Page):
         elif ending.how != "cancelled":
             if "--key" in ending.next_step:  # the wrong one: it is asked for again
                 self._key = ""
-            self.message.show_ending(ending)
+            self.message.show_ending(ending_in_the_form(ending))
 
     def command_of(self, action: Action) -> Command | None:
         return None if self.rollout is None else commands.control(self.connection, action, self._shown_rollout)

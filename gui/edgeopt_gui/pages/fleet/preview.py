@@ -1,24 +1,15 @@
-"""What a rollout would do, from what is known of the devices; and what is wrong with it, in the form's words."""
+"""What a rollout would do, from what is known of the devices."""
 
 from collections.abc import Mapping
 
 from edgeopt import units
-from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.errors import UsageError
 from edgeopt.fleet.devices import DeviceReport, FleetDevice
 from edgeopt.fleet.mqtt_documents import Presence, is_digest
 from edgeopt.fleet.rollout_plan import in_waves, read_share, selected
 from edgeopt_gui.pages.fleet.commands import RolloutChoices
 
 _MOST_LABELS = 20
-_TITLES = (
-    ("--stop-at-failures", "'Stop at failures'"),
-    ("--max-errors", "'Errors at most'"),
-    ("--max-slowdown", "'Slower at most'"),
-    ("--digest", "'Digest'"),
-    ("--waves", "'Waves'"),
-    ("--name", "'Name of the rollout'"),
-    ("--to", "'Devices'"),
-)
 
 
 def selections(devices: Mapping[str, FleetDevice]) -> list[str]:
@@ -42,13 +33,6 @@ def preview(choices: RolloutChoices, devices: Mapping[str, FleetDevice]) -> str:
     offline = sum(not devices[name].online for name in names)
     said = f"{units.count(len(sizes), 'wave')}: {listed} {'device' if sizes == ['1'] else 'devices'}"
     return f"{said}; {offline} of them offline." if offline else f"{said}."
-
-
-def in_the_form(error: EdgeoptError) -> str:
-    sentence = f"{error.message} {error.hint}".strip()
-    for option, title in _TITLES:
-        sentence = sentence.replace(option, title)
-    return sentence
 
 
 def _report(device: FleetDevice) -> DeviceReport:

@@ -28,7 +28,8 @@ from edgeopt_gui.pages.fleet import commands
 from edgeopt_gui.pages.fleet.commands import USUAL, RolloutChoices
 from edgeopt_gui.pages.fleet.connection import Connection
 from edgeopt_gui.pages.fleet.file_field import FileField
-from edgeopt_gui.pages.fleet.preview import in_the_form, preview, selections
+from edgeopt_gui.pages.fleet.form_words import ending_in_the_form, in_the_form
+from edgeopt_gui.pages.fleet.preview import preview, selections
 from edgeopt_gui.pages.fleet.waves import plan_text
 from edgeopt_gui.widgets.fold import Fold
 from edgeopt_gui.widgets.heading import quiet
@@ -164,6 +165,7 @@ class StartDialog(QDialog):
         self._asking = None
         self.go.setText("Show the waves…")
         if not ending.good:
+            ending = ending_in_the_form(ending)
             self._look()
             self.problem.setText(f"{ending.what} {ending.next_step}".strip())
             self.problem.show()

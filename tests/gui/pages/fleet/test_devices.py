@@ -88,7 +88,10 @@ def test_no_broker_is_an_error_that_says_what_to_do(qtbot, page):
     assert page.state == "busy"
     qtbot.waitUntil(lambda: page.state == "error")
     assert "Connection refused" in page._error.sentence.text()
-    assert page._error.next_step.text()
+    assert (
+        page._error.next_step.text()
+        == "Check the address of the broker, user name, password file and authorities."
+    )
 
 
 def test_the_password_is_in_no_setting_and_no_command_line(settings, page):
@@ -107,7 +110,7 @@ def test_the_password_is_in_no_setting_and_no_command_line(settings, page):
     [
         ("broker.example.com", "is not the address of a broker"),
         ("mqtt://user:pass@broker.example.com", "is not the address of a broker"),
-        ("mqtt://broker.example.com", "allow it below"),
+        ("mqtt://broker.example.com", "allow it in the form"),
         ("", "is missing"),
     ],
 )

@@ -14,7 +14,8 @@ from edgeopt_gui.job_words import loss
 from edgeopt_gui.pages.fleet import commands
 from edgeopt_gui.pages.fleet.commands import RolloutChoices
 from edgeopt_gui.pages.fleet.connection import Connection
-from edgeopt_gui.pages.fleet.preview import in_the_form, preview
+from edgeopt_gui.pages.fleet.form_words import in_the_form
+from edgeopt_gui.pages.fleet.preview import preview
 from edgeopt_gui.pages.fleet.wave_bars import WaveBars
 from edgeopt_gui.pages.fleet.waves import waves_of
 from tests.gui.pages.fleet.conftest import BAD, GOOD
