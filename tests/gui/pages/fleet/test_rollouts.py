@@ -10,7 +10,7 @@ from edgeopt.fleet import rollout_commands
 from edgeopt.fleet.devices import FleetDevice
 from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutReport
 from edgeopt.fleet.rollout_request import RolloutPauseRequest, RolloutStartRequest
-from edgeopt_gui.job_words import loss
+from edgeopt_gui.job_words import loss, silence
 from edgeopt_gui.pages.fleet import commands
 from edgeopt_gui.pages.fleet.commands import RolloutChoices
 from edgeopt_gui.pages.fleet.connection import Connection
@@ -171,6 +171,11 @@ def test_the_command_line_has_what_was_chosen():
     assert {"--rename", "--key", "--fleet"} <= set(words)
     assert not {"--force", "--model", "--prefix"} & set(words)
     assert "broker keeps the rollout" in loss(commands.start(Connection("mqtts://b"), choices))
+
+
+def test_a_fleet_in_which_nothing_happens_is_not_called_silent():
+    assert silence(commands.follow(Connection("mqtts://b")), None, 3600.0) == ""
+    assert silence(commands.start(Connection("mqtts://b"), RolloutChoices(URL, GOOD, "*", name="r")), None, 60.0)
 
 
 def report(*devices):
