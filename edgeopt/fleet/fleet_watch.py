@@ -19,7 +19,7 @@ from edgeopt.fleet.rollout_request import DevicesRequest
 
 _LOOK_S = 1.0
 _SETTLE_S = 0.25
-"""Changes that follow each other closely are told together."""
+"""Changes that follow each other closely are reported together."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _MOVING = frozenset({"ordered", "withdrawn", "deploying", "stuck", "rolling-back"})
 """States of a device in which its reports still count for a rollout that has ended."""

@@ -63,7 +63,7 @@ class DeviceView(QWidget):
         return tuple(self.rows.row(index.row()).device for index in sorted(rows, key=lambda each: each.row()))
 
     def show_devices(self, devices: Iterable[FleetDevice]) -> None:
-        """All of them anew."""
+        """All of them again."""
         self.rows.set_rows(sorted(devices, key=lambda each: each.device))
         self.table.fit()
         self._show_details(self.table.current)
