@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/cli": 5400,
     "agent": 17_100,
     "gui": 23_950,
-    "tests": 101_500,
+    "tests": 101_650,
 }
 
 

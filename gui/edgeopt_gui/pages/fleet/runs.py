@@ -1,11 +1,8 @@
 """The jobs by which this app runs rollouts, or asks something of them."""
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QObject, Signal
 
 from edgeopt_gui.jobs.command import Command
-from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.jobs.runner import JobRunner
 
@@ -23,9 +20,8 @@ class RolloutRuns(QObject):
     def run(self, name: str, action: str, command: Command) -> None:
         job = self._jobs.run(command)
         self._running[job] = (name, action)
-        job.ended.connect(self._ending(job))
-        if job.ending is not None:  # it could not even be started
-            self._end(job, job.ending)
+        job.ended.connect(self._look_for_ended)
+        self._look_for_ended()  # it may not even have been started
         self.changed.emit()
 
     def runs(self, name: str) -> bool:
@@ -36,11 +32,9 @@ class RolloutRuns(QObject):
         """Whether something is being asked of it that ends soon."""
         return any(each == name and action in {"pause", "cancel"} for each, action in self._running.values())
 
-    def _ending(self, job: Job) -> Callable[[Ending], None]:
-        return lambda ending: self._end(job, ending)
-
-    def _end(self, job: Job, ending: Ending) -> None:
-        found = self._running.pop(job, None)
-        if found is not None:
-            self.changed.emit()
-            self.ended.emit(*found, ending)
+    def _look_for_ended(self) -> None:
+        for job, (name, action) in list(self._running.items()):
+            if job.ending is not None:
+                del self._running[job]
+                self.changed.emit()
+                self.ended.emit(name, action, job.ending)
