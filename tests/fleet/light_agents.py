@@ -48,7 +48,8 @@ class LightAgent:
 
     async def start(self):
         client = aiomqtt.Client(
-            "127.0.0.1", self._port, identifier=f"light.{self.topics.fleet}.{self.topics.device}", protocol=ProtocolVersion.V5,
+            "127.0.0.1", self._port,
+            identifier=f"light.{self.topics.fleet}.{self.topics.device}", protocol=ProtocolVersion.V5,
             will=aiomqtt.Will(
                 self.topics.status, msgspec.json.encode(Presence("offline", self._session, labels=self._labels)),
                 1, retain=True,
