@@ -78,6 +78,14 @@ class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
     """Why, without a full stop."""
 
 
+class Update(msgspec.Struct, frozen=True, tag_field="event", tag="update"):
+    """What changed since the last one, from a command that runs until it is stopped: `fleet devices --follow`."""
+
+    kind: str
+    data: dict[str, Any]
+    schema: int = SCHEMA
+
+
 class Result(msgspec.Struct, frozen=True, tag_field="event", tag="result"):
     """The last line of a command that succeeded; a number in its data that is not finite arrives as null."""
 
@@ -97,7 +105,7 @@ class Error(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
     """The options that the two sentences name, for those who call them otherwise."""
 
 
-Event = Progress | Metric | Standing | Log | Result | Error
+Event = Progress | Metric | Standing | Log | Update | Result | Error
 Emit = Callable[[Event], None]
 
 # Readers ignore unknown keys, so that fleets of mixed versions keep understanding each other.

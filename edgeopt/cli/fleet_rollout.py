@@ -1,10 +1,13 @@
 """`edgeopt fleet devices` and `edgeopt fleet rollout`: a fleet on an MQTT broker."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.cli.fleet_rollout_show import show_devices, show_rollout
+from edgeopt.events import Emit
 from edgeopt.fleet.rollout_request import (
     DevicesRequest,
     RolloutControlRequest,
@@ -13,23 +16,33 @@ from edgeopt.fleet.rollout_request import (
     RolloutStatusRequest,
 )
 
+if TYPE_CHECKING:
+    from edgeopt.fleet.devices import FleetDevices
+
 
 @asks(DevicesRequest)
 def devices(request: DevicesRequest, json: JsonFlag = False) -> None:
     """List the devices of a fleet on an MQTT broker.
 
     \b
-    Shows what the broker keeps: presence, release, and the last deployment of each device.
+    Shows what the broker keeps: presence, release, and the last deployment of each device. With
+    --follow, changes of devices and rollouts are printed as they come, also after the broker was
+    away.
 
     \b
     Examples:
       edgeopt fleet devices --broker mqtts://broker.example.com
       edgeopt fleet devices --to site=north
+      edgeopt fleet devices --follow
       edgeopt fleet devices --json | jq '.data.devices[] | select(.online | not).device'
     """
     from edgeopt.fleet import rollout_commands
+    from edgeopt.fleet.fleet_watch import follow
 
-    execute("devices", lambda _emit: rollout_commands.devices(request), show_devices, json)
+    def work(emit: Emit) -> "FleetDevices":
+        return follow(request, emit) if request.follow else rollout_commands.devices(request)
+
+    execute("devices", work, show_devices, json)
 
 
 def _rollout(context: typer.Context) -> None:

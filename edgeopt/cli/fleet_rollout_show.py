@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import printable
-from edgeopt.fleet.rollout_documents import STATES
 from edgeopt.views.blocks import Block, WordsBlock, filled, table_of
+from edgeopt.views.rollout import counts_text, state_text
 
 if TYPE_CHECKING:
     from edgeopt.fleet.devices import FleetDevices
-    from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutList, RolloutReport
+    from edgeopt.fleet.rollout_commands import RolloutList, RolloutReport
 
 
 def show_devices(result: "FleetDevices") -> list[Block]:
@@ -39,12 +39,12 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
     if result.dry_run:
         title = f"Rollout {result.name}: nothing was ordered."
     sizes = ", ".join(map(str, result.waves))
-    waves = f"Wave {result.wave} of {len(result.waves)} ({sizes} devices). {_counts(result)}."
+    waves = f"Wave {result.wave} of {len(result.waves)} ({sizes} devices). {counts_text(result)}."
     table = table_of(
         result.devices,
         ("=device", lambda each: each.device),
         ("wave", lambda each: str(each.wave)),
-        ("!state", _state),
+        ("!state", state_text),
         ("reason", lambda each: printable(each.reason)),
     )
     return [filled(table), WordsBlock(waves), WordsBlock(title, "bad" if result.phase == "stopped" else "")]
@@ -58,19 +58,7 @@ def _list(result: "RolloutList") -> list[Block]:
         ("=rollout", lambda each: each.name),
         ("!", lambda each: each.phase.replace("-", " ")),
         ("!wave", lambda each: f"{each.wave} of {len(each.waves)}"),
-        ("devices", _counts),
+        ("devices", counts_text),
         ("reason", lambda each: printable(each.reason)),
     )
     return [filled(table)]
-
-
-def _counts(result: "RolloutReport") -> str:
-    found = [f"{result.counts[state]} {state.replace('-', ' ')}" for state in STATES if state in result.counts]
-    return ", ".join(found)
-
-
-def _state(device: "RolloutDevice") -> str:
-    state = device.state.replace("-", " ")
-    if device.state in {"ordered", "rolling-back"} and not device.online:
-        return f"{state}, offline"
-    return f"{state} ({device.stage.lower()})" if device.stage else state

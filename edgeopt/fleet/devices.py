@@ -12,10 +12,11 @@ from edgeopt.fleet.mqtt_documents import (
     DesiredState,
     Presence,
     Reported,
+    TelemetryReport,
     read_reported,
 )
 from edgeopt.fleet.mqtt_topics import NAME, FleetTopics
-from edgeopt.fleet.records import FleetDeployment, ModelStatus, Status
+from edgeopt.fleet.records import FINAL, FleetDeployment, ModelStatus, Status
 
 _BAD_DOCUMENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -28,6 +29,8 @@ class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
     desired: DesiredBundle | None = None
     """In the retained desired state."""
     desired_sequence: int = 0
+    telemetry: TelemetryReport | None = None
+    """The last one, for clients that subscribe to it: it is not retained."""
     claimed_by: str = ""
     """The newer rollout that will order the device."""
 
@@ -82,6 +85,9 @@ class FleetView:
                 known = msgspec.structs.replace(known, reported=reported)
             elif what == "desired":
                 known = _with_desired(known, content, self._key)
+            elif what == "tele":
+                telemetry = msgspec.json.decode(content, type=TelemetryReport)
+                known = msgspec.structs.replace(known, telemetry=telemetry)
             else:
                 return ""
         except _BAD_DOCUMENT:
@@ -130,6 +136,18 @@ class FleetDevice(msgspec.Struct, frozen=True):
     reason: str = ""
     seen_s: float | None = None
     """When the last report was made, in seconds since 1970."""
+    since_s: float | None = None
+    """When it came online or went offline, in seconds since 1970, where that is known."""
+    summary: str = ""
+    """How the release runs."""
+    latency_ms: float | None = None
+    """Of the serving release on its golden inputs, measured when it was deployed."""
+    latency_p50_ms: float | None = None
+    """Of its requests, in the last telemetry (`--follow` only: the broker does not keep it)."""
+    drift: str = ""
+    """learning, normal or alarm; empty where requests are not watched."""
+    stage: str = ""
+    """The deployment that is in progress: its state, such as SOAKING."""
 
 
 class FleetDevices(msgspec.Struct, frozen=True):
@@ -155,7 +173,30 @@ def described(name: str, report: DeviceReport) -> FleetDevice:
         "" if following is None else following.state,
         following.reason if following is not None and refused else "" if last is None else last.reason,
         None if reported is None else reported.time_s,
+        (presence.time_s or None) if presence is not None else None,
+        "" if serving is None else serving.summary,
+        serving_latency_ms(status),
+        _latency_of_requests_ms(report),
+        "" if status is None or status.drift is None else status.drift.state,
+        last.state if last is not None and last.state not in FINAL else "",
     )
+
+
+def serving_latency_ms(status: Status | ModelStatus | None) -> float | None:
+    """Of the serving release on its golden inputs, where its deployment is the last one."""
+    if status is None or status.serving is None or status.deployment is None:
+        return None
+    if status.deployment.release != status.serving.release:
+        return None
+    measured = status.deployment.detail.get("latency_ms")
+    return float(measured) if isinstance(measured, int | float) else None
+
+
+def _latency_of_requests_ms(report: DeviceReport) -> float | None:
+    serving = None if report.status is None else report.status.serving
+    if serving is None or report.telemetry is None:
+        return None
+    return report.telemetry.models.get(serving.name, {}).get("latency_p50_ms")
 
 
 def known_names(devices: Mapping[str, DeviceReport]) -> Iterable[str]:

@@ -76,6 +76,11 @@ class FleetTopics:
         return tuple(f"{self.prefix}/{self.fleet}/+/{what}" for what in ("status", "desired", "reported"))
 
     @property
+    def telemetry(self) -> str:
+        """The pattern of the figures of all devices."""
+        return f"{self.prefix}/{self.fleet}/+/tele"
+
+    @property
     def rollouts(self) -> str:
         """The pattern of all documents of rollouts. No device can have the name: it begins with a `_`."""
         return f"{self.prefix}/{self.fleet}/_rollouts/+/+"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from edgeopt import units
-from edgeopt.fleet.devices import DeviceReport
+from edgeopt.fleet.devices import DeviceReport, serving_latency_ms
 from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
@@ -203,11 +203,6 @@ def _ordered(
         place = sources.index(before) if before in sources else len(sources)
     known = (*sources, before) if before is not None and place == len(sources) else tuple(sources)
     serving = None if status is None else status.serving
-    last = None if status is None else status.deployment
-    latency_ms = None
-    if serving is not None and last is not None and last.release == serving.release:
-        measured = last.detail.get("latency_ms")
-        latency_ms = float(measured) if isinstance(measured, int | float) else None
     refused = found.reported.refused if found.reported is not None else None
     return DeviceProgress(
         "ordered",
@@ -216,7 +211,7 @@ def _ordered(
         before=place,
         before_sequence=found.desired_sequence if place >= 0 else 0,
         release_before="" if serving is None else serving.release,
-        latency_before_ms=latency_ms,
+        latency_before_ms=serving_latency_ms(status),
         refusal_before_s=0.0 if refused is None else refused.time_s,
     ), known
 

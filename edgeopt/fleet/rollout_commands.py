@@ -16,7 +16,14 @@ from edgeopt.fleet.mqtt_client import connected, fleet_topics
 from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
 from edgeopt.fleet.mqtt_topics import NAME
 from edgeopt.fleet.rollout import seen
-from edgeopt.fleet.rollout_documents import OPEN_PHASES, DeviceProgress, Limits, Rollout, rollout_message
+from edgeopt.fleet.rollout_documents import (
+    OPEN_PHASES,
+    DeviceProgress,
+    Limits,
+    Rollout,
+    is_signed,
+    rollout_message,
+)
 from edgeopt.fleet.rollout_driver import Driver, FleetState, ask, check_action, named, now_sequence, read_fleet
 from edgeopt.fleet.rollout_plan import in_waves, read_share, selected
 from edgeopt.fleet.rollout_request import (
@@ -63,6 +70,8 @@ class RolloutReport(msgspec.Struct, frozen=True):
     """Devices by their state."""
     devices: tuple[RolloutDevice, ...]
     dry_run: bool = False
+    signed: bool = False
+    """Whether continuing it takes the private key with which it was begun."""
 
 
 class RolloutList(msgspec.Struct, frozen=True):
@@ -129,11 +138,17 @@ def status(request: RolloutStatusRequest) -> RolloutReport | RolloutList:
             state = await read_fleet(client)
         if request.name:
             named(state, request.name)
-            return report_of(seen(_known(state, request.name), state.devices, time.time()))
+            return seen_report(state, _known(state, request.name))
         found = sorted(state.rollouts().values(), key=lambda each: each.sequence)
-        return RolloutList(tuple(report_of(seen(each, state.devices, time.time())) for each in found))
+        return RolloutList(tuple(seen_report(state, each) for each in found))
 
     return _run(work())
+
+
+def seen_report(state: FleetState, rollout: Rollout) -> RolloutReport:
+    """With what devices have reported since the state was written."""
+    now = seen(rollout, state.devices, time.time())
+    return report_of(now, signed=is_signed(state.states[rollout.name]))
 
 
 def go_on(
@@ -143,7 +158,7 @@ def go_on(
     return _ended(rollout) if action == "resume" else report_of(rollout)
 
 
-def report_of(rollout: Rollout) -> RolloutReport:
+def report_of(rollout: Rollout, *, signed: bool = False) -> RolloutReport:
     wave_of = {name: number for number, wave in enumerate(rollout.waves, 1) for name in wave}
     found: dict[str, int] = {}
     for each in rollout.devices.values():
@@ -158,6 +173,7 @@ def report_of(rollout: Rollout) -> RolloutReport:
         *(rollout.name, rollout.phase, rollout.reason, bundle.bundle, bundle.digest, rollout.wave, sizes),
         found,
         rows,
+        signed=signed,
     )
 
 

@@ -59,6 +59,8 @@ class FleetState:
         self.states: dict[str, bytes] = {}
         """Of rollouts, unchecked."""
         self.controls: dict[str, Control] = {}
+        self._read: dict[str, tuple[bytes, Rollout | None]] = {}
+        """What each state says: a large one is decoded once."""
 
     @property
     def devices(self) -> Mapping[str, DeviceReport]:
@@ -80,12 +82,12 @@ class FleetState:
         """Those that can be read, with what was asked of them since their state was written."""
         found = {}
         for name, content in self.states.items():
-            try:
-                rollout = read_rollout(content)
-            except EdgeoptError:
-                continue
-            asked = self.controls.get(name)
-            found[name] = rollout if asked is None else control(rollout, asked)
+            known = self._read.get(name)
+            if known is None or known[0] is not content:
+                known = self._read[name] = (content, _readable(content))
+            if (rollout := known[1]) is not None:
+                asked = self.controls.get(name)
+                found[name] = rollout if asked is None else control(rollout, asked)
         return found
 
     def claimed(self, own: Rollout) -> Mapping[str, DeviceReport]:
@@ -96,6 +98,13 @@ class FleetState:
                 claims |= dict.fromkeys(other.devices, name)
         known = self.devices
         return {**known, **{n: replace(known.get(n, DeviceReport()), claimed_by=by) for n, by in claims.items()}}
+
+
+def _readable(content: bytes) -> Rollout | None:
+    try:
+        return read_rollout(content)
+    except EdgeoptError:
+        return None
 
 
 async def read_fleet(client: FleetClient, key: PublicKey | None = None, rollouts: bool = True) -> FleetState:
@@ -336,15 +345,22 @@ async def ask(
     state.take(topic, content)
 
 
+_ALLOWED: dict[Action, tuple[Phase, ...]] = {
+    "pause": ("running",),
+    "resume": ("running", "paused", "rolling-back"),
+    "cancel": ("running", "paused"),
+    "rollback": ("running", "paused", "completed", "cancelled", "stopped", "rolling-back"),
+}
+
+
+def allowed_phases(action: Action) -> tuple[Phase, ...]:
+    """In which it can be asked."""
+    return _ALLOWED[action]
+
+
 def check_action(rollout: Rollout, action: Action) -> None:
     """Raises InputError for what cannot be asked of the rollout now."""
-    allowed: dict[Action, tuple[Phase, ...]] = {
-        "pause": ("running",),
-        "resume": ("running", "paused", "rolling-back"),
-        "cancel": ("running", "paused"),
-        "rollback": ("running", "paused", "completed", "cancelled", "stopped", "rolling-back"),
-    }
-    if rollout.phase in allowed[action]:
+    if rollout.phase in allowed_phases(action):
         return
     back = f"edgeopt fleet rollout rollback {rollout.name}"
     hints = {

@@ -40,6 +40,7 @@ class DevicesRequest(BrokerRequest, frozen=True, kw_only=True):
     to: Annotated[
         str, option("Only these devices: names, patterns, LABEL=VALUE or @FILE.", metavar="SELECTION")
     ] = ""
+    follow: Annotated[bool, option("Stay connected, and print what changes until Ctrl-C.")] = False
 
 
 class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):

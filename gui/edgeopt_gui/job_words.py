@@ -11,8 +11,11 @@ _SILENT_S = 10
 
 
 def silence(command: Command, progress: events.Progress | None, silent_s: float) -> str:
-    """That a job has told nothing for a while, and the last that it told; "" before."""
-    if silent_s < _SILENT_S:
+    """That a job has told nothing for a while, and the last that it told; "" before.
+
+    In a fleet nothing may happen for hours.
+    """
+    if silent_s < _SILENT_S or command.arguments[:2] == ("fleet", "devices"):
         return ""
     last = progress.phase if progress is not None and progress.phase else command.title
     return f"No news for {silent_s:.0f} s: {last}"
@@ -43,6 +46,8 @@ def loss(command: Command) -> str:
         return "No model is written."
     if name in {"report", "export"}:
         return "The files are not written."
+    if name == "fleet" and rest[:1] == ["rollout"]:
+        return "No further wave begins; the broker keeps the rollout, and any client can take it over."
     if name == "fleet":
         return "The agent may still finish the request; the app no longer shows it."
     return "The result is lost."

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import threading
 import time
 from concurrent.futures import Future
@@ -47,7 +48,8 @@ class LightAgent:
 
     async def start(self):
         client = aiomqtt.Client(
-            "127.0.0.1", self._port, identifier=f"light.{self.topics.device}", protocol=ProtocolVersion.V5,
+            "127.0.0.1", self._port,
+            identifier=f"light.{self.topics.fleet}.{self.topics.device}", protocol=ProtocolVersion.V5,
             will=aiomqtt.Will(
                 self.topics.status, msgspec.json.encode(Presence("offline", self._session, labels=self._labels)),
                 1, retain=True,
@@ -69,6 +71,15 @@ class LightAgent:
             task.cancel()
         await asyncio.gather(self._task, *self._working, return_exceptions=True)
         await self._client.__aexit__(None, None, None)
+        self._client = None
+        self._session += 1
+
+    async def vanish(self):
+        """The connection ends without a word, as at a power cut: the broker sends the last will."""
+        self._client._client.socket().shutdown(socket.SHUT_RDWR)
+        await asyncio.gather(self._task, *self._working, return_exceptions=True)
+        with contextlib.suppress(aiomqtt.MqttError):
+            await self._client.__aexit__(None, None, None)
         self._client = None
         self._session += 1
 

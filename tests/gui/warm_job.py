@@ -61,6 +61,7 @@ class WarmProcess(QObject):
     def __init__(self, parent=None):
         super().__init__(parent)
         self._program, self._arguments = "", []
+        self._environment = None
         self._started = None
         self._pidfd = -1  # while it does not run
 
@@ -70,13 +71,18 @@ class WarmProcess(QObject):
     def setArguments(self, arguments):
         self._arguments = arguments
 
+    def setProcessEnvironment(self, environment):
+        self._environment = dict(each.split("=", 1) for each in environment.toStringList())
+
     def setUnixProcessParameters(self, parameters):
         assert parameters.flags == QProcess.UnixProcessFlag.CreateNewSession
 
     def start(self):
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         command = [self._program, *self._arguments]
-        self._started = subprocess.Popen(command, **pipes, bufsize=0, start_new_session=True)
+        self._started = subprocess.Popen(
+            command, **pipes, bufsize=0, start_new_session=True, env=self._environment
+        )
         self._output = _Pipe(self._started.stdout, self.readyReadStandardOutput, self)
         self._errors = _Pipe(self._started.stderr, self.readyReadStandardError, self)
         self._pidfd = os.pidfd_open(self._started.pid)

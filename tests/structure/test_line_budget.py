@@ -20,19 +20,19 @@ BUDGETS = {
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7700,
     "edgeopt/plugins": 400,
-    "edgeopt/fleet": 4100,
+    "edgeopt/fleet": 4350,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 9100,
     "edgeopt/remote": 1100,
-    "edgeopt/views": 2400,
+    "edgeopt/views": 2450,
     "edgeopt/commands": 15_900,
     "edgeopt/cli": 5500,
     "agent": 17_100,
-    "gui": 21_950,
-    "tests": 102_150,
+    "gui": 24_050,
+    "tests": 102_750,
 }
 
 

@@ -1,7 +1,7 @@
 """A command line as data: what a job runs, and what the user may copy."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _MEASURING = frozenset({"optimize", "bench", "quantize", "ops"})
 _MEASURES = frozenset({"--deep", "--profile-ops"})
@@ -16,6 +16,8 @@ class Command:
     arguments: tuple[str, ...]
     alone: bool = False
     """A watch of the app gives way to it."""
+    secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Variables of its environment, for what other processes and logs must not see."""
 
     @property
     def measures(self) -> bool:
@@ -34,6 +36,8 @@ class Command:
     @property
     def watches(self) -> bool:
         """Whether it runs until it is stopped, and writes nothing."""
+        if self.arguments[:2] == ("fleet", "devices"):
+            return "--follow" in self.arguments
         return self.arguments[:1] == ("watch",) or self.arguments[:2] == ("fleet", "watch")
 
     @property

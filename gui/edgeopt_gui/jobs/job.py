@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from edgeopt import events
 from edgeopt.hw.child import python_command
@@ -50,6 +50,11 @@ class Job(QObject):
         program, *arguments = python_command("-P", "-m", CHILD_MODULE, *command.arguments, "--json")
         self._process.setProgram(program)
         self._process.setArguments(arguments)
+        if command.secrets:
+            environment = QProcessEnvironment.systemEnvironment()
+            for name, value in command.secrets:
+                environment.insert(name, value)
+            self._process.setProcessEnvironment(environment)
         if os.name == "posix":
             # A group of its own, so that whatever it started can be ended with it.
             own = QProcess.UnixProcessParameters()

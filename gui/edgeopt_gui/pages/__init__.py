@@ -3,9 +3,10 @@
 from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.pages.compare.page import ENTRY as COMPARE
 from edgeopt_gui.pages.device.page import ENTRY as DEVICE
+from edgeopt_gui.pages.fleet.page import ENTRY as FLEET
 from edgeopt_gui.pages.graph.page import ENTRY as GRAPH
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.pages.model.page import ENTRY as MODEL
 from edgeopt_gui.pages.optimize.page import ENTRY as OPTIMIZE
 
-PAGES: tuple[Entry, ...] = (DEVICE, MODEL, GRAPH, OPTIMIZE, COMPARE, LIVE)
+PAGES: tuple[Entry, ...] = (DEVICE, MODEL, GRAPH, OPTIMIZE, COMPARE, LIVE, FLEET)

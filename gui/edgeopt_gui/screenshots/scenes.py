@@ -4,10 +4,15 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 from PySide6.QtWidgets import QSpinBox, QTabWidget
 
+from edgeopt.events import Log, Update
 from edgeopt_gui.context import GraphPair
 from edgeopt_gui.jobs.job import Job
+from edgeopt_gui.pages.fleet.connection import Connection
+from edgeopt_gui.pages.fleet.fleet_page import FleetPage
+from edgeopt_gui.screenshots.example_fleet import example_fleet
 from edgeopt_gui.screenshots.stage import Stage
 from edgeopt_gui.subject import subject_at
 
@@ -223,6 +228,30 @@ def live(stage: Stage) -> Scene:
     yield "error"
 
 
+def fleet(stage: Stage) -> Scene:
+    """Devices and a rollout as the command line tells them, without a broker."""
+    page = stage.page("fleet")
+    assert isinstance(page, FleetPage)  # noqa: S101 - by its key
+    stage.wait_for_jobs()
+    yield "empty"
+    stage.hold()
+    page.connect_to(Connection("mqtts://broker.example.com"))
+    stage.wait(_SHOWN_S)
+    yield "busy"
+    page.link.take_event(Log("info", "Connected.", kind="broker-connected"))
+    page.link.take_event(Update("fleet", msgspec.to_builtins(example_fleet())))
+    stage.wait(0.2)
+    page.devices.table.pick("camera-07")
+    yield "devices"
+    page.tabs.setCurrentWidget(page.rollouts)
+    yield "rollout"
+    page.disconnect_from()
+    stage.wait_for_jobs()
+    page.connect_to(Connection("mqtt://127.0.0.1:1"))
+    stage.wait_until(lambda: page.state == "error")
+    yield "error"
+
+
 def device_without_a_command_line(stage: Stage) -> Scene:
     """The probe cannot fail by itself, but its process can be killed, before it has said anything."""
     page = stage.page("device")
@@ -245,4 +274,5 @@ SCENES: tuple[tuple[str, Scenes], ...] = (
     ("optimize", (optimize,)),
     ("compare", (compare,)),
     ("live", (live,)),
+    ("fleet", (fleet,)),
 )

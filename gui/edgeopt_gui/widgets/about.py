@@ -14,6 +14,7 @@ _STEPS = (
     ("Optimize", "Choose data and an accuracy floor, start the search, and save or deploy the winning bundle."),
     ("Compare", "Compare two models, bundles or saved reports: speed, memory, size, outputs and layers."),
     ("Live", "Watch a model, a bundle or an agent run, and deploy to the agent."),
+    ("Fleet", "Follow the devices of a broker, and roll out bundles to them in waves."),
 )
 
 

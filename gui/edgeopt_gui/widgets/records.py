@@ -126,6 +126,36 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
                 self.endMoveRows()
             self.dataChanged.emit(self.index(new, 0), self.index(new, len(self.columns) - 1))
 
+    def put_all(self, rows: Iterable[Row], removed: Iterable[Hashable] = ()) -> None:
+        """Like `put` for many rows at once: selected rows stay selected, and the table is sorted once."""
+        gone, root = set(removed), QModelIndex()
+        new = {self.key(row): row for row in rows}
+        for key in (*gone, *new):
+            self._searched.pop(key, None)
+        self._rows = {key: row for key, row in (self._rows | new).items() if key not in gone}
+        for place in range(len(self._shown) - 1, -1, -1):
+            key = self.key(self._shown[place])
+            if key in gone or (key in new and not self._passes(new[key])):
+                self.beginRemoveRows(root, place, place)
+                del self._shown[place]
+                self.endRemoveRows()
+        self._shown = [new.get(key := self.key(row), row) for row in self._shown]
+        shown = {self.key(row) for row in self._shown}
+        added = [row for key, row in new.items() if key not in shown and self._passes(row)]
+        if added:
+            self.beginInsertRows(root, len(self._shown), len(self._shown) + len(added) - 1)
+            self._shown += added
+            self.endInsertRows()
+        if [self.key(row) for row in self._arranged()] != [self.key(row) for row in self._shown]:
+            self.sort(*self._sorting)
+        elif new and self._shown:
+            self.dataChanged.emit(self.index(0, 0), self.index(len(self._shown) - 1, len(self.columns) - 1))
+
+    def touch_column(self, place: int) -> None:
+        """Its texts have changed although its rows have not: they depend on the time."""
+        if self._shown:
+            self.dataChanged.emit(self.index(0, place), self.index(len(self._shown) - 1, place))
+
     def search(self, text: str) -> None:
         """Shows only the rows in which every word of the text stands."""
         self._words = tuple(text.lower().split())

@@ -148,6 +148,26 @@ def test_put_adds_replaces_moves_and_hides(make):
     assert model.position("lime") is None
 
 
+def test_many_rows_put_at_once_are_replaced_added_removed_and_sorted(make):
+    model = make(APPLE, FIG, KIWI)
+    model.sort(1, ASCENDING)
+    model.accept(lambda fruit: fruit.grams != 1)
+    held = QPersistentModelIndex(model.index(1, 0))
+    model.put_all([Fruit("apple", 10.0), LIME, Fruit("grape", 1.0)], removed=["kiwi", "nut"])
+    assert names(model) == ["apple", "fig", "lime"]
+    assert held.data() == "apple"
+    assert [row.name for row in model.rows] == ["apple", "fig", "lime", "grape"]
+    model.put_all([Fruit("fig", 1.0), Fruit("grape", 2.0)])
+    assert names(model) == ["grape", "apple", "lime"]
+
+
+def test_selected_rows_stay_selected_when_many_are_put(table):
+    table.setSelectionMode(table.SelectionMode.ExtendedSelection)
+    table.selectRow(0)
+    table.records.put_all([("relu", 9), ("mul", 4)], removed=["add"])
+    assert [table.records.row(index.row()) for index in table.selectionModel().selectedRows()] == [("relu", 9)]
+
+
 def test_looks_stand_out_by_font_and_by_the_palette(make, qapp):
     model = make(APPLE, FIG, look=lambda fruit: "strong" if fruit is APPLE else "quiet")
     assert model.index(0, 0).data(Qt.ItemDataRole.FontRole).bold()
@@ -160,14 +180,15 @@ def test_looks_stand_out_by_font_and_by_the_palette(make, qapp):
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.one_of(st.none(), st.integers(0, 9)))),
     st.sampled_from([-1, 0, 1]),
     st.sampled_from([ASCENDING, DESCENDING]),
+    st.sampled_from([RecordsModel.put, lambda model, row: model.put_all([row, Fruit(f"{row.name}2", 5)])]),
 )
-def test_rows_put_one_by_one_stand_as_if_they_had_been_given_at_once(qapp, puts, column, order):
+def test_rows_put_one_by_one_stand_as_if_they_had_been_given_at_once(qapp, puts, column, order, put):
     model = RecordsModel(COLUMNS, key=lambda fruit: fruit.name)
     watcher = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Warning)
     model.accept(lambda fruit: fruit.grams != 5)
     model.sort(column, order)
     for name, grams in puts:
-        model.put(Fruit(name, grams))
+        put(model, Fruit(name, grams))
     at_once = RecordsModel(COLUMNS, key=lambda fruit: fruit.name)
     at_once.accept(lambda fruit: fruit.grams != 5)
     at_once.sort(column, order)

@@ -11,13 +11,11 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 
-from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.live.agent_panel import AgentPanel
 from edgeopt_gui.pages.live.budget import BudgetPanel
 from edgeopt_gui.pages.live.exports import Exports
@@ -31,6 +29,7 @@ from edgeopt_gui.plots.chart import Chart
 from edgeopt_gui.plots.span import Span
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.message_bar import MessageBar
 
 # What the page takes from here, all of it slow to import.
 __all__ = ["Exports", "LiveView", "Session"]
@@ -63,7 +62,7 @@ class LiveView(QWidget):
         self.budget = BudgetPanel()
         self.strip = RunsStrip()
         self.runs = RunsDisplay(history.runs, self.chart, self.strip, self.budget, settings, self)
-        self.message = _Message()
+        self.message = MessageBar()
         self.state = QLabel()
         self.state.setAccessibleName("State")
         self.choice = QComboBox()
@@ -201,44 +200,3 @@ def _length_text(length_s: float) -> str:
     if length_s < 120:
         return f"{length_s:.0f} s"
     return f"{length_s / 60:.0f} min" if length_s < 7200 else f"{length_s / 3600:.1f} h"
-
-
-class _Message(QFrame):
-    """What went wrong while the curves stay: what happened, what next."""
-
-    details_wanted = Signal(object)
-    """The `Ending` that is shown."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("role", "card")
-        self.sentence = QLabel(wordWrap=True)
-        self.sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.again = ActionButton()
-        self.details = QPushButton("Details…")
-        self.dismiss = QPushButton("Dismiss")
-        self.dismiss.clicked.connect(self.hide)
-        self.details.clicked.connect(lambda: self.details_wanted.emit(self.ending))
-        self.ending: Ending | None = None
-        line = self.fontMetrics().height()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(line // 2, line // 3, line // 2, line // 3)
-        row.setSpacing(line // 2)
-        row.addWidget(self.sentence, 1)
-        for button in (self.again, self.details, self.dismiss):
-            row.addWidget(button)
-        self.hide()
-
-    def show_or_hide(self, notice: str) -> None:
-        """A sentence that nothing has to be done about; "" hides what was shown."""
-        if notice:
-            self.show_ending(Ending("done", {}, notice))
-        else:
-            self.hide()
-
-    def show_ending(self, ending: Ending, retry: str = "") -> None:
-        self.ending = ending
-        self.sentence.setText(" ".join(filter(None, (ending.what, ending.next_step))))
-        self.again.set_key(retry)
-        self.details.setVisible(bool(ending.details))
-        self.show()

@@ -1,0 +1,150 @@
+"""Follows a fleet on its broker: what changes at devices and rollouts, as events, until it is stopped."""
+
+import asyncio
+import contextlib
+import time
+from typing import NoReturn
+
+import msgspec
+
+from edgeopt.errors import EdgeoptError, MissingError
+from edgeopt.events import Emit, Log, Update
+from edgeopt.fleet.devices import FleetDevice, described, known_names
+from edgeopt.fleet.mqtt_client import FleetClient, broker_of, connected
+from edgeopt.fleet.rollout_commands import RolloutReport, seen_report
+from edgeopt.fleet.rollout_documents import OPEN_PHASES, Rollout
+from edgeopt.fleet.rollout_driver import FleetState, read_fleet
+from edgeopt.fleet.rollout_plan import selected
+from edgeopt.fleet.rollout_request import DevicesRequest
+
+_LOOK_S = 1.0
+_SETTLE_S = 0.25
+"""Changes that follow each other closely are reported together."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+_MOVING = frozenset({"ordered", "withdrawn", "deploying", "stuck", "rolling-back"})
+"""States of a device in which its reports still count for a rollout that has ended."""
+
+
+class FleetUpdate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What changed in a fleet; the first one has all of it."""
+
+    fleet: str
+    devices: tuple[FleetDevice, ...] = ()
+    removed_devices: tuple[str, ...] = ()
+    rollouts: tuple[RolloutReport, ...] = ()
+    removed_rollouts: tuple[str, ...] = ()
+
+
+def follow(request: DevicesRequest, emit: Emit) -> NoReturn:
+    """Raises MissingError if there is no broker at first; one that goes away later is waited for."""
+    asyncio.run(_Follower(request, emit).run())
+    raise AssertionError("it ends only by an exception")
+
+
+class _Follower:
+    """Keeps what was told, so that after a reconnection only the difference is."""
+
+    def __init__(self, request: DevicesRequest, emit: Emit) -> None:
+        self._request = request
+        self._emit = emit
+        self._devices: dict[str, FleetDevice] = {}
+        self._rollouts: dict[str, RolloutReport] = {}
+        self._ended: dict[str, tuple[Rollout, RolloutReport]] = {}
+        """Reports of rollouts that no device can change any more."""
+        self._connected = False
+        self._away = False
+
+    async def run(self) -> NoReturn:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                async with connected(self._request) as client:
+                    state = await read_fleet(client)
+                    for topic, content in await client.retained([client.topics.telemetry]):
+                        state.take(topic, content)
+                    self._tell_connected(state)
+                    pause_s = _FIRST_PAUSE_S
+                    await self._read(client, state)
+            except MissingError as error:
+                if not self._connected:
+                    raise
+                if not self._away:
+                    said = f"{error.message} Connecting again."
+                    self._emit(Log("warning", said, kind="broker-away", reason=error.message))
+                self._away = True
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _read(self, client: FleetClient, state: FleetState) -> NoReturn:
+        while True:
+            for topic, content in await client.messages(_LOOK_S):
+                state.take(topic, content)
+            self._tell(state)
+            await asyncio.sleep(_SETTLE_S)
+
+    def _tell_connected(self, state: FleetState) -> None:
+        broker = broker_of(self._request)
+        kind, how = ("broker-back", "again") if self._away else ("broker-connected", "")
+        self._emit(Log("info", f"Connected to the broker {broker}{how and f' {how}'}.", kind=kind))
+        first = not self._connected
+        self._connected, self._away = True, False
+        self._tell(state, first=first)
+
+    def _tell(self, state: FleetState, *, first: bool = False) -> None:
+        devices, rollouts = self._seen_devices(state), self._reports(state)
+        update = FleetUpdate(
+            self._request.fleet,
+            tuple(each for name, each in devices.items() if each != self._devices.get(name)),
+            tuple(sorted(self._devices.keys() - devices.keys())),
+            tuple(each for name, each in rollouts.items() if each != self._rollouts.get(name)),
+            tuple(sorted(self._rollouts.keys() - rollouts.keys())),
+        )
+        if not (first or update != FleetUpdate(update.fleet)):
+            return
+        if not first:
+            self._tell_in_words(update)
+        self._devices, self._rollouts = devices, rollouts
+        self._emit(Update("fleet", msgspec.to_builtins(update)))
+
+    def _tell_in_words(self, update: FleetUpdate) -> None:
+        for device in update.devices:
+            before = self._devices.get(device.device)
+            if before is None or before.online != device.online:
+                state = "online" if device.online else "offline"
+                self._emit(
+                    Log("info", f"{device.device} is {state}.", kind=f"device-{state}", subject=device.device)
+                )
+        for rollout in update.rollouts:
+            known = self._rollouts.get(rollout.name)
+            if known is None or known.phase != rollout.phase:
+                reason = f": {rollout.reason}" if rollout.reason else ""
+                said = f"Rollout {rollout.name} is {rollout.phase.replace('-', ' ')}{reason}"
+                self._emit(Log("info", f"{said.rstrip('.')}.", kind="rollout", subject=rollout.name))
+
+    def _seen_devices(self, state: FleetState) -> dict[str, FleetDevice]:
+        names = known_names(state.devices)
+        if self._request.to:
+            names = ()
+            with contextlib.suppress(EdgeoptError):  # none matches yet
+                names = selected(self._request.to, state.devices)
+        return {name: self._since_then(described(name, state.devices[name])) for name in names}
+
+    def _since_then(self, device: FleetDevice) -> FleetDevice:
+        """A last will was written before the device died: the moment it is read is when that happened."""
+        before = self._devices.get(device.device)
+        if device.online or device.since_s is not None or before is None:
+            return device
+        since_s = time.time() if before.online else before.since_s
+        return msgspec.structs.replace(device, since_s=since_s)
+
+    def _reports(self, state: FleetState) -> dict[str, RolloutReport]:
+        found: dict[str, RolloutReport] = {}
+        for name, rollout in sorted(state.rollouts().items(), key=lambda item: item[1].sequence):
+            known = self._ended.get(name)
+            if known is not None and known[0] == rollout:
+                found[name] = known[1]
+                continue
+            report = found[name] = seen_report(state, rollout)
+            if report.phase not in OPEN_PHASES and not _MOVING.intersection(report.counts):
+                self._ended[name] = (rollout, report)
+        return found
