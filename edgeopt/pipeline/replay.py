@@ -155,7 +155,13 @@ def _put_golden(work: ReplayRun, same: bool) -> GoldenCheck:
 
 def _fresh(work: ReplayRun, same: bool) -> GoldenCheck:
     made_up = work.request.data is None
-    feeds, reference = work.last_samples(work.samples(), write.GOLDEN_SAMPLES)
+    try:
+        feeds, reference = work.last_samples(work.samples(), write.GOLDEN_SAMPLES)
+    except ModelError as error:
+        if not made_up:
+            raise
+        hint = "The samples are generated, and the model may not take their sizes: pass real ones with --data."
+        raise ModelError(error.message, hint) from None
     outputs = work.answers(feeds)
     accuracy = compare_outputs(reference, outputs)
     near = not accuracy.problem and accuracy.snr_db >= work.needed_db

@@ -19,7 +19,7 @@ from edgeopt import events
 
 # Moments of each command; from one to the next, and from command to command, the signal changes, and every third
 # is read late. The sweep is for `make test-slow`.
-SHARE, SWEPT = 1, 200
+SHARE, SWEPT = 1, 80
 SENTINEL = "bench"
 """The command that `make test` stops once; the others are for `make test-slow`."""
 AT_ONCE = 2

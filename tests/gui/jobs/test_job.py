@@ -69,6 +69,16 @@ def test_an_error_arrives_as_a_sentence(qtbot, runner):
 
 
 @pytest.mark.cold
+def test_a_command_that_has_ended_is_not_stopped(qtbot, runner, monkeypatch):
+    job = runner.run(Command("Checking", ("verify", "nothing here.edgeopt")))
+    qtbot.waitUntil(lambda: job.ending is not None, timeout=PATIENCE_MS)
+    sent = []
+    monkeypatch.setattr("os.kill", lambda *told: sent.append(told))
+    job.stop()
+    assert (sent, job.stopping) == ([], False)
+
+
+@pytest.mark.cold
 def test_cancel_ends_the_command_and_its_trials_and_leaves_nothing_behind(qtbot, runner, tmp_path):
     job, trials = begin_search(qtbot, runner, tmp_path)
     begin = time.monotonic()

@@ -150,7 +150,7 @@ def test_a_foreign_load_is_said_on_every_page_that_measures(window, context):
 
 def test_the_page_model_measures_nothing(window):
     assert window.page("model").banner is None
-    assert {entry.key for entry in PAGES} == {"device", "model", "graph", "optimize", "compare", "live"}
+    assert {entry.key for entry in PAGES} == {"device", "model", "graph", "optimize", "compare", "live", "fleet"}
 
 
 def test_what_waits_measures_once_it_is_quiet(qtbot, window, context, monkeypatch):

@@ -371,7 +371,7 @@ def test_the_forms_of_an_export_are_offered_by_their_titles(qtbot, searched):
 
 
 def test_neither_numpy_nor_the_search_is_imported_before_the_first_window():
-    slow = ("numpy", "edgeopt.backends", "edgeopt.bundle", "edgeopt_gui.pages.optimize.result")
+    slow = ("numpy", "edgeopt.backends", "edgeopt.bundle.read", "edgeopt_gui.pages.optimize.result")
     check = f"import sys, edgeopt_gui.application; print([m for m in {slow} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
