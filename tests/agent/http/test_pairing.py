@@ -52,7 +52,7 @@ def test_a_code_gives_a_token_and_the_fingerprint_once(agent, config):
     assert (config / "edgeopt" / "agents.json").stat().st_mode & 0o777 == 0o600
     assert Agent(address_of(url(agent))).status().state == "empty"
     assert Agent(address_of(f"127.0.0.1:{agent.port}")).address.token == "", "another address, another agent"
-    other = address_of(url(agent), token="another", fingerprint="ab" * 32)
+    other = address_of(url(agent), "another", "ab" * 32)
     assert (other.token, other.fingerprint) == ("another", "SHA256:" + "ab" * 32), "what is given wins"
     with pytest.raises(ConstraintError, match="No pairing code is pending"):
         pair(PairRequest(url(agent), shown))
