@@ -13,8 +13,7 @@ import edgeopt
 from edgeopt import errors
 from edgeopt.cli.main import application
 from edgeopt_agent.drift.settings import DriftSettings
-from edgeopt_agent.http.app import PARAMETERS
-from edgeopt_agent.http.control import PREFIX
+from edgeopt_agent.http.table import PARAMETERS, ROUTES
 from edgeopt_agent.main import application as agent_application
 from edgeopt_agent.mqtt.commands import TABLE
 from edgeopt_agent.mqtt.settings import MqttSettings
@@ -60,22 +59,14 @@ def _constants(*files: str) -> Iterator[str]:
 
 
 def _routes() -> list[str]:
-    """Those of the control are in a table of method and path; those of inference are known by their last part."""
-    control, inference = (
-        ast.parse((AGENT / "http" / f"{name}.py").read_text()) for name in ("control", "inference")
-    )
-    found = {
-        f"{row.elts[0].value} {PREFIX}{re.sub('{.*}', 'ID', row.elts[1].value)}"
-        for row in ast.walk(control)
-        if isinstance(row, ast.Tuple) and getattr(row.elts[0], "value", "") in {"GET", "POST"}
-    }
-    found |= {
-        f"/v2/models/NAME/{node.comparators[0].value}"
-        for node in ast.walk(inference)
-        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "last"
-    }
-    texts = _constants("http/inference.py", "http/metrics.py", "http/telemetry.py")
-    return sorted(found | {text for text in texts if re.fullmatch(r"/(v2|api|metrics)\b[\w/]*\w", text)})
+    """As pages write them: `GET /api/v1/deployments/ID`."""
+    return [f"{entry.method} {entry.path.replace('{number}', 'ID').replace('{name}', 'NAME')}" for entry in ROUTES]
+
+
+def _route_entry(route: str) -> str:
+    """A GET may be without its method, in a row with others."""
+    method, _, path = route.partition(" ")
+    return rf"`{'(?:GET )?' if method == 'GET' else f'{method} '}{path}[?`]"
 
 
 def _parameters() -> list[str]:
@@ -141,7 +132,7 @@ KINDS = {
     ),
     "setting of MQTT": Kind(lambda: list(MqttSettings.__struct_fields__), ("docs/fleet.md",), _quoted),
     "command of MQTT": Kind(lambda: [row.name for row in TABLE], ("docs/fleet.md",), _quoted),
-    "route": Kind(_routes, ("docs/agent.md",), lambda route: rf"`(?:\w+ )?{route}[?`]"),
+    "route": Kind(_routes, ("docs/agent.md",), _route_entry),
     "parameter": Kind(_parameters, ("docs/agent.md",), _parameter_entry),
     "metric": Kind(_metrics, ("docs/agent.md",), lambda name: rf"^\| `{name}` \|"),
     "method": Kind(_methods, ("docs/agent.md",), _quoted),
