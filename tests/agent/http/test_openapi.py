@@ -83,6 +83,8 @@ def undescribed(document, schema, value, place):
     """The keys of an answer that no schema names."""
     while "$ref" in schema:
         schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if not schema:
+        return  # anything, such as the values of a tensor
     for part in schema.get("anyOf", []):
         if not problems(document, part, value):
             yield from undescribed(document, part, value, place)
