@@ -2,7 +2,7 @@
 # # From a model to a bundle
 #
 # This notebook takes the built-in sample, a network that reads handwritten digits, and finds the fastest way to
-# run it on this device. It takes less than a minute. Put your own model and data in place of `MODEL` and `DATA`.
+# run it on this device. It takes less than a minute. Replace `MODEL` and `DATA` with your own model and data.
 #
 # It needs edgeopt with its optimizer and one runtime: `pip install '.[optimize,cpu]'` in a checkout. The same
 # steps run as a program: `python optimize.py`.

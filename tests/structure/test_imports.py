@@ -354,6 +354,8 @@ REGISTRIES = (
     ("edgeopt/importing/sources.py", "SOURCES"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
     ("agent/edgeopt_agent/deployments/states.py", "TABLE"),
+    ("agent/edgeopt_agent/http/table.py", "ROUTES"),
+    ("edgeopt/notebook.py", "VIEWS"),
 )
 
 

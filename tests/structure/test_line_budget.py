@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SHARED = "edgeopt/*.py"
 MOST_BELOW = 300
 BUDGETS = {
-    SHARED: 1000,
+    SHARED: 1050,
     "edgeopt/plugins": 400,
     "edgeopt/hw": 6800,
     "edgeopt/graph": 15_600,
@@ -26,12 +26,12 @@ BUDGETS = {
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 9100,
-    "edgeopt/views": 2400,
+    "edgeopt/views": 2450,
     "edgeopt/commands": 15_800,
     "edgeopt/cli": 5500,
-    "agent": 17_100,
+    "agent": 17_650,
     "gui": 21_950,
-    "tests": 101_800,
+    "tests": 102_400,
 }
 
 
