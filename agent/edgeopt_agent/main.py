@@ -33,8 +33,8 @@ COMMANDS = (
     ("pair", pair),
     ("fingerprint", fingerprint),
     ("renew-certificate", renew_certificate),
-    ("config", config),
     ("openapi", openapi),
+    ("config", config),
     ("trust", trust),
     ("token", token),
 )

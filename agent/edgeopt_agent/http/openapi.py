@@ -1,5 +1,6 @@
 """The HTTP API as an OpenAPI document, made from the table of routes and the JSON Schemas of the records."""
 
+import asyncio
 import importlib
 import re
 from collections.abc import Iterator
@@ -56,7 +57,8 @@ class Trusted(msgspec.Struct, frozen=True):
 
 def routes() -> list[BaseRoute]:
     async def openapi(_request: Request) -> Response:
-        return Response(text(), media_type=_JSON)
+        # Made once; on a small device that takes longer than requests to a model may wait.
+        return Response(await asyncio.to_thread(text), media_type=_JSON)
 
     return [Route(PATH, openapi)]
 

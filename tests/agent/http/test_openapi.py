@@ -250,4 +250,6 @@ def test_metrics_have_the_described_type(document, agent):
 def test_agent_serves_what_the_command_prints(document, agent, capsys):
     assert run(["openapi"]) == 0
     assert json.loads(capsys.readouterr().out) == document
+    assert run(["openapi", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["openapi"] == document
     assert agent.ask("GET", "/api/v1/openapi.json")[2] == document
