@@ -22,8 +22,6 @@ from edgeopt.fleet.records import (
     FINAL,
     ROLLED_BACK,
     Collected,
-    DeploymentAnswer,
-    DeviceAnswer,
     FleetDeployment,
     Journal,
     Releases,
@@ -198,6 +196,14 @@ def _patiently(call: Callable[[], Known], agent: BundleSource, deployment: Fleet
     )
 
 
+class _DeviceAnswer(msgspec.Struct, frozen=True):
+    device: Device
+
+
+class _Accepted(msgspec.Struct, frozen=True):
+    deployment: FleetDeployment
+
+
 class DeployOptions(msgspec.Struct, frozen=True):
     """What a deployment may do, and how long it must prove itself; None: the agent's own choice."""
 
@@ -229,7 +235,7 @@ class Agent:
 
     def device(self) -> Device:
         """What the agent's probe found."""
-        return self._get("/device", DeviceAnswer).device
+        return self._get("/device", _DeviceAnswer).device
 
     def status(self) -> Status:
         return self._get("/status", Status)
@@ -238,7 +244,7 @@ class Agent:
         return self._get("/releases", Releases)
 
     def deployment(self, number: int) -> FleetDeployment:
-        return self._get(f"/deployments/{number}", DeploymentAnswer).deployment
+        return self._get(f"/deployments/{number}", _Accepted).deployment
 
     def events(self, after: int = 0, wait_s: float = 0.0) -> Journal:
         """The journal's entries behind a sequence number; waits that long for the first one."""
@@ -273,7 +279,7 @@ class Agent:
         headers = {"Content-Type": "application/zip", "Content-Length": str(size)}
         path = f"{_API}/deploy?{query}"
         reply = ask(self.address, "POST", path, _UPLOAD_TIMEOUT_S, sending(pieces, size, emit), headers)
-        return self._begun(understood(self.address, reply, DeploymentAnswer).deployment, emit, wait)
+        return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
     def deploy_from(
         self, source: str, digest: str, emit: Emit, options: DeployOptions = DEFAULTS, wait: bool = True
@@ -289,7 +295,7 @@ class Agent:
         body = msgspec.json.encode(asked)
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         reply = ask(self.address, "POST", f"{_API}/desired", self._timeout_s, (body,), headers)
-        return self._begun(understood(self.address, reply, DeploymentAnswer).deployment, emit, wait)
+        return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
     def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> FleetDeployment:
         """Rolls back to a release, or to the previous one; raises ConstraintError if there is none.
@@ -297,7 +303,7 @@ class Agent:
         Returns the deployment that it ends, where one still soaks.
         """
         reply = self._post("/rollback", {"to": to} if to else {})
-        begun = understood(self.address, reply, DeploymentAnswer).deployment
+        begun = understood(self.address, reply, _Accepted).deployment
         try:
             return self._begun(begun, emit, wait)
         except VerificationError:
@@ -309,7 +315,7 @@ class Agent:
     def cancel(self, emit: Emit, wait: bool = True) -> FleetDeployment:
         """Cancels the running deployment; raises ConstraintError if there is none."""
         reply = self._post("/cancel")
-        begun = understood(self.address, reply, DeploymentAnswer).deployment
+        begun = understood(self.address, reply, _Accepted).deployment
         with suppress(VerificationError):  # that it does not serve is what was asked for
             return self._begun(begun, emit, wait)
         return self._with(begun).deployment(begun.id)

@@ -4,8 +4,6 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.hw.device import Device
-
 COMMITTED = "COMMITTED"
 ROLLED_BACK = "ROLLED_BACK"
 FINAL = (COMMITTED, "FAILED", ROLLED_BACK, "DEGRADED")
@@ -73,19 +71,6 @@ class FleetDeployment(msgspec.Struct, frozen=True):
     detail: Figures = {}
     """What was measured: figures by name."""
     history: tuple[Moment, ...] = ()
-
-
-class DeploymentAnswer(msgspec.Struct, frozen=True):
-    """The deployment that was asked about, or that a request has begun."""
-
-    deployment: FleetDeployment
-
-
-class DeviceAnswer(msgspec.Struct, frozen=True):
-    """What the agent's probe found, and the version of the agent."""
-
-    device: Device
-    agent: str = ""
 
 
 class DeployPlan(msgspec.Struct, frozen=True):

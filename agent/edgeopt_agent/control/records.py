@@ -6,8 +6,15 @@ Clients read the records in `edgeopt.fleet.records`, which leave out what they d
 import msgspec
 
 from edgeopt.fleet import records
+from edgeopt.hw.device import Device
 from edgeopt_agent.journal import Entry
 from edgeopt_agent.workers.confinement import WorkerLimit
+
+
+class DeviceAnswer(msgspec.Struct, frozen=True):
+    device: Device
+    agent: str
+    """The version of the agent."""
 
 
 class Deployment(records.FleetDeployment, frozen=True):

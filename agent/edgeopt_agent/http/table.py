@@ -57,7 +57,7 @@ _DEPLOY = (
 )
 
 ROUTES: tuple[RouteEntry, ...] = (
-    RouteEntry("GET", f"{PREFIX}/device", "The probe's record", f"{_RECORDS}:DeviceAnswer"),
+    RouteEntry("GET", f"{PREFIX}/device", "The probe's record", f"{_OWN}:DeviceAnswer"),
     RouteEntry(
         "GET", f"{PREFIX}/status", "What is served", f"{_OWN}:StatusAnswer", parameters=(_MODEL,), refusals=(404,)
     ),
