@@ -29,7 +29,7 @@ BUDGETS = {
     "edgeopt/views": 2450,
     "edgeopt/commands": 15_800,
     "edgeopt/cli": 5500,
-    "agent": 17_650,
+    "agent": 17_700,
     "gui": 21_950,
     "tests": 102_400,
 }
