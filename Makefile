@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-timing test-slow test-all check golden docs gui agent screenshots man deb
+.PHONY: help demo test test-fast test-timing test-slow test-all check golden notebook docs gui agent screenshots man deb
 .PHONY: desktop try-packages sbom clean
 .DEFAULT_GOAL := help
 
@@ -23,6 +23,7 @@ help:
 	@echo 'make test-all   all three'
 	@echo 'make check      format, lint, types, licences, structure of the code'
 	@echo 'make golden     renews tests/golden: the help and the records that the commands print'
+	@echo 'make notebook   renews examples/optimize.ipynb from optimize.py'
 	@echo 'make docs       the documentation as a site with search, in build/site'
 	@echo 'make gui        the desktop app (installs Qt)'
 	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
@@ -74,6 +75,9 @@ check: .venv/.dev
 
 golden: .venv/.dev
 	@EDGEOPT_RENEW_GOLDEN=1 $(PYTHON) -m pytest -q tests/golden
+
+notebook: .venv/.dev
+	@$(PYTHON) packaging/make_notebook.py examples/optimize.py
 
 # --strict: a broken link or anchor is a failure.
 docs: .venv/.dev

@@ -11,6 +11,7 @@ from edgeopt_agent.cli.config import config
 from edgeopt_agent.cli.control import cancel, deploy, releases, remove, rollback, status
 from edgeopt_agent.cli.doctor import doctor
 from edgeopt_agent.cli.keep import gc, pin, unpin
+from edgeopt_agent.cli.openapi import openapi
 from edgeopt_agent.cli.pair import pair
 from edgeopt_agent.cli.run import run as run_agent
 from edgeopt_agent.cli.token import token
@@ -32,6 +33,7 @@ COMMANDS = (
     ("pair", pair),
     ("fingerprint", fingerprint),
     ("renew-certificate", renew_certificate),
+    ("openapi", openapi),
     ("config", config),
     ("trust", trust),
     ("token", token),

@@ -52,13 +52,18 @@ def compare(
     def show(found: "ModelComparison") -> "list[Block] | str":
         from edgeopt.views.markdown import page
 
-        parts: list[Block] = [*sections(found, all_rows)]
         if markdown:
-            return page(f"{found.first.name} and {found.second.name}", [WordsBlock(verdict(found)), *parts])
-        return [*parts, section("", WordsBlock(verdict(found), "strong"))]
+            blocks: list[Block] = [WordsBlock(verdict(found)), *sections(found, all_rows)]
+            return page(f"{found.first.name} and {found.second.name}", blocks)
+        return shown(found, all_rows)
 
     if not execute("compare", lambda emit: hold_against(request, emit), show, json).within:
         raise typer.Exit(VerificationError.exit_code)
+
+
+def shown(found: "ModelComparison", everything: bool = False) -> "list[Block]":
+    """What a terminal shows; the verdict last."""
+    return [*sections(found, everything), section("", WordsBlock(verdict(found), "strong"))]
 
 
 def sections(found: "ModelComparison", everything: bool = False) -> list[Section]:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from edgeopt.hw.kernel_text import cpu_list
+from edgeopt.notebook import NotebookRecord
 
 SCHEMA = 1
 
@@ -232,7 +233,7 @@ class Peaks(msgspec.Struct, frozen=True):
     """Why the device was not in a state worth measuring then."""
 
 
-class Device(msgspec.Struct, frozen=True):
+class Device(NotebookRecord, msgspec.Struct, frozen=True):
     host: HostFacts
     cpu: Cpu
     limits: DeviceLimits

@@ -78,11 +78,13 @@ class Contender:
     """The median latency of a run in the latest slice."""
     joules: list[float] = field(default_factory=list)
     """What a run took of the device's energy, in each stretch that was metered."""
-    slowest_answer_s: float = SLOWEST_ANSWER_S
+    is_of_plugin: bool = False
+    """Its backend is that of a plug-in."""
 
     def patience_s(self, runs: int) -> float:
         """The time that a number of runs may take before the trial counts as hung."""
-        return max(self.slowest_answer_s, 4 * runs * self.loaded.first_run_ms / 1e3)
+        least_s = PLUGIN_ANSWER_S if self.is_of_plugin else SLOWEST_ANSWER_S
+        return max(least_s, 4 * runs * self.loaded.first_run_ms / 1e3)
 
     def turn(self, span_ms: float) -> float | None:
         """One time slice, and what it comes down to; None where it failed."""
@@ -152,10 +154,13 @@ def entered(child: Child, name: str, load: Load, timeout_s: float, concurrency: 
     answer = read_answer(child, timeout_s)
     if not isinstance(answer, Loaded):
         raise failed(answer)
-    contender = Contender(name, child, answer, memory=answer.memory, concurrency=concurrency, batch=load.batch)
-    if plugin_of(load.backend):
-        contender.slowest_answer_s = PLUGIN_ANSWER_S
-    return contender
+    return Contender(
+        *(name, child, answer),
+        memory=answer.memory,
+        concurrency=concurrency,
+        batch=load.batch,
+        is_of_plugin=bool(plugin_of(load.backend)),
+    )
 
 
 def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> Contender:

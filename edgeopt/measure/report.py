@@ -8,6 +8,7 @@ import msgspec
 from edgeopt.backends.base import Placement
 from edgeopt.measure.messages import Memory, StageTimes
 from edgeopt.measure.stats import Direction, Interval
+from edgeopt.notebook import NotebookRecord
 
 LimitName = Literal["max-slowdown", "min-speedup"]
 State = Literal["held", "broken", "undecided", "not judged"]
@@ -242,7 +243,7 @@ class OriginalSpeed(msgspec.Struct, frozen=True):
     """The median time of a run of the original."""
 
 
-class ContestReport(msgspec.Struct, frozen=True):
+class ContestReport(NotebookRecord, msgspec.Struct, frozen=True):
     """All of a contest: enough to draw it, to compare it, and to judge it again."""
 
     sides: tuple[SideReport, ...]

@@ -14,6 +14,7 @@ from edgeopt.measure.messages import ONE, Calls, Memory
 from edgeopt.measure.report import OriginalSpeed
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
+from edgeopt.notebook import NotebookRecord
 from edgeopt.pipeline.shapes.sized import SizeTimes
 from edgeopt.profiles.presets import PresetChoice
 
@@ -133,7 +134,7 @@ class Proof(msgspec.Struct, frozen=True):
     """The number of fresh processes, over which the luck of a process averages out. 0: not recorded."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(NotebookRecord, msgspec.Struct, frozen=True):
     model: str
     model_digest: str
     bundle: str

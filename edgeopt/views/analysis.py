@@ -146,6 +146,12 @@ def gain(opportunity: "Opportunity") -> str:
     return f"≤ {units.percent(share, 0)}" if share >= 0.01 else "< 1 %"
 
 
+def show(analysis: "Analysis") -> list[Block]:
+    """What a notebook shows: opportunities where there are some, because the record does not say whether any were
+    looked for."""
+    return sections(analysis, nodes=False, weights=False, looked=bool(analysis.opportunities))
+
+
 def sections(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> list[Block]:
     """What it is and costs first, then where that goes, what could be done, and what would run it."""
     found = (

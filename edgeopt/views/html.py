@@ -1,6 +1,6 @@
 """Blocks as one HTML file that needs nothing else: no script, no font, no picture, no network."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import count
@@ -15,6 +15,10 @@ _LETTERS = 100
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _SHORT, _LONG, _LONGER = 18, 24, 60
 """Cells up to the first number of letters stay on one line; those up to the second get room for several."""
+
+_UNFOLDED = 2
+# A notebook shows several fragments on one page, where their tables need different ids.
+_FRAGMENTS = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,20 @@ def page(shown: Page) -> str:
         tag("footer", tag("p", text(shown.last))),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def fragment(shown: Iterable[blocks.Block]) -> str:
+    """Blocks for the page of another program, such as a notebook: in its colours, with most of the titled sections
+    folded."""
+    style = files("edgeopt.views").joinpath("notebook.css").read_text(encoding="utf-8")
+    parts = (_block(_folded(each, place), _FRAGMENTS) for place, each in enumerate(shown))
+    return tag("div", tag("style", trusted(style)), *parts, class_="edgeopt-record")
+
+
+def _folded(block: blocks.Block, place: int) -> blocks.Block:
+    if isinstance(block, blocks.Section) and block.title and place >= _UNFOLDED:
+        return blocks.Folded(block.title, block.blocks)
+    return block
 
 
 def _header(shown: Page, numbers: Iterator[int]) -> Markup:

@@ -10,11 +10,12 @@ import pytest
 from tests.structure.imports import ROOT, SOURCES, imports, modules, parsed
 
 # What any part may use.
-GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest")
+GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest", "edgeopt.notebook")
 
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
-    *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace", "plugins"),
+    *("errors", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
+    *("workspace", "plugins"),
     *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
     *("measure", "quant", "importing", "pipeline", "remote"),
     *("views", "commands", "cli", "__main__"),
@@ -27,6 +28,7 @@ LAYERS = (
     ("edgeopt.version", ()),
     ("edgeopt.units", ()),
     ("edgeopt.nearest", ()),
+    ("edgeopt.notebook", ()),
     ("edgeopt.privacy", ()),
     ("edgeopt.events", ("edgeopt.errors",)),
     ("edgeopt.plugins", ("edgeopt.errors", "edgeopt.plugins")),
@@ -352,6 +354,8 @@ REGISTRIES = (
     ("edgeopt/importing/sources.py", "SOURCES"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
     ("agent/edgeopt_agent/deployments/states.py", "TABLE"),
+    ("agent/edgeopt_agent/http/table.py", "ROUTES"),
+    ("edgeopt/notebook.py", "VIEWS"),
 )
 
 

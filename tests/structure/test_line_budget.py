@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SHARED = "edgeopt/*.py"
 MOST_BELOW = 300
 BUDGETS = {
-    SHARED: 1000,
+    SHARED: 1100,
     "edgeopt/hw": 6800,
     "edgeopt/graph": 15_600,
     "edgeopt/backends": 6150,
@@ -22,7 +22,7 @@ BUDGETS = {
     "edgeopt/plugins": 400,
     "edgeopt/fleet": 4350,
     "edgeopt/workers": 1050,
-    "edgeopt/measure": 8950,
+    "edgeopt/measure": 9000,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 9100,
@@ -30,9 +30,9 @@ BUDGETS = {
     "edgeopt/views": 2450,
     "edgeopt/commands": 15_900,
     "edgeopt/cli": 5500,
-    "agent": 17_100,
+    "agent": 17_700,
     "gui": 24_050,
-    "tests": 102_800,
+    "tests": 103_450,
 }
 
 

@@ -1,6 +1,6 @@
 """All routes of the agent's port, as one ASGI application."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
@@ -11,30 +11,17 @@ from starlette.routing import BaseRoute
 
 from edgeopt.nearest import nearest
 from edgeopt_agent.data_dir import DataDir
-from edgeopt_agent.http import metrics, telemetry
+from edgeopt_agent.http import metrics, openapi, telemetry
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.admissible import Refusal, refusal
 from edgeopt_agent.http.inference import make_inference
 from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
+from edgeopt_agent.http.table import PARAMETERS
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import Router
-
-PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "/api/v1/deploy": ("add", "force", "rename", "allow_downgrade", "soak_s", "soak_requests", "name"),
-    "/api/v1/rollback": ("to", "model"),
-    "/api/v1/cancel": ("model",),
-    "/api/v1/remove": ("model",),
-    "/api/v1/status": ("model",),
-    "/api/v1/releases": ("model",),
-    "/api/v1/deployments": ("model",),
-    "/api/v1/telemetry": ("model",),
-    "/api/v1/gc": ("dry_run", "model"),
-    "/api/v1/events": ("after", "wait_s", "model"),
-}
-"""What each route takes in its query; the others take nothing."""
 
 
 def make_app(
@@ -54,7 +41,12 @@ def make_app(
     allowed = access or Access(settings.host, DataDir(settings.data_dir).tokens)
     inference = make_inference(models, settings, tracer)
     others = Starlette(
-        routes=[*extra_routes, *metrics.routes(models, state, tracer), *telemetry.routes(hub_of)],
+        routes=[
+            *extra_routes,
+            *openapi.routes(),
+            *metrics.routes(models, state, tracer),
+            *telemetry.routes(hub_of),
+        ],
         exception_handlers={HTTPException: _http_error},
     )
 

@@ -20,9 +20,9 @@ from edgeopt_agent.deployments.site import Work
 from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http.pairing import PairingRoute
+from edgeopt_agent.http.table import PREFIX, ROUTES
 from edgeopt_agent.trust import Trust
 
-PREFIX = "/api/v1"
 LONGEST_WAIT_S = 30.0
 _LONGEST_NAME = 120
 Answer = Callable[[Request], Awaitable[Answered]]
@@ -36,21 +36,25 @@ def routes(
     `fingerprint` is that of the agent's certificate; empty without TLS.
     """
     control = _Control(slots, started)
-    table: tuple[tuple[str, str, Answer], ...] = (
-        ("GET", "/device", control.device),
-        ("GET", "/status", control.status),
-        ("GET", "/releases", control.releases),
-        ("GET", "/deployments/{number}", control.deployment),
-        ("GET", "/events", control.events),
-        ("POST", "/deploy", control.deploy),
-        ("POST", "/desired", control.desired),
-        ("POST", "/rollback", control.rollback),
-        ("POST", "/cancel", control.cancel),
-        ("POST", "/remove", control.remove),
-        ("POST", "/gc", control.collect),
-        ("POST", "/pair", PairingRoute(slots.first.site, fingerprint)),
-    )
-    return [Route(PREFIX + path, _endpoint(answer, trust), methods=[method]) for method, path, answer in table]
+    answers: dict[str, Answer] = {
+        "/device": control.device,
+        "/status": control.status,
+        "/releases": control.releases,
+        "/deployments/{number}": control.deployment,
+        "/events": control.events,
+        "/deploy": control.deploy,
+        "/desired": control.desired,
+        "/rollback": control.rollback,
+        "/cancel": control.cancel,
+        "/remove": control.remove,
+        "/gc": control.collect,
+        "/pair": PairingRoute(slots.first.site, fingerprint),
+    }
+    methods = {entry.path: entry.method for entry in ROUTES}
+    return [
+        Route(PREFIX + path, _endpoint(answer, trust), methods=[methods[PREFIX + path]])
+        for path, answer in answers.items()
+    ]
 
 
 def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request], Awaitable[Response]]:

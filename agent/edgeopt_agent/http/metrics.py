@@ -11,12 +11,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from edgeopt.hw.load import LoadSampler, process_memory_bytes
+from edgeopt_agent.http.table import METRICS_TYPE
 from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import Router
 from edgeopt_agent.workers.totals import BUCKETS_MS, REASONS, Totals
 
-_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LABELS = ("model", "version")
 _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
     ("nv_inference_request_success", "Requests that were answered", lambda t: t.successes),
@@ -58,7 +58,7 @@ def routes(models: Models, state: Callable[[Router], str], tracer: Tracer | None
 
     # A coroutine, because what it reads belongs to the event loop's thread.
     async def metrics(_request: Request) -> Response:
-        return Response(_exposition(figures.collect()), headers={"content-type": _CONTENT_TYPE})
+        return Response(_exposition(figures.collect()), headers={"content-type": METRICS_TYPE})
 
     return [Route("/metrics", metrics)]
 

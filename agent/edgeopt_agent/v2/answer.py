@@ -10,28 +10,9 @@ from numpy.typing import NDArray
 
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.pauses import Pause, no_pause
+from edgeopt_agent.v2.records import BinaryData, InferAnswer, OutputTensor
 from edgeopt_agent.v2.tensors import from_bytes, from_json, to_bytes, to_json
 from edgeopt_agent.workers.frames import Port
-
-
-class _Parameters(msgspec.Struct, frozen=True):
-    binary_data_size: int
-
-
-class _Output(msgspec.Struct, frozen=True, omit_defaults=True):
-    name: str
-    datatype: str
-    shape: tuple[int, ...]
-    parameters: _Parameters | None = None
-    data: msgspec.Raw | None = None
-
-
-class _Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    model_name: str
-    model_version: str
-    outputs: list[_Output]
-    id: str = ""
-
 
 _encoder = msgspec.json.Encoder()
 
@@ -52,16 +33,16 @@ def write_answer(
         if binary or port.dtype == "bfloat16":
             tensor = to_bytes(array)
             tensors.append(tensor)
-            outputs.append(_Output(port.name, datatype, array.shape, _Parameters(tensor.nbytes)))
+            outputs.append(OutputTensor(port.name, datatype, array.shape, BinaryData(tensor.nbytes)))
         else:
-            outputs.append(_Output(port.name, datatype, array.shape, data=to_json(array, port.name, pause)))
-    return _encoder.encode(_Answer(*model, outputs, request)), tensors
+            outputs.append(OutputTensor(port.name, datatype, array.shape, data=to_json(array, port.name, pause)))
+    return _encoder.encode(InferAnswer(*model, outputs, request)), tensors
 
 
 class _ReadOutput(msgspec.Struct, frozen=True):
     name: str
     shape: tuple[int, ...]
-    parameters: _Parameters | None = None
+    parameters: BinaryData | None = None
     data: msgspec.Raw = msgspec.Raw()
 
 

@@ -1,10 +1,23 @@
 """The protocol's documents about server and model, as plain data."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from edgeopt.version import __version__
 from edgeopt_agent.v2.datatypes import DATATYPES
+from edgeopt_agent.v2.records import (
+    ConfiguredTensor,
+    Duration,
+    EnsembleStep,
+    IndexedModel,
+    ModelConfig,
+    ModelDescription,
+    ModelStatistics,
+    ServerMetadata,
+    StateTensors,
+    Statistics,
+    TensorDescription,
+)
 from edgeopt_agent.workers.frames import RAW, Port
 from edgeopt_agent.workers.names import ServedModel, served_models
 from edgeopt_agent.workers.process import Worker
@@ -21,11 +34,11 @@ _ENSEMBLE = "ensemble"
 Document = dict[str, Any]
 
 
-def server() -> Document:
+def server() -> ServerMetadata:
     return {"name": "edgeopt-agent", "version": __version__, "extensions": list(EXTENSIONS)}
 
 
-def model(served: ServedModel) -> Document:
+def model(served: ServedModel) -> ModelDescription:
     return {
         "name": served.name,
         "versions": [served.worker.release_id],
@@ -35,15 +48,15 @@ def model(served: ServedModel) -> Document:
     }
 
 
-def config(served: ServedModel) -> Document:
+def config(served: ServedModel) -> ModelConfig:
     """As Triton writes it: with batches, the dimensions are those of one row."""
     return _ensemble(served) if served.processed else _plain(served)
 
 
-def _ensemble(served: ServedModel) -> Document:
+def _ensemble(served: ServedModel) -> ModelConfig:
     """One step, the plain model: clients cannot call the processing as a model."""
     plain = served.worker.plain
-    step = {
+    step: EnsembleStep = {
         "model_name": served.name + RAW,
         "model_version": -1,
         "input_map": {port.name: port.name for port in plain.inputs},
@@ -60,12 +73,12 @@ def _ensemble(served: ServedModel) -> Document:
     }
 
 
-def _plain(served: ServedModel) -> Document:
+def _plain(served: ServedModel) -> ModelConfig:
     worker = served.worker
     batching = worker.batching if worker.batching is not None and worker.batching.used else None
     first = 0 if batching is None else 1
     states = worker.states
-    document: Document = {
+    document: ModelConfig = {
         "name": served.name,
         "platform": worker.backend,
         "backend": worker.backend,
@@ -89,7 +102,7 @@ def _plain(served: ServedModel) -> Document:
 
 def config_message(served: ServedModel) -> Document:
     """The same with the numbers that gRPC has for types, and its maps as lists of their entries."""
-    document = config(served)
+    document = cast(Document, config(served))
     tensors = [*document["input"], *document["output"], *document.get("sequence_batching", {}).get("state", ())]
     for tensor in tensors:
         tensor["data_type"] = DATA_TYPES.index(tensor["data_type"].removeprefix("TYPE_"))
@@ -99,40 +112,44 @@ def config_message(served: ServedModel) -> Document:
     return {"config": document}
 
 
-def index(workers: Iterable[Worker]) -> list[Document]:
+def index(workers: Iterable[Worker]) -> list[IndexedModel]:
     return [_indexed(served) for worker in workers for served in served_models(worker)]
 
 
-def _indexed(served: ServedModel) -> Document:
+def _indexed(served: ServedModel) -> IndexedModel:
     worker = served.worker
     state, reason = ("READY", "") if worker.alive else ("UNAVAILABLE", worker.how_it_ended())
     return {"name": served.name, "version": worker.release_id, "state": state, "reason": reason}
 
 
-def statistics(totals: Iterable[Totals]) -> Document:
+def statistics(totals: Iterable[Totals]) -> Statistics:
     return {"model_stats": [_statistics(each) for each in totals]}
 
 
-def _tensor(port: Port) -> Document:
+def _tensor(port: Port) -> TensorDescription:
     return {"name": port.name, "datatype": DATATYPES[port.dtype], "shape": _shape(port)}
 
 
-def _configured(port: Port, first: int) -> Document:
+def _configured(port: Port, first: int) -> ConfiguredTensor:
     datatype = "STRING" if port.dtype == "str" else DATATYPES[port.dtype]
     return {"name": port.name, "data_type": f"TYPE_{datatype}", "dims": _shape(port)[first:]}
 
 
-def _state(port: Port, output: str, first: int) -> Document:
-    configured = _configured(port, first)
-    name = configured.pop("name")
-    return {"input_name": name, "output_name": output, **configured}
+def _state(port: Port, output: str, first: int) -> StateTensors:
+    found = _configured(port, first)
+    return {
+        "input_name": port.name,
+        "output_name": output,
+        "data_type": found["data_type"],
+        "dims": found["dims"],
+    }
 
 
 def _shape(port: Port) -> list[int]:
     return [size if isinstance(size, int) else -1 for size in port.shape]
 
 
-def _statistics(totals: Totals) -> Document:
+def _statistics(totals: Totals) -> ModelStatistics:
     ok = totals.successes
     return {
         "name": totals.name,
@@ -149,5 +166,5 @@ def _statistics(totals: Totals) -> Document:
     }
 
 
-def _duration(count: int, seconds: float) -> Document:
+def _duration(count: int, seconds: float) -> Duration:
     return {"count": count, "ns": int(seconds * 1e9)}

@@ -14,17 +14,15 @@ from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
 from edgeopt_agent.v2.pauses import Pause, no_pause
-from edgeopt_agent.v2.request import (
-    Inference,
+from edgeopt_agent.v2.records import (
     InferRequest,
     InputParameters,
     InputTensor,
     OutputParameters,
     RequestedOutput,
     RequestParameters,
-    check_envelope,
-    checked_inference,
 )
+from edgeopt_agent.v2.request import Inference, check_envelope, checked_inference
 from edgeopt_agent.v2.tensors import array_type, check_strings, from_bytes, to_bytes, unfit
 from edgeopt_agent.v2.wire import MOST_FIELDS, Field, bytes_field, outer_fields, repeated_bytes, split
 from edgeopt_agent.workers.frames import Port

@@ -12,6 +12,14 @@ from numpy.typing import NDArray
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.pauses import Pause, no_pause
+from edgeopt_agent.v2.records import (
+    InferRequest,
+    InputParameters,
+    InputTensor,
+    OutputParameters,
+    RequestedOutput,
+    RequestParameters,
+)
 from edgeopt_agent.v2.tensors import Bytes, from_bytes, from_json
 from edgeopt_agent.workers.frames import Port
 
@@ -22,45 +30,6 @@ MOST_DIMENSIONS = 32
 MOST_SEQUENCE_ID_CHARACTERS = 128
 _MORE_TENSORS = 8
 """Than the model has: the first unknown or repeated ones are named in the answer."""
-
-
-class InputParameters(msgspec.Struct, frozen=True):
-    binary_data_size: int | None = None
-    shared_memory_region: str | None = None
-
-
-class InputTensor(msgspec.Struct, frozen=True):
-    name: str
-    shape: Sequence[int]
-    datatype: str
-    parameters: InputParameters | None = None
-    data: msgspec.Raw = msgspec.Raw()
-
-
-class OutputParameters(msgspec.Struct, frozen=True):
-    binary_data: bool | None = None
-    classification: int | None = None
-    shared_memory_region: str | None = None
-
-
-class RequestedOutput(msgspec.Struct, frozen=True):
-    name: str
-    parameters: OutputParameters | None = None
-
-
-class RequestParameters(msgspec.Struct, frozen=True):
-    binary_data_output: bool | None = None
-    sequence_id: int | str | None = None
-    """0 or empty: the request belongs to no sequence."""
-    sequence_start: bool | None = None
-    sequence_end: bool | None = None
-
-
-class InferRequest(msgspec.Struct, frozen=True):
-    inputs: Sequence[InputTensor]
-    id: str | None = None
-    outputs: Sequence[RequestedOutput] | None = None
-    parameters: RequestParameters | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from edgeopt.events import Emit, Progress
 from edgeopt.importing.sources import is_source
 from edgeopt.measure.report import Check, Comparison, ContestReport, Judgement, judgement
 from edgeopt.measure.stats import Interval
+from edgeopt.notebook import NotebookRecord
 
 Measure = Callable[[Request, Emit], ContestReport]
 
@@ -52,7 +53,7 @@ class SuiteMean(msgspec.Struct, frozen=True):
     """Models with too few rounds for an interval that ends on both sides."""
 
 
-class SuiteReport(msgspec.Struct, frozen=True):
+class SuiteReport(NotebookRecord, msgspec.Struct, frozen=True):
     folder: str
     models: tuple[SuiteRow, ...]
     against: tuple[str, ...] = ()

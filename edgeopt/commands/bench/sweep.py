@@ -27,6 +27,7 @@ from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdic
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
 from edgeopt.nearest import nearest
+from edgeopt.notebook import NotebookRecord
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost, TrialHost
 
@@ -68,7 +69,7 @@ class Stretch(msgspec.Struct, frozen=True):
     value: Value
 
 
-class SweepReport(msgspec.Struct, frozen=True):
+class SweepReport(NotebookRecord, msgspec.Struct, frozen=True):
     name: str
     """What was swept: an option, or an axis."""
     kind: Literal["option", "batch", "axis"]

@@ -5,6 +5,7 @@ import msgspec
 from edgeopt.backends.base import TensorInfo
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.diff import GraphDiff
+from edgeopt.notebook import NotebookRecord
 
 
 class ComparedModel(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class LayerComparison(msgspec.Struct, frozen=True):
     not_compared: str = ""
 
 
-class ModelComparison(msgspec.Struct, frozen=True):
+class ModelComparison(NotebookRecord, msgspec.Struct, frozen=True):
     first: ComparedModel
     second: ComparedModel
     within: bool

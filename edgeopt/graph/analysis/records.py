@@ -8,6 +8,7 @@ import msgspec
 
 from edgeopt.graph.import_proof import ImportProof
 from edgeopt.hw.device import Device
+from edgeopt.notebook import NotebookRecord
 
 SCHEMA = 1
 # The number of largest weights that are listed one by one.
@@ -272,7 +273,7 @@ class ProvedOutput(msgspec.Struct, frozen=True):
     """Agreement says more of it than decibels: whole numbers, truth values or texts."""
 
 
-class Analysis(msgspec.Struct, frozen=True):
+class Analysis(NotebookRecord, msgspec.Struct, frozen=True):
     name: str
     path: str
     kind: Literal["model", "bundle"]

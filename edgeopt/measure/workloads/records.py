@@ -7,9 +7,10 @@ import msgspec
 from edgeopt.measure.report import SCHEMA, Comparison, Energy, Judgement
 from edgeopt.measure.schedules import COLD, CONCURRENT, PACED
 from edgeopt.measure.stats import Interval
+from edgeopt.notebook import NotebookRecord
 
 
-class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadReport(NotebookRecord, msgspec.Struct, frozen=True, kw_only=True):
     """What the reports of all workloads hold."""
 
     seconds: float = 0.0

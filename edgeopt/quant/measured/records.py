@@ -15,6 +15,7 @@ from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
+from edgeopt.notebook import NotebookRecord
 from edgeopt.quant.records import CalibrationTried, PrecisionPlan, QuantFinding, TargetSaid
 from edgeopt.quant.schemes import SCHEMES
 
@@ -108,7 +109,7 @@ class File(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-class Quantized(msgspec.Struct, frozen=True):
+class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
     """What became of a model."""
 
     outcome: QuantizeVerdict
