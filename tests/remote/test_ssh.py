@@ -15,7 +15,7 @@ from onnx import helper
 
 from edgeopt.cli.main import run
 from edgeopt.remote.address import read_address
-from edgeopt.remote.link import Link
+from edgeopt.remote.command import opened
 from tests.remote.server import DEADLINE_S, free_port
 
 
@@ -80,7 +80,7 @@ def test_error_of_the_device_is_the_error_here(server, call):
 
 
 def test_busy_device_says_who_measures(server, call):
-    link = Link(read_address(server.address))
+    link = opened(read_address(server.address))
     try:
         link.ask({"do": "begin", "run": "1", "owner": {"who": "ada@laptop", "what": "edgeopt bench"}})
         code, event = call("probe", "--on", server.address)

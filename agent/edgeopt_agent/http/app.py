@@ -32,6 +32,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "/api/v1/deployments": ("model",),
     "/api/v1/telemetry": ("model",),
     "/api/v1/gc": ("dry_run", "model"),
+    "/api/v1/trials": ("beside_serving",),
     "/api/v1/events": ("after", "wait_s", "model"),
 }
 """What each route takes in its query; the others take nothing."""
