@@ -74,7 +74,11 @@ JsonFlag = Annotated[
 ]
 OnDevice = Annotated[
     str | None,
-    typer.Option("--on", metavar="DEVICE", help="Run on this device: ssh://[USER@]HOST[:PORT], or the http(s) address of its agent."),
+    typer.Option(
+        "--on",
+        metavar="DEVICE",
+        help="Run on this device: ssh://[USER@]HOST[:PORT], or the address of its agent, https://HOST:PORT.",
+    ),
 ]
 
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)

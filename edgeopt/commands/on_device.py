@@ -107,14 +107,14 @@ class OptimizeOn:
         from edgeopt.pipeline.outcome import Outcome
         from edgeopt.pipeline.request import check, inputs_of
 
-        check(request)
-        if request.is_of_source:
-            raise _no_source(str(request.model))
         if request.metric is not None and ":" in request.metric and ".py:" not in request.metric:
             raise UsageError(
                 f"The module of the metric '{request.metric}' is not on the device.",
                 "Write the function into one file, which is copied there: --metric file.py:function",
             )
+        check(request)
+        if request.is_of_source:
+            raise _no_source(str(request.model))
         check_target(request.out.absolute(), inputs_of(request))
         data = self._command.run(request, frozenset({"out"}), emit)
         found = msgspec.convert(with_open_ends(data), Outcome, str_keys=True)

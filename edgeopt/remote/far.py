@@ -1,9 +1,8 @@
 """The program that runs on the device: one session, one measurement at a time.
 
-Over SSH its text is sent to the Python there, so it imports only the standard library; an agent runs it with limits
-of its own (`edgeopt_agent/trials`). It reads requests from its standard
-input, one JSON object a line, some followed by bytes, and answers in the same way; lines that begin with ">" come
-from the command that it runs. When its input ends or falls silent, the session is over: it ends the command and
+Over SSH its text is sent to the Python there, so it imports only the standard library; an agent runs it with
+limits of its own (`edgeopt_agent/trials`). It reads requests from its standard input, one JSON object a line, some
+followed by bytes, and answers in the same way; lines that begin with ">" come from the command that it runs. When its input ends or falls silent, the session is over: it ends the command and
 removes the folder of the run. It leaves only the caches: code, environments, and files by their digest.
 """
 
@@ -306,8 +305,8 @@ class Session:
         for path in paths:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            inside = "" if path == root else path.relative_to(root).as_posix()
-            listed.append((inside, path.stat().st_size, digest))
+            name = "" if path == root else path.relative_to(root).as_posix()
+            listed.append((name, path.stat().st_size, digest))
         self.channel.send({"files": listed})
         for path in paths:
             with path.open("rb") as file:

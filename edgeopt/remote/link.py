@@ -208,7 +208,8 @@ class Link:
         host, words = self._way.host, found.get("words") or ""
         if found["refused"] == "busy":
             since = datetime.fromtimestamp(found["since"]).astimezone() if "since" in found else None
-            what = f" with '{printable(str(found['what']))}' of {printable(str(found['who']))}" if "what" in found else ""
+            who, what = (printable(str(found.get(key, ""))) for key in ("who", "what"))
+            what = f" with '{what}' of {who}" if what else ""
             return MissingError(
                 f"'{host}' is busy{what}{f' since {since:%H:%M:%S}' if since else ''}: a device "
                 "measures one thing at a time.",

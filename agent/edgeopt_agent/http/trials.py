@@ -15,7 +15,7 @@ from edgeopt_agent.http.plain import Receive, Scope, Send, respond_json
 from edgeopt_agent.trials.trials import Trial, Trials
 
 PATH = "/api/v1/trials"
-_HEADERS = [(b"content-type", b"application/octet-stream"), (b"connection", b"close")]
+_HEADERS = [(b"content-type", b"application/octet-stream")]
 _FLAG = {"": False, "0": False, "1": True}
 
 
