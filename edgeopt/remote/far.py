@@ -2,8 +2,9 @@
 
 Over SSH its text is sent to the Python there, so it imports only the standard library; an agent runs it with
 limits of its own (`edgeopt_agent/trials`). It reads requests from its standard input, one JSON object a line, some
-followed by bytes, and answers in the same way; lines that begin with ">" come from the command that it runs. When its input ends or falls silent, the session is over: it ends the command and
-removes the folder of the run. It leaves only the caches: code, environments, and files by their digest.
+followed by bytes, and answers in the same way; lines that begin with ">" come from the command that it runs. When
+its input ends or falls silent, the session is over: it ends the command and removes the folder of the run. It
+leaves only the caches: code, environments, and files by their digest.
 """
 
 import contextlib
@@ -25,8 +26,9 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 SILENCE_S = 60.0
@@ -401,13 +403,28 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_TERMINATE_WITH_PARENT, signal.SIGTERM)
 
 
-def serve(session_in: Callable[[Channel, Path], Session]) -> None:
-    """One session on the standard streams; `session_in` makes it of the folder that the other side names."""
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1)
 
-    def end(*_: object) -> None:
-        raise GoneError
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+def _ignore_signals() -> None:
+    """The clean-up must not be interrupted."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def serve(
+    session_in: Callable[[Channel, Path], Session], reasons: Mapping[int, str] = MappingProxyType({})
+) -> None:
+    """One session on the standard streams; `session_in` makes it of the folder that the other side names.
+
+    `reasons`: what the other side is told of a signal that ends it.
+    """
+
+    def end(number: int, _: object) -> None:
+        _ignore_signals()
+        raise GoneError(*[reasons[number]] if number in reasons else [])
+
+    for number in _ENDING:
         signal.signal(number, end)
     channel = Channel()
     channel.send({"edgeopt": 1, "python": platform.python_version(), "home": str(Path.home()), "os": sys.platform})
@@ -421,8 +438,7 @@ def serve(session_in: Callable[[Channel, Path], Session]) -> None:
             with contextlib.suppress(GoneError):
                 channel.send({"refused": "ended", "words": str(gone)})
     finally:
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)  # the clean-up must not be interrupted
+        _ignore_signals()
         if session is not None:
             session.close()
 

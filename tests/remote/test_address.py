@@ -29,7 +29,9 @@ def test_unknown_setting_is_named():
         read_address("ssh://camera?pyton=/opt/python")
 
 
-@pytest.mark.parametrize(("more", "beside"), [("", False), ("?beside_serving=1", True), ("?beside_serving=0", False)])
+@pytest.mark.parametrize(
+    ("more", "beside"), [("", False), ("?beside_serving=1", True), ("?beside_serving=0", False)]
+)
 def test_address_of_an_agent_is_read(more, beside):
     address = Address("127.0.0.1", 9090, "", "http", "")
     assert read_address(f"http://127.0.0.1:9090{more}") == AgentAddress(address, beside)

@@ -15,8 +15,8 @@ import pytest
 from onnx import helper
 
 from edgeopt.cli.main import run
-from edgeopt.remote.address import read_address
 from edgeopt.remote import far
+from edgeopt.remote.address import read_address
 from edgeopt.remote.command import opened
 from tests.remote.server import DEADLINE_S, free_port
 

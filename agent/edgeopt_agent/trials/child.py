@@ -17,7 +17,14 @@ NICENESS = 10
 """What serves comes first."""
 _KILLED_FIRST = b"800"
 DEPLOYING = "A deployment began on the device, so the measurement was ended."
-_OF_THE_AGENT = ("EDGEOPT_TOKEN", "EDGEOPT_FINGERPRINT", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC")
+_OF_THE_AGENT = (
+    "EDGEOPT_TOKEN",
+    "EDGEOPT_FINGERPRINT",
+    "NOTIFY_SOCKET",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "WATCHDOG_USEC",
+)
 
 
 class AgentSession(far.Session):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from edgeopt.cli.main import run
-from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.errors import EdgeoptError
 from edgeopt.options import options_of
 from edgeopt.remote.far import RefusedError
 from edgeopt.remote.files import place

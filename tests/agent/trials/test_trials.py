@@ -17,6 +17,8 @@ from edgeopt.errors import MissingError
 from edgeopt_agent import pairing, tokens
 
 DEADLINE_S = 30.0
+
+
 @pytest.fixture
 def call(capsys):
     """Runs a command and gives its exit code and its last event."""
@@ -47,7 +49,9 @@ def wait_until(holds):
 
 
 def nothing_left(agent):
-    return not [each for each in agent.workers() if is_trial(each)] and not (agent.data_dir / "trials/runs").exists()
+    return (
+        not [each for each in agent.workers() if is_trial(each)] and not (agent.data_dir / "trials/runs").exists()
+    )
 
 
 def is_trial(process):
