@@ -74,7 +74,7 @@ def _routes() -> list[str]:
         for node in ast.walk(inference)
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "last"
     }
-    texts = _constants("http/inference.py", "http/metrics.py", "http/telemetry.py")
+    texts = _constants("http/inference.py", "http/metrics.py", "http/telemetry.py", "http/trials.py")
     return sorted(found | {text for text in texts if re.fullmatch(r"/(v2|api|metrics)\b[\w/]*\w", text)})
 
 

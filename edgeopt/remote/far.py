@@ -413,16 +413,16 @@ def _ignore_signals() -> None:
 
 
 def serve(
-    session_in: Callable[[Channel, Path], Session], reasons: Mapping[int, str] = MappingProxyType({})
+    session_in: Callable[[Channel, Path], Session], told: Mapping[int, str] = MappingProxyType({})
 ) -> None:
     """One session on the standard streams; `session_in` makes it of the folder that the other side names.
 
-    `reasons`: what the other side is told of a signal that ends it.
+    `told`: what the other side is told of a signal that ends it.
     """
 
     def end(number: int, _: object) -> None:
         _ignore_signals()
-        raise GoneError(*[reasons[number]] if number in reasons else [])
+        raise GoneError(*[told[number]] if number in told else [])
 
     for number in _ENDING:
         signal.signal(number, end)

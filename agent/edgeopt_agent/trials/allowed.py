@@ -1,4 +1,4 @@
-"""What a client may run: three commands, with options that name no program and files that came with the command."""
+"""What a client may run: three commands, with options that name no program, and the files that came with them."""
 
 import posixpath
 import re
@@ -19,16 +19,18 @@ REQUESTS: Mapping[str, type[msgspec.Struct]] = {
 }
 # All else is refused, so that a new option is allowed on purpose only.
 OPTIONS: Mapping[str, frozenset[str]] = {
-    "probe": frozenset({"explain", "record", "deep", "again", "identify"}),
+    "probe": frozenset({
+        "explain", "record", "deep", "again", "identify",
+    }),
     "bench": frozenset({
-        "subject", "against", "backend", "options", "threads", "data", "rounds", "time_limit_s", "load_timeout_s",
-        "strict", "duty", "rate_per_s", "minutes", "concurrency", "processes", "sweep", "runs", "suite", "counters",
-        "save", "max_slowdown", "min_speedup", "undecided",
+        "subject", "against", "backend", "options", "threads", "data", "rounds", "time_limit_s",
+        "load_timeout_s", "strict", "duty", "rate_per_s", "minutes", "concurrency", "processes", "sweep",
+        "runs", "suite", "counters", "save", "max_slowdown", "min_speedup", "undecided",
     }),
     "optimize": frozenset({
-        "model", "out", "data", "floor", "metric", "max_drop", "labels", "objective", "shape", "max_memory_mib",
-        "max_size_mib", "max_latency_ms", "baseline", "target_speedup", "time_limit_s", "target", "profile",
-        "preset", "pre", "post", "single_file", "pick", "fresh", "plugins",
+        "model", "out", "data", "floor", "metric", "max_drop", "labels", "objective", "shape",
+        "max_memory_mib", "max_size_mib", "max_latency_ms", "baseline", "target_speedup", "time_limit_s",
+        "target", "profile", "preset", "pre", "post", "single_file", "pick", "fresh", "plugins",
     }),
 }  # fmt: skip
 _METRIC = re.compile(r"[a-z0-9-]+")

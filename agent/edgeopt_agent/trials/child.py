@@ -66,12 +66,10 @@ def main() -> None:
         Path("/proc/self/oom_score_adj").write_bytes(_KILLED_FIRST)
     for name in _OF_THE_AGENT:
         os.environ.pop(name, None)
-
-    def end(*_: object) -> None:
-        raise far.GoneError(DEPLOYING)
-
-    signal.signal(signal.SIGUSR1, end)
-    far.serve(lambda channel, _: AgentSession(channel, Path(folder), int(most_bytes), int(reserve_bytes)))
+    far.serve(
+        lambda channel, _: AgentSession(channel, Path(folder), int(most_bytes), int(reserve_bytes)),
+        {signal.SIGUSR1: DEPLOYING},
+    )
 
 
 if __name__ == "__main__":

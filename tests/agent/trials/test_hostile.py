@@ -10,6 +10,8 @@ from edgeopt.cli.main import run
 from edgeopt.errors import EdgeoptError
 from edgeopt.options import options_of
 from edgeopt.remote.far import RefusedError
+from edgeopt.remote.address import read_address
+from edgeopt.remote.command import opened
 from edgeopt.remote.files import place
 from edgeopt.version import __version__
 from edgeopt_agent.http.trials import PATH
@@ -72,11 +74,7 @@ def test_program_and_its_variables_are_those_of_the_agent(link, tmp_path):
         list(link.lines())
 
 
-def test_file_that_is_too_large_is_refused_before_it_is_stored(start_agent, url, agent):
-    agent.stop()
-    from edgeopt.remote.address import read_address
-    from edgeopt.remote.command import opened
-
+def test_file_that_is_too_large_is_refused_before_it_is_stored(start_agent):
     small = start_agent(trials=True, max_bundle_bytes=10)
     link = opened(read_address(f"http://127.0.0.1:{small.port}"))
     link.ask({"do": "begin", "run": "1", "owner": {}})
