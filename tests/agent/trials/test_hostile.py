@@ -9,9 +9,9 @@ import pytest
 from edgeopt.cli.main import run
 from edgeopt.errors import EdgeoptError
 from edgeopt.options import options_of
-from edgeopt.remote.far import RefusedError
 from edgeopt.remote.address import read_address
 from edgeopt.remote.command import opened
+from edgeopt.remote.far import RefusedError
 from edgeopt.remote.files import place
 from edgeopt.version import __version__
 from edgeopt_agent.http.trials import PATH
