@@ -412,9 +412,7 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def serve(
-    session_in: Callable[[Channel, Path], Session], told: Mapping[int, str] = MappingProxyType({})
-) -> None:
+def serve(session_in: Callable[[Channel, Path], Session], told: Mapping[int, str] = MappingProxyType({})) -> None:
     """One session on the standard streams; `session_in` makes it of the folder that the other side names.
 
     `told`: what the other side is told of a signal that ends it.
