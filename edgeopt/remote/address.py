@@ -114,5 +114,5 @@ def _over_ssh(text: str) -> SshAddress:
 def _unusable(text: str) -> UsageError:
     return UsageError(
         f"'{text}' is not the address of a device.",
-        f"Write ssh://[USER@]HOST[:PORT], or the address of an agent with http:// or https://: --on {EXAMPLE}",
+        f"Write ssh://[USER@]HOST[:PORT] or the https:// address of an agent, such as {EXAMPLE}",
     )
