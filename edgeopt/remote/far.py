@@ -38,7 +38,7 @@ UNUSED_S = 30 * 86400.0
 GRACE_S = 10.0
 """The time that a command has to clean up."""
 LOCK_VARIABLE = "EDGEOPT_LOCK"
-"""Names the lock of this machine in place of the usual one."""
+"""Names the lock of this machine instead of the usual one."""
 _CHUNK_BYTES = 1 << 20
 _LONGEST_LINE_BYTES = 1 << 24
 _LONGEST_OWNER_BYTES = 4096
@@ -346,7 +346,7 @@ def inside(folder: Path, path: Path) -> Path:
 
 
 def open_lock(folder: Path) -> BinaryIO:
-    """The lock of this machine, which all its users share; where there is none, that of edgeopt's folder."""
+    """The lock of this machine, which all its users share; if there is none, that of edgeopt's folder."""
     named = os.environ.get(LOCK_VARIABLE)
     for path in [Path(named)] if named else _shared_locks():
         with contextlib.suppress(OSError):
@@ -415,7 +415,7 @@ def _ignore_signals() -> None:
 def serve(session_in: Callable[[Channel, Path], Session], told: Mapping[int, str] = MappingProxyType({})) -> None:
     """One session on the standard streams; `session_in` makes it of the folder that the other side names.
 
-    `told`: what the other side is told of a signal that ends it.
+    `told`: what the other side reads when a signal ends it.
     """
 
     def end(number: int, _: object) -> None:

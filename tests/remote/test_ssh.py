@@ -90,7 +90,8 @@ def test_busy_device_says_who_measures(server, call):
         assert "is busy with 'edgeopt bench' of ada@laptop since" in event["message"]
     finally:
         link.close()
-    assert call("probe", "--on", server.address)[0] == 0
+    with closing(opened(read_address(server.address))) as again:
+        assert again.ask({"do": "begin", "run": "2", "owner": {}})["begun"]
 
 
 @pytest.mark.parametrize(
