@@ -32,13 +32,15 @@ class AgentWay:
         try:
             with ExitStack() as stack:
                 connection = stack.enter_context(reaching(self._address, _TIMEOUT_S))
+                connection.connect()
+                # Kept, because the connection lets go of it where the agent will close after this answer.
+                self._socket: socket.socket = connection.sock
                 query = f"?{BESIDE_SERVING}=1" if device.beside_serving else ""
                 connection.request("POST", PATH + query, headers=dict(self._address.headers))
                 self._answer = connection.getresponse()
                 if self._answer.status != http.client.OK:
                     content = self._answer.read(_LONGEST_REFUSAL_BYTES)
                     raise refused(self._address, Reply(self._answer.status, content, {}))
-                self._socket: socket.socket = connection.sock
                 try:
                     self._session = str(json.loads(self._answer.readline())["trial"])
                 except (ValueError, KeyError, TypeError):
