@@ -37,6 +37,7 @@ _METRIC = re.compile(r"[a-z0-9-]+")
 _NOT_A_NAME = re.compile(r"[/\\\x00]|^[~.-]|\.\.")
 _SIGNS = "@"
 _HINT = "Run it on the device, or over SSH: --on ssh://[USER@]HOST"
+_CHECK_FILE = "Check that the file exists here: those that do are sent."
 
 
 def checked(words: Sequence[str], run: str, places: Sequence[str]) -> list[str]:
@@ -65,7 +66,7 @@ def checked(words: Sequence[str], run: str, places: Sequence[str]) -> list[str]:
                 raise _refused(f"{word} has no value.")
             _check_value(found, waiting.pop(0), files)
         elif bare is None or not _is_file(word, files):
-            raise _refused(f"'{word[:80]}' is not a file that came with the command.")
+            raise _refused(f"'{word[:80]}' is not a file that came with the command.", _CHECK_FILE)
     return [*words]
 
 
@@ -77,7 +78,7 @@ def _check_value(option: Option, value: str, files: set[str]) -> None:
     if option.name == "metric" and not _METRIC.fullmatch(value):
         raise _refused("An agent runs no code of others, so it takes no metric of your own.")
     if not _is_file(value, files) and _NOT_A_NAME.search(value):
-        raise _refused(f"'{value[:80]}' of {option.flag} is not a file that came with the command.")
+        raise _refused(f"'{value[:80]}' of {option.flag} is not a file that came with the command.", _CHECK_FILE)
 
 
 def _is_file(value: str, files: set[str]) -> bool:
@@ -86,5 +87,5 @@ def _is_file(value: str, files: set[str]) -> bool:
     return path in files and posixpath.normpath(path) == path and not _NOT_A_NAME.search(more)
 
 
-def _refused(message: str) -> RefusedError:
-    return RefusedError("not-taken", words=message, hint=_HINT)
+def _refused(message: str, hint: str = _HINT) -> RefusedError:
+    return RefusedError("not-taken", words=message, hint=hint)

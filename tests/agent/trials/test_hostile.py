@@ -90,15 +90,20 @@ def test_session_of_another_is_not_found(agent, link):
     assert link.ask({"do": "have", "digests": []}) == {"missing": []}
 
 
-@pytest.mark.parametrize("metric", ["os:system", "mine.py:f"])
-def test_code_of_a_client_is_refused_in_words(capsys, tmp_path, monkeypatch, url, metric):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("def f(outputs, reference, labels): return 1.0")
-    (tmp_path / "m.onnx").write_bytes(b"")
-    code = run(["optimize", "m.onnx", "-o", "out", "--metric", metric, "--on", url, "--json"])
+def test_code_of_a_client_is_refused_in_words(capsys, tmp_path, url):
+    for name in ("d.npz", "lib.so"):
+        (tmp_path / name).write_bytes(b"")
+    words = "bench", tmp_path / "d.npz", "--custom-ops", tmp_path / "lib.so", "--on", url, "--json"
+    code = run([*map(str, words)])
     event = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert code in {2, 3}
-    assert event["code"] in {"usage", "bad-model"}
+    assert (code, event["message"]) == (2, "An agent takes no --custom-ops from others.")
+    assert "--on ssh://" in event["hint"]
+
+
+def test_missing_file_is_told_with_what_to_check(capsys, url):
+    code = run(["bench", "nothing.onnx", "--on", url, "--json"])
+    event = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (code, event["hint"]) == (2, "Check that the file exists here: those that do are sent.")
 
 
 @pytest.mark.parametrize("name", REQUESTS)
