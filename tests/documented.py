@@ -83,7 +83,10 @@ def _constants(*files: str) -> Iterator[str]:
 
 def _routes() -> list[str]:
     """As pages write them: `GET /api/v1/deployments/ID`."""
-    return [f"{entry.method} {entry.path.replace('{number}', 'ID').replace('{name}', 'NAME')}" for entry in ROUTES]
+    return [
+        f"{entry.method} {entry.path.replace('{number}', 'ID').replace('{trial}', 'ID').replace('{name}', 'NAME')}"
+        for entry in ROUTES
+    ]
 
 
 def _route_entry(route: str) -> str:

@@ -67,6 +67,11 @@ class DataDir:
         return self.base / "watched"
 
     @property
+    def trials(self) -> Path:
+        """Where clients measure: files by their digest, the search cache, and the folder of a run."""
+        return self.base / "trials"
+
+    @property
     def drift(self) -> Path:
         """What the first requests to the serving release looked like."""
         return self.root / "drift.json"

@@ -24,10 +24,12 @@ from edgeopt_agent.http.control import routes
 from edgeopt_agent.http.listeners import inherited_listeners
 from edgeopt_agent.http.metrics import Figures
 from edgeopt_agent.http.server import serve
+from edgeopt_agent.http.trials import routes as trial_routes
 from edgeopt_agent.mqtt.settings import broker_of
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.threads import in_thread
+from edgeopt_agent.trials.trials import Trials
 from edgeopt_agent.trust import TrustWatch, check_broker, check_host
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ async def _serve(
     def fingerprint() -> str:
         return "" if certificate is None else certificate.fingerprint
 
-    control = routes(slots, started, trust, fingerprint)
+    trials = Trials(slots)
+    control = [*routes(slots, started, trust, fingerprint), *trial_routes(trials, settings.body_timeout_s)]
     access = Access(settings.host, data.tokens)
     tracer = _tracer(slots, settings)
     app = make_app(slots.models, slots.hub, settings, slots.state, control, access, tracer)
@@ -101,7 +104,7 @@ async def _serve(
         on_live(port)
         systemd.ready(f"Listening on port {port}.")
 
-    waking = asyncio.create_task(_wake(stop, slots))
+    waking = asyncio.create_task(_wake(stop, slots, trials))
     watching = _watch(slots, settings)
     watchdog = asyncio.create_task(systemd.keep_watchdog())
     exporting = _export(slots, settings, tracer)
@@ -218,9 +221,10 @@ async def _reload(slots: Slots, asked: asyncio.Event, read: Callable[[], Setting
             log.warning("These settings take effect at the next restart: %s.", ", ".join(waiting))
 
 
-async def _wake(stop: asyncio.Event, slots: Slots) -> None:
+async def _wake(stop: asyncio.Event, slots: Slots, trials: Trials) -> None:
     await stop.wait()
     systemd.stopping()
+    trials.stop()
     slots.wake()
 
 

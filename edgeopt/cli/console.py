@@ -74,7 +74,11 @@ JsonFlag = Annotated[
 ]
 OnDevice = Annotated[
     str | None,
-    typer.Option("--on", metavar="DEVICE", help="Run on this device over SSH: ssh://[USER@]HOST[:PORT]."),
+    typer.Option(
+        "--on",
+        metavar="DEVICE",
+        help="Run on this device: ssh://[USER@]HOST[:PORT], or the address of its agent, https://HOST:PORT.",
+    ),
 ]
 
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)

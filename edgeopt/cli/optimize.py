@@ -60,7 +60,7 @@ def optimize(
         return [*show(outcome), next_steps(settings.out, *search_files(settings))]
 
     if device is not None:
-        optimize_ahead(settings, device, json)
+        optimize_ahead(settings, device, json, on)
     elif on is not None:
         from edgeopt.commands.on_device import OptimizeOn
 
@@ -79,8 +79,13 @@ def optimize(
 _PLANNED = frozenset({"model", "out", "data", "floor", "target", "profile", "single_file"})
 
 
-def optimize_ahead(settings: OptimizeSourceRequest, device: Path, json: bool) -> None:
+def optimize_ahead(settings: OptimizeSourceRequest, device: Path, json: bool, on: str | None = None) -> None:
     def work(emit: "Emit") -> "PredictedOutcome":
+        if on is not None:
+            raise UsageError(
+                "--device and --on exclude each other.",
+                "--device plans here for a recorded device; --on searches on the device itself. Give one of them.",
+            )
         unfit = [each.flag for each in changed(settings) if each.name not in _PLANNED]
         if unfit:
             raise UsageError(

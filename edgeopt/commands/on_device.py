@@ -11,7 +11,7 @@ import msgspec
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log
 from edgeopt.measure.stats import with_open_ends
-from edgeopt.remote.address import SshAddress, read_address
+from edgeopt.remote.address import AgentAddress, SshAddress, read_address
 from edgeopt.remote.command import RemoteCommand
 from edgeopt.remote.files import refuse_local
 
@@ -29,7 +29,7 @@ _MEASURING = ("optimize", "cpu")
 """The extras that trials need."""
 
 
-def device_at(text: str) -> SshAddress:
+def device_at(text: str) -> SshAddress | AgentAddress:
     """The device that `--on` names; raises UsageError for what is no address."""
     return read_address(text)
 
@@ -107,6 +107,11 @@ class OptimizeOn:
         from edgeopt.pipeline.outcome import Outcome
         from edgeopt.pipeline.request import check, inputs_of
 
+        if request.metric is not None and ":" in request.metric and ".py:" not in request.metric:
+            raise UsageError(
+                f"The module of the metric '{request.metric}' is not on the device.",
+                "Write the function into one file, which is copied there: --metric file.py:function",
+            )
         check(request)
         if request.is_of_source:
             raise _no_source(str(request.model))

@@ -1,4 +1,4 @@
-"""The address of a device that is reached over SSH."""
+"""The address of a device: over SSH, or of an agent there."""
 
 import os
 import re
@@ -8,10 +8,13 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from edgeopt.errors import UsageError
+from edgeopt.fleet.address import Address
+from edgeopt.fleet.pairing import address_of
 
 VARIABLE = "EDGEOPT_SSH"
 """The client program with options of the user's own, such as `ssh -i key`."""
 FOLDER = "~/.cache/edgeopt/remote"
+BESIDE_SERVING = "beside_serving"
 EXAMPLE = "ssh://pi@raspberrypi.local"
 # A host key that must be confirmed or a password would be asked on a terminal that nobody watches. What is silent
 # for 15 seconds is lost.
@@ -40,6 +43,10 @@ class SshAddress(msgspec.Struct, frozen=True):
         return f"ssh://{self.destination}{f':{self.port}' if self.port else ''}"
 
     @property
+    def host(self) -> str:
+        return self.destination
+
+    @property
     def by_hand(self) -> str:
         """The command that connects to it."""
         return shlex.join([*self.client, self.destination])
@@ -57,8 +64,37 @@ class SshAddress(msgspec.Struct, frozen=True):
         return [*self.client, "-T", *options, "--", self.destination, there]
 
 
-def read_address(text: str) -> SshAddress:
+class AgentAddress(msgspec.Struct, frozen=True):
+    address: Address
+    beside_serving: bool = False
+    """Also while a release serves there, which then shares the processor."""
+
+    @property
+    def shown(self) -> str:
+        return self.address.url
+
+    @property
+    def host(self) -> str:
+        return self.address.url
+
+
+def read_address(text: str) -> SshAddress | AgentAddress:
     """Raises UsageError for anything else."""
+    return _of_agent(text) if text.lower().startswith(("http://", "https://")) else _over_ssh(text)
+
+
+def _of_agent(text: str) -> AgentAddress:
+    place, _, query = text.partition("?")
+    settings = dict(parse_qsl(query, keep_blank_values=True))
+    beside = settings.pop(BESIDE_SERVING, "0")
+    if settings or beside not in {"0", "1"}:
+        raise UsageError(
+            f"'{text}' has an unknown setting.", f"The address of an agent takes {BESIDE_SERVING}=1 only."
+        )
+    return AgentAddress(address_of(place), beside == "1")
+
+
+def _over_ssh(text: str) -> SshAddress:
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -77,5 +113,6 @@ def read_address(text: str) -> SshAddress:
 
 def _unusable(text: str) -> UsageError:
     return UsageError(
-        f"'{text}' is not the address of a device.", f"Write ssh://[USER@]HOST[:PORT]: --on {EXAMPLE}"
+        f"'{text}' is not the address of a device.",
+        f"Write ssh://[USER@]HOST[:PORT] or the https:// address of an agent, such as {EXAMPLE}",
     )

@@ -18,17 +18,26 @@ from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.write import draft
 from edgeopt.errors import TrialError, VerificationError, error_with_code, printable
 from edgeopt.events import Emit, Error, Progress, Result, decode
-from edgeopt.remote.address import SshAddress
+from edgeopt.remote.address import AgentAddress, SshAddress
+from edgeopt.remote.agent import AgentWay
 from edgeopt.remote.code import packed_code, requirements
 from edgeopt.remote.files import PlacedRequest, place
 from edgeopt.remote.link import Link
+from edgeopt.remote.ssh import SshWay
 from edgeopt.version import __version__
+
+
+def opened(address: SshAddress | AgentAddress) -> Link:
+    """A session on the device; raises what says why there is none."""
+    if isinstance(address, AgentAddress):
+        return Link(AgentWay(address), "")
+    return Link(SshWay(address), address.folder)
 
 
 class RemoteCommand:
     """What is to run there; `interrupt` passes a Ctrl-C on while it runs."""
 
-    def __init__(self, address: SshAddress, name: str, extras: tuple[str, ...]) -> None:
+    def __init__(self, address: SshAddress | AgentAddress, name: str, extras: tuple[str, ...]) -> None:
         self.address = address
         self.name = name
         self.extras = extras
@@ -45,7 +54,7 @@ class RemoteCommand:
         `outputs`: the fields that name what it writes. `is_record`: that is a file of JSON, which may hold paths.
         """
         emit(Progress("connecting to the device", self.address.shown))
-        with closing(Link(self.address)) as link:
+        with closing(opened(self.address)) as link:
             self._link = link
             run = secrets.token_hex(8)
             placed = place(request, f"{link.folder}/runs/{run}", outputs)
@@ -72,6 +81,9 @@ class RemoteCommand:
 
     def _install(self, link: Link, emit: Emit) -> tuple[str, str]:
         """The Python to use there, and the folder of edgeopt."""
+        if link.has_edgeopt:
+            answer = link.ask({"do": "install", "version": __version__})
+            return answer["python"], answer["installed"]
         content = packed_code()
         digest = hashlib.sha256(content).hexdigest()
         if link.ask({"do": "have", "digests": [digest]})["missing"]:
@@ -106,7 +118,7 @@ class RemoteCommand:
             raise error_with_code(failure.code, failure.message, failure.hint)
         words = printable(link.ended["words"].strip().splitlines()[-1:][0]) if link.ended["words"].strip() else ""
         raise TrialError(
-            f"edgeopt {self.name} ended on '{self.address.destination}' with exit code {link.ended['ended']}"
+            f"edgeopt {self.name} ended on '{self.address.host}' with exit code {link.ended['ended']}"
             f"{f' ({words})' if words else ''}.",
             "Nothing was written here. Run the same command again; perhaps the device has too little memory.",
             ending="exited",

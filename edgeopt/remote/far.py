@@ -1,9 +1,10 @@
-"""The program that runs on a device reached over SSH: one session, one measurement at a time.
+"""The program that runs on the device: one session, one measurement at a time.
 
-Its text is sent to the Python there, so it imports only the standard library. It reads requests from its standard
-input, one JSON object a line, some followed by bytes, and answers in the same way; lines that begin with ">" come
-from the command that it runs. When its input ends or falls silent, the session is over: it ends the command and
-removes the folder of the run. It leaves only the caches: code, environments, and files by their digest.
+Over SSH its text is sent to the Python there, so it imports only the standard library; an agent runs it with
+limits of its own (`edgeopt_agent/trials`). It reads requests from its standard input, one JSON object a line, some
+followed by bytes, and answers in the same way; lines that begin with ">" come from the command that it runs. When
+its input ends or falls silent, the session is over: it ends the command and removes the folder of the run. It
+leaves only the caches: code, environments, and files by their digest.
 """
 
 import contextlib
@@ -19,13 +20,15 @@ import re
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 SILENCE_S = 60.0
@@ -34,7 +37,15 @@ UNUSED_S = 30 * 86400.0
 """What nothing has used for that long is removed."""
 GRACE_S = 10.0
 """The time that a command has to clean up."""
+LOCK_VARIABLE = "EDGEOPT_LOCK"
+"""Names the lock of this machine instead of the usual one."""
 _CHUNK_BYTES = 1 << 20
+_LONGEST_LINE_BYTES = 1 << 24
+_LONGEST_OWNER_BYTES = 4096
+# Folders in which all users may make files; the same one for all of them, so that they share the lock.
+_SHARED_FOLDERS = ("/dev/shm", "/run/lock", "/tmp")  # noqa: S108 - opened so that no link is followed
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_RUN = re.compile(r"[0-9a-f]{1,32}")
 _TERMINATE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 Message = dict[str, Any]
 
@@ -68,6 +79,8 @@ class Channel:
 
     def receive(self) -> Message:
         while (end := self._pending.find(b"\n")) < 0:
+            if len(self._pending) > _LONGEST_LINE_BYTES:
+                raise GoneError
             self._fill()
         line = bytes(self._pending[:end])
         del self._pending[: end + 1]
@@ -108,6 +121,7 @@ class Session:
         work: dict[str, Callable[[Message], None]]
         work = {"begin": self.begin, "have": self.have, "put": self.put, "install": self.install}
         work |= {"run": self.start, "interrupt": self.interrupt, "get": self.get, "alive": lambda _: None}
+        work["end"] = self.end
         while True:
             message = self.channel.receive()
             try:
@@ -116,17 +130,24 @@ class Session:
                 self.channel.send(refused.answer)
             except OSError as error:
                 self.channel.send({"refused": "system", "words": str(error)})
+            except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
+                self.channel.send({"refused": "request", "words": f"{type(error).__name__}: {error}"})
+
+    def end(self, _: Message) -> None:
+        raise GoneError
 
     def begin(self, message: Message) -> None:
         """Takes the device for one run; an earlier run that could not clean up is removed."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = (self.folder / "lock").open("a+b")
+        if self._lock is not None or not _RUN.fullmatch(message["run"]):
+            raise RefusedError("request", words="a session is one run, with a name of hexadecimal digits")
+        lock = open_lock(self.folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            lock.seek(0)
-            with contextlib.suppress(ValueError):
-                raise RefusedError("busy", **json.loads(lock.read())) from None
+            with lock, contextlib.suppress(ValueError, TypeError):
+                lock.seek(0)
+                raise RefusedError("busy", **json.loads(lock.read(_LONGEST_OWNER_BYTES))) from None
             raise RefusedError("busy") from None
         lock.truncate(0)
         lock.write(json.dumps({**message["owner"], "since": time.time()}).encode())
@@ -156,7 +177,7 @@ class Session:
     def put(self, message: Message) -> None:
         target = self._blob(message["digest"])
         partial = target.with_name(f".{target.name}")
-        found, failed = hashlib.sha256(), None
+        found, failed = hashlib.sha256(), self.unfit(message["bytes"])
         try:
             with partial.open("wb") as file:
 
@@ -177,6 +198,10 @@ class Session:
         finally:
             partial.unlink(missing_ok=True)
         self.channel.send({"put": True})
+
+    def unfit(self, size: int) -> str | None:  # noqa: ARG002 - over SSH the account's own limits count
+        """Why a file of this size is not stored."""
+        return None
 
     def install(self, message: Message) -> None:
         """Unpacks edgeopt once a version, and finds or makes a Python that has the packages it needs."""
@@ -226,20 +251,22 @@ class Session:
     def start(self, message: Message) -> None:
         """Starts the command; its lines are passed on until it has ended."""
         assert self.run is not None  # noqa: S101 - a run has begun
+        if self._process is not None:
+            raise RefusedError("request", words="a session runs one command")
         for digest, relative in message["files"]:
-            target = self.run / relative
+            target = inside(self.run / "in", self.run / relative)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self._blob(digest), target)
+        command, more = self.command(message)
         environment = {
             **os.environ,
-            "PYTHONPATH": message["code"],
             "TMPDIR": str(self.run / "tmp"),
             "EDGEOPT_CACHE": str(self.folder / "cache"),
-            **message["environment"],
+            **more,
         }
         with (self.run / "stderr").open("wb") as errors:
             self._process = subprocess.Popen(
-                [message["python"], "-m", "edgeopt", *message["arguments"]],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -249,6 +276,13 @@ class Session:
                 preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread runs yet
             )
         threading.Thread(target=self._relay, args=(self._process, self.run), daemon=True).start()
+
+    def command(self, message: Message) -> tuple[list[str], dict[str, str]]:
+        """What runs, and the variables that it needs."""
+        return (
+            [message["python"], "-m", "edgeopt", *message["arguments"]],
+            {"PYTHONPATH": message["code"], **message["environment"]},
+        )
 
     def _relay(self, process: "subprocess.Popen[bytes]", run: Path) -> None:
         assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
@@ -266,14 +300,15 @@ class Session:
     def get(self, message: Message) -> None:
         """All files below a path of the run, or the file that it is."""
         assert self.run is not None  # noqa: S101 - a run has begun
-        root = self.run / message["path"]
-        paths = [root] if root.is_file() else sorted(path for path in root.rglob("*") if path.is_file())
+        root = inside(self.run / "out", self.run / message["path"])
+        below = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+        paths = [root] if root.is_file() else sorted(below)
         listed = []
         for path in paths:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            inside = "" if path == root else path.relative_to(root).as_posix()
-            listed.append((inside, path.stat().st_size, digest))
+            name = "" if path == root else path.relative_to(root).as_posix()
+            listed.append((name, path.stat().st_size, digest))
         self.channel.send({"files": listed})
         for path in paths:
             with path.open("rb") as file:
@@ -297,7 +332,48 @@ class Session:
             self._lock.close()
 
     def _blob(self, digest: str) -> Path:
+        if not _DIGEST.fullmatch(digest):
+            raise RefusedError("request", words="a file is named by its SHA-256")
         return self.folder / "blobs" / digest
+
+
+def inside(folder: Path, path: Path) -> Path:
+    """The path, if it stays below the folder; links in it are followed first."""
+    found = path.resolve()
+    if not found.is_relative_to(folder.resolve()) or found == folder.resolve():
+        raise RefusedError("request", words=f"'{path.name}' is not in the folder of the run")
+    return found
+
+
+def open_lock(folder: Path) -> BinaryIO:
+    """The lock of this machine, which all its users share; if there is none, that of edgeopt's folder."""
+    named = os.environ.get(LOCK_VARIABLE)
+    for path in [Path(named)] if named else _shared_locks():
+        with contextlib.suppress(OSError):
+            return _opened(path)
+    return (folder / "lock").open("a+b")
+
+
+def _shared_locks() -> Iterator[Path]:
+    for place in _SHARED_FOLDERS:
+        with contextlib.suppress(OSError):
+            if Path(place).stat().st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_ISVTX | stat.S_IWOTH:
+                yield Path(place) / "edgeopt-measuring.lock"
+
+
+def _opened(path: Path) -> BinaryIO:
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        # Not created by the same call: in a shared folder the kernel refuses that for the file of another user.
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        os.fchmod(descriptor, 0o666)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(descriptor)
+        raise OSError
+    return os.fdopen(descriptor, "r+b")
 
 
 def _installed(requirement: str) -> bool:
@@ -327,28 +403,43 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_TERMINATE_WITH_PARENT, signal.SIGTERM)
 
 
-def main() -> None:
-    def end(*_: object) -> None:
-        raise GoneError
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1)
 
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+
+def _ignore_signals() -> None:
+    """The clean-up must not be interrupted."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def serve(session_in: Callable[[Channel, Path], Session], told: Mapping[int, str] = MappingProxyType({})) -> None:
+    """One session on the standard streams; `session_in` makes it of the folder that the other side names.
+
+    `told`: what the other side reads when a signal ends it.
+    """
+
+    def end(number: int, _: object) -> None:
+        _ignore_signals()
+        raise GoneError(*[told[number]] if number in told else [])
+
+    for number in _ENDING:
         signal.signal(number, end)
     channel = Channel()
     channel.send({"edgeopt": 1, "python": platform.python_version(), "home": str(Path.home()), "os": sys.platform})
     session = None
     try:
-        folder = Path(channel.receive()["folder"]).expanduser()
-        session = Session(channel, folder)
-        channel.send({"folder": str(folder)})
+        session = session_in(channel, Path(channel.receive()["folder"]).expanduser())
+        channel.send({"folder": str(session.folder)})
         session.serve()
-    except GoneError:
-        pass
+    except GoneError as gone:
+        if gone.args:  # in words, for the other side
+            with contextlib.suppress(GoneError):
+                channel.send({"refused": "ended", "words": str(gone)})
     finally:
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)  # the clean-up must not be interrupted
+        _ignore_signals()
         if session is not None:
             session.close()
 
 
 if __name__ == "__main__":
-    main()
+    serve(Session)

@@ -70,12 +70,13 @@ def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedR
     return PlacedRequest(arguments(type(request), given), placing.files, written, placing.names)
 
 
+_PATHS_AS_TEXT = frozenset({"custom_ops"})
 _SIGNS = {"subject": "@", "against": "@", "metric": ":"}
 
 
 def _there(option: Option, value: object, placing: _Placing) -> object:
-    if option.kind is Path and isinstance(value, Path):
-        return placing.put(value, str(value)) if value.exists() else str(value)
+    if option.kind is Path or option.name in _PATHS_AS_TEXT:
+        return placing.put(Path(str(value)), str(value)) if Path(str(value)).exists() else str(value)
     sign = _SIGNS.get(option.name)
     return placing.put_named(str(value), sign) if sign else value
 

@@ -1,113 +1,88 @@
-"""The connection to the program on a device: one run of the OpenSSH client, and what its failures mean."""
+"""The talk with the program on a device, whichever way leads there."""
 
 import contextlib
 import json
-import re
-import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, Protocol
 
-from edgeopt.errors import EdgeoptError, InputError, MissingError, TrialError, VerificationError, printable
-from edgeopt.remote.address import VARIABLE, SshAddress
-from edgeopt.workers.host import last_words
+from edgeopt.errors import (
+    ConstraintError,
+    EdgeoptError,
+    InputError,
+    MissingError,
+    TrialError,
+    UsageError,
+    VerificationError,
+    printable,
+)
 
 Message = dict[str, Any]
 _ALIVE_S = 10.0
 _END_S = 20.0
 """More than the command there has to clean up."""
 _CHUNK_BYTES = 1 << 20
-_OLDEST_PYTHON = (3, 11)
 # What a shell there prints at every start comes before the first answer.
 _MOST_NOISE_BYTES = 1 << 16
 
-# What the OpenSSH client says, and what it means: the message, the hint. The first that fits counts.
-_FAILURES = (
-    (
-        r"[Hh]ost key verification failed|host key is known|IDENTIFICATION HAS CHANGED",
-        "The host key of '{host}' is not known here, or another one than it was.",
-        "Connect once by hand and check the key: {by_hand}",
-    ),
-    (
-        r"Permission denied|Too many authentication failures|no mutual signature",
-        "'{host}' accepts none of your SSH keys ({said}).",
-        "Copy your key there: ssh-copy-id {destination}; edgeopt asks for no passwords.",
-    ),
-    (
-        r"Could not resolve|Name or service not known",
-        "The host '{host}' is not known ({said}).",
-        "Check the name in --on, or give its network address.",
-    ),
-    (
-        r"Connection refused",
-        "'{host}' refuses SSH connections ({said}).",
-        "Check that an SSH server runs there, and the port in --on.",
-    ),
-    (
-        r"timed out|No route to host|Network is unreachable",
-        "'{host}' does not answer ({said}).",
-        "Check that it is switched on and in this network.",
-    ),
-    (
-        r"edgeopt: Python ([\d.]+)",
-        "The Python of '{host}' is too old: {said}; edgeopt needs 3.11 or newer.",
-        "Name another one: --on '{shown}?python=/usr/bin/python3.11'",
-    ),
-    (
-        r"not found|No such file",
-        "'{host}' has no '{python}' ({said}).",
-        "Install Python 3.11 or newer there, or name it: --on '{shown}?python=/path/to/python3'",
-    ),
-)
+
+# What an agent refuses, in sentences of its own.
+_TOLD: dict[str, type[EdgeoptError]] = {"not-taken": UsageError, "version": MissingError, "ended": ConstraintError}
+
+
+class Way(Protocol):
+    """A connection to the program; `send`, `line` and `read` raise OSError once it has ended, or give nothing."""
+
+    host: str
+    """What sentences call the device."""
+    first: bytes
+    """What is sent before all messages."""
+
+    @property
+    def other_python(self) -> str: ...
+    @property
+    def has_edgeopt(self) -> bool:
+        """The device runs an edgeopt of its own, so that none is sent."""
+        ...
+
+    def send(self, data: bytes) -> None: ...
+    def line(self) -> bytes: ...
+    def read(self, size: int) -> bytes: ...
+    def said(self) -> str:
+        """What is known of its end."""
+        ...
+
+    def failure(self, said: str) -> EdgeoptError:
+        """Why nobody has answered."""
+        ...
+
+    def close(self, patience_s: float) -> None: ...
 
 
 class Link:
     """A session on a device; `close` ends it and everything that it started there."""
 
-    def __init__(self, address: SshAddress) -> None:
-        self.address = address
+    def __init__(self, way: Way, folder: str) -> None:
+        self._way = way
         self.is_running = False
         """A command runs there, and `interrupt` can reach it."""
-        program = Path(__file__).with_name("far.py").read_bytes()
-        script = (
-            f"import sys; v = sys.version_info; v >= {_OLDEST_PYTHON} or "
-            f"sys.exit('edgeopt: Python %d.%d' % v[:2]); "
-            f"exec(compile(sys.stdin.buffer.read({len(program)}), 'edgeopt', 'exec'))"
-        )
-        self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-        try:
-            # In a session of its own: Ctrl-C at the terminal is for this process alone.
-            self._ssh = subprocess.Popen(
-                address.command(script),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                start_new_session=True,
-            )
-        except FileNotFoundError as error:
-            self._errors.close()
-            raise MissingError(
-                f"The SSH client '{error.filename}' is not installed here.",
-                f"Install OpenSSH, or name its client in {VARIABLE}.",
-            ) from error
-        assert self._ssh.stdin is not None  # noqa: S101 - it was opened as a pipe
-        assert self._ssh.stdout is not None  # noqa: S101 - it was opened as a pipe
-        self._input, self._output = self._ssh.stdin, self._ssh.stdout
         self._writing = threading.Lock()
         self._over = threading.Event()
         self._is_met = False
         try:
-            self._send_bytes(program)
+            self._send_bytes(way.first)
             self.hello = self._first_answer()
             self._is_met = True
-            self.folder = str(self.ask({"folder": address.folder})["folder"])
+            self.folder = str(self.ask({"folder": folder})["folder"])
         except BaseException:
             self.close()
             raise
         threading.Thread(target=self._stay_alive, daemon=True).start()
+
+    @property
+    def has_edgeopt(self) -> bool:
+        return self._way.has_edgeopt
 
     def ask(self, message: Message) -> Message:
         """Its answer; raises the error that a refusal stands for."""
@@ -162,7 +137,10 @@ class Link:
 
     def read(self, size: int, file: BinaryIO) -> None:
         while size:
-            chunk = self._output.read(min(size, _CHUNK_BYTES))
+            try:
+                chunk = self._way.read(min(size, _CHUNK_BYTES))
+            except OSError:
+                chunk = b""
             if not chunk:
                 self._fail()
             file.write(chunk)
@@ -171,16 +149,7 @@ class Link:
     def close(self) -> None:
         """Waits until the other side has cleaned up; safe to call twice."""
         self._over.set()
-        with contextlib.suppress(OSError):
-            self._input.close()
-        self._ssh.stdin = None  # or `communicate` would use it
-        if self._is_met:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._ssh.communicate(timeout=_END_S)
-        self._ssh.kill()
-        self._ssh.wait()
-        self._output.close()
-        self._errors.close()
+        self._way.close(_END_S if self._is_met else 0.0)
 
     def _stay_alive(self) -> None:
         while not self._over.wait(_ALIVE_S):
@@ -193,13 +162,15 @@ class Link:
 
     def _write(self, data: bytes) -> None:
         try:
-            self._input.write(data)
-            self._input.flush()
-        except BrokenPipeError:
+            self._way.send(data)
+        except OSError:
             self._fail()
 
     def _line(self) -> bytes:
-        line = self._output.readline()
+        try:
+            line = self._way.line()
+        except OSError:
+            line = b""
         if not line.endswith(b"\n"):
             self._fail()
         return line
@@ -214,8 +185,8 @@ class Link:
             noise += len(line)
             if noise > _MOST_NOISE_BYTES:
                 raise TrialError(
-                    f"'{self.address.destination}' prints endless text instead of starting Python.",
-                    f"See what its shell prints: {self.address.by_hand} true",
+                    f"'{self._way.host}' prints endless text instead of starting Python.",
+                    "See what its shell prints when you connect by hand.",
                     ending="nonsense",
                 )
         found: Message = json.loads(line)
@@ -223,38 +194,22 @@ class Link:
 
     def _fail(self) -> NoReturn:
         """The connection has ended: says why, as far as the client told."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._ssh.wait(5)
-        said = printable(last_words(self._errors.fileno()))
-        address = self.address
+        said = self._way.said()
         if self._is_met:
             raise TrialError(
-                f"The connection to '{address.destination}' was lost{f' ({said})' if said else ''}.",
+                f"The connection to '{self._way.host}' was lost{f' ({said})' if said else ''}.",
                 "What ran there ends by itself, and nothing was written here. Check the device and run the same "
                 "command again.",
                 ending="closed",
             )
-        facts = {
-            "host": address.destination,
-            "destination": address.destination,
-            "shown": address.shown,
-            "by_hand": address.by_hand,
-            "python": address.python,
-            "said": said,
-        }
-        for pattern, message, hint in _FAILURES:
-            if re.search(pattern, said):
-                raise MissingError(message.format(**facts), hint.format(**facts))
-        raise MissingError(
-            f"No connection to '{address.destination}': {said or 'it ended without a word'}.",
-            f"Try it by hand: {address.by_hand}",
-        )
+        raise self._way.failure(said)
 
     def _refusal(self, found: Message) -> EdgeoptError:
-        host, words = self.address.destination, found.get("words") or ""
+        host, words = self._way.host, found.get("words") or ""
         if found["refused"] == "busy":
             since = datetime.fromtimestamp(found["since"]).astimezone() if "since" in found else None
-            what = f" with '{found['what']}' of {found['who']}" if "what" in found else ""
+            who, what = (printable(str(found.get(key, ""))) for key in ("who", "what"))
+            what = f" with '{what}' of {who}" if what else ""
             return MissingError(
                 f"'{host}' is busy{what}{f' since {since:%H:%M:%S}' if since else ''}: a device "
                 "measures one thing at a time.",
@@ -263,11 +218,17 @@ class Link:
         if found["refused"] in {"venv", "pip"}:
             return MissingError(
                 f"The packages that edgeopt needs could not be installed on '{host}': {printable(str(words))}",
-                f"Install them in an environment there and name its Python: --on "
-                f"'{self.address.shown}?python=/path/to/venv/bin/python'",
+                f"Install them in an environment there and name its Python: {self._way.other_python}",
             )
         if found["refused"] == "digest":
             return VerificationError(f"A file arrived damaged on '{host}'.", "Run the same command again.")
+        if found["refused"] in _TOLD:
+            kind = _TOLD[found["refused"]]
+            return kind(printable(str(words)), printable(str(found.get("hint", ""))))
+        if found["refused"] == "request":
+            return TrialError(
+                f"'{host}' refused a request: {printable(str(words))}.", "Use the same version of edgeopt on both."
+            )
         return TrialError(
             f"'{host}' refused to store a file: {printable(str(words))}.",
             "Free space there, or name another folder.",

@@ -11,8 +11,8 @@ def make_server(tmp_path_factory, monkeypatch):
         pytest.skip("No SSH server is installed: sh packaging/system-packages.sh tests")
     servers = []
 
-    def make(*before):
-        server = SshServer(tmp_path_factory.mktemp("ssh"), *before)
+    def make(*before, **more):
+        server = SshServer(tmp_path_factory.mktemp("ssh"), *before, **more)
         servers.append(server)
         monkeypatch.setenv("EDGEOPT_SSH", server.client())
         return server

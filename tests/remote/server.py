@@ -25,8 +25,8 @@ def free_port():
 
 
 class SshServer:
-    def __init__(self, folder, *before):
-        """`before`: a program that starts it, such as taskset, with its arguments."""
+    def __init__(self, folder, *before, lock=None):
+        """`before`: a program that starts it, such as taskset, with its arguments; `lock`: that of the machine."""
         self.port = free_port()
         self.folder = folder
         self.far_folder = folder / "far"
@@ -43,6 +43,7 @@ class SshServer:
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile {folder}/pid\n"
             f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
             "KbdInteractiveAuthentication no\nUsePAM no\nPermitRootLogin yes\n"
+            f"SetEnv EDGEOPT_LOCK={lock or folder / 'lock'}\n"  # other tests measure on this machine too
         )
         self._log = folder / "log"
         with self._log.open("w") as log:

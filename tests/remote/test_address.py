@@ -1,7 +1,8 @@
 import pytest
 
 from edgeopt.errors import UsageError
-from edgeopt.remote.address import FOLDER, SshAddress, read_address
+from edgeopt.fleet.address import Address
+from edgeopt.remote.address import FOLDER, AgentAddress, SshAddress, read_address
 
 
 def test_address_with_all_its_parts_is_read():
@@ -16,7 +17,7 @@ def test_address_without_settings_has_the_usual_ones():
 
 @pytest.mark.parametrize(
     "text",
-    ["camera", "http://camera", "ssh://", "ssh://-oProxyCommand=id", "ssh://a b", "ssh://camera:x", "ssh://a/b"],
+    ["camera", "ssh://", "ssh://-oProxyCommand=id", "ssh://a b", "ssh://camera:x", "ssh://a/b"],
 )
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(UsageError, match="not the address of a device"):
@@ -26,3 +27,17 @@ def test_what_is_no_address_is_refused(text):
 def test_unknown_setting_is_named():
     with pytest.raises(UsageError, match="unknown setting 'pyton'"):
         read_address("ssh://camera?pyton=/opt/python")
+
+
+@pytest.mark.parametrize(
+    ("more", "beside"), [("", False), ("?beside_serving=1", True), ("?beside_serving=0", False)]
+)
+def test_address_of_an_agent_is_read(more, beside):
+    address = Address("127.0.0.1", 9090, "", "http", "")
+    assert read_address(f"http://127.0.0.1:9090{more}") == AgentAddress(address, beside)
+
+
+@pytest.mark.parametrize("more", ["?beside=1", "?beside_serving=yes", "/models"])
+def test_address_of_an_agent_with_anything_else_is_refused(more):
+    with pytest.raises(UsageError):
+        read_address(f"http://127.0.0.1:9090{more}")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import numpy as np
 import onnx
@@ -14,8 +15,9 @@ import pytest
 from onnx import helper
 
 from edgeopt.cli.main import run
+from edgeopt.remote import far
 from edgeopt.remote.address import read_address
-from edgeopt.remote.link import Link
+from edgeopt.remote.command import opened
 from tests.remote.server import DEADLINE_S, free_port
 
 
@@ -80,7 +82,7 @@ def test_error_of_the_device_is_the_error_here(server, call):
 
 
 def test_busy_device_says_who_measures(server, call):
-    link = Link(read_address(server.address))
+    link = opened(read_address(server.address))
     try:
         link.ask({"do": "begin", "run": "1", "owner": {"who": "ada@laptop", "what": "edgeopt bench"}})
         code, event = call("probe", "--on", server.address)
@@ -88,7 +90,8 @@ def test_busy_device_says_who_measures(server, call):
         assert "is busy with 'edgeopt bench' of ada@laptop since" in event["message"]
     finally:
         link.close()
-    assert call("probe", "--on", server.address)[0] == 0
+    with closing(opened(read_address(server.address))) as again:
+        assert again.ask({"do": "begin", "run": "2", "owner": {}})["begun"]
 
 
 @pytest.mark.parametrize(
@@ -112,15 +115,25 @@ def test_missing_server_and_missing_python_are_told(server, call):
     assert "has no '/no/python'" in event["message"], event
 
 
-def test_device_that_vanishes_is_told_and_nothing_is_left(server, model, tmp_path):
-    words = ["bench", model, "--duty", "sustained", "--minutes", "5", "--save", tmp_path / "run.json"]
+LONG = {
+    "bench": ("--duty", "sustained", "--minutes", "5", "--save", "run.json"),
+    "optimize": ("--data", "d.npz", "-o", "m.edgeopt", "--time-limit", "300"),
+}
+BEFORE = ("connecting", "installing", "copying")
+"""Phases in which the command does not run yet."""
+
+
+@pytest.mark.parametrize("command", ["optimize", pytest.param("bench", marks=pytest.mark.slow)])
+def test_device_that_vanishes_is_told_and_nothing_is_left(server, model, tmp_path, command):
+    words = [command, model, *LONG[command]]
     with subprocess.Popen(
         [sys.executable, "-m", "edgeopt", *words, "--on", server.address, "--json"],
         stdout=subprocess.PIPE,
         text=True,
+        cwd=tmp_path,
     ) as process:
         for line in process.stdout:
-            if "loading" in line:
+            if not json.loads(line)["phase"].startswith(BEFORE):
                 break
         assert server.far_processes()
         server.vanish()
@@ -129,8 +142,29 @@ def test_device_that_vanishes_is_told_and_nothing_is_left(server, model, tmp_pat
     assert event["code"] == "trial-failed"
     assert "The connection to " in event["message"]
     wait_until(lambda: not server.far_processes() and not (server.far_folder / "runs").exists())
-    assert not (tmp_path / "run.json").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.npz", "m.onnx"]
+
+
+def test_users_of_a_machine_share_its_lock(make_server, call, tmp_path):
+    other = make_server(lock=tmp_path / "lock")
+    with closing(opened(read_address(other.address))) as link:
+        link.ask({"do": "begin", "run": "1", "owner": {"who": "ada@laptop", "what": "edgeopt bench"}})
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o666
+        mine = make_server(lock=tmp_path / "lock")
+        code, event = call("probe", "--on", mine.address)
+    assert (code, mine.far_folder == other.far_folder) == (5, False)
+    assert "is busy with 'edgeopt bench' of ada@laptop" in event["message"]
+
+
+def test_lock_of_the_machine_follows_no_link(tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "lock").symlink_to(victim)
+    monkeypatch.setenv("EDGEOPT_LOCK", str(tmp_path / "lock"))
+    (tmp_path / "far").mkdir()
+    with far.open_lock(tmp_path / "far") as lock:
+        assert lock.name == str(tmp_path / "far" / "lock")
+    assert victim.read_text() == "mine"
 
 
 @pytest.mark.slow

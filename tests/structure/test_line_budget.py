@@ -26,13 +26,13 @@ BUDGETS = {
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 9100,
-    "edgeopt/remote": 1100,
+    "edgeopt/remote": 1450,
     "edgeopt/views": 2450,
     "edgeopt/commands": 15_900,
     "edgeopt/cli": 5500,
-    "agent": 17_700,
+    "agent": 18_150,
     "gui": 24_050,
-    "tests": 103_450,
+    "tests": 104_050,
 }
 
 

@@ -30,6 +30,7 @@ _NAMES = {
     "name": "Name of the model.",
     "version": "Release of the model; it must be the one that serves.",
     "number": "Number of the deployment.",
+    "trial": "Session, as its answer begins with it.",
 }
 Document = dict[str, Any]
 

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 PREFIX = "/api/v1"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BYTES = "application/octet-stream"
 _MODELS = "/v2/models/{name}"
 _RECORDS = "edgeopt.fleet.records"
 _PROTOCOL = "edgeopt_agent.v2.records"
@@ -120,6 +121,16 @@ ROUTES: tuple[RouteEntry, ...] = (
         "edgeopt.fleet.pairing:PairAnswer",
         body="edgeopt.fleet.pairing:PairProof",
         refusals=(408, 409),
+    ),
+    RouteEntry(
+        *("POST", f"{PREFIX}/trials", "Measure on this device: the answer is the output of a session", _BYTES),
+        parameters=(QueryParameter("beside_serving", "flag", "Measure although a release serves."),),
+        refusals=(403, 409),
+    ),
+    RouteEntry(
+        *("POST", f"{PREFIX}/trials/{{trial}}", "Input of a session", "application/json"),
+        body=_BYTES,
+        refusals=(404, 408, 409),
     ),
     RouteEntry("GET", f"{PREFIX}/openapi.json", "This description", "application/json"),
     RouteEntry(

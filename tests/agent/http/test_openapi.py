@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 
 from edgeopt.fleet.transport import connect as connection_to
 from edgeopt_agent import tokens
-from edgeopt_agent.http import control, inference, metrics, openapi, telemetry
+from edgeopt_agent.http import control, inference, metrics, openapi, telemetry, trials
 from edgeopt_agent.http.access import needed_role
 from edgeopt_agent.http.table import PREFIX, ROUTES
 from edgeopt_agent.main import run
@@ -105,7 +105,7 @@ def undescribed(document, schema, value, place):
 
 def routes_in_code():
     """Read from the functions that answer: a route that is added there without the table is found here."""
-    found = {openapi.PATH, telemetry.PATH}
+    found = {openapi.PATH, telemetry.PATH, trials.PATH, f"{trials.PATH}/{{trial}}"}
     for node in ast.walk(ast.parse(_source(control))):
         if isinstance(node, ast.Dict):
             found |= {PREFIX + key.value for key in node.keys if isinstance(key, ast.Constant)
@@ -159,7 +159,8 @@ def test_document_has_every_route_and_no_other(document):
 
 
 def test_every_described_route_exists_on_an_agent(document, agent):
-    filled = {"{name}": "null", "{number}": "1", "{version}": agent.status()["serving"]["release"]}
+    filled = {"{name}": "null", "{number}": "1", "{trial}": "x"}
+    filled["{version}"] = agent.status()["serving"]["release"]
     for path, operations in document["paths"].items():
         for method, described in operations.items():
             # A wrong parameter: the route must know that it takes none of this name, and does nothing.
@@ -219,7 +220,7 @@ def test_requests_cover_every_route_with_a_record(document):
         if id(each) not in asked and "versions" not in path
     }
     assert left == {
-        "/api/v1/telemetry", "/metrics", "/v2/health/live", "/v2/health/ready", "/v2/models/{name}/ready"
+        "/api/v1/telemetry", "/api/v1/trials", "/api/v1/trials/{trial}", "/metrics", "/v2/health/live", "/v2/health/ready", "/v2/models/{name}/ready"
     }  # fmt: skip
 
 

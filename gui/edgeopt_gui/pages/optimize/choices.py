@@ -107,6 +107,8 @@ class Choices:
     target_speedup: str = ""
     single_file: bool = False
     plugins: bool = True
+    on: str = ""
+    """The address of the device to measure on; empty: this one."""
 
     @property
     def floor(self) -> str:
@@ -148,7 +150,7 @@ class Choices:
             "fresh": fresh,
             "pick": pick,
         }
-        words = ("optimize", *arguments(Search, asked))
+        words = ("optimize", *arguments(Search, asked), *(("--on", self.on) if self.on else ()))
         return Command(f"{'Delivering' if pick else 'Optimizing'} {model.name}", words)
 
     def for_plan(self, model: Path, data: Path | None, out: Path, record: Path) -> tuple[str, ...]:
@@ -160,6 +162,7 @@ class Choices:
         """What is set of the fields that are folded away, in few words."""
         told = [
             *(each.told.format(value) for each in LIMITS if (value := getattr(self, each.name))),
+            f"measured on {self.on}" if self.on else "",
             f"target {self.target}" if self.target else "",
             "saved as one file" if self.single_file else "",
             "" if self.plugins else "without plug-ins",

@@ -13,6 +13,7 @@ from edgeopt.data.judging.metrics import METRICS
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.pipeline.objectives import OBJECTIVES, limits_from
 from edgeopt.pipeline.request import checked_target
+from edgeopt.remote.address import read_address
 from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices
 from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 
@@ -52,10 +53,12 @@ class Problems:
     accuracy: str = ""
     limits: str = ""
     speedup: str = ""
+    place: str = ""
+    """Of the device to measure on."""
 
     @property
     def first(self) -> str:
-        return self.accuracy or self.limits or self.speedup
+        return self.accuracy or self.limits or self.speedup or self.place
 
 
 def vocabulary() -> Vocabulary:
@@ -82,6 +85,7 @@ def problems(choices: Choices) -> Problems:
         _said(lambda: _check_accuracy(choices)),
         _said(lambda: _check_limits(choices)),
         _said(lambda: checked_target(_number(choices.target_speedup, "2"))),
+        _said(lambda: read_address(choices.on) if choices.on else None),
     )
 
 

@@ -35,7 +35,7 @@ from edgeopt_gui.pages.optimize.data_field import DataField
 from edgeopt_gui.pages.optimize.in_the_app import TITLES
 from edgeopt_gui.pages.optimize.limits_field import LimitsField
 from edgeopt_gui.pages.optimize.rows import narrow_combo
-from edgeopt_gui.pages.optimize.texts import SELECTABLE, large, quiet, selectable
+from edgeopt_gui.pages.optimize.texts import SELECTABLE, large, problem_label, quiet, selectable
 from edgeopt_gui.pages.optimize.today_field import TodayField
 from edgeopt_gui.widgets.fold import Fold
 from edgeopt_gui.widgets.scrolled import Scrolled
@@ -113,6 +113,7 @@ class SettingsPanel(QScrollArea):
             max_drop=self.accuracy.drop.text().strip(),
             labels=self.accuracy.labels.text().strip(),
             objective=str(self.objective.currentData()),
+            on=self.on.text().strip(),
             single_file=self.single_file.isChecked(),
             plugins=self.plugins.isChecked(),
             **{name: field.text().strip() for name, field in self.limits.fields.items()},
@@ -224,6 +225,11 @@ class SettingsPanel(QScrollArea):
         self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
         self.sizes.setAccessibleName("Sizes of the model's open dimensions")
         self.sizes.textChanged.connect(self._said)
+        self.on = QLineEdit(choices.on, placeholderText="this device")
+        self.on.setAccessibleName("Address of the device to measure on")
+        self.on.setToolTip("ssh://user@host, or the address of its agent, such as https://host:8080")
+        self.on.textChanged.connect(self._said)
+        self.on_problem = problem_label()
         sizes_use = (
             "Minimum, typical and maximum, or a list. A program is built for each size where that is faster."
         )
@@ -235,6 +241,7 @@ class SettingsPanel(QScrollArea):
         group.setSpacing(column.spacing())
         self._group(group, TITLES["shape"], self.sizes, quiet(selectable(QLabel(sizes_use))))
         column.addWidget(self.sizes_group)
+        self._group(column, "Measure on", self.on, self.on_problem)
         self._group(column, TITLES["target"], self.target, self.reason)
         column.addSpacing(self.fontMetrics().height() // 2)
         column.addWidget(self.single_file)
@@ -275,6 +282,7 @@ class SettingsPanel(QScrollArea):
         self.objective.setCurrentIndex(max(0, self.objective.findData(choices.objective)))
         self.target.setCurrentIndex(max(0, self.target.findData(choices.target)))
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
+        self.on.setText(choices.on)
         self.single_file.setChecked(choices.single_file)
         self.plugins.setChecked(choices.plugins)
         self._busy = False
@@ -289,7 +297,9 @@ class SettingsPanel(QScrollArea):
         self.reason.setVisible(bool(self.reason.text()))
         today = f"today {self.today.path.name}" if self.today.path is not None else ""
         found = self._check(choices) if self._check is not None else None
-        hidden = (found.limits or found.speedup) if found is not None else ""
+        hidden = (found.limits or found.speedup or found.place) if found is not None else ""
+        self.on_problem.setText(found.place if found is not None else "")
+        self.on_problem.setVisible(bool(self.on_problem.text()))
         hidden = hidden or self.today.problem
         pre = f"with {self.pre.name}" if self.pre is not None else ""
         told = "; ".join(part for part in (choices.folded(), " ".join(self.shape), today, pre) if part)

@@ -72,6 +72,14 @@ def test_plugins_are_left_out_by_the_command_line_only_where_that_is_chosen():
     assert left_out.folded() == "without plug-ins"
 
 
+def test_search_on_another_device_names_it_but_a_plan_does_not():
+    there = Choices(on="ssh://pi@camera")
+    assert there.command(MODEL, None, OUT).line.endswith("--on ssh://pi@camera")
+    assert there.folded() == "measured on ssh://pi@camera"
+    assert "--on" not in there.for_plan(MODEL, None, OUT, OUT)
+    assert "--on" not in Choices().command(MODEL, None, OUT).line
+
+
 def test_what_is_set_of_a_metric_is_not_given_without_it():
     line = Choices("exact", metric="top1", value="99%", max_drop="1%", labels="y").command(MODEL, None, OUT).line
     assert "--floor exact" in line
@@ -80,7 +88,8 @@ def test_what_is_set_of_a_metric_is_not_given_without_it():
 
 def test_choices_are_remembered(settings):
     choices = Choices(
-        OWN, 55, "cpu-avx2", 120, "cosine", "m.py:f", "0.99", "1%", "y", "size", "64", "8", "2.5", "2", True, False
+        OWN, 55, "cpu-avx2", 120, "cosine", "m.py:f", "0.99", "1%", "y", "size", "64", "8", "2.5", "2", True,
+        False, "ssh://pi@camera",
     )  # fmt: skip
     remember(settings, choices)
     assert remembered(settings) == choices

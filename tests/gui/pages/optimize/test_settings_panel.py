@@ -138,6 +138,17 @@ def test_a_limit_that_is_none_is_said_below_it_and_in_the_folded_head(panel):
     assert panel.problem == ""
 
 
+def test_what_is_no_address_of_a_device_is_said_below_its_field(panel):
+    panel.set_core(vocabulary(), problems)
+    panel.fold.set_open(True)
+    panel.on.setText("camera")
+    assert "'camera' is not the address of a device." in panel.on_problem.text()
+    assert panel.problem == panel.on_problem.text()
+    panel.on.setText("http://127.0.0.1:8080")
+    assert (panel.problem, panel.on_problem.isVisible()) == ("", False)
+    assert panel.choices.on == "http://127.0.0.1:8080"
+
+
 def test_every_field_is_reached_by_tab_from_top_to_bottom(panel, context):
     panel.fold.set_open(True)
     fields = [w for w in panel.fields.findChildren(QWidget) if w.focusPolicy() & Qt.FocusPolicy.TabFocus]

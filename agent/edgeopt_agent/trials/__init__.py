@@ -1,0 +1,1 @@
+"""Commands of edgeopt that measure on this device for a client elsewhere: `edgeopt probe --on https://…`."""

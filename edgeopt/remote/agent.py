@@ -1,0 +1,117 @@
+"""The connection to the program on a device through its agent: one long answer, and a request for each message."""
+
+import http.client
+import json
+import socket
+from contextlib import ExitStack, suppress
+
+from edgeopt.errors import EdgeoptError, MissingError
+from edgeopt.fleet.transport import Reply, ask, no_agent, reaching, refused, said_in
+from edgeopt.remote.address import BESIDE_SERVING, AgentAddress
+
+PATH = "/api/v1/trials"
+_TIMEOUT_S = 15.0
+_LONGEST_REFUSAL_BYTES = 1 << 16
+# Options that other commands have, and --on has not.
+_HINTS = (
+    ("--url", "--on"),
+    ("pass: --fingerprint ", "pair with it (edgeopt fleet pair), or set EDGEOPT_FINGERPRINT="),
+    ("Pass --token, set EDGEOPT_TOKEN", "Pair with it (edgeopt fleet pair), set EDGEOPT_TOKEN"),
+)
+
+
+class AgentWay:
+    """The program runs for as long as the agent's answer is read."""
+
+    first = b""
+
+    def __init__(self, device: AgentAddress) -> None:
+        self._address = device.address
+        self.host = device.host
+        self._why = ""
+        try:
+            with ExitStack() as stack:
+                connection = stack.enter_context(reaching(self._address, _TIMEOUT_S))
+                connection.connect()
+                # Kept, because the connection lets go of it where the agent will close after this answer.
+                self._socket: socket.socket = connection.sock
+                query = f"?{BESIDE_SERVING}=1" if device.beside_serving else ""
+                connection.request("POST", PATH + query, headers=dict(self._address.headers))
+                self._answer = connection.getresponse()
+                if self._answer.status != http.client.OK:
+                    content = self._answer.read(_LONGEST_REFUSAL_BYTES)
+                    raise refused(self._address, Reply(self._answer.status, content, {}))
+                try:
+                    self._session = str(json.loads(self._answer.readline())["trial"])
+                except (ValueError, KeyError, TypeError):
+                    raise no_agent(self._address) from None
+                # It may be silent for long; `send` notices when nobody is there.
+                self._socket.settimeout(None)
+                self._stack = stack.pop_all()
+        except EdgeoptError as error:
+            for typed, instead in _HINTS:
+                error.hint = error.hint.replace(typed, instead)
+            raise
+
+    @property
+    def has_edgeopt(self) -> bool:
+        return True
+
+    @property
+    def other_python(self) -> str:
+        return "the one that runs the agent"
+
+    def send(self, data: bytes) -> None:
+        if not data:
+            return
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))}
+        try:
+            reply = ask(self._address, "POST", f"{PATH}/{self._session}", _TIMEOUT_S, (data,), headers)
+        except EdgeoptError as error:
+            self._give_up(error.message)
+        if reply.status != http.client.OK:
+            said = said_in(reply.body)
+            self._give_up(said.message if said is not None else "it is not an agent any more")
+
+    def _give_up(self, why: str) -> None:
+        self._why = self._why or why
+        with suppress(OSError):
+            # Of the connection below TLS, whose own shutdown must not meet a read in another thread.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        raise ConnectionError(why)
+
+    def line(self) -> bytes:
+        with _cut_off():
+            return self._answer.readline()
+
+    def read(self, size: int) -> bytes:
+        with _cut_off():
+            return self._answer.read(size)
+
+    def said(self) -> str:
+        return self._why.rstrip(".")
+
+    def failure(self, said: str) -> EdgeoptError:
+        return MissingError(
+            f"The agent at {self.host} ended the session before it began{f' ({said})' if said else ''}.",
+            "Look at the agent's own messages on the device.",
+        )
+
+    def close(self, patience_s: float) -> None:
+        if patience_s and not self._why:
+            with suppress(OSError, http.client.HTTPException, ValueError):
+                self._socket.settimeout(patience_s)
+                self.send(b'{"do": "end"}\n')
+                while self._answer.read(_LONGEST_REFUSAL_BYTES):
+                    pass
+        self._stack.close()
+
+
+class _cut_off:  # noqa: N801 - used as a function
+    """An answer that is cut off is a connection that ended."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, http.client.HTTPException | ValueError):
+            raise ConnectionError from error

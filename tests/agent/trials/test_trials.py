@@ -1,0 +1,183 @@
+"""Measurements through a real agent: what works, what is refused, and what is left behind."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import psutil
+import pytest
+from onnx import helper
+
+from edgeopt.cli.main import run
+from edgeopt.errors import MissingError
+from edgeopt_agent import pairing, tokens
+
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def call(capsys):
+    """Runs a command and gives its exit code and its last event."""
+
+    def call(*arguments):
+        code = run([*map(str, arguments), "--json"])
+        return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return call
+
+
+@pytest.fixture
+def model(tmp_path):
+    value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", value[:1], value[1:])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx"
+    )
+    np.savez(tmp_path / "d.npz", x=np.random.default_rng(0).standard_normal((16, 1, 8), np.float32))
+    return tmp_path / "m.onnx"
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def nothing_left(agent):
+    return (
+        not [each for each in agent.workers() if is_trial(each)] and not (agent.data_dir / "trials/runs").exists()
+    )
+
+
+def is_trial(process):
+    try:
+        return "edgeopt_agent.trials.child" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def long_bench(url, model):
+    words = ["bench", model, "--duty", "sustained", "--minutes", "5", "--on", url, "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgeopt", *words], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for line in process.stdout:
+        if not json.loads(line)["phase"].startswith(("connecting", "installing", "copying")):
+            return process
+    raise AssertionError(process.wait())
+
+
+def test_agent_measures_nothing_unless_it_is_allowed(start_agent, call):
+    code, event = call("probe", "--on", f"http://127.0.0.1:{start_agent().port}")
+    assert (code, event["code"]) == (6, "trials-off")
+    assert "trials = true" in event["hint"]
+
+
+def test_benchmark_comes_back_with_its_saved_report(agent, call, model, tmp_path, url):
+    save = tmp_path / "run.json"
+    words = "bench", model, "--data", tmp_path / "d.npz", "--rounds", 6, "--time-limit", 1, "--save", save
+    code, event = call(*words, "--on", url)
+    assert (code, event["kind"]) == (0, "bench"), event
+    assert str(agent.data_dir) not in json.dumps(event) + save.read_text()
+    assert len(list((agent.data_dir / "trials" / "blobs").iterdir())) == 2
+    assert nothing_left(agent)
+
+
+@pytest.mark.slow
+def test_search_writes_its_bundle_here(agent, call, model, tmp_path, url):
+    out = tmp_path / "m.edgeopt"
+    words = "optimize", model, "--data", tmp_path / "d.npz", "-o", out, "--time-limit", 8
+    code, event = call(*words, "--on", url)
+    assert code == 0, event
+    for file in out.rglob("*"):
+        assert file.is_dir() or str(agent.data_dir).encode() not in file.read_bytes()
+    assert call("verify", out)[0] in {0, 6}
+
+
+def test_paired_machine_measures_over_tls_with_the_role_deploy_only(start_agent, call, capsys, monkeypatch):
+    agent = start_agent(trials=True, tls="on")
+    there = f"https://127.0.0.1:{agent.port}"
+    code = pairing.new_code(agent.data_dir, "laptop", "deploy").code
+    assert run(["fleet", "pair", "--url", there, "--code", code]) == 0
+    capsys.readouterr()
+    assert call("probe", "--on", there)[0] == 0
+    monkeypatch.setenv("EDGEOPT_TOKEN", tokens.add(agent.data_dir, "camera", "infer").token)
+    code, event = call("probe", "--on", there)
+    assert (code, event["code"]) == (3, "wrong-role")
+
+
+def test_one_measurement_at_a_time(agent, link, call, url):
+    code, event = call("probe", "--on", url)
+    assert (code, event["code"]) == (4, "busy")
+    link.close()
+    assert call("probe", "--on", url)[0] == 0
+
+
+def test_release_that_serves_is_left_in_peace(agent, call, old_bundle, url):
+    agent.deploy(old_bundle)
+    agent.settled()
+    code, event = call("probe", "--on", url)
+    assert (code, event["code"]) == (4, "serving")
+    assert "beside_serving=1" in event["hint"]
+    assert call("probe", "--on", f"{url}?beside_serving=1")[0] == 0
+    agent.serves(old_bundle)
+
+
+def test_deployment_ends_a_measurement_with_a_sentence(agent, model, old_bundle, url):
+    with long_bench(url, model) as process:
+        agent.deploy(old_bundle)
+        event = json.loads(process.stdout.readlines()[-1])
+        assert process.wait(DEADLINE_S) == 4
+    assert "A deployment began" in event["message"]
+    wait_until(lambda: nothing_left(agent))
+    agent.serves(old_bundle)
+
+
+def test_client_that_goes_away_leaves_nothing(agent, model, url):
+    with long_bench(url, model) as process:
+        started = [each for each in below(agent) if is_trial(each)]
+        started += [each for program in started for each in program.children(recursive=True)]
+        process.kill()
+    assert len(started) > 1
+    wait_until(lambda: nothing_left(agent))
+    wait_until(lambda: not any(each.is_running() for each in started))
+
+
+def below(agent):
+    return psutil.Process(agent.process.pid).children(recursive=True)
+
+
+def test_agent_that_is_killed_is_told_and_leaves_nothing(agent, model, url):
+    with long_bench(url, model) as process:
+        children = [each for each in below(agent) if is_trial(each)]
+        agent.process.kill()
+        event = json.loads(process.stdout.readlines()[-1])
+        assert process.wait(DEADLINE_S) == 1
+    assert "was lost" in event["message"]
+    wait_until(lambda: not (agent.data_dir / "trials/runs").exists())
+    wait_until(lambda: not any(each.is_running() for each in children))
+
+
+def test_agent_stops_in_time_during_a_measurement(agent, model, url):
+    with long_bench(url, model) as process:
+        assert agent.stop() < DEADLINE_S
+        assert process.wait(DEADLINE_S) == 1
+    wait_until(lambda: not (agent.data_dir / "trials/runs").exists())
+
+
+def test_interrupt_ends_the_command_on_the_device(agent, model, url):
+    with long_bench(url, model) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 130
+    wait_until(lambda: nothing_left(agent))
+
+
+def test_other_version_is_told(link):
+    link.send({"do": "install", "version": "0.0.0"})
+    with pytest.raises(MissingError, match=r"this one is 0\.0\.0"):
+        link.answer()
