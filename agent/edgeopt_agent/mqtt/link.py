@@ -12,6 +12,7 @@ from typing import Literal
 import aiomqtt
 import msgspec
 
+from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.mqtt_documents import DeviceEvent, Presence, Reported
 from edgeopt.fleet.mqtt_topics import ROLES
 from edgeopt.version import __version__
@@ -34,6 +35,7 @@ from edgeopt_agent.mqtt.figures import FleetFigures
 from edgeopt_agent.mqtt.orders import Orders
 from edgeopt_agent.mqtt.outbox import Outbox
 from edgeopt_agent.mqtt.settings import MqttSettings, broker_of, topics_of
+from edgeopt_agent.mqtt.target import TARGET, target_name
 from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
@@ -65,6 +67,8 @@ class FleetLink:
         self._answering: set[asyncio.Task[None]] = set()
         self._figures = FleetFigures(slots) if settings.telemetry_s else None
         self._session = 0
+        self._labels = settings.labels
+        """With that of the target, once it is known."""
         self._client: aiomqtt.Client | None = None
         """That of the present connection."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,6 +98,7 @@ class FleetLink:
     async def _connect_always(self) -> None:
         settings, delay_s = self._settings, self._settings.reconnect_s
         self._session = await self._outbox.next_session()
+        self._labels = {**await self._target(), **settings.labels}
         while True:
             began = time.monotonic()
             try:
@@ -109,9 +114,17 @@ class FleetLink:
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
             delay_s = min(2 * delay_s, settings.reconnect_most_s)
 
+    async def _target(self) -> dict[str, str]:
+        """The label that says which target profile fits the device; none where it cannot be told."""
+        try:
+            return {TARGET: await target_name(await self._slots.first.site.device())}
+        except (EdgeoptError, OSError) as error:
+            log.warning("The target of this device is not known: %s", error)
+            return {}
+
     async def _connect_once(self) -> None:
         """Returns or raises when the connection ends; each has a client of its own, and a session number."""
-        client = await new_client(self._settings, self._topics, self._session)
+        client = await new_client(self._settings, self._topics, self._session, self._labels)
         await connect(client)
         try:
             await subscribe(client, self._topics)
@@ -136,7 +149,7 @@ class FleetLink:
         await client.publish(self._topics.status, msgspec.json.encode(self._presence("online")), 1, retain=True)
 
     def _presence(self, state: Literal["online", "offline"]) -> Presence:
-        return Presence(state, self._session, __version__, time.time(), self._settings.labels)
+        return Presence(state, self._session, __version__, time.time(), self._labels)
 
     async def _listen(self, client: aiomqtt.Client) -> None:
         roles = {self._topics.command(role): role for role in ROLES}
