@@ -4,7 +4,8 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.cli.fleet_rollout_show import show_devices, show_rollout
+from edgeopt.cli.fleet_rollout_show import show_devices, show_discovered, show_rollout
+from edgeopt.fleet.discovery import DiscoverRequest
 from edgeopt.fleet.rollout_request import (
     DevicesRequest,
     RolloutControlRequest,
@@ -12,6 +13,24 @@ from edgeopt.fleet.rollout_request import (
     RolloutStartRequest,
     RolloutStatusRequest,
 )
+
+
+@asks(DiscoverRequest)
+def discover(request: DiscoverRequest, json: JsonFlag = False) -> None:
+    """List the agents of the local network that announce themselves by mDNS.
+
+    \b
+    Agents do so with `announce = true` in agent.toml only. An announcement proves nothing: compare
+    the fingerprint with `edgeopt-agent fingerprint` on the device, or pair.
+
+    \b
+    Examples:
+      edgeopt fleet discover
+      edgeopt fleet discover --seconds 10 --json | jq -r '.data.agents[].url'
+    """
+    from edgeopt.fleet import discovery
+
+    execute("discover", lambda _emit: discovery.discover(request), show_discovered, json)
 
 
 @asks(DevicesRequest)

@@ -98,7 +98,8 @@ class FleetLink:
     async def _connect_always(self) -> None:
         settings, delay_s = self._settings, self._settings.reconnect_s
         self._session = await self._outbox.next_session()
-        self._labels = {**await self._target(), **settings.labels}
+        if TARGET not in settings.labels:
+            self._labels = {**settings.labels, **await self._target()}
         while True:
             began = time.monotonic()
             try:
