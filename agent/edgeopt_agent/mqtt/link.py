@@ -36,6 +36,7 @@ from edgeopt_agent.mqtt.orders import Orders
 from edgeopt_agent.mqtt.outbox import Outbox
 from edgeopt_agent.mqtt.settings import MqttSettings, broker_of, topics_of
 from edgeopt_agent.mqtt.target import TARGET, target_name
+from edgeopt_agent.tasks import end_tasks
 from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
@@ -88,9 +89,7 @@ class FleetLink:
             with contextlib.suppress(aiomqtt.MqttError):
                 farewell = msgspec.json.encode(self._presence("offline"))
                 await client.publish(self._topics.status, farewell, 1, retain=True, timeout=_FAREWELL_S)
-        for task in (*self._tasks, *self._answering):
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._answering, return_exceptions=True)
+        await end_tasks((*self._tasks, *self._answering))
         await self._orders.stop()
         self._slots.listeners.remove(self._event)
         await self._outbox.close()
@@ -242,13 +241,11 @@ class FleetLink:
 
 async def _first_end(*ways: Coroutine[None, None, None]) -> None:
     """Runs them together; when one ends, so do the others, and its error is raised."""
-    tasks = [asyncio.ensure_future(way) for way in ways]
+    tasks = [asyncio.create_task(way) for way in ways]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
     for task in done:
         task.result()
 
