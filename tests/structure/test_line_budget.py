@@ -20,7 +20,7 @@ BUDGETS = {
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7700,
     "edgeopt/plugins": 400,
-    "edgeopt/fleet": 4100,
+    "edgeopt/fleet": 4250,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 8950,
     "edgeopt/quant": 8800,
@@ -29,10 +29,10 @@ BUDGETS = {
     "edgeopt/remote": 1100,
     "edgeopt/views": 2400,
     "edgeopt/commands": 15_900,
-    "edgeopt/cli": 5500,
-    "agent": 17_100,
+    "edgeopt/cli": 5550,
+    "agent": 17_250,
     "gui": 21_950,
-    "tests": 102_150,
+    "tests": 102_650,
 }
 
 

@@ -13,6 +13,7 @@ import aiomqtt
 import msgspec
 
 from edgeopt.errors import EdgeoptError
+from edgeopt.fleet.broker import connect_problem
 from edgeopt.fleet.mqtt_documents import DeviceEvent, Presence, Reported
 from edgeopt.fleet.mqtt_topics import ROLES
 from edgeopt.version import __version__
@@ -140,7 +141,7 @@ class FleetLink:
 
     def _tell_lost(self, error: BaseException) -> None:
         """Once for each reason: a broker may be away for days."""
-        said = f"another client connected as {self._topics.base}" if taken_over(error) else str(error)
+        said = f"another client connected as {self._topics.base}" if taken_over(error) else connect_problem(error)
         if said != self._told:
             self._told = said
             log.warning("Not connected to %s: %s. It is tried again.", broker_of(self._settings), said)
