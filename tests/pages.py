@@ -14,6 +14,7 @@ FIGURE = r"\b[0-9a-f]{12}\b|\d[\d.,]*"
 # What a program of the page computes is the same everywhere.
 NO_FIGURE = r"(?!)"
 # What prints that a server is ready.
+_END = "--- end of block ---"
 SERVERS = {"edgeopt-agent run": "listens at", "uvicorn ": "Uvicorn running"}
 
 
@@ -140,3 +141,47 @@ class Reader:
             return None
         self.server.send_signal(signal.SIGINT)
         return self.server.wait(60)
+
+
+class Terminal(Reader):
+    """Types every block into one shell, which keeps what it exported and started.
+
+    `ports`: what takes the place of the ports of the page.
+    """
+
+    def __init__(self, folder, ports, more_path="", **more):
+        super().__init__(folder, **more)
+        self.environment["PATH"] += f"{os.pathsep}{more_path}"
+        self.ports = ports
+        self.shell = subprocess.Popen(
+            ["bash"],
+            cwd=folder,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def type(self, language, block):
+        """What the block printed."""
+        if language == "python":
+            block = f"python - <<'END OF PROGRAM'\n{block}END OF PROGRAM\n"
+        search = rf"\1 --time-limit {self.search_s}"
+        here = re.sub(r"^(edgeopt optimize \S+)", search, block, flags=re.MULTILINE)
+        for port, free in self.ports.items():
+            here = here.replace(port, free)
+        print(f"{here}\necho; echo {_END} $?", file=self.shell.stdin, flush=True)
+        printed = ""
+        for line in self.shell.stdout:
+            if line.startswith(_END):
+                assert line.split()[-1] == "0", f"{block}\n{printed}"
+                return printed
+            printed += line
+        raise AssertionError(f"the shell ended: {block}\n{printed}")
+
+    def close(self):
+        """Ends the shell and all that it has started."""
+        os.killpg(self.shell.pid, signal.SIGKILL)
+        self.shell.communicate(timeout=60)

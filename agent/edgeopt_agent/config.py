@@ -39,10 +39,10 @@ _ENDPOINT = re.compile(r"|https?://[^\s/?#]+(/[^\s?#]*)?")
 _PATHS = ("data_dir", "tls_cert", "tls_key", "watch_dir")
 
 NEEDS_RESTART = frozenset({
-    "data_dir", "watch_dir", "host", "port", "grpc_port", "tls", "tls_cert", "tls_key", "max_body_bytes",
-    "max_tensor_elements", "queue_length", "request_timeout_s", "body_timeout_s", "silent_call_s", "stream_idle_s",
-    "drain_s", "ready_timeout_s", "crashes_allowed", "otlp_endpoint", "otlp_interval_s", "otlp_trace_ratio",
-    "mqtt", "drift",
+    "data_dir", "watch_dir", "host", "port", "grpc_port", "announce", "tls", "tls_cert", "tls_key",
+    "max_body_bytes", "max_tensor_elements", "queue_length", "request_timeout_s", "body_timeout_s",
+    "silent_call_s", "stream_idle_s", "drain_s", "ready_timeout_s", "crashes_allowed", "otlp_endpoint",
+    "otlp_interval_s", "otlp_trace_ratio", "mqtt", "drift",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""
 

@@ -25,7 +25,7 @@ from edgeopt_agent.http.listeners import inherited_listeners
 from edgeopt_agent.http.metrics import Figures
 from edgeopt_agent.http.server import serve
 from edgeopt_agent.http.trials import routes as trial_routes
-from edgeopt_agent.mqtt.settings import broker_of
+from edgeopt_agent.mqtt.settings import broker_of, device_name
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.threads import in_thread
@@ -33,6 +33,7 @@ from edgeopt_agent.trials.trials import Trials
 from edgeopt_agent.trust import TrustWatch, check_broker, check_host
 
 if TYPE_CHECKING:
+    from edgeopt_agent.announcement import Announcement
     from edgeopt_agent.mqtt.link import FleetLink
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ async def _serve(
     tracer = _tracer(slots, settings)
     app = make_app(slots.models, slots.hub, settings, slots.state, control, access, tracer)
     ended: list[asyncio.Task[None]] = []
+    announced: list[Announcement] = []
 
     def over(slot: Slot) -> None:
         if slot.working is not None:
@@ -102,6 +104,7 @@ async def _serve(
         slots.start(over)  # after the port is open: live first, ready later
         tell_listening(data, port, None if certificate is None else certificate.file)
         on_live(port)
+        announced.extend(_announce(settings, port, fingerprint()))
         systemd.ready(f"Listening on port {port}.")
 
     waking = asyncio.create_task(_wake(stop, slots, trials))
@@ -110,11 +113,14 @@ async def _serve(
     exporting = _export(slots, settings, tracer)
     fleet = await _join_fleet(slots, settings, started, trust)
     try:
-        drain_s = settings.drain_s * SERVER_SHARE
         tls = None if certificate is None else certificate.context
         async with _serving_grpc(slots, access, trust, certificate, stop, tracer):
-            place = settings.host, settings.port
-            await serve(app, *place, live, stop, drain_s, trust=trust, tls=tls, inherited=inherited)
+            await serve(
+                *(app, settings.host, settings.port, live, stop, settings.drain_s * SERVER_SHARE),
+                trust=trust,
+                tls=tls,
+                inherited=inherited,
+            )
     finally:
         if stop.is_set():
             await waking  # serving can end before this task has run
@@ -127,6 +133,7 @@ async def _serve(
             task.cancel()
         if fleet is not None:
             await fleet.stop()
+        await _farewell(announced)
         await slots.stop(settings.drain_s * (1 - SERVER_SHARE) / 2)
         await asyncio.gather(*exporting, return_exceptions=True)  # their last batch went out meanwhile
     for working in ended:
@@ -141,6 +148,21 @@ def _watch(slots: Slots, settings: Settings) -> asyncio.Task[None] | None:
     from edgeopt_agent.deployments.watched import WatchedFolder
 
     return asyncio.create_task(WatchedFolder(slots, settings.watch_dir).run(), name="watched folder")
+
+
+def _announce(settings: Settings, port: int, fingerprint: str) -> "tuple[Announcement, ...]":
+    """Tells the local network where that is wanted; its library is not loaded otherwise."""
+    if not settings.announce:
+        return ()
+    from edgeopt_agent.announcement import Announcement
+
+    name = device_name("" if settings.mqtt is None else settings.mqtt.device)
+    return (Announcement(name, settings.host, port, fingerprint),)
+
+
+async def _farewell(announced: "list[Announcement]") -> None:
+    for announcement in announced:
+        await announcement.stop()
 
 
 async def _join_fleet(slots: Slots, settings: Settings, started: float, trust: TrustWatch) -> "FleetLink | None":

@@ -24,6 +24,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8080
     grpc_port: int = 0
     """Where the protocol is served by gRPC; 0: nowhere."""
+    announce: bool = False
+    """Whether the agent tells the local network by mDNS that it is there."""
     log_level: Level = "info"
     tls: Tls = "auto"
     """auto: on any address but loopback."""

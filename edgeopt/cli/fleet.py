@@ -7,7 +7,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.cli.fleet_rollout import devices, rollout
+from edgeopt.cli.fleet_rollout import devices, discover, rollout
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status, show_watched
 from edgeopt.fleet.request import (
     CancelRequest,
@@ -181,5 +181,7 @@ def watch(request: FleetWatchRequest, json: JsonFlag = False) -> None:
     live(lambda emit: commands.watch(request, emit), show_watched, json)
 
 
-fleet = program.application(_fleet, pair, status, releases, deploy, rollback, cancel, remove, watch, devices)
+fleet = program.application(
+    _fleet, pair, status, releases, deploy, rollback, cancel, remove, watch, discover, devices
+)
 program.add(fleet, "rollout", rollout)

@@ -6,8 +6,9 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.cli.fleet_rollout_show import show_devices, show_rollout
+from edgeopt.cli.fleet_rollout_show import show_devices, show_discovered, show_rollout
 from edgeopt.events import Emit
+from edgeopt.fleet.discovery import DiscoverRequest
 from edgeopt.fleet.rollout_request import (
     DevicesRequest,
     RolloutControlRequest,
@@ -18,6 +19,24 @@ from edgeopt.fleet.rollout_request import (
 
 if TYPE_CHECKING:
     from edgeopt.fleet.devices import FleetDevices
+
+
+@asks(DiscoverRequest)
+def discover(request: DiscoverRequest, json: JsonFlag = False) -> None:
+    """List the agents of the local network that announce themselves by mDNS.
+
+    \b
+    Agents do so with `announce = true` in agent.toml only. An announcement proves nothing: compare
+    the fingerprint with `edgeopt-agent fingerprint` on the device, or pair.
+
+    \b
+    Examples:
+      edgeopt fleet discover
+      edgeopt fleet discover --seconds 10 --json | jq -r '.data.agents[].url'
+    """
+    from edgeopt.fleet import discovery
+
+    execute("discover", lambda _emit: discovery.discover(request), show_discovered, json)
 
 
 @asks(DevicesRequest)

@@ -8,7 +8,24 @@ from edgeopt.views.rollout import counts_text, state_text
 
 if TYPE_CHECKING:
     from edgeopt.fleet.devices import FleetDevices
+    from edgeopt.fleet.discovery import DiscoveredAgents
     from edgeopt.fleet.rollout_commands import RolloutList, RolloutReport
+
+
+def show_discovered(result: "DiscoveredAgents") -> list[Block]:
+    if not result.agents:
+        return [
+            WordsBlock(f"No agent answered within {result.seconds:g} s."),
+            WordsBlock("Agents announce themselves with `announce = true` in agent.toml only; see docs/fleet.md."),
+        ]
+    table = table_of(
+        result.agents,
+        ("=agent", lambda each: each.name),
+        ("=url", lambda each: each.url),
+        ("version", lambda each: each.version),
+        ("fingerprint", lambda each: each.fingerprint or "no TLS"),
+    )
+    return [filled(table)]
 
 
 def show_devices(result: "FleetDevices") -> list[Block]:

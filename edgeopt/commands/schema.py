@@ -133,6 +133,7 @@ RESULTS = (
     RecordType("rollback", "A rollback", (_DEPLOYMENT,)),
     RecordType("cancel", "A cancelled deployment", (_DEPLOYMENT,)),
     RecordType("remove", "A removed model", ("edgeopt.fleet.records:Removed",)),
+    RecordType("discover", "Agents in the local network", ("edgeopt.fleet.discovery:DiscoveredAgents",)),
     RecordType("devices", "Devices of a fleet on a broker", ("edgeopt.fleet.devices:FleetDevices",)),
     RecordType("rollout", "A rollout, or all of them", (f"{_ROLLOUTS}:RolloutReport", f"{_ROLLOUTS}:RolloutList")),
     RecordType("cache", "Searches in the cache", ("edgeopt.pipeline.cache.user:Listing",)),

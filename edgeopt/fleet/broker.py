@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from edgeopt.errors import printable
+
 _DEFAULT_PORTS = {"mqtt": 1883, "mqtts": 8883}
 _URL = re.compile(r"mqtts?://[^\s/?#@]+/?")
 _LONGEST_PASSWORD_BYTES = 4096
+_NO_ENTRY = (134, 135)
+"""Reason codes of MQTT 5: bad user name or password, and not authorized, which Mosquitto gives for both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +58,11 @@ def read_password(file: Path | None) -> str | None:
         return None
     with file.open("rb") as opened:
         return opened.read(_LONGEST_PASSWORD_BYTES).decode().rstrip("\r\n")
+
+
+def connect_problem(error: BaseException) -> str:
+    """Why a connection failed, in words."""
+    code = getattr(error, "rc", None)
+    if getattr(code, "value", code) in _NO_ENTRY:
+        return "the broker refuses this user name, password or certificate"
+    return printable(str(error))

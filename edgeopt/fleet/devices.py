@@ -49,7 +49,12 @@ class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
     def of_model(self, name: str) -> Status | ModelStatus | None:
         """The state of one of its models, the first one by default."""
         models = () if self.status is None else self.status.models
-        return next((each for each in models if name and each.name == name), self.status)
+        found = next((each for each in models if name and each.name == name), None)
+        return self.status if found is None and not (name and models) else found
+
+    def has_added(self, name: str) -> bool:
+        """Whether it has a model of this name beside its first one, which cannot be removed."""
+        return self.status is not None and any(each.name == name for each in self.status.models[1:])
 
     def deployment(self, number: int | None, model: str) -> FleetDeployment | None:
         """The one of a model (empty: the first one) with this number, or a later one if that is the last."""

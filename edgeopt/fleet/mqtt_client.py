@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import InputError, MissingError, MissingExtraError, UsageError, printable
-from edgeopt.fleet.broker import Broker, read_broker, read_password, tls_context
+from edgeopt.fleet.broker import Broker, connect_problem, read_broker, read_password, tls_context
 from edgeopt.fleet.mqtt_topics import NAME, PREFIX_PATTERN, FleetTopics
 from edgeopt.fleet.rollout_request import BrokerRequest
 
@@ -61,7 +61,7 @@ async def connected(request: BrokerRequest) -> "AsyncIterator[FleetClient]":
     except (aiomqtt.MqttError, OSError) as error:
         client._client.disconnect()  # a broker that did not answer may hold the connection open
         raise MissingError(
-            f"The broker {broker} cannot be used: {printable(str(error))}.",
+            f"The broker {broker} cannot be used: {connect_problem(error)}.",
             "Check --broker, --username, --password-file and --ca-file.",
         ) from None
     reading = FleetClient(client, topics)

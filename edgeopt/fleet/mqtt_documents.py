@@ -32,7 +32,7 @@ class Presence(msgspec.Struct, frozen=True):
     time_s: float = 0.0
     """When the session began, in seconds since 1970."""
     labels: dict[str, str] = {}
-    """Those of the device's configuration."""
+    """Those of the device's configuration, and `target`: the target profile that fits it."""
 
     def after(self, known: "Presence | None") -> bool:
         """Whether it tells more than what is known: a late last will of an older session does not."""

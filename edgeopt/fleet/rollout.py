@@ -12,6 +12,7 @@ import msgspec
 from edgeopt import units
 from edgeopt.fleet.devices import DeviceReport, serving_latency_ms
 from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
+from edgeopt.fleet.records import FINAL
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     Control,
@@ -22,7 +23,7 @@ from edgeopt.fleet.rollout_documents import (
     Phase,
     Rollout,
 )
-from edgeopt.fleet.rollout_reports import newest_sequence, observed, returns_by_document
+from edgeopt.fleet.rollout_reports import newest_sequence, observed, removes, returns_by_document
 
 _FINISHED: tuple[DeviceState, ...] = ("done", "failed", "stuck")
 _LONGEST_REASON = 300
@@ -114,7 +115,7 @@ def missing_orders(rollout: Rollout, reports: Mapping[str, DeviceReport]) -> tup
         elif known.state == "withdrawn" and found.desired_sequence == rollout.sequence:
             orders.append(_withdraw_order(rollout, name))
         elif known.state == "rolling-back" and found.desired_sequence < rollout.return_sequence:
-            orders += filter(None, [_return_order(rollout, name, known)])
+            orders += filter(None, [_return_order(rollout, name, known, found)])
     return tuple(orders)
 
 
@@ -251,7 +252,9 @@ def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
             reason = "it follows a newer desired state"
             devices[name] = replace(known, state="superseded", since_s=now_s, stage="", reason=reason)
             continue
-        order = _return_order(rollout, name, known)
+        if removes(rollout, known) and _deploys(report, rollout.desired.model):
+            continue  # a model can be removed once its deployment has ended
+        order = _return_order(rollout, name, known, report)
         if order is None:
             reason = "nothing was served before"
             devices[name] = replace(known, state="rollback-failed", since_s=now_s, stage="", reason=reason)
@@ -265,7 +268,13 @@ def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
     return rollout, orders
 
 
-def _return_order(rollout: Rollout, device: str, known: DeviceProgress) -> Order | None:
+def _deploys(report: DeviceReport, model: str) -> bool:
+    status = report.of_model(model)
+    last = None if status is None else status.deployment
+    return last is not None and last.state not in FINAL
+
+
+def _return_order(rollout: Rollout, device: str, known: DeviceProgress, report: DeviceReport) -> Order | None:
     """None for a device that served nothing before."""
     if returns_by_document(rollout, known):
         back = replace(
@@ -274,4 +283,6 @@ def _return_order(rollout: Rollout, device: str, known: DeviceProgress) -> Order
         return Order(device, _state(rollout, device, rollout.return_sequence, back))
     if known.release_before:
         return Order(device, command=Command("rollback", rollout.desired.model, known.release_before))
+    if rollout.desired.add and report.has_added(rollout.desired.model):
+        return Order(device, command=Command("remove", rollout.desired.model))
     return None

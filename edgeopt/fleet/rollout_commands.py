@@ -102,6 +102,8 @@ def rollout_name(request: RolloutStartRequest) -> str:
 def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
     if not is_digest(request.digest):
         raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum BUNDLE")
+    if request.add and not request.model:
+        raise UsageError("--add needs the name of the model.", "Pass the name in the bundle: --add --model NAME")
     limits = _limits(request)
 
     def plan(state: FleetState) -> Rollout:
@@ -237,6 +239,7 @@ def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: Fle
             bundle=request.bundle,
             digest=request.digest.lower(),
             model=request.model,
+            add=request.add,
             force=request.force,
             rename=request.rename,
             allow_downgrade=request.allow_downgrade,

@@ -38,6 +38,11 @@ def returns_by_document(rollout: Rollout, known: DeviceProgress) -> bool:
     return known.before >= 0 and rollout.sources[known.before].model == rollout.desired.model
 
 
+def removes(rollout: Rollout, known: DeviceProgress) -> bool:
+    """Whether a rollback removes the model, because the rollout has added it."""
+    return rollout.desired.add and not known.release_before and not returns_by_document(rollout, known)
+
+
 def _while_deploying(
     rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_s: float
 ) -> DeviceProgress:
@@ -100,6 +105,8 @@ def _while_returning(
         if last is not None and last.state in FINAL:
             ended: DeviceState = "rolled-back" if last.state == COMMITTED else "rollback-failed"
             return _moved(known, ended, now_s, "" if ended == "rolled-back" else last.reason)
+    if removes(rollout, known) and status is None and report.status is not None:
+        return _moved(known, "rolled-back", now_s)
     idle = last is None or last.state in FINAL
     serving = None if status is None else status.serving
     if (

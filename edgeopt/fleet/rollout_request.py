@@ -73,6 +73,7 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
     name: Annotated[str, option("Name of the rollout (default: bundle and time).", metavar="NAME")] = ""
     key: Key = None
     model: Annotated[str, option("Model that is replaced (default: the first one).", metavar="NAME")] = ""
+    add: Annotated[bool, option("Serve the model of --model in addition to those already served.")] = False
     force: Annotated[bool, option("Deploy even where the bundle failed before.")] = False
     rename: Annotated[bool, option("Deploy even if the model has another name than the one now served.")] = False
     allow_downgrade: Annotated[

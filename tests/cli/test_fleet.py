@@ -115,7 +115,8 @@ def test_alone_it_lists_its_commands(capsys):
     assert run(["fleet"]) == 0
     listed = capsys.readouterr().out.split("Commands:\n")[1]
     assert [line.split()[0] for line in listed.splitlines() if line[2:3].strip()] == [
-        *("pair", "status", "releases", "deploy", "rollback", "cancel", "remove", "watch", "devices", "rollout")
+        *("pair", "status", "releases", "deploy", "rollback", "cancel", "remove", "watch"),
+        *("discover", "devices", "rollout"),
     ]
     assert run(["fleet", "dance"]) == 2
 

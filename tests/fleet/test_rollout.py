@@ -227,6 +227,33 @@ def test_deployments_of_other_models_on_the_device_say_nothing():
     assert (orders[0].document, orders[0].command.model, orders[0].command.to) == (None, "second", "second-old")
 
 
+def test_rollback_removes_an_added_model_once_its_deployment_has_ended():
+    known = replace(rollout(("a",)), desired=replace(NEW, model="second", add=True))
+    first = ModelStatus("serving", "first", Serving("x", "first"))
+
+    def told(state):
+        last = FleetDeployment(1, state, model="second", release="new")
+        status = Status(
+            "serving", Serving("x"), models=(first, ModelStatus("deploying", "second", deployment=last))
+        )
+        return replace(
+            report("SOAKING"), reported=Reported(1, 0.0, status, Following(SEQUENCE, "deploying", 1, "second"))
+        )
+
+    alone = replace(
+        report(before=False), reported=Reported(1, 0.0, Status("serving", Serving("x"), models=(first,)))
+    )
+    known, _ = run(known, {"a": alone})
+    assert known.devices["a"].release_before == ""
+    known, _ = run(known, {"a": told("SOAKING")}, 1)
+    known, orders = run(control(known, Control("rollback", 2000, 2.0)), {"a": told("SOAKING")}, 2)
+    assert (orders, known.phase) == ([], "rolling-back")
+    known, orders = run(known, {"a": told("COMMITTED")}, 3)
+    assert [(each.command.command, each.command.model) for each in orders] == [("remove", "second")]
+    known, orders = run(known, {"a": alone}, 4)
+    assert (orders, known.devices["a"].state, known.phase) == ([], "rolled-back", "rolled-back")
+
+
 def test_the_newest_rollout_wins():
     known, _ = run(rollout(("a", "f"), ("b",), ("c",)), IDLE)
     reports = IDLE | {"a": report("SOAKING", sequence=SEQUENCE + 1), "f": report("COMMITTED")}

@@ -4,19 +4,21 @@ import json
 import os
 import re
 import shlex
+import socket
 
 import pytest
 import typer
 
 from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.cli.main import application
+from tests.agent.mqtt.broker import BINARY, PATH, free_port
 from tests.importing.conftest import PACKAGES, environment
-from tests.pages import ROOT, Reader, blocks_of, follow
+from tests.pages import ROOT, Reader, Terminal, blocks_of, follow
 
 FOLDER = ROOT / "docs" / "recipes"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.stem != "index")
 NAMES = [path.stem for path in PAGES]
-OTHERS = [name for name in NAMES if name not in {"upgrade", "hugging-face"}]
+OTHERS = [name for name in NAMES if name not in {"upgrade", "hugging-face", "stopped-rollout"}]
 
 
 def commands(page):
@@ -93,3 +95,33 @@ def test_hugging_face_folder_becomes_a_bundle(reader, tmp_path_factory):
     reader.environment |= {"HOME": str(reader.folder), "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}
     assert follow(FOLDER / "hugging-face.md", reader) == {}
     assert json.loads((reader.folder / "bert" / "config.json").read_text())["hidden_size"] == 64
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    """One terminal; the three agents of its page have free ports that follow each other."""
+    first = next(port for port in iter(free_port, None) if all(map(is_free, range(port + 1, port + 4))))
+    ports = {"1883": str(free_port()), "8000": str(free_port()), "808$number": f"$(({first} + number))"}
+    made = Terminal(tmp_path, ports, search_s=60, more_path=PATH)
+    yield made
+    made.close()
+
+
+def is_free(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_rollout_of_a_bad_bundle_to_three_agents_stops_by_itself(terminal):
+    if BINARY is None:
+        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
+
+    def before(block):
+        if block.startswith("export EDGEOPT_BROKER"):
+            broker = block.splitlines()[0].removeprefix("export ")
+            look = f"{broker} edgeopt fleet devices | grep -q '3 online'"
+            terminal.type("", f"for _ in $(seq 120); do {look} && break; sleep 0.5; done 2> waiting.log")
+
+    assert follow(FOLDER / "stopped-rollout.md", terminal, before) == {}

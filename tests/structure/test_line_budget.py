@@ -20,7 +20,7 @@ BUDGETS = {
     "edgeopt/data": 2050,
     "edgeopt/bundle": 7700,
     "edgeopt/plugins": 400,
-    "edgeopt/fleet": 4350,
+    "edgeopt/fleet": 4500,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9000,
     "edgeopt/quant": 8800,
@@ -29,10 +29,10 @@ BUDGETS = {
     "edgeopt/remote": 1450,
     "edgeopt/views": 2450,
     "edgeopt/commands": 15_900,
-    "edgeopt/cli": 5500,
-    "agent": 18_150,
+    "edgeopt/cli": 5550,
+    "agent": 18_300,
     "gui": 24_050,
-    "tests": 104_050,
+    "tests": 104_450,
 }
 
 

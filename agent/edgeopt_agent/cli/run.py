@@ -118,6 +118,8 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             raise MissingExtraError("agent", "gRPC")
         if settings.mqtt is not None and any(find_spec(module) is None for module in MQTT_MODULES):
             raise MissingExtraError("fleet", "MQTT")
+        if settings.announce and find_spec("zeroconf") is None:
+            raise MissingExtraError("fleet", "Announcing the agent (`announce`)")
         handler = logging.StreamHandler()
         handler.setFormatter(_Lines("%(asctime)s %(levelname)-7s %(message)s"))
         logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import aiomqtt
 import msgspec
@@ -32,7 +32,9 @@ class NotConnectedError(Exception):
     """The broker cannot be reached or does not take this device; its text says why."""
 
 
-async def new_client(settings: MqttSettings, topics: Topics, session: int) -> aiomqtt.Client:
+async def new_client(
+    settings: MqttSettings, topics: Topics, session: int, labels: Mapping[str, str]
+) -> aiomqtt.Client:
     """A client for one connection; raises NotConnectedError where its files or the broker's name are no use."""
     broker = broker_of(settings)
     try:
@@ -49,7 +51,7 @@ async def new_client(settings: MqttSettings, topics: Topics, session: int) -> ai
     properties.SessionExpiryInterval = settings.session_expiry_s
     properties.MaximumPacketSize = LARGEST_PACKET_BYTES
     properties.ReceiveMaximum = _WAITING_MESSAGES // 2
-    last_will = Presence("offline", session, labels=settings.labels)
+    last_will = Presence("offline", session, labels=dict(labels))
     client = aiomqtt.Client(
         broker.host,
         broker.port,

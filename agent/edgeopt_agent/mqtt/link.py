@@ -12,6 +12,8 @@ from typing import Literal
 import aiomqtt
 import msgspec
 
+from edgeopt.errors import EdgeoptError
+from edgeopt.fleet.broker import connect_problem
 from edgeopt.fleet.mqtt_documents import DeviceEvent, Presence, Reported
 from edgeopt.fleet.mqtt_topics import ROLES
 from edgeopt.version import __version__
@@ -34,6 +36,8 @@ from edgeopt_agent.mqtt.figures import FleetFigures
 from edgeopt_agent.mqtt.orders import Orders
 from edgeopt_agent.mqtt.outbox import Outbox
 from edgeopt_agent.mqtt.settings import MqttSettings, broker_of, topics_of
+from edgeopt_agent.mqtt.target import TARGET, target_name
+from edgeopt_agent.tasks import end_tasks
 from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
@@ -65,6 +69,8 @@ class FleetLink:
         self._answering: set[asyncio.Task[None]] = set()
         self._figures = FleetFigures(slots) if settings.telemetry_s else None
         self._session = 0
+        self._labels = settings.labels
+        """With that of the target, once it is known."""
         self._client: aiomqtt.Client | None = None
         """That of the present connection."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -84,9 +90,7 @@ class FleetLink:
             with contextlib.suppress(aiomqtt.MqttError):
                 farewell = msgspec.json.encode(self._presence("offline"))
                 await client.publish(self._topics.status, farewell, 1, retain=True, timeout=_FAREWELL_S)
-        for task in (*self._tasks, *self._answering):
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._answering, return_exceptions=True)
+        await end_tasks((*self._tasks, *self._answering))
         await self._orders.stop()
         self._slots.listeners.remove(self._event)
         await self._outbox.close()
@@ -94,6 +98,8 @@ class FleetLink:
     async def _connect_always(self) -> None:
         settings, delay_s = self._settings, self._settings.reconnect_s
         self._session = await self._outbox.next_session()
+        if TARGET not in settings.labels:
+            self._labels = {**settings.labels, **await self._target()}
         while True:
             began = time.monotonic()
             try:
@@ -109,9 +115,17 @@ class FleetLink:
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
             delay_s = min(2 * delay_s, settings.reconnect_most_s)
 
+    async def _target(self) -> dict[str, str]:
+        """The label that says which target profile fits the device; none where it cannot be told."""
+        try:
+            return {TARGET: await target_name(await self._slots.first.site.device())}
+        except (EdgeoptError, OSError) as error:
+            log.warning("The target of this device is not known: %s", error)
+            return {}
+
     async def _connect_once(self) -> None:
         """Returns or raises when the connection ends; each has a client of its own, and a session number."""
-        client = await new_client(self._settings, self._topics, self._session)
+        client = await new_client(self._settings, self._topics, self._session, self._labels)
         await connect(client)
         try:
             await subscribe(client, self._topics)
@@ -127,7 +141,7 @@ class FleetLink:
 
     def _tell_lost(self, error: BaseException) -> None:
         """Once for each reason: a broker may be away for days."""
-        said = f"another client connected as {self._topics.base}" if taken_over(error) else str(error)
+        said = f"another client connected as {self._topics.base}" if taken_over(error) else connect_problem(error)
         if said != self._told:
             self._told = said
             log.warning("Not connected to %s: %s. It is tried again.", broker_of(self._settings), said)
@@ -136,7 +150,7 @@ class FleetLink:
         await client.publish(self._topics.status, msgspec.json.encode(self._presence("online")), 1, retain=True)
 
     def _presence(self, state: Literal["online", "offline"]) -> Presence:
-        return Presence(state, self._session, __version__, time.time(), self._settings.labels)
+        return Presence(state, self._session, __version__, time.time(), self._labels)
 
     async def _listen(self, client: aiomqtt.Client) -> None:
         roles = {self._topics.command(role): role for role in ROLES}
@@ -228,13 +242,11 @@ class FleetLink:
 
 async def _first_end(*ways: Coroutine[None, None, None]) -> None:
     """Runs them together; when one ends, so do the others, and its error is raised."""
-    tasks = [asyncio.ensure_future(way) for way in ways]
+    tasks = [asyncio.create_task(way) for way in ways]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
     for task in done:
         task.result()
 

@@ -27,6 +27,7 @@ from edgeopt_agent.control.desired import checked
 from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.mqtt.outbox import Outbox
+from edgeopt_agent.tasks import end_tasks
 from edgeopt_agent.trust import trusted_files
 
 log = logging.getLogger(__name__)
@@ -130,9 +131,7 @@ class Orders:
         self._ended.set()
 
     async def stop(self) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await end_tasks(self._running)
 
     def _is_new(self, state: DesiredState) -> bool:
         """Whether there is something to do; raises RefusedError for an older document."""

@@ -51,7 +51,7 @@ def broker_of(settings: MqttSettings) -> Broker:
 
 
 def topics_of(settings: MqttSettings) -> Topics:
-    return Topics(settings.fleet, settings.device or _host_name(), settings.prefix)
+    return Topics(settings.fleet, device_name(settings.device), settings.prefix)
 
 
 def wrong_mqtt(settings: MqttSettings) -> tuple[str, str]:
@@ -103,7 +103,9 @@ def _wrong_number(settings: MqttSettings) -> tuple[str, str]:
     return "", ""
 
 
-def _host_name() -> str:
-    """The host name, with what topics cannot hold replaced."""
+def device_name(named: str) -> str:
+    """The name in the settings, or the host name, with what topics cannot hold replaced."""
+    if named:
+        return named
     found = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:_LONGEST_HOST_NAME].lstrip("._-")
     return found or "device"

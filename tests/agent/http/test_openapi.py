@@ -220,7 +220,8 @@ def test_requests_cover_every_route_with_a_record(document):
         if id(each) not in asked and "versions" not in path
     }
     assert left == {
-        "/api/v1/telemetry", "/api/v1/trials", "/api/v1/trials/{trial}", "/metrics", "/v2/health/live", "/v2/health/ready", "/v2/models/{name}/ready"
+        "/api/v1/telemetry", "/api/v1/trials", "/api/v1/trials/{trial}", "/metrics",
+        "/v2/health/live", "/v2/health/ready", "/v2/models/{name}/ready",
     }  # fmt: skip
 
 

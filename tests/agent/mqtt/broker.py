@@ -56,8 +56,9 @@ class Broker:
             assert time.monotonic() < deadline, self._log.read_text()
             time.sleep(0.02)
 
-    def stop(self):
-        self._process.terminate()
+    def stop(self, kill=False):
+        """Killed, it loses what it was sent since its start."""
+        (self._process.kill if kill else self._process.terminate)()
         self._process.wait(DEADLINE_S)
 
 

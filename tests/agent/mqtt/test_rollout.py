@@ -7,9 +7,12 @@ import pytest
 
 from edgeopt.bundle.manifest import release_id
 from edgeopt.bundle.sign import new_key, sign_bundle
-from edgeopt.errors import VerificationError
+from edgeopt.errors import UsageError, VerificationError
 from edgeopt.fleet import rollout_commands as commands
 from edgeopt.fleet.rollout_request import DevicesRequest, RolloutControlRequest, RolloutStartRequest
+from edgeopt.hw.probe import probe
+from edgeopt.profiles import shipped_profiles
+from edgeopt.profiles.targets import choose
 from edgeopt_agent import trusted_keys
 
 
@@ -40,6 +43,34 @@ def test_a_rollout_commits_on_an_agent_and_returns(
     agent.serves(old_bundle)
     found = commands.devices(DevicesRequest(broker=broker.url, to="site=north")).devices[0]
     assert (found.device, found.release) == (client.topics.device, release_id(old_bundle))
+
+
+def test_a_rollout_adds_a_model_and_its_rollback_removes_it(
+    start_device, client, serve_bundle, old_bundle, null_bundle, begin, broker
+):
+    old, old_digest = serve_bundle(old_bundle)
+    other, other_digest = serve_bundle(null_bundle("other"))
+    agent = start_device(fetch_from=[old.prefix, other.prefix])
+    client.presence("online")
+    with pytest.raises(UsageError, match="--add needs"):
+        begin("added", other, other_digest, add=True)
+    assert begin("first", old, old_digest).counts == {"done": 1}
+    assert begin("added", other, other_digest, add=True, model="other").counts == {"done": 1}
+    assert [each["name"] for each in agent.status()["models"]] == ["null", "other"]
+    request = RolloutControlRequest(broker=broker.url, name="added")
+    assert commands.go_on(request, "rollback", lambda _: None).counts == {"rolled-back": 1}
+    assert [each["name"] for each in agent.status()["models"]] == ["null"]
+    agent.serves(old_bundle)
+
+
+def test_devices_are_selected_by_the_target_that_fits_them(start_device, client, broker):
+    start_device()
+    client.presence("online")
+    target = choose(probe(), shipped_profiles()).target.name
+    found = commands.devices(DevicesRequest(broker=broker.url, to=f"target={target}"))
+    assert client.topics.device in {each.device for each in found.devices}
+    with pytest.raises(UsageError, match="No device of the fleet matches"):
+        commands.devices(DevicesRequest(broker=broker.url, to="target=none-of-these"))
 
 
 def test_an_agent_that_trusts_a_key_follows_signed_rollouts_only(
