@@ -1,4 +1,4 @@
-"""Agents in the local network that announce themselves by mDNS.
+"""Discovery of agents in the local network by mDNS; an announcement proves nothing, so that a client pairs first."""
 
 Anybody in the network can announce anything, so what is found is shown and never trusted: pairing, or the
 fingerprint from the device itself, proves which agent answers.
