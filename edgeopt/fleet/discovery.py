@@ -1,6 +1,6 @@
-"""Discovery of agents in the local network by mDNS; an announcement proves nothing, so that a client pairs first."""
+"""Agents in the local network that announce themselves by mDNS.
 
-Anybody in the network can announce anything, so what is found is shown and never trusted: pairing, or the
+Anybody in the network can announce anything, so agents that answer are listed and never trusted: pairing, or the
 fingerprint from the device itself, proves which agent answers.
 """
 
