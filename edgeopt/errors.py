@@ -205,7 +205,7 @@ EXTRAS = {
     "openvino": ("openvino",),
     "sign": ("cryptography",),
     "images": ("pillow",),
-    "fleet": ("websockets", "aiomqtt", "paho-mqtt"),
+    "fleet": ("websockets", "aiomqtt", "paho-mqtt", "zeroconf"),
     "gui": ("pyside6-essentials", "pyqtgraph"),
     "agent": (
         *("starlette", "uvicorn", "httptools", "uvloop", "websockets", "prometheus-client"),

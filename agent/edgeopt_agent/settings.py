@@ -59,7 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     fetch_from: tuple[str, ...] = ()
     """Prefixes of the URLs that the agent may fetch bundles from, such as https://host/bundles/; empty: none."""
     trials: bool = False
-    """Whether clients with the role `deploy` may measure here: edgeopt optimize --on https://…"""
+    """Whether clients with the role `deploy` may measure here, with `--on https://…`"""
     watch_dir: Path | None = None
     """A folder, such as that of a USB stick: a bundle with a trusted signature that appears there is deployed."""
     fetch_timeout_s: float = 21_600.0

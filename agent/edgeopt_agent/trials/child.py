@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeopt import units
+from edgeopt.hw.child import python_command
 from edgeopt.remote import far
 from edgeopt.version import __version__
 from edgeopt_agent.trials.allowed import checked
@@ -50,13 +51,13 @@ class AgentSession(far.Session):
                 words=f"The agent has edgeopt {__version__}, and this one is {message.get('version')}.",
                 hint="Use the same version on both, or measure over SSH: --on ssh://[USER@]HOST",
             )
-        self.channel.send({"installed": "", "python": sys.executable, "made": []})
+        self.channel.send({"installed": "", "python": python_command()[0], "made": []})
 
     def command(self, message: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
         places = [str(place) for _, place in message["files"]]
         words = checked([str(word) for word in message["arguments"]], str(self.run), places)
         # Nothing is imported from the folder that it runs in.
-        return [sys.executable, "-P", "-m", "edgeopt", *words], {"PYTHONSAFEPATH": "1"}
+        return [*python_command("-P", "-m", "edgeopt", *words)], {"PYTHONSAFEPATH": "1"}
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import secrets
 import signal
-import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 
+from edgeopt.hw.child import python_command
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.slots import Slots
@@ -93,10 +93,10 @@ class Trials:
         self._starting = True
         try:
             folder = self._slots.first.site.data.trials
+            told = (str(folder), str(settings.max_bundle_bytes), str(settings.disk_reserve_bytes))
             self._trial = Trial(
                 await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", "edgeopt_agent.trials.child", str(folder)),
-                    *(str(settings.max_bundle_bytes), str(settings.disk_reserve_bytes)),
+                    *python_command("-P", "-m", "edgeopt_agent.trials.child", *told),
                     stdin=PIPE,
                     stdout=PIPE,
                     stderr=DEVNULL,

@@ -214,20 +214,23 @@ class Store:
         if not self.on:
             return None
         place = self.folder / f"{kind}-{key}"
+        why = ""
         for _ in range(_REPLACED_MEANWHILE):
             try:
                 return self._taken(place, into)
             except FileNotFoundError:
-                if not (place / FILE).exists():  # dropped by another process meanwhile, or never there
-                    return None
-        self._drop_damaged(place, "a file is missing")
+                why = "a file is missing"
+            except DamagedError as error:
+                why = str(error)
+            if not (place / FILE).exists():  # dropped by another process meanwhile, or never there
+                return None
+        self._drop_damaged(place, why)
         return None
 
     def _taken(self, place: Path, into: Path) -> CacheRecord | None:
-        """FileNotFoundError where something is not there: it is damaged, or was replaced while it was read."""
+        """FileNotFoundError or DamagedError where it is not whole: damaged, or replaced while it was read."""
         copied: list[Path] = []
         complete = False
-        found: CacheRecord | None = None
         try:
             found = read_record(place)
             for name, piece in found.files.items():
@@ -242,10 +245,7 @@ class Store:
                 os.utime(place / FILE)
             complete = True
             return found
-        except DamagedError as error:
-            if not _is_another(place, found):
-                self._drop_damaged(place, str(error))
-        except FileNotFoundError:
+        except (DamagedError, FileNotFoundError):
             raise
         except OSError as error:
             if error.errno in _FULL:
@@ -357,14 +357,6 @@ def _drop(place: Path) -> None:
     with contextlib.suppress(OSError):
         place.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
-
-
-def _is_another(place: Path, than: CacheRecord | None) -> bool:
-    """Whether it was replaced while it was read."""
-    try:
-        return than is not None and read_record(place) != than
-    except (OSError, DamagedError):
-        return False
 
 
 def _sweep(folder: Path) -> None:

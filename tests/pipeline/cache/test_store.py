@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -164,6 +165,26 @@ def test_a_limit_that_is_none(tmp_path, monkeypatch):
         Store(tmp_path)
     monkeypatch.delenv("EDGEOPT_CACHE_LIMIT")
     assert 0 < Store(tmp_path).limit_bytes <= 2_000_000_000
+
+
+def test_an_entry_that_is_replaced_and_dropped_while_it_is_read_is_not_damaged(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "70kB")
+    said = []
+    store, other = Store(tmp_path / "cache", said.append), Store(tmp_path / "cache")
+    (tmp_path / "source").write_bytes(b"first")
+    store.put("thing", KEY, record(), {"one": tmp_path / "source"})
+    copy = shutil.copyfile
+
+    def replaced(source, target):
+        monkeypatch.setattr("shutil.copyfile", copy)
+        (tmp_path / "source").write_bytes(b"second")
+        other.put("thing", KEY, record(), {"one": tmp_path / "source"})
+        copy(source, target)
+        other.drop("thing", KEY)
+
+    monkeypatch.setattr("shutil.copyfile", replaced)
+    assert store.get("thing", KEY, tmp_path / "into") is None
+    assert said == []
 
 
 def hammer(folder, number, problems):
