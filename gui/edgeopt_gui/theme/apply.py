@@ -35,6 +35,8 @@ class Theme(QObject):
         self._dark = dark
         colours = palette(dark=dark)
         font = self._application.font()
+        # Where one sheet replaces another, Qt styles each widget again for every widget that it lies in.
+        self._application.setStyleSheet("")
         self._application.setPalette(colours)
         forget_icons()
         # A folder of its own for each scheme: Qt remembers pictures by their paths.

@@ -1,8 +1,9 @@
 """Both schemes as eyes see them: contrast by WCAG's formula."""
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QColor, QIcon, QPalette
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from edgeopt_gui import theme
 from edgeopt_gui.theme import colours, icons
@@ -63,6 +64,7 @@ def test_another_theme_is_worn_at_once_and_told(qtbot, context):
     context.settings.keep("theme", "light")
     button = QPushButton("x")
     qtbot.addWidget(button)
+    button.show()
     with qtbot.waitSignal(theme.scheme_changed, timeout=1000):
         context.settings.keep("theme", "dark")
     assert button.palette().color(Role.Window).lightness() < 128
@@ -93,3 +95,24 @@ def test_an_icon_on_an_accent_has_the_colour_of_its_text(scheme, qapp):
         if image.pixelColor(x, y).alpha() == 255
     }
     assert qapp.palette().color(Role.HighlightedText).name() in inked
+
+
+def test_another_scheme_styles_a_widget_no_more_often_where_it_lies_deep(qtbot, context):
+    class Counted(QWidget):
+        styled = 0
+
+        def changeEvent(self, event):  # noqa: N802 - Qt's name
+            super().changeEvent(event)
+            self.styled += event.type() == QEvent.Type.StyleChange
+
+    context.settings.keep("theme", "light")
+    outer = within = Counted()
+    qtbot.addWidget(outer)
+    for _ in range(12):
+        column = QVBoxLayout(within)
+        within = Counted()
+        column.addWidget(within)
+    outer.show()
+    within.styled = outer.styled = 0
+    context.settings.keep("theme", "dark")
+    assert outer.styled == within.styled > 0

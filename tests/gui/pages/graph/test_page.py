@@ -333,10 +333,10 @@ def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small
     page = shown(MODEL)
     page.compare_with(small)
     assert window.book["graph.against"].shown.isEnabled() is False
-    qtbot.waitUntil(page.view.revisions.isVisible)
+    qtbot.waitUntil(lambda: page.view.pair is not None)
     page.view.revisions.beside.setChecked(False)
-    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(page.context.nodes))
-    assert page.view.pair is None
+    qtbot.waitUntil(lambda: page.view.pair is None)
+    assert len(page.view.diagram.nodes) < len(page.context.nodes)
     assert not page.view.second.isVisible()
     words = {word for _, word in page.view.legend.entries}
     assert "kept" in words
@@ -355,7 +355,7 @@ def test_a_node_is_shown_beside_another_model_which_is_compared_once(qtbot, smal
     assert page.view.title.text() == second.operator
     page.view.revisions.beside.setChecked(False)
     page.view.revisions.slider.setValue(1)
-    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(context.nodes))
+    qtbot.waitUntil(lambda: page.view.pair is None and len(page.view.diagram.nodes) < len(context.nodes))
     context.show_in_graph(GraphPair(first.position, small))
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(context.nodes))
     assert page.view.revisions.slider.value() == 0
