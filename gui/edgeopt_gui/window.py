@@ -71,6 +71,7 @@ class Window(QMainWindow):
         self._background = Background(self)
         self._quitting = Quitting(self, context.jobs, context.settings)
         self._lay_out()
+        self._wear()
         self._hint = DropHint(self)
         self.setAcceptDrops(True)
         self.setMinimumSize(window_state.least(self))
@@ -303,6 +304,7 @@ class Window(QMainWindow):
         context.settings.changed.connect(self._fill_recent)
         self._hint.dropped.connect(self._dropped)
         self._quitting.ready.connect(self.close)
+        theme.scheme_changed.connect(self._wear)
         theme.scheme_changed.connect(self._dress)
 
     def _offer_in_header(self) -> None:
@@ -335,6 +337,9 @@ class Window(QMainWindow):
         if not self._recent.isEmpty():
             self._recent.addSeparator()
             self._recent.addAction("Forget these files", self.context.settings.forget_recent)
+
+    def _wear(self) -> None:
+        self.setStyleSheet(theme.sheet())
 
     def _dress(self) -> None:
         self.setWindowIcon(icon("optimize"))

@@ -35,15 +35,13 @@ class Theme(QObject):
         self._dark = dark
         colours = palette(dark=dark)
         font = self._application.font()
-        # Where one sheet replaces another, Qt styles each widget again for every widget that it lies in.
-        self._application.setStyleSheet("")
         self._application.setPalette(colours)
         forget_icons()
         # A folder of its own for each scheme: Qt remembers pictures by their paths.
         pictures = Path(self._folder.path()) / ("dark" if dark else "light")
         pictures.mkdir(exist_ok=True)
         write_pictures(pictures)
-        self._application.setStyleSheet(stylesheet(colours, QFontMetrics(font), font.pointSizeF(), pictures))
+        NOTICE.sheet = stylesheet(colours, QFontMetrics(font), font.pointSizeF(), pictures)
         NOTICE.changed.emit()
 
     def _wants_dark(self) -> bool:
