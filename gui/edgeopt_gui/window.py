@@ -53,6 +53,7 @@ class Window(QMainWindow):
     def __init__(self, context: Context, entries: Sequence[Entry], page: str = "") -> None:
         """Begins with the page of that key, or with the first one."""
         super().__init__()
+        self._wear()
         self._painted = False
         self.context = context
         self._entries = {entry.key: entry for entry in entries}
@@ -71,7 +72,6 @@ class Window(QMainWindow):
         self._background = Background(self)
         self._quitting = Quitting(self, context.jobs, context.settings)
         self._lay_out()
-        self._wear()
         self._hint = DropHint(self)
         self.setAcceptDrops(True)
         self.setMinimumSize(window_state.least(self))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt, QTemporaryDir
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTemporaryDir
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
@@ -36,6 +36,8 @@ class Theme(QObject):
         colours = palette(dark=dark)
         font = self._application.font()
         self._application.setPalette(colours)
+        # Now, not with the next events: what hears of the change asks its widgets for their colours.
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.ApplicationPaletteChange)
         forget_icons()
         # A folder of its own for each scheme: Qt remembers pictures by their paths.
         pictures = Path(self._folder.path()) / ("dark" if dark else "light")
