@@ -32,7 +32,8 @@ def half_sample(tmp_path_factory):
 @pytest.fixture(scope="session")
 def saved_reports(tmp_path_factory, conv_model, relu_model):
     """Of two models whose names differ."""
-    first, second = (tmp_path_factory.mktemp("reports") / f"{model.stem}.json" for model in (conv_model, relu_model))
+    folder = tmp_path_factory.mktemp("reports")
+    first, second = (folder / f"{model.stem}.json" for model in (conv_model, relu_model))
     command = [sys.executable, "-m", "edgeopt", "bench", conv_model, "--rounds", "6", "--save", first]
     subprocess.run([*map(str, command)], capture_output=True, check=True)
     second.write_text(first.read_text().replace(conv_model.name, relu_model.name))

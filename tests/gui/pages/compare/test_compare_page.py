@@ -145,7 +145,10 @@ def test_a_comparison_from_start_to_end(qtbot, ready, bundle, conv_model):
     assert first.node in view.layers_line.text()
     assert {row.what for row in view.operators.records.rows} >= {"Conv", "Gemm"}
     assert any("float32" in row.what for row in view.precision.records.rows)
-    assert [column.title for column in view.memory.records.columns][1:3] == [f"A: {conv_model.name}", "B: half.onnx"]
+    assert [column.title for column in view.memory.records.columns][1:3] == [
+        f"A: {conv_model.name}",
+        "B: half.onnx",
+    ]
     assert sum(view.histogram.counts) > 0
     assert sum(view.histogram.outline) > 0
     # Other sides leave no layers of this comparison.

@@ -109,13 +109,14 @@ def test_an_odd_model_has_a_graph(qtbot, tmp_path, context, open_window):
         stem = tmp_path / make.__name__
         save(make(), stem.with_suffix(".onnx"))
         context.open(subject_at(stem.with_suffix(".onnx")))
+        assert page.state == "busy", make
         qtbot.waitUntil(lambda: page.state != "busy")
         assert page.state == "content", make
         drawn = [node.position for node in context.nodes if node.operator != "Constant"]
         page.show_level("nodes")
-        canvas, paths = page.view.canvas, page.view.diagram.wiring.paths
-        qtbot.waitUntil(lambda drawn=drawn, paths=paths: all(paths[at] in canvas.boxes for at in drawn))
-        canvas.grab()
+        paths = {page.view.diagram.wiring.paths[at] for at in drawn}
+        qtbot.waitUntil(lambda paths=paths: paths <= page.view.canvas.boxes.keys())
+        page.view.canvas.grab()
         page.write_picture(stem.with_suffix(".svg"))
         page.write_picture(stem.with_suffix(".html"))
         assert stem.with_suffix(".html").stat().st_size > 10_000, make
