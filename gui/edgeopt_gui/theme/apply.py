@@ -36,7 +36,7 @@ class Theme(QObject):
         colours = palette(dark=dark)
         font = self._application.font()
         self._application.setPalette(colours)
-        # Now, not with the next events: what hears of the change asks its widgets for their colours.
+        # Now, not with the next events: slots of `changed` ask their widgets for colours.
         QCoreApplication.sendPostedEvents(None, QEvent.Type.ApplicationPaletteChange)
         forget_icons()
         # A folder of its own for each scheme: Qt remembers pictures by their paths.

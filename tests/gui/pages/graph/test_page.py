@@ -142,8 +142,8 @@ def test_search_marks_hits_and_enter_opens_the_group_around_the_next(qtbot, tmp_
     assert page.view.title.text() == "Tanh"
 
 
-def test_measured_times_colour_the_graph(qtbot, shown, window):
-    page = shown(MODEL)
+def test_measured_times_colour_the_graph(qtbot, shown, window, conv_model):
+    page = shown(conv_model)
     window.book["graph.measure"].shown.trigger()
     assert not window.book["graph.measure"].shown.isEnabled()
     qtbot.waitUntil(lambda: page._job is None, timeout=120_000)
