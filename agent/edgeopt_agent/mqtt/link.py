@@ -79,6 +79,7 @@ class FleetLink:
     async def start(self) -> None:
         await self._orders.load()
         self._slots.listeners.append(self._event)
+        self._slots.models_changed.append(self._changed.set)
         self._tasks.append(asyncio.create_task(self._connect_always(), name="mqtt"))
         if self._figures is not None:
             self._tasks.append(asyncio.create_task(self._measure(self._figures), name="mqtt telemetry"))
@@ -93,6 +94,7 @@ class FleetLink:
         await end_tasks((*self._tasks, *self._answering))
         await self._orders.stop()
         self._slots.listeners.remove(self._event)
+        self._slots.models_changed.remove(self._changed.set)
         await self._outbox.close()
 
     async def _connect_always(self) -> None:
