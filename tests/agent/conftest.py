@@ -233,9 +233,9 @@ DEADLINE_S = 30.0
 QUICK = {
     "soak_compare_s": 0.0,
     "port": 0,
-    "soak_s": 0.1,
+    "soak_s": 0.05,
     "soak_requests": 3,
-    "self_request_s": 0.05,
+    "self_request_s": 0.02,
     "probe_timeout_s": 20.0,
     "restart_delay_s": 0.01,
     "restart_delay_most_s": 0.2,
@@ -311,7 +311,7 @@ class Running:
         found = self.ask("GET", f"/api/v1/deployments/{number}?model={model}")[2]["deployment"]
         return found if found["state"] in FINAL else None
 
-    def until(self, ready, what, wait_s=0.1, model=""):
+    def until(self, ready, what, wait_s=0.02, model=""):
         """What `ready` gives, once it gives something.
 
         Looked at again when the journal of the model has something new, at least once in `wait_s`.

@@ -11,6 +11,7 @@ import pytest
 
 from edgeopt.bundle.manifest import release_id
 from edgeopt_agent.service import _Probed
+from tests.processes import wait_ended
 
 
 def test_it_serves_again_what_it_served_before(start_agent, old_bundle):
@@ -58,7 +59,7 @@ def test_its_workers_do_not_outlive_it(start_agent, old_bundle):
     worker = psutil.Process(agent.status()["serving"]["pid"])
     agent.process.send_signal(signal.SIGKILL)
     agent.process.wait()
-    assert not psutil.wait_procs([worker], timeout=60)[1]
+    wait_ended([worker])
 
 
 def test_it_answers_before_the_release_is_loaded(start_agent, make_null_bundle):
@@ -120,7 +121,7 @@ def test_a_probe_that_failed_is_tried_again(monkeypatch):
 
 
 def test_a_worker_that_hangs_is_started_again_without_a_request_that_notices(start_agent, old_bundle):
-    agent = start_agent(hang_timeout_s=3.0)
+    agent = start_agent(hang_timeout_s=1.5)
     agent.deploy(old_bundle)
     pid = agent.settled()["serving"]["pid"]
     psutil.Process(pid).suspend()

@@ -113,7 +113,8 @@ def test_damage_is_a_problem_with_advice_and_exit_code_3(doctor, used, damage, c
     assert found[check]["advice"]
 
 
-def test_a_port_of_another_program_is_a_problem(doctor, tmp_path):
+def test_a_port_of_another_program_is_a_problem(doctor, tmp_path, monkeypatch):
+    monkeypatch.setattr("edgeopt_agent.doctor.machine._ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as other:
         code, found = doctor(tmp_path, "--port", other.getsockname()[1])
     assert code == 3

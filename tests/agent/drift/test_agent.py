@@ -24,7 +24,7 @@ def send(agent, scale, enough):
                 answer.read()
             return enough(agent.status()["drift"])
 
-        agent.until(ready, "the drift")
+        agent.until(ready, "the drift", wait_s=0.0)
     return agent.status()["drift"]
 
 

@@ -90,7 +90,7 @@ def test_nothing_deployed_is_not_found(start_grpc, connect):
 
 def test_a_request_waits_for_the_release_that_is_being_started(start_grpc, connect, make_null_bundle):
     agent = start_grpc(**QUIET)
-    assert agent.deploy(make_null_bundle(load_ms=2000.0))["state"] == "COMMITTED"
+    assert agent.deploy(make_null_bundle(load_ms=1000.0))["state"] == "COMMITTED"
     agent.stop()
     again = start_grpc(**QUIET)
     client = connect(again)

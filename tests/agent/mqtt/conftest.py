@@ -5,36 +5,13 @@ from contextlib import ExitStack
 import pytest
 
 from edgeopt.fleet.mqtt_topics import Topics
+from tests import broker as brokers
 from tests.agent.conftest import packed
 from tests.agent.deployments.fetching import RETRIES, digest_of
 from tests.agent.deployments.file_server import FileServer
-from tests.agent.mqtt.broker import BINARY, Broker, Client
+from tests.broker import Client
 
-
-@pytest.fixture(scope="session")
-def _mosquitto():
-    if BINARY is None:
-        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
-
-
-@pytest.fixture(scope="module")
-def broker(_mosquitto, tmp_path_factory):
-    running = Broker(tmp_path_factory.mktemp("broker"))
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def make_broker(_mosquitto, tmp_path_factory):
-    """Brokers of a test's own, to be stopped and started."""
-    with ExitStack() as stack:
-
-        def make():
-            running = Broker(tmp_path_factory.mktemp("broker"))
-            stack.callback(running.stop)
-            return running
-
-        yield make
+mosquitto, broker, make_broker = brokers.mosquitto, brokers.broker, brokers.make_broker
 
 
 @pytest.fixture
