@@ -1,4 +1,5 @@
 import json
+import shutil
 import socket
 import sqlite3
 import time
@@ -29,9 +30,8 @@ def test_a_fresh_device_is_well(doctor, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_it_reads_the_journal_of_an_agent_that_runs(doctor, start_agent, old_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_it_reads_the_journal_of_an_agent_that_runs(doctor, start_serving, old_bundle):
+    agent = start_serving()
     code, found = doctor(agent.data_dir, "--port", agent.port)
     assert code == 0, found
     assert found["journal"]["message"] == "Whole; 1 deployments."
@@ -48,12 +48,9 @@ def health(found):
 
 
 @pytest.fixture
-def used(start_agent, old_bundle):
+def used(serving_folder, tmp_path):
     """The data folder of an agent that has served and stopped."""
-    agent = start_agent()
-    agent.deploy(old_bundle)
-    agent.stop()
-    return agent.data_dir
+    return shutil.copytree(serving_folder, tmp_path / "agent", symlinks=True)
 
 
 def open_to_all(folder):

@@ -46,9 +46,8 @@ def test_grpc_brings_no_numbers_and_no_runtime_into_the_agent(start_grpc, connec
 
 
 @pytest.mark.cold
-def test_without_a_port_grpc_is_not_loaded(start_agent, old_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_without_a_port_grpc_is_not_loaded(start_serving):
+    agent = start_serving()
     assert not [name for name in libraries(agent) if name.startswith(("cygrpc", "_message."))]
 
 
