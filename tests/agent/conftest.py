@@ -55,11 +55,11 @@ def null_bundle(tmp_path):
 def make_null_bundle(tmp_path_factory, device_fingerprint):
     """The same for this device or another; `model` is there when the golden outputs are made, faults are not."""
 
-    def make(device=None, model=None, source=None, **faults):
+    def make(device=None, model=None, source=None, name="null", **faults):
         folder = tmp_path_factory.mktemp("null")
         ports = (X,), (Y,)
         return _write_null_bundle(
-            folder, "null", *ports, faults, model or {}, device or device_fingerprint, source=source
+            folder, name, *ports, faults, model or {}, device or device_fingerprint, source=source
         )
 
     return make

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import signal
 import socket
 import threading
@@ -25,17 +26,27 @@ from tests.agent.deployments.soaks import soaking
 X = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 
 
-@pytest.fixture
-def other_bundle(null_bundle):
-    return null_bundle("other")
+@pytest.fixture(scope="session")
+def other_bundle(make_null_bundle):
+    return make_null_bundle(name="other")
+
+
+@pytest.fixture(scope="session")
+def pair_place(tmp_path_factory):
+    return tmp_path_factory.mktemp("pair") / "agent"
 
 
 @pytest.fixture
-def pair(start_serving, other_bundle):
-    """An agent that serves 'null' and, added, 'other'."""
-    agent = start_serving()
-    done = agent.deploy(other_bundle, add=1)
-    assert (done["state"], done["model"]) == ("COMMITTED", "other"), done["reason"]
+def pair(pair_place, start_serving, start_agent, other_bundle, tmp_path):
+    """An agent that serves 'null' and, added, 'other', from a folder that is made once."""
+    if not pair_place.exists():
+        agent = start_serving()
+        done = agent.deploy(other_bundle, add=1)
+        assert (done["state"], done["model"]) == ("COMMITTED", "other"), done["reason"]
+        agent.stop()
+        shutil.move(agent.data_dir, pair_place)
+    agent = start_agent(shutil.copytree(pair_place, tmp_path / "agent", symlinks=True))
+    agent.until(lambda: all(each["state"] == "serving" for each in agent.status()["models"]), "both models")
     return agent
 
 
@@ -286,7 +297,8 @@ def test_the_commands_reach_each_model(pair, null_bundle, capsys):
     assert "Model third" not in ask("status")[1]
 
 
-def test_live_figures_are_those_of_the_model_that_is_watched(pair):
+def test_live_figures_are_those_of_the_model_that_is_watched(pair, other_bundle):
+    assert pair.deploy(other_bundle)["state"] == "COMMITTED"
     found, stop = [], threading.Event()
 
     def tell(event):

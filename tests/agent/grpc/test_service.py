@@ -36,9 +36,8 @@ def libraries(agent):
 
 
 @pytest.mark.cold
-def test_grpc_brings_no_numbers_and_no_runtime_into_the_agent(start_grpc, connect, old_bundle):
-    agent = start_grpc()
-    agent.deploy(old_bundle)
+def test_grpc_brings_no_numbers_and_no_runtime_into_the_agent(start_grpc, connect):
+    agent = start_grpc(deployed=True)
     connect(agent).infer("null", [service_tensor(np.ones((1, 4), np.float32))])
     found = libraries(agent)
     assert [name for name in found if name.startswith("cygrpc")]

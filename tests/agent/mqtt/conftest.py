@@ -38,16 +38,16 @@ def client(make_client, broker, topics):
 
 
 @pytest.fixture
-def start_device(start_agent, broker, topics):
-    """Starts an agent that is connected to the broker."""
+def start_device(start_agent, start_serving, broker, topics):
+    """Starts an agent that is connected to the broker; with `deployed`, it serves the old bundle at once."""
 
-    def start(url=None, server=None, mqtt=(), **more):
+    def start(url=None, server=None, mqtt=(), deployed=False, **more):
         table = {
             "url": url or broker.url, "device": topics.device, "telemetry_s": 0,
             "reconnect_s": 0.05, "reconnect_most_s": 0.2, **dict(mqtt),
         }  # fmt: skip
         fetch = {"fetch_from": [server.prefix], **RETRIES} if server is not None else {}
-        return start_agent(mqtt=table, **fetch, **more)
+        return (start_serving if deployed else start_agent)(mqtt=table, **fetch, **more)
 
     return start
 
