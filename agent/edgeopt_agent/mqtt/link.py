@@ -194,6 +194,7 @@ class FleetLink:
         while True:
             self._changed.clear()
             _, status = await self._answers.status("")
+            wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S  # of what is told, not of when it was sent
             found: Document = {**status, "trust": self._trust()}
             orders = self._orders
             seen: Document = {"status": _lasting(found), "desired": orders.following, "refused": orders.refused}
@@ -202,7 +203,6 @@ class FleetLink:
                 state = Reported(self._session, time.time(), found, orders.following, orders.refused)
                 await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
             with contextlib.suppress(TimeoutError):
-                wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S
                 await asyncio.wait_for(self._changed.wait(), wait_s)
             await asyncio.sleep(_SETTLE_S)
 
