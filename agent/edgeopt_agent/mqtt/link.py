@@ -194,7 +194,7 @@ class FleetLink:
         while True:
             self._changed.clear()
             _, status = await self._answers.status("")
-            wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S  # of what is told, not of when it was sent
+            wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S  # as of this status
             found: Document = {**status, "trust": self._trust()}
             orders = self._orders
             seen: Document = {"status": _lasting(found), "desired": orders.following, "refused": orders.refused}
