@@ -145,3 +145,10 @@ def test_the_port_of_grpc_is_checked_where_it_is_set(doctor, tmp_path):
     assert found["gRPC port"]["message"] == f"Another program listens on {port}."
     assert "--grpc-port" in found["gRPC port"]["advice"]
     assert doctor(tmp_path / "data", "--config", file)[1]["gRPC port"]["message"] == f"{port} is free."
+
+
+def test_an_agent_with_tls_is_known_by_its_port(doctor, start_agent):
+    agent = start_agent(tls="on")
+    code, found = doctor(agent.data_dir, "--port", agent.port)
+    assert code == 0, found
+    assert found["port"]["message"] == f"An edgeopt agent listens on {agent.port}."
