@@ -21,7 +21,7 @@ from edgeopt.errors import VerificationError
 from edgeopt.events import Event
 from edgeopt.fleet import rollout_commands as commands
 from edgeopt.fleet.rollout_request import RolloutStartRequest, RolloutStatusRequest
-from tests.agent.mqtt.broker import Broker
+from tests.broker import Broker
 from tests.fleet.light_agents import LightFleet
 
 GOOD, BAD = "sha256:" + "a" * 64, "sha256:" + "b" * 64

@@ -20,6 +20,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.events import ignore
 from edgeopt.pipeline.cache.store import Store
+from tests.processes import wait_ended
 
 MARK = "EDGEOPT_TEST_MARK"
 
@@ -79,8 +80,7 @@ class Run:
         return found
 
     def assert_all_ended(self):
-        left = psutil.wait_procs(self.children(), timeout=60)[1]
-        assert not left, f"still there: {[p.cmdline() for p in left]}"
+        wait_ended(self.children())
 
     def hidden(self):
         """What lies beside the bundle, and in the temporary folder."""

@@ -64,6 +64,8 @@ _IMPORTED = (
     "edgeopt.pipeline.optimize",
     "edgeopt_agent.main",
     "edgeopt_agent.service",
+    "edgeopt_agent.deployments.watched",
+    "edgeopt_agent.mqtt.link",
     "edgeopt_agent.workers.child",
     "edgeopt_agent.workers.landlock",
     "edgeopt_agent.workers.seccomp",

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-_AGAIN_S = 1.0
+_AGAIN_S = 0.1
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:

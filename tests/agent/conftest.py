@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,11 +55,11 @@ def null_bundle(tmp_path):
 def make_null_bundle(tmp_path_factory, device_fingerprint):
     """The same for this device or another; `model` is there when the golden outputs are made, faults are not."""
 
-    def make(device=None, model=None, source=None, **faults):
+    def make(device=None, model=None, source=None, name="null", **faults):
         folder = tmp_path_factory.mktemp("null")
         ports = (X,), (Y,)
         return _write_null_bundle(
-            folder, "null", *ports, faults, model or {}, device or device_fingerprint, source=source
+            folder, name, *ports, faults, model or {}, device or device_fingerprint, source=source
         )
 
     return make
@@ -233,9 +234,9 @@ DEADLINE_S = 30.0
 QUICK = {
     "soak_compare_s": 0.0,
     "port": 0,
-    "soak_s": 0.1,
+    "soak_s": 0.05,
     "soak_requests": 3,
-    "self_request_s": 0.05,
+    "self_request_s": 0.02,
     "probe_timeout_s": 20.0,
     "restart_delay_s": 0.01,
     "restart_delay_most_s": 0.2,
@@ -311,7 +312,7 @@ class Running:
         found = self.ask("GET", f"/api/v1/deployments/{number}?model={model}")[2]["deployment"]
         return found if found["state"] in FINAL else None
 
-    def until(self, ready, what, wait_s=0.1, model=""):
+    def until(self, ready, what, wait_s=0.02, model=""):
         """What `ready` gives, once it gives something.
 
         Looked at again when the journal of the model has something new, at least once in `wait_s`.
@@ -370,6 +371,34 @@ def start_agent(tmp_path):
             return running
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def served_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("served") / "agent"
+
+
+@pytest.fixture
+def serving_folder(served_folder, start_agent, old_bundle):
+    """The data folder of a stopped agent that has the old bundle in service; made once, to be copied."""
+    if not served_folder.exists():
+        agent = start_agent(served_folder)
+        done = agent.deploy(old_bundle)
+        assert done["state"] == "COMMITTED", done["reason"]
+        agent.stop()
+    return served_folder
+
+
+@pytest.fixture
+def start_serving(start_agent, serving_folder, tmp_path):
+    """Starts an agent that serves the old bundle from its first moment; once in a test."""
+
+    def start(**settings):
+        agent = start_agent(shutil.copytree(serving_folder, tmp_path / "agent", symlinks=True), **settings)
+        agent.settled()
+        return agent
+
+    return start
 
 
 @pytest.fixture(scope="module")

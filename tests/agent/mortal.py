@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 
 from edgeopt_agent import service
-from edgeopt_agent.deployments import receive
+from edgeopt_agent.deployments import receive, watched
 from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.journal import Journal
+from edgeopt_agent.mqtt import link
 from edgeopt_agent.mqtt.settings import MqttSettings
 from edgeopt_agent.settings import Settings
 
@@ -55,6 +56,12 @@ def trust_the_cache():
     os.fsync = lambda _: None
 
 
+def look_often():
+    """What an agent looks at again and again, it looks at more often."""
+    watched.LOOK_S = 0.05
+    link._SETTLE_S = 0.02
+
+
 def main():
     given, kill, broken = (json.loads(argument) for argument in sys.argv[1:])
     for name in {"data_dir", "tls_cert", "tls_key", "watch_dir"} & given.keys():
@@ -64,6 +71,7 @@ def main():
     if "drift" in given:
         given["drift"] = DriftSettings(**given["drift"])
     trust_the_cache()
+    look_often()
     if kill:
         die_at(**kill)
     if broken:

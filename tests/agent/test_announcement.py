@@ -23,7 +23,7 @@ def multicast():
         pytest.skip(f"no multicast on the loopback interface: {error}")
 
 
-def announced(agent, seconds=1.0):
+def announced(agent, seconds=0.5):
     """What is announced for its port: other agents may announce themselves at the same time."""
     found = discover(DiscoverRequest(seconds=seconds, interfaces=(HERE,))).agents
     return [each for each in found if each.url.endswith(f":{agent.port}")]

@@ -106,9 +106,8 @@ class Client(threading.Thread):
 
 
 @pytest.mark.parametrize("tls", ["off", "on"])
-def test_no_connection_is_refused_while_a_killed_agent_restarts(start, start_agent, old_bundle, listener, tls):
-    first = start_agent()
-    assert first.deploy(old_bundle)["state"] == "COMMITTED"
+def test_no_connection_is_refused_while_a_killed_agent_restarts(start, start_serving, listener, tls):
+    first = start_serving()
     first.stop()
     port = port_of(listener)
     agent = start(listener, port=port, tls=tls)

@@ -93,9 +93,8 @@ def answer_to(port, content):
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_mutated_requests_neither_end_nor_fill_the_agent(start_agent, old_bundle, pack, record_property, count):
-    agent = start_agent()
-    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+def test_mutated_requests_neither_end_nor_fill_the_agent(start_serving, old_bundle, pack, record_property, count):
+    agent = start_serving()
     sound = sound_requests(pack(old_bundle))
     for each in sound:
         answer_to(agent.port, each)
@@ -123,9 +122,8 @@ def test_mutated_requests_neither_end_nor_fill_the_agent(start_agent, old_bundle
 
 
 @pytest.mark.slow  # 2,000 connections, and clients that need seconds on purpose
-def test_idle_and_slow_clients_keep_nobody_from_being_served(start_agent, old_bundle, record_property):
-    agent = start_agent()
-    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+def test_idle_and_slow_clients_keep_nobody_from_being_served(start_serving, old_bundle, record_property):
+    agent = start_serving()
     before = process_memory_bytes(agent.process.pid)
     head = b"POST /v2/models/null/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
     with ExitStack() as stack:

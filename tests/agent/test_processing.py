@@ -229,9 +229,8 @@ def test_text_goes_in_as_bytes(start_agent, old_bundle, tmp_path):
     assert agent.status()["serving"]["processing"] is True
 
 
-def test_a_bundle_without_processing_has_one_name(start_agent, old_bundle, null_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_a_bundle_without_processing_has_one_name(start_serving, null_bundle):
+    agent = start_serving()
     said = "There is no model 'null.raw': 'null' has no processing and is the plain model itself."
 
     def check():
@@ -254,9 +253,8 @@ def test_a_killed_worker_serves_both_names_again(start_agent, old_bundle, label,
     assert [infer(agent, name, [1, 2, 3, 4])[0] for name in ("null", "null.raw")] == [200, 200]
 
 
-def test_a_release_with_processing_comes_and_goes(start_agent, old_bundle, label, tmp_path):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_a_release_with_processing_comes_and_goes(start_serving, old_bundle, label, tmp_path):
+    agent = start_serving()
     plain = infer(agent, "null", [1, 2, 3, 4])[1]["outputs"]
     number = soaking(agent, with_processing(old_bundle, tmp_path / "null.edgeopt", post=label))
     deployed = f"/api/v1/deployments/{number}"

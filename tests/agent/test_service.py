@@ -11,6 +11,7 @@ import pytest
 
 from edgeopt.bundle.manifest import release_id
 from edgeopt_agent.service import _Probed
+from tests.processes import wait_ended
 
 
 def test_it_serves_again_what_it_served_before(start_agent, old_bundle):
@@ -52,13 +53,12 @@ def test_a_stop_does_not_wait_for_who_waits_for_events(start_agent):
     assert answers[0][2]["events"] == []
 
 
-def test_its_workers_do_not_outlive_it(start_agent, old_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_its_workers_do_not_outlive_it(start_serving):
+    agent = start_serving()
     worker = psutil.Process(agent.status()["serving"]["pid"])
     agent.process.send_signal(signal.SIGKILL)
     agent.process.wait()
-    assert not psutil.wait_procs([worker], timeout=60)[1]
+    wait_ended([worker])
 
 
 def test_it_answers_before_the_release_is_loaded(start_agent, make_null_bundle):
@@ -92,9 +92,8 @@ def test_another_host_needs_a_trusted_key(start_agent):
 
 
 @pytest.mark.cold
-def test_the_agent_itself_loads_no_numbers_and_no_runtime(start_agent, old_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_the_agent_itself_loads_no_numbers_and_no_runtime(start_serving, old_bundle):
+    agent = start_serving()
     mapped = {m.path.rsplit("/", 1)[-1] for m in psutil.Process(agent.process.pid).memory_maps()}
     assert not [name for name in mapped if name.startswith(("_multiarray_umath", "onnxruntime", "libopenvino"))]
     assert release_id(old_bundle)
@@ -119,9 +118,8 @@ def test_a_probe_that_failed_is_tried_again(monkeypatch):
     assert asyncio.run(ask()) == ("found", "found")
 
 
-def test_a_worker_that_hangs_is_started_again_without_a_request_that_notices(start_agent, old_bundle):
-    agent = start_agent(hang_timeout_s=3.0)
-    agent.deploy(old_bundle)
+def test_a_worker_that_hangs_is_started_again_without_a_request_that_notices(start_serving, old_bundle):
+    agent = start_serving(hang_timeout_s=1.5)
     pid = agent.settled()["serving"]["pid"]
     psutil.Process(pid).suspend()
     agent.until(lambda: (s := agent.status()["serving"]) and s["pid"] != pid, "the next worker")

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import signal
 import socket
 import threading
@@ -25,18 +26,27 @@ from tests.agent.deployments.soaks import soaking
 X = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 
 
-@pytest.fixture
-def other_bundle(null_bundle):
-    return null_bundle("other")
+@pytest.fixture(scope="session")
+def other_bundle(make_null_bundle):
+    return make_null_bundle(name="other")
+
+
+@pytest.fixture(scope="session")
+def pair_place(tmp_path_factory):
+    return tmp_path_factory.mktemp("pair") / "agent"
 
 
 @pytest.fixture
-def pair(start_agent, old_bundle, other_bundle):
-    """An agent that serves 'null' and, added, 'other'."""
-    agent = start_agent()
-    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
-    done = agent.deploy(other_bundle, add=1)
-    assert (done["state"], done["model"]) == ("COMMITTED", "other"), done["reason"]
+def pair(pair_place, start_serving, start_agent, other_bundle, tmp_path):
+    """An agent that serves 'null' and, added, 'other', from a folder that is made once."""
+    if not pair_place.exists():
+        agent = start_serving()
+        done = agent.deploy(other_bundle, add=1)
+        assert (done["state"], done["model"]) == ("COMMITTED", "other"), done["reason"]
+        agent.stop()
+        shutil.move(agent.data_dir, pair_place)
+    agent = start_agent(shutil.copytree(pair_place, tmp_path / "agent", symlinks=True))
+    agent.until(lambda: all(each["state"] == "serving" for each in agent.status()["models"]), "both models")
     return agent
 
 
@@ -188,9 +198,8 @@ def test_both_serve_again_after_a_kill_each_with_its_own_journal(pair, start_age
         assert max(event["deployment"] for event in events) == count
 
 
-def test_a_worker_that_dies_leaves_the_other_model_alone(start_agent, old_bundle, other_bundle):
-    agent = start_agent(restart_delay_s=1.0, restart_delay_most_s=1.0)
-    agent.deploy(old_bundle)
+def test_a_worker_that_dies_leaves_the_other_model_alone(start_serving, other_bundle):
+    agent = start_serving(restart_delay_s=1.0, restart_delay_most_s=1.0)
     agent.deploy(other_bundle, add=1)
     first, other = (model["serving"]["pid"] for model in agent.status()["models"])
     psutil.Process(other).kill()
@@ -208,9 +217,8 @@ def test_a_worker_that_dies_leaves_the_other_model_alone(start_agent, old_bundle
     assert "CRASHED" not in states
 
 
-def test_a_full_queue_of_one_model_keeps_nobody_out_of_the_other(start_agent, old_bundle, other_bundle):
-    agent = start_agent(queue_length=1)
-    agent.deploy(old_bundle)
+def test_a_full_queue_of_one_model_keeps_nobody_out_of_the_other(start_serving, other_bundle):
+    agent = start_serving(queue_length=1)
     agent.deploy(other_bundle, add=1)
     worker = psutil.Process(agent.status("other")["serving"]["pid"])
     worker.suspend()
@@ -289,7 +297,8 @@ def test_the_commands_reach_each_model(pair, null_bundle, capsys):
     assert "Model third" not in ask("status")[1]
 
 
-def test_live_figures_are_those_of_the_model_that_is_watched(pair):
+def test_live_figures_are_those_of_the_model_that_is_watched(pair, other_bundle):
+    assert pair.deploy(other_bundle)["state"] == "COMMITTED"
     found, stop = [], threading.Event()
 
     def tell(event):
@@ -321,11 +330,10 @@ def sending(agent, name):
         thread.join()
 
 
-def test_grpc_leads_to_each_model_too(start_agent, old_bundle, other_bundle):
+def test_grpc_leads_to_each_model_too(start_serving, other_bundle):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    agent = start_agent(grpc_port=port)
-    agent.deploy(old_bundle)
+    agent = start_serving(grpc_port=port)
     agent.deploy(other_bundle, add=1)
     x = triton.InferInput("x", [1, 4], "FP32")
     x.set_data_from_numpy(np.ones((1, 4), np.float32))
@@ -368,9 +376,8 @@ def test_who_waits_for_the_events_of_a_model_is_let_go_when_it_is_removed(pair):
     assert answers[0][0] == 200
 
 
-def test_no_way_back_leads_to_a_name_that_another_model_has(start_agent, old_bundle, null_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_no_way_back_leads_to_a_name_that_another_model_has(start_serving, null_bundle):
+    agent = start_serving()
     assert agent.deploy(null_bundle("third"), rename=1)["state"] == "COMMITTED"
     assert agent.deploy(null_bundle("null"), add=1)["model"] == "null"
     status, _, answer = agent.ask("POST", "/api/v1/rollback")

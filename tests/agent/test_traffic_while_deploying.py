@@ -110,14 +110,14 @@ def free_port():
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("clients_count", "seconds", "deployments", "rolled_back_after"),
-    [(2, 2.0, 5, (1, 3)), pytest.param(8, 60.0, 20, (1, 5, 9, 13, 17), marks=pytest.mark.slow)],
+    [(2, 1.5, 5, (1, 3)), pytest.param(8, 60.0, 20, (1, 5, 9, 13, 17), marks=pytest.mark.slow)],
 )
 def test_no_request_fails_while_releases_come_and_go(
     start_agent, digits_bundles, record_property, clients_count, seconds, deployments, rolled_back_after
 ):
     bundles, feeds, answers = digits_bundles
     grpc_port = free_port()
-    agent = start_agent(soak_s=0.5, soak_requests=50, grpc_port=grpc_port)
+    agent = start_agent(soak_s=0.2, soak_requests=20, grpc_port=grpc_port)
     assert agent.deploy(bundles[0])["state"] == "COMMITTED"
     stop, changing = threading.Event(), threading.Event()
     ways = (

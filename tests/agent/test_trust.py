@@ -300,7 +300,7 @@ def test_a_folder_that_the_journal_does_not_name_is_never_collected(start_agent,
 
 def test_a_way_back_that_is_cancelled_does_not_remove_the_release(start_agent, make_null_bundle, bundles):
     agent = start_agent()
-    slow = make_null_bundle(load_ms=1500)
+    slow = make_null_bundle(load_ms=1000)
     deploy_all(agent, [slow, *bundles[:2]])
     status, _, answer = agent.ask("POST", f"/api/v1/rollback?to={release_id(slow)}")
     assert status == 202

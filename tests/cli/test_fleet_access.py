@@ -72,7 +72,7 @@ def test_with_its_token_every_command_works(edgeopt, url, made, conv_bundle, mon
     code, out, _ = edgeopt("fleet", "rollback", "--url", url, "--token", made["deploy"])
     assert code == 4, "there is nothing to go back to"
     assert edgeopt("fleet", "cancel", "--url", url, "--token", made["deploy"])[0] == 4
-    asked = ("fleet", "watch", "--url", url, "--send", "20", "--seconds", "2", "--json")
+    asked = ("fleet", "watch", "--url", url, "--send", "20", "--seconds", "0.7", "--json")
     code, out, _ = edgeopt(*asked, "--token", made["infer"])
     sent = json.loads(out.splitlines()[-1])["data"]["sent"]
     assert (code, sent["failures"]) == (0, 0)

@@ -16,6 +16,7 @@ from rich.console import Console
 from edgeopt.cli.watch import LiveTable, PlainLines, plain_line, sparkline
 from edgeopt.data import demo as samples
 from edgeopt.events import Log, Metric, Progress, ignore
+from tests.processes import wait_ended
 
 pytestmark = pytest.mark.processes
 
@@ -113,7 +114,7 @@ def test_stopped_it_ends_its_trial_at_once_and_tells_the_result(start, null_mode
     assert last["kind"] == "watch"
     assert last["data"]["runs"] > 0
     assert last["data"]["p50_ms"] >= 9.99
-    assert not psutil.wait_procs(children, timeout=60)[1]
+    wait_ended(children)
     assert list(run.temporary.iterdir()) == []
 
 
@@ -124,7 +125,7 @@ def test_killed_it_takes_its_trial_along(start, null_model, null_data):
     children = psutil.Process(run.process.pid).children(recursive=True)
     run.process.kill()
     run.finish()
-    assert not psutil.wait_procs(children, timeout=60)[1]
+    wait_ended(children)
 
 
 @pytest.mark.cold

@@ -12,6 +12,9 @@ import pytest
 
 from edgeopt import events
 from edgeopt.fleet.client import Agent
+from tests import broker as brokers
+
+mosquitto, broker, make_broker = brokers.mosquitto, brokers.broker, brokers.make_broker
 
 
 class Scripted:

@@ -18,21 +18,11 @@ from edgeopt.fleet.fleet_watch import FleetUpdate, follow
 from edgeopt.fleet.mqtt_documents import TelemetryReport
 from edgeopt.fleet.mqtt_topics import FleetTopics
 from edgeopt.fleet.rollout_request import DevicesRequest, RolloutStartRequest
-from tests.agent.mqtt.broker import BINARY, Broker
 from tests.fleet.light_agents import LightFleet
 
 
 class Ended(Exception):  # noqa: N818 - no error: the test has seen enough
     """Ends a watch from its `emit`."""
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    if BINARY is None:
-        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
-    running = Broker(tmp_path_factory.mktemp("broker"))
-    yield running
-    running.stop()
 
 
 @pytest.fixture

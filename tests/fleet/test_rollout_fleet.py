@@ -20,21 +20,12 @@ from edgeopt.fleet.rollout_request import (
     RolloutStartRequest,
     RolloutStatusRequest,
 )
-from tests.agent.mqtt.broker import BINARY, DEADLINE_S, Broker
+from tests.broker import DEADLINE_S
 from tests.fleet.light_agents import LightFleet
 
 GOOD, BAD = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 URL = "https://host/model.edgeopt"
 NEW, OLD = GOOD[7:19], "release-0"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    if BINARY is None:
-        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
-    running = Broker(tmp_path_factory.mktemp("broker"))
-    yield running
-    running.stop()
 
 
 @pytest.fixture
@@ -131,10 +122,9 @@ def test_another_client_goes_on_after_a_kill(broker, fleet, fleet_name, start, a
     assert {len(fleet.agents[each].orders) for each in names(6)[1:]} == {1}
 
 
-def test_a_client_goes_on_when_the_broker_is_back(tmp_path):
-    if BINARY is None:
-        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
-    broker, gate, away = Broker(tmp_path), threading.Event(), threading.Event()
+def test_a_client_goes_on_when_the_broker_is_back(make_broker, monkeypatch):
+    monkeypatch.setattr("edgeopt.fleet.rollout_driver._PAUSE_S", 0.05)
+    broker, gate, away = make_broker(), threading.Event(), threading.Event()
     fleet = LightFleet(broker.port)
     fleet.add(names(3), behaves, gate=gate)
 
@@ -159,7 +149,6 @@ def test_a_client_goes_on_when_the_broker_is_back(tmp_path):
     finally:
         restarting.join(DEADLINE_S)
         fleet.close()
-        broker.stop()
 
 
 def test_two_clients_at_once_order_each_device_once(fleet, start, asking):

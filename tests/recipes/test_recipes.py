@@ -11,7 +11,7 @@ import typer
 
 from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.cli.main import application
-from tests.agent.mqtt.broker import BINARY, PATH, free_port
+from tests.broker import BINARY, PATH, free_port
 from tests.importing.conftest import PACKAGES, environment
 from tests.pages import ROOT, Reader, Terminal, blocks_of, follow
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.measuring import call, model  # noqa: F401 - fixtures
 from tests.remote.server import BINARY, SshServer
 
 

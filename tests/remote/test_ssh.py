@@ -6,48 +6,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 
-import numpy as np
-import onnx
 import pytest
-from onnx import helper
 
-from edgeopt.cli.main import run
 from edgeopt.remote import far
 from edgeopt.remote.address import read_address
 from edgeopt.remote.command import opened
-from tests.remote.server import DEADLINE_S, free_port
-
-
-@pytest.fixture
-def call(capsys):
-    """Runs a command and gives its exit code and its last event."""
-
-    def call(*arguments):
-        code = run([*map(str, arguments), "--json"])
-        return code, json.loads(capsys.readouterr().out.splitlines()[-1])
-
-    return call
-
-
-@pytest.fixture
-def model(tmp_path):
-    value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", value[:1], value[1:])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx"
-    )
-    np.savez(tmp_path / "d.npz", x=np.random.default_rng(0).standard_normal((16, 1, 8), np.float32))
-    return tmp_path / "m.onnx"
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+from tests.measuring import DEADLINE_S, wait_until
+from tests.remote.server import free_port
 
 
 def one_core():

@@ -10,6 +10,7 @@ from edgeopt.errors import ModelError, UsageError
 from edgeopt.workers.arrays import read_arrays, write_arrays
 from edgeopt.workers.isolated_backend import IsolatedBackends
 from tests.conftest import write_onnx
+from tests.processes import wait_ended
 
 MODEL = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3]}],
@@ -126,7 +127,7 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch, begun):
         apart.of(backend_named("null")).load(tmp_path / "m.null.json", {}).run(FEEDS)
         processes = begun()
     assert processes
-    assert not psutil.wait_procs(processes, timeout=60)[1]
+    wait_ended(processes)
     assert [file.name for file in tmp_path.iterdir()] == ["m.null.json"]
 
 

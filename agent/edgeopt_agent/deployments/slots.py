@@ -107,6 +107,8 @@ class Slots:
         self._changing = asyncio.Lock()
         self.listeners: list[Listener] = []
         """Told each state of each model's deployments."""
+        self.models_changed: list[Callable[[], None]] = []
+        """Called when a model was added or removed."""
         self.models = Models()
         self.all: list[Slot] = []
         self.first = self._open(settings, data, "", Journal(data.journal))
@@ -284,6 +286,8 @@ class Slots:
         """Pages that watch another model can offer this one, or stop offering it."""
         for slot in self.all:
             slot.hub.tell(Log("info", message, kind="models-changed", subject=model))
+        for listener in self.models_changed:
+            listener()
 
     def _tell(self, record: Record) -> None:
         for listener in self.listeners:

@@ -73,10 +73,15 @@ def _is_agent(host: str, port: int) -> bool:
         http.client.HTTPConnection(place, port, timeout=_ANSWER_S),
         http.client.HTTPSConnection(place, port, timeout=_ANSWER_S, context=anyone),
     ):
-        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-            connection.request("GET", "/v2/health/live")
-            if connection.getresponse().getheader(_TRUST_HEADER) is not None:
-                return True
+        try:
+            with contextlib.closing(connection):
+                connection.request("GET", "/v2/health/live")
+                if connection.getresponse().getheader(_TRUST_HEADER) is not None:
+                    return True
+        except TimeoutError:
+            return False  # an agent answers either way, or ends the connection
+        except (OSError, http.client.HTTPException):
+            continue
     return False
 
 

@@ -79,6 +79,7 @@ class FleetLink:
     async def start(self) -> None:
         await self._orders.load()
         self._slots.listeners.append(self._event)
+        self._slots.models_changed.append(self._changed.set)
         self._tasks.append(asyncio.create_task(self._connect_always(), name="mqtt"))
         if self._figures is not None:
             self._tasks.append(asyncio.create_task(self._measure(self._figures), name="mqtt telemetry"))
@@ -93,6 +94,7 @@ class FleetLink:
         await end_tasks((*self._tasks, *self._answering))
         await self._orders.stop()
         self._slots.listeners.remove(self._event)
+        self._slots.models_changed.remove(self._changed.set)
         await self._outbox.close()
 
     async def _connect_always(self) -> None:
@@ -192,6 +194,7 @@ class FleetLink:
         while True:
             self._changed.clear()
             _, status = await self._answers.status("")
+            wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S  # as of this status
             found: Document = {**status, "trust": self._trust()}
             orders = self._orders
             seen: Document = {"status": _lasting(found), "desired": orders.following, "refused": orders.refused}
@@ -200,7 +203,6 @@ class FleetLink:
                 state = Reported(self._session, time.time(), found, orders.following, orders.refused)
                 await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
             with contextlib.suppress(TimeoutError):
-                wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S
                 await asyncio.wait_for(self._changed.wait(), wait_s)
             await asyncio.sleep(_SETTLE_S)
 

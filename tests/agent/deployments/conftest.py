@@ -17,34 +17,6 @@ from tests.agent.deployments.fetching import RETRIES
 from tests.agent.deployments.file_server import FileServer
 
 
-@pytest.fixture(scope="session")
-def served_folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("served") / "agent"
-
-
-@pytest.fixture
-def serving_folder(served_folder, start_agent, old_bundle):
-    """The data folder of a stopped agent that has the old bundle in service; made once, to be copied."""
-    if not served_folder.exists():
-        agent = start_agent(served_folder)
-        done = agent.deploy(old_bundle)
-        assert done["state"] == "COMMITTED", done["reason"]
-        agent.stop()
-    return served_folder
-
-
-@pytest.fixture
-def start_serving(start_agent, serving_folder, tmp_path):
-    """Starts an agent that serves the old bundle from its first moment; once in a test."""
-
-    def start(**settings):
-        agent = start_agent(shutil.copytree(serving_folder, tmp_path / "agent", symlinks=True), **settings)
-        agent.settled()
-        return agent
-
-    return start
-
-
 @pytest.fixture
 def agent(start_serving):
     """An agent that serves the old bundle."""

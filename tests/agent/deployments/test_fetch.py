@@ -153,11 +153,11 @@ def test_missing_file_fails_at_once(start_fetching, file_server, old_bundle):
 
 
 def test_silent_server_ends_at_the_time_limit(start_fetching, file_server, old_bundle):
-    agent = start_fetching(fetch_timeout_s=2.0)
+    agent = start_fetching(fetch_timeout_s=1.0)
     file_server.plans = [{"hold": 150_000}]
     done = end(agent, file_server)
     assert states(done) == ["ACCEPTED", "FETCHING", "FAILED"]
-    assert "limit of 2 s" in done["reason"]
+    assert "limit of 1 s" in done["reason"]
     agent.serves(old_bundle)
 
 

@@ -64,9 +64,8 @@ def test_a_committed_release_that_leaks_is_restarted_reported_and_not_rolled_bac
     assert (found["deployment"]["kind"], found["crashes"]) == ("deploy", 0)
 
 
-def test_a_release_that_leaks_under_requests_is_taken_back_while_it_soaks(start_agent, old_bundle, leaking):
-    agent = start_agent(**LIMITS, self_request_s=30.0, judged_requests=3)
-    agent.deploy(old_bundle)
+def test_a_release_that_leaks_under_requests_is_taken_back_while_it_soaks(start_serving, old_bundle, leaking):
+    agent = start_serving(**LIMITS, self_request_s=30.0, judged_requests=3)
     number = soaking(agent, leaking)
     agent.until(lambda: post(agent)[0] and agent.status()["deployment"]["state"] == "ROLLED_BACK", "the way back")
     reason = agent.ended(number)["reason"]

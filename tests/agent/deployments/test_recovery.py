@@ -339,7 +339,7 @@ def test_a_disk_that_fills_up_while_a_bundle_is_tried_fails_it_in_every_view(
 ):
     agent = served()
     agent.settled()
-    number = agent.send(make_null_bundle(load_ms=1500.0))[2]["deployment"]["id"]
+    number = agent.send(make_null_bundle(load_ms=1000.0))[2]["deployment"]["id"]
     agent.until(lambda: agent.status()["deployment"]["state"] == "PROBING", "the probe")
     fill(small_disk)
     done = agent.ended(number)

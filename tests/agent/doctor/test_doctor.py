@@ -1,4 +1,5 @@
 import json
+import shutil
 import socket
 import sqlite3
 import time
@@ -29,9 +30,8 @@ def test_a_fresh_device_is_well(doctor, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_it_reads_the_journal_of_an_agent_that_runs(doctor, start_agent, old_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_it_reads_the_journal_of_an_agent_that_runs(doctor, start_serving, old_bundle):
+    agent = start_serving()
     code, found = doctor(agent.data_dir, "--port", agent.port)
     assert code == 0, found
     assert found["journal"]["message"] == "Whole; 1 deployments."
@@ -48,12 +48,9 @@ def health(found):
 
 
 @pytest.fixture
-def used(start_agent, old_bundle):
+def used(serving_folder, tmp_path):
     """The data folder of an agent that has served and stopped."""
-    agent = start_agent()
-    agent.deploy(old_bundle)
-    agent.stop()
-    return agent.data_dir
+    return shutil.copytree(serving_folder, tmp_path / "agent", symlinks=True)
 
 
 def open_to_all(folder):
@@ -113,7 +110,8 @@ def test_damage_is_a_problem_with_advice_and_exit_code_3(doctor, used, damage, c
     assert found[check]["advice"]
 
 
-def test_a_port_of_another_program_is_a_problem(doctor, tmp_path):
+def test_a_port_of_another_program_is_a_problem(doctor, tmp_path, monkeypatch):
+    monkeypatch.setattr("edgeopt_agent.doctor.machine._ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as other:
         code, found = doctor(tmp_path, "--port", other.getsockname()[1])
     assert code == 3
@@ -147,3 +145,10 @@ def test_the_port_of_grpc_is_checked_where_it_is_set(doctor, tmp_path):
     assert found["gRPC port"]["message"] == f"Another program listens on {port}."
     assert "--grpc-port" in found["gRPC port"]["advice"]
     assert doctor(tmp_path / "data", "--config", file)[1]["gRPC port"]["message"] == f"{port} is free."
+
+
+def test_an_agent_with_tls_is_known_by_its_port(doctor, start_agent):
+    agent = start_agent(tls="on")
+    code, found = doctor(agent.data_dir, "--port", agent.port)
+    assert code == 0, found
+    assert found["port"]["message"] == f"An edgeopt agent listens on {agent.port}."

@@ -24,7 +24,7 @@ def send(agent, scale, enough):
                 answer.read()
             return enough(agent.status()["drift"])
 
-        agent.until(ready, "the drift")
+        agent.until(ready, "the drift", wait_s=0.0)
     return agent.status()["drift"]
 
 
@@ -58,16 +58,14 @@ def test_scaled_requests_are_told_and_the_reference_survives_a_restart(start_age
     assert again.status()["state"] == "serving"
 
 
-def test_nothing_is_watched_by_default(start_agent, old_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_nothing_is_watched_by_default(start_serving):
+    agent = start_serving()
     assert agent.status()["drift"] is None
     assert "edgeopt_drift_alarm" not in metrics(agent)
 
 
-def test_golden_answers_that_are_no_longer_those_of_the_bundle_are_told(start_agent, old_bundle):
-    agent = start_agent(drift={**DRIFT, "golden_s": 0.1})
-    agent.deploy(old_bundle)
+def test_golden_answers_that_are_no_longer_those_of_the_bundle_are_told(start_serving):
+    agent = start_serving(drift={**DRIFT, "golden_s": 0.1})
     assert agent.status()["drift"]["state"] == "learning"
     for kind in ("outputs", "reference"):  # as if the model answered otherwise than when the bundle was made
         file = agent.data_dir / "current" / "golden" / f"{kind}.npz"

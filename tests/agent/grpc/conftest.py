@@ -12,12 +12,15 @@ def free_port():
 
 
 @pytest.fixture
-def start_grpc(start_agent):
-    """Starts an agent that serves by gRPC as well; `grpc` is its address there."""
+def start_grpc(start_agent, start_serving):
+    """Starts an agent that serves by gRPC as well; `grpc` is its address there.
 
-    def start(**settings):
+    With `deployed`, it serves the old bundle from its first moment.
+    """
+
+    def start(deployed=False, **settings):
         port = free_port()
-        agent = start_agent(grpc_port=port, **settings)
+        agent = (start_serving if deployed else start_agent)(grpc_port=port, **settings)
         agent.grpc = f"127.0.0.1:{port}"
         return agent
 

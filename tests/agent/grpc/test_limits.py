@@ -42,9 +42,8 @@ def never_ending(stack):
     return iter(waiting.get, b"")
 
 
-def test_a_message_may_have_as_many_bytes_as_a_body(start_grpc, connect, old_bundle):
-    agent = start_grpc(max_body_bytes=1 << 20, **QUIET)
-    agent.deploy(old_bundle)
+def test_a_message_may_have_as_many_bytes_as_a_body(start_grpc, connect):
+    agent = start_grpc(deployed=True, max_body_bytes=1 << 20, **QUIET)
     client = connect(agent)
     most = (1 << 16) - 16
     assert client.infer("null", [tensor(most)]).as_numpy("y").shape == (most, 2)
@@ -90,7 +89,7 @@ def test_nothing_deployed_is_not_found(start_grpc, connect):
 
 def test_a_request_waits_for_the_release_that_is_being_started(start_grpc, connect, make_null_bundle):
     agent = start_grpc(**QUIET)
-    assert agent.deploy(make_null_bundle(load_ms=2000.0))["state"] == "COMMITTED"
+    assert agent.deploy(make_null_bundle(load_ms=1000.0))["state"] == "COMMITTED"
     agent.stop()
     again = start_grpc(**QUIET)
     client = connect(again)
@@ -120,9 +119,8 @@ def silent(stack, agent, method, count, options=()):
     return calls
 
 
-def test_silent_calls_keep_neither_health_nor_inference_waiting(start_grpc, connect, old_bundle):
-    agent = start_grpc(silent_call_s=SECONDS, **QUIET)
-    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+def test_silent_calls_keep_neither_health_nor_inference_waiting(start_grpc, connect):
+    agent = start_grpc(deployed=True, silent_call_s=SECONDS, **QUIET)
     with ExitStack() as stack:
         calls = silent(stack, agent, INFER, 8)
         other = connect(agent)
@@ -133,9 +131,8 @@ def test_silent_calls_keep_neither_health_nor_inference_waiting(start_grpc, conn
         assert not any(each.done() for each in calls)
 
 
-def test_silent_calls_of_several_connections_keep_no_inference_waiting(start_grpc, connect, old_bundle):
-    agent = start_grpc(silent_call_s=SECONDS, **QUIET)
-    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+def test_silent_calls_of_several_connections_keep_no_inference_waiting(start_grpc, connect):
+    agent = start_grpc(deployed=True, silent_call_s=SECONDS, **QUIET)
     with ExitStack() as stack:
         # Not pooled with other channels of the same address.
         own = [("grpc.use_local_subchannel_pool", 1)]
@@ -188,9 +185,8 @@ def test_an_idle_stream_ends(start_grpc):
         assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_idle_streams_are_bounded_and_end_with_the_agent(start_grpc, old_bundle):
-    agent = start_grpc(silent_call_s=SECONDS, **QUIET)
-    agent.deploy(old_bundle)
+def test_idle_streams_are_bounded_and_end_with_the_agent(start_grpc):
+    agent = start_grpc(deployed=True, silent_call_s=SECONDS, **QUIET)
     worker = psutil.Process(agent.status()["serving"]["pid"])
     first = pb.ModelInferRequest(model_name="other").SerializeToString()
     with ExitStack() as stack:
@@ -212,8 +208,7 @@ def test_idle_streams_are_bounded_and_end_with_the_agent(start_grpc, old_bundle)
 
 
 def test_a_worker_that_hangs_is_noticed_whatever_deadline_the_client_has(start_grpc, connect, old_bundle):
-    agent = start_grpc(request_timeout_s=1.0, **QUIET)
-    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+    agent = start_grpc(deployed=True, request_timeout_s=1.0, **QUIET)
     pid = agent.settled()["serving"]["pid"]
     psutil.Process(pid).suspend()
     with pytest.raises(InferenceServerException) as caught:
@@ -253,9 +248,8 @@ def test_a_clean_stop_finishes_the_calls_in_flight(start_grpc, connect, make_nul
 
 @pytest.mark.cold
 @pytest.mark.parametrize("name", ["null", "other"])
-def test_messages_do_not_stay_in_memory(start_grpc, connect, old_bundle, name):
-    agent = start_grpc(**QUIET)
-    agent.deploy(old_bundle)
+def test_messages_do_not_stay_in_memory(start_grpc, connect, name):
+    agent = start_grpc(deployed=True, **QUIET)
     client, large = connect(agent), tensor(1 << 18)
 
     def ask(times):

@@ -36,9 +36,8 @@ def libraries(agent):
 
 
 @pytest.mark.cold
-def test_grpc_brings_no_numbers_and_no_runtime_into_the_agent(start_grpc, connect, old_bundle):
-    agent = start_grpc()
-    agent.deploy(old_bundle)
+def test_grpc_brings_no_numbers_and_no_runtime_into_the_agent(start_grpc, connect):
+    agent = start_grpc(deployed=True)
     connect(agent).infer("null", [service_tensor(np.ones((1, 4), np.float32))])
     found = libraries(agent)
     assert [name for name in found if name.startswith("cygrpc")]
@@ -46,9 +45,8 @@ def test_grpc_brings_no_numbers_and_no_runtime_into_the_agent(start_grpc, connec
 
 
 @pytest.mark.cold
-def test_without_a_port_grpc_is_not_loaded(start_agent, old_bundle):
-    agent = start_agent()
-    agent.deploy(old_bundle)
+def test_without_a_port_grpc_is_not_loaded(start_serving):
+    agent = start_serving()
     assert not [name for name in libraries(agent) if name.startswith(("cygrpc", "_message."))]
 
 

@@ -324,10 +324,9 @@ def test_the_status_tells_what_limits_the_worker_that_serves(start_agent, old_bu
 
 
 def test_a_candidate_that_takes_too_much_memory_fails_with_the_figure(
-    start_agent, old_bundle, new_bundle, make_null_bundle
+    start_serving, old_bundle, new_bundle, make_null_bundle
 ):
-    agent = start_agent(worker_memory_bytes=300 << 20)
-    agent.deploy(old_bundle)
+    agent = start_serving(worker_memory_bytes=300 << 20)
     failed = agent.deploy(make_null_bundle(eat_memory_at="run"))
     assert failed["state"] == "FAILED"
     assert "took more than 300 MiB of memory" in failed["reason"]

@@ -261,7 +261,7 @@ def test_wrong_paths_and_methods_are_told_apart(serving):
 
 
 def test_a_worker_that_hangs_is_not_ready(serving, null_bundle):
-    server = serving(ready_timeout_s=0.5)
+    server = serving(ready_timeout_s=0.25)
     worker = server.deploy(null_bundle())
     with triton.InferenceServerClient(server.place) as client:
         while not client.is_server_ready():  # a busy machine may let it wait; the test's own limit ends it
@@ -271,6 +271,7 @@ def test_a_worker_that_hangs_is_not_ready(serving, null_bundle):
         assert client.is_server_live()
         assert not client.is_server_ready()
         assert not client.is_model_ready("null")
+    os.kill(worker.pid, signal.SIGKILL)  # a clean stop would wait for it
 
 
 def test_a_worker_whose_run_hangs_with_the_lock_free_is_not_ready(serving, null_bundle):

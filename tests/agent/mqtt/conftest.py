@@ -5,36 +5,13 @@ from contextlib import ExitStack
 import pytest
 
 from edgeopt.fleet.mqtt_topics import Topics
+from tests import broker as brokers
 from tests.agent.conftest import packed
 from tests.agent.deployments.fetching import RETRIES, digest_of
 from tests.agent.deployments.file_server import FileServer
-from tests.agent.mqtt.broker import BINARY, Broker, Client
+from tests.broker import Client
 
-
-@pytest.fixture(scope="session")
-def _mosquitto():
-    if BINARY is None:
-        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
-
-
-@pytest.fixture(scope="module")
-def broker(_mosquitto, tmp_path_factory):
-    running = Broker(tmp_path_factory.mktemp("broker"))
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def make_broker(_mosquitto, tmp_path_factory):
-    """Brokers of a test's own, to be stopped and started."""
-    with ExitStack() as stack:
-
-        def make():
-            running = Broker(tmp_path_factory.mktemp("broker"))
-            stack.callback(running.stop)
-            return running
-
-        yield make
+mosquitto, broker, make_broker = brokers.mosquitto, brokers.broker, brokers.make_broker
 
 
 @pytest.fixture
@@ -61,16 +38,16 @@ def client(make_client, broker, topics):
 
 
 @pytest.fixture
-def start_device(start_agent, broker, topics):
-    """Starts an agent that is connected to the broker."""
+def start_device(start_agent, start_serving, broker, topics):
+    """Starts an agent that is connected to the broker; with `deployed`, it serves the old bundle at once."""
 
-    def start(url=None, server=None, mqtt=(), **more):
+    def start(url=None, server=None, mqtt=(), deployed=False, **more):
         table = {
             "url": url or broker.url, "device": topics.device, "telemetry_s": 0,
             "reconnect_s": 0.05, "reconnect_most_s": 0.2, **dict(mqtt),
         }  # fmt: skip
         fetch = {"fetch_from": [server.prefix], **RETRIES} if server is not None else {}
-        return start_agent(mqtt=table, **fetch, **more)
+        return (start_serving if deployed else start_agent)(mqtt=table, **fetch, **more)
 
     return start
 

@@ -13,8 +13,8 @@ from edgeopt.fleet.mqtt_documents import DeviceEvent, TelemetryReport
 from edgeopt.fleet.mqtt_topics import Topics
 from edgeopt_agent.mqtt.outbox import Outbox
 from tests.agent.deployments.fetching import RETRIES, digest_of
-from tests.agent.mqtt.broker import Client
 from tests.agent.mqtt.test_desired import committed
+from tests.broker import Client
 
 HOUR_S = 3600.0
 AWAY_S = 72 * HOUR_S

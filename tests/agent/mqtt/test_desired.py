@@ -73,9 +73,9 @@ def test_state_waits_until_a_bundle_that_was_sent_is_deployed(
     start_device, client, serve_bundle, new_bundle, old_bundle
 ):
     server, digest = serve_bundle(new_bundle)
-    agent = start_device(server=server, soak_s=1.5)
+    agent = start_device(server=server)
     client.presence("online")
-    agent.send(old_bundle)
+    agent.send(old_bundle, soak_s=1.5)
     client.desire(1, server.url, digest)
     client.reported(lambda each: each["desired"] and each["desired"]["state"] == "waiting")
     client.reported(lambda each: committed(each, 1) and each["desired"]["deployment"] == 2)

@@ -10,13 +10,13 @@ from edgeopt.errors import MissingError
 from edgeopt.fleet import rollout_commands as commands
 from edgeopt.fleet.mqtt_topics import Topics
 from edgeopt.fleet.rollout_request import DevicesRequest
-from tests.agent.mqtt.broker import PATH, Broker
+from tests.broker import PATH, Broker
 
 PASSWORDS = {"camera-1": "of the camera", "camera-2": "of the other", "operator": "of the operator"}
 
 
 @pytest.fixture(scope="module")
-def locked_broker(_mosquitto, tmp_path_factory):
+def locked_broker(mosquitto, tmp_path_factory):
     """Takes nobody without a password."""
     tool = shutil.which("mosquitto_passwd") or shutil.which("mosquitto_passwd", path=PATH)
     if tool is None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from edgeopt.fleet.mqtt_documents import Presence
-from tests.agent.mqtt.broker import TOPICS
+from tests.broker import TOPICS
 
 
 def test_a_connected_device_is_online_and_reports_what_http_says(start_device, client):

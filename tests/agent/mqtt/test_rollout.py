@@ -55,7 +55,9 @@ def test_a_rollout_adds_a_model_and_its_rollback_removes_it(
     with pytest.raises(UsageError, match="--add needs"):
         begin("added", other, other_digest, add=True)
     assert begin("first", old, old_digest).counts == {"done": 1}
-    assert begin("added", other, other_digest, add=True, model="other").counts == {"done": 1}
+    # The rollback fails after this time unless the agent reports the removal when it happens.
+    added = {"add": True, "model": "other", "device_timeout": 30.0}
+    assert begin("added", other, other_digest, **added).counts == {"done": 1}
     assert [each["name"] for each in agent.status()["models"]] == ["null", "other"]
     request = RolloutControlRequest(broker=broker.url, name="added")
     assert commands.go_on(request, "rollback", lambda _: None).counts == {"rolled-back": 1}

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from edgeopt.fleet.mqtt_topics import Topics
-from tests.agent.mqtt.broker import Broker
+from tests.broker import Broker
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet.md"
 DOCUMENTED = re.search(r"^# mosquitto.conf.*?\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -55,7 +55,7 @@ def pairs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def secure_broker(_mosquitto, pairs, tmp_path_factory):
+def secure_broker(mosquitto, pairs, tmp_path_factory):
     """Takes clients with a certificate only, with the rules of the documentation."""
     folder = tmp_path_factory.mktemp("secure")
     rules = folder / "acl"

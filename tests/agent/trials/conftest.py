@@ -4,6 +4,7 @@ import pytest
 
 from edgeopt.remote.address import read_address
 from edgeopt.remote.command import opened
+from tests.measuring import call, model  # noqa: F401 - fixtures
 
 
 @pytest.fixture(autouse=True)

@@ -4,48 +4,15 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
-import numpy as np
-import onnx
 import psutil
 import pytest
-from onnx import helper
 
 from edgeopt.cli.main import run
 from edgeopt.errors import MissingError
 from edgeopt_agent import pairing, tokens
-
-DEADLINE_S = 30.0
-
-
-@pytest.fixture
-def call(capsys):
-    """Runs a command and gives its exit code and its last event."""
-
-    def call(*arguments):
-        code = run([*map(str, arguments), "--json"])
-        return code, json.loads(capsys.readouterr().out.splitlines()[-1])
-
-    return call
-
-
-@pytest.fixture
-def model(tmp_path):
-    value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", value[:1], value[1:])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx"
-    )
-    np.savez(tmp_path / "d.npz", x=np.random.default_rng(0).standard_normal((16, 1, 8), np.float32))
-    return tmp_path / "m.onnx"
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+from tests.measuring import DEADLINE_S, wait_until
+from tests.processes import wait_ended
 
 
 def nothing_left(agent):
@@ -145,7 +112,7 @@ def test_client_that_goes_away_leaves_nothing(agent, model, url):
         process.kill()
     assert len(started) > 1
     wait_until(lambda: nothing_left(agent))
-    wait_until(lambda: not any(each.is_running() for each in started))
+    wait_ended(started)
 
 
 def below(agent):
@@ -160,7 +127,7 @@ def test_agent_that_is_killed_is_told_and_leaves_nothing(agent, model, url):
         assert process.wait(DEADLINE_S) == 1
     assert "was lost" in event["message"]
     wait_until(lambda: not (agent.data_dir / "trials/runs").exists())
-    wait_until(lambda: not any(each.is_running() for each in children))
+    wait_ended(children)
 
 
 def test_agent_stops_in_time_during_a_measurement(agent, model, url):

@@ -24,7 +24,7 @@ from tests.agent.conftest import Y
 from tests.agent.workers.test_process import changed, with_worker
 from tests.bundle.conftest import with_processing
 
-BATCHED = {"batch_max_size": 4, "batch_max_delay_us": 1_000_000}
+BATCHED = {"batch_max_size": 4, "batch_max_delay_us": 400_000}
 SLOW = {"latency_ms": 5.0}
 """A run takes as long for one row as for many, so batches pay."""
 

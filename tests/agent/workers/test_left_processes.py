@@ -12,6 +12,7 @@ import pytest
 
 from edgeopt_agent.workers.memory import remove_group
 from tests.agent.workers.test_process import with_worker
+from tests.processes import wait_ended
 
 
 @pytest.mark.parametrize("way", ["stop", "kill", "crash"])
@@ -25,8 +26,7 @@ def test_no_process_that_it_started_outlives_a_worker(null_bundle, settings, way
         else:
             os.kill(worker.pid, signal.SIGSEGV)
         await asyncio.wait_for(worker.ended.wait(), 60)
-        await asyncio.to_thread(psutil.wait_procs, [stray], 60)
-        assert not stray.is_running()
+        await asyncio.to_thread(wait_ended, [stray])
 
     with_worker(null_bundle(stray=True), settings, use)
 
@@ -37,8 +37,7 @@ def test_no_process_that_a_worker_started_outlives_the_agent(start_agent, null_b
     (stray,) = psutil.Process(agent.settled()["serving"]["pid"]).children(recursive=True)
     agent.process.kill()
     agent.process.wait()
-    psutil.wait_procs([stray], 60)
-    assert not stray.is_running()
+    wait_ended([stray])
 
 
 @pytest.fixture

@@ -91,7 +91,8 @@ print(ended(forked(work)), ended(forked(lambda: 0)), session._loaded._worker.pid
 
 def test_worker_ends_with_the_parent_though_a_child_lives_on(program):
     found = program("""
-import psutil
+import contextlib, psutil
+from tests.processes import wait_ended
 inner_out, inner_in = os.pipe()
 alive_out, alive_in = os.pipe()
 
@@ -107,10 +108,8 @@ def parent():
 
 ended(forked(parent))
 worker, = struct.unpack("i", os.read(alive_out, 4))
-try:
-    psutil.Process(worker).wait(60)
-except psutil.NoSuchProcess:
-    pass
+with contextlib.suppress(psutil.NoSuchProcess):
+    wait_ended([psutil.Process(worker)])
 print("ended")
 os.write(inner_in, b".")
 """)

@@ -13,6 +13,7 @@ import pytest
 
 import edgeopt
 from edgeopt.errors import DataError, ModelError, UsageError, WorkerError
+from tests.processes import wait_ended
 
 pytestmark = pytest.mark.processes
 
@@ -242,8 +243,7 @@ def test_the_worker_ends_when_its_program_is_killed(null_model):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         worker = psutil.Process(int(process.stdout.readline()))
         process.kill()
-    psutil.wait_procs([worker], timeout=30)
-    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
+    wait_ended([worker])
 
 
 def test_a_session_that_is_dropped_ends_its_worker(null_model):

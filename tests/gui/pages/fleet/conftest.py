@@ -6,23 +6,11 @@ import pytest
 
 from edgeopt_gui.pages.fleet.connection import Connection
 from edgeopt_gui.pages.fleet.page import ENTRY
-from tests.agent.mqtt.broker import BINARY, Broker
+from tests import broker as brokers
 from tests.fleet.light_agents import LightFleet
 
 GOOD, BAD = "sha256:" + "a" * 64, "sha256:" + "b" * 64
-
-
-@pytest.fixture(scope="session")
-def mosquitto():
-    if BINARY is None:
-        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
-
-
-@pytest.fixture(scope="module")
-def broker(mosquitto, tmp_path_factory):
-    running = Broker(tmp_path_factory.mktemp("broker"))
-    yield running
-    running.stop()
+mosquitto, broker = brokers.mosquitto, brokers.broker
 
 
 @pytest.fixture

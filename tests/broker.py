@@ -10,6 +10,7 @@ import time
 import uuid
 
 import msgspec
+import pytest
 from paho.mqtt import client as paho
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -60,6 +61,33 @@ class Broker:
         """Killed, it loses what it was sent since its start."""
         (self._process.kill if kill else self._process.terminate)()
         self._process.wait(DEADLINE_S)
+
+
+@pytest.fixture(scope="session")
+def mosquitto():
+    if BINARY is None:
+        pytest.skip("Mosquitto is not installed: sh packaging/system-packages.sh tests")
+
+
+@pytest.fixture(scope="module")
+def broker(mosquitto, tmp_path_factory):
+    """One for all tests of a file."""
+    running = Broker(tmp_path_factory.mktemp("broker"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def make_broker(mosquitto, tmp_path_factory):
+    """Brokers of a test's own, to be stopped and started."""
+    with contextlib.ExitStack() as stack:
+
+        def make():
+            running = Broker(tmp_path_factory.mktemp("broker"))
+            stack.callback(running.stop)
+            return running
+
+        yield make
 
 
 class Client:
