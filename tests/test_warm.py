@@ -48,6 +48,16 @@ def test_it_leads_its_session_as_soon_as_its_number_is_known(how):
             process.kill()
 
 
+def test_a_signal_ends_it_as_soon_as_its_number_is_known(how):
+    for _ in range(20):
+        with begin("wait") as process:
+            process.terminate()
+            try:
+                assert process.wait(60) == -signal.SIGTERM
+            finally:
+                process.kill()
+
+
 def test_it_sees_what_it_was_started_with(how, tmp_path):
     mine, theirs = os.pipe()
     options = {"cwd": tmp_path, "start_new_session": True, "pass_fds": (theirs,), "more": {"OWN": "é"}}

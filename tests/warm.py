@@ -255,6 +255,7 @@ def serve(control):
                     os.setsid()
                 elif request["group"] >= 0:
                     os.setpgid(0, request["group"])
+                _hear_signals()
                 os.write(theirs, os.getpid().to_bytes(_LENGTH_BYTES))
                 os.close(theirs)
                 return request, files
@@ -278,6 +279,13 @@ def become(request, files):
         os._exit(code)
 
 
+def _hear_signals():
+    """As a program that begins does; the forge, which it comes from, ignores them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def _call_it(name):
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
@@ -291,8 +299,6 @@ def _dress(request, files):
     for number, file in zip(numbers, kept, strict=True):
         os.dup2(file, number)
     os.closerange(beyond, beyond + len(kept))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.chdir(request["cwd"])
     environment = request["environment"]
     os.environ.clear()

@@ -53,6 +53,7 @@ class Window(QMainWindow):
     def __init__(self, context: Context, entries: Sequence[Entry], page: str = "") -> None:
         """Begins with the page of that key, or with the first one."""
         super().__init__()
+        self._wear()
         self._painted = False
         self.context = context
         self._entries = {entry.key: entry for entry in entries}
@@ -303,6 +304,7 @@ class Window(QMainWindow):
         context.settings.changed.connect(self._fill_recent)
         self._hint.dropped.connect(self._dropped)
         self._quitting.ready.connect(self.close)
+        theme.scheme_changed.connect(self._wear)
         theme.scheme_changed.connect(self._dress)
 
     def _offer_in_header(self) -> None:
@@ -335,6 +337,9 @@ class Window(QMainWindow):
         if not self._recent.isEmpty():
             self._recent.addSeparator()
             self._recent.addAction("Forget these files", self.context.settings.forget_recent)
+
+    def _wear(self) -> None:
+        self.setStyleSheet(theme.sheet())
 
     def _dress(self) -> None:
         self.setWindowIcon(icon("optimize"))

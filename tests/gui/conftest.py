@@ -7,7 +7,7 @@ from pathlib import Path
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import pytest
-from PySide6.QtCore import QSettings, QtMsgType, qInstallMessageHandler
+from PySide6.QtCore import QCoreApplication, QEvent, QSettings, QtMsgType, qInstallMessageHandler
 from pytestqt.qtbot import QtBot
 
 from edgeopt_gui.context import Context
@@ -86,6 +86,35 @@ def context(qapp, settings):
     yield made
     made.jobs.close()
     dress.deleteLater()
+
+
+@pytest.fixture(scope="module")
+def shared_window(qapp, request, tmp_path_factory):
+    """Opens a window at 1200 x 800 that the tests of a module share: they leave it as they found it."""
+    from edgeopt_gui.window import Window
+
+    settings = Settings(QSettings(str(tmp_path_factory.mktemp("shared") / "s.ini"), QSettings.Format.IniFormat))
+    made = Context(settings)
+    made.quiet.enabled = False
+    dress, opened = Theme(qapp, settings), []
+
+    def open_it(pages):
+        window = Window(made, pages)
+        opened.append(window)
+        window.resize(1200, 800)
+        window.show()
+        window.make_all()
+        return window, PatientBot(request)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(job, "QProcess", WarmProcess)
+        yield open_it
+    made.jobs.close()
+    for window in opened:
+        window.close()
+        window.deleteLater()
+    dress.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture

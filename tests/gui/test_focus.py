@@ -49,17 +49,17 @@ def window(qtbot, context, open_window):
     return made
 
 
-@pytest.mark.parametrize("key", ["model", "graph", "optimize", "compare", "live"])
-def test_every_stop_shows_the_focus(qtbot, window, key):
-    window.show_page(key)
-    page = window.page(key)
-    qtbot.waitUntil(lambda: page.state != "busy")
-    shown = [each for each in page.findChildren(QTabWidget) if each.isVisible()]
-    for place in range(max((each.count() for each in shown), default=1)):
-        for each in shown:
-            each.setCurrentIndex(min(place, each.count() - 1))
-        assert unmarked(window, page) == []
-    assert unmarked(window, window.header) == []
+def test_every_stop_shows_the_focus(qtbot, window):
+    for key in ("model", "graph", "optimize", "compare", "live"):
+        window.show_page(key)
+        page = window.page(key)
+        qtbot.waitUntil(lambda page=page: page.state != "busy")
+        shown = [each for each in page.findChildren(QTabWidget) if each.isVisible()]
+        for place in range(max((each.count() for each in shown), default=1)):
+            for each in shown:
+                each.setCurrentIndex(min(place, each.count() - 1))
+            assert unmarked(window, page) == [], key
+        assert unmarked(window, window.header) == [], key
 
 
 def test_focus_of_the_rail_goes_with_the_page(qtbot, window):

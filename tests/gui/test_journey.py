@@ -88,7 +88,7 @@ def journey(qtbot, window, context, tmp_path, model, data):
 
 @pytest.mark.timeout(300)
 def test_the_first_day_with_the_sample(qtbot, window, context, tmp_path):
-    context.settings.keep("optimize.time-limit-s", 5)
+    context.settings.keep("optimize.time-limit-s", 2)
     journey(qtbot, window, context, tmp_path, SAMPLES / "digits_cnn.onnx", SAMPLES / "digits_cnn.npz")
 
 

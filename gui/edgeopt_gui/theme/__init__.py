@@ -3,4 +3,13 @@
 from edgeopt_gui.theme.scheme import NOTICE
 
 scheme_changed = NOTICE.changed
-"""The colours are other ones now: ask `colours` again and repaint."""
+"""The colours are other ones now: ask `colours` and `sheet` again and repaint."""
+
+
+def sheet() -> str:
+    """The stylesheet that each window sets on itself.
+
+    The application has none: Qt would then style every widget again whenever one around it gets a parent, so that
+    building a page took twice as long; and another sheet would style a widget once for each one around it.
+    """
+    return NOTICE.sheet

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt, QTemporaryDir
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTemporaryDir
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
@@ -36,12 +36,14 @@ class Theme(QObject):
         colours = palette(dark=dark)
         font = self._application.font()
         self._application.setPalette(colours)
+        # Now, not with the next events: slots of `changed` ask their widgets for colours.
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.ApplicationPaletteChange)
         forget_icons()
         # A folder of its own for each scheme: Qt remembers pictures by their paths.
         pictures = Path(self._folder.path()) / ("dark" if dark else "light")
         pictures.mkdir(exist_ok=True)
         write_pictures(pictures)
-        self._application.setStyleSheet(stylesheet(colours, QFontMetrics(font), font.pointSizeF(), pictures))
+        NOTICE.sheet = stylesheet(colours, QFontMetrics(font), font.pointSizeF(), pictures)
         NOTICE.changed.emit()
 
     def _wants_dark(self) -> bool:

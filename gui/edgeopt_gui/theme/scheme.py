@@ -1,4 +1,4 @@
-"""Whether the app is light or dark, and the notice that it changed."""
+"""Whether the app is light or dark, the stylesheet of its windows, and the notice that they changed."""
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication, QPalette
@@ -6,6 +6,10 @@ from PySide6.QtGui import QGuiApplication, QPalette
 
 class Notice(QObject):
     changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sheet = ""
 
 
 NOTICE = Notice()

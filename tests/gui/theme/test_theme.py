@@ -1,10 +1,12 @@
 """Both schemes as eyes see them: contrast by WCAG's formula."""
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QColor, QIcon, QPalette
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from edgeopt_gui import theme
+from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.theme import colours, icons
 from edgeopt_gui.theme.palettes import palette
 from edgeopt_gui.theme.scheme import is_dark
@@ -63,6 +65,7 @@ def test_another_theme_is_worn_at_once_and_told(qtbot, context):
     context.settings.keep("theme", "light")
     button = QPushButton("x")
     qtbot.addWidget(button)
+    button.show()
     with qtbot.waitSignal(theme.scheme_changed, timeout=1000):
         context.settings.keep("theme", "dark")
     assert button.palette().color(Role.Window).lightness() < 128
@@ -93,3 +96,47 @@ def test_an_icon_on_an_accent_has_the_colour_of_its_text(scheme, qapp):
         if image.pixelColor(x, y).alpha() == 255
     }
     assert qapp.palette().color(Role.HighlightedText).name() in inked
+
+
+class Counted(QWidget):
+    def __init__(self, within=0):
+        super().__init__()
+        self.styled = 0
+        self.inner = Counted(within - 1) if within else None
+        if self.inner is not None:
+            QVBoxLayout(self).addWidget(self.inner)
+
+    def changeEvent(self, event):  # noqa: N802 - Qt's name
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self.styled += 1
+
+
+@pytest.fixture
+def counted(open_page, context):
+    """The outermost and the innermost of many widgets on a page."""
+    context.settings.keep("theme", "light")
+    outer = Counted(12)
+
+    class Deep(Page):
+        def __init__(self, context):
+            super().__init__(context)
+            self.set_content(outer)
+            self.show_content()
+
+    open_page(Entry("deep", "Deep", "device", Deep, ()))
+    inner = outer
+    while inner.inner is not None:
+        inner = inner.inner
+    return outer, inner
+
+
+def test_a_widget_that_lies_deep_is_not_styled_more_often_as_its_page_is_made(counted):
+    assert 0 < counted[1].styled <= 4
+
+
+def test_another_scheme_styles_a_widget_no_more_often_where_it_lies_deep(counted, context):
+    outer, inner = counted
+    before = outer.styled, inner.styled
+    context.settings.keep("theme", "dark")
+    assert outer.styled - before[0] == inner.styled - before[1] > 0

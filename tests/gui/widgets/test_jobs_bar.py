@@ -20,7 +20,7 @@ from edgeopt_gui.pages import PAGES
 from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.theme.scheme import is_dark
-from edgeopt_gui.widgets import dialogs
+from edgeopt_gui.widgets import dialogs, jobs_bar
 from edgeopt_gui.widgets.jobs_bar import JobsBar
 from edgeopt_gui.widgets.palette import CHOICE_ROLE, Palette
 from edgeopt_gui.widgets.recent_files import RecentFiles
@@ -37,7 +37,8 @@ def runner(qapp):
 
 
 @pytest.fixture
-def bar(qtbot, runner):
+def bar(qtbot, runner, monkeypatch):
+    monkeypatch.setattr(jobs_bar, "_TICK_MS", 20)
     made = JobsBar(runner)
     qtbot.addWidget(made)
     return made

@@ -27,9 +27,9 @@ def page(open_page, context):
 
 
 @pytest.fixture
-def ready(page, context, half_weights):
-    context.open(subject_at(MODEL))
-    context.use_data(DATA)
+def ready(page, context, conv_model, conv_data, half_weights):
+    context.open(subject_at(conv_model))
+    context.use_data(conv_data)
     page.put(1, half_weights)
     return page
 
@@ -92,11 +92,11 @@ def test_a_source_model_that_is_not_found_is_asked_for(qtbot, page, context, bun
     assert "Side A is empty" in why_not(page, "compare.start")
 
 
-def test_sides_chosen_by_hand_stay_and_can_be_swapped(ready, context, half_weights, bundle):
+def test_sides_chosen_by_hand_stay_and_can_be_swapped(ready, context, conv_model, half_weights, bundle):
     context.use_bundle(bundle)
     assert ready.sides.second == half_weights
     ready.swap()
-    assert (ready.sides.first, ready.sides.second) == (half_weights, MODEL)
+    assert (ready.sides.first, ready.sides.second) == (half_weights, conv_model)
     assert ready.head.fields[0].name.text() == half_weights.name
 
 
@@ -119,7 +119,7 @@ def test_what_is_dropped_on_the_page_becomes_a_side_but_data_does_not(page, cont
     assert context.data == DATA
 
 
-def test_a_comparison_from_start_to_end(qtbot, ready, bundle):
+def test_a_comparison_from_start_to_end(qtbot, ready, bundle, conv_model):
     ready.start()
     assert ready.state == "busy"
     assert "running" in why_not(ready, "compare.start")
@@ -145,7 +145,10 @@ def test_a_comparison_from_start_to_end(qtbot, ready, bundle):
     assert first.node in view.layers_line.text()
     assert {row.what for row in view.operators.records.rows} >= {"Conv", "Gemm"}
     assert any("float32" in row.what for row in view.precision.records.rows)
-    assert [column.title for column in view.memory.records.columns][1:3] == [f"A: {MODEL.name}", "B: half.onnx"]
+    assert [column.title for column in view.memory.records.columns][1:3] == [
+        f"A: {conv_model.name}",
+        "B: half.onnx",
+    ]
     assert sum(view.histogram.counts) > 0
     assert sum(view.histogram.outline) > 0
     # Other sides leave no layers of this comparison.
@@ -155,9 +158,9 @@ def test_a_comparison_from_start_to_end(qtbot, ready, bundle):
     assert not ready.view.isVisible()
 
 
-def test_layers_are_compared_on_request_although_the_outputs_pass(qtbot, page, context, tmp_path):
-    page.put(0, MODEL)
-    page.put(1, Path(shutil.copy(MODEL, tmp_path / "same.onnx")))
+def test_layers_are_compared_on_request_although_the_outputs_pass(qtbot, page, conv_model, tmp_path):
+    page.put(0, conv_model)
+    page.put(1, Path(shutil.copy(conv_model, tmp_path / "same.onnx")))
     page.head.layers.setChecked(True)
     page.start()
     assert "--layers" in page.comparing.commands["compare"].arguments
@@ -242,6 +245,8 @@ def test_saved_reports_are_compared_though_their_names_differ(qtbot, page, saved
 def test_a_pair_of_another_page_starts_at_once(qtbot, page, context, conv_model, conv_bundle, conv_data):
     context.compare(ComparePair(conv_model, conv_bundle, conv_data))
     assert page.state == "busy"
+    qtbot.waitUntil(lambda: "compare" in page.comparing.endings, timeout=LONG_MS)
+    page.cancel()
     finish(qtbot, page)
     assert page.view.accuracy.text().startswith("Bit-identical")
     line = page.view.layers_line
@@ -256,10 +261,10 @@ def test_a_pair_of_another_page_starts_at_once(qtbot, page, context, conv_model,
     assert page.sides.data == conv_data
 
 
-def test_a_layer_is_shown_in_the_graph(qtbot, open_window, context, half_weights):
+def test_a_layer_is_shown_in_the_graph(qtbot, open_window, context, conv_model, half_weights):
     context.settings.keep("compare.time-limit-s", 1)
     window = open_window((MODEL_ENTRY, GRAPH, ENTRY))
-    context.open(subject_at(MODEL))
+    context.open(subject_at(conv_model))
     window.show_page("compare")
     page, graph = window.page("compare"), window.page("graph")
     page.put(1, half_weights)
@@ -285,7 +290,7 @@ def test_a_layer_is_shown_in_the_graph(qtbot, open_window, context, half_weights
     bar = graph.view.revisions
     qtbot.waitUntil(lambda: graph.view.colouring.key == "change", timeout=LONG_MS)
     assert (bar.slider.value(), bar.slider.maximum()) == (0, 1)
-    assert bar.label.text() == f"1 of 2: {MODEL.name}"
+    assert bar.label.text() == f"1 of 2: {conv_model.name}"
     assert graph.view.title.text() == row.node.partition(" ")[0]
     assert row.node == f"{graph.view.title.text()} '{graph.view.facts.groups[1].facts[1].value}'"
     assert [fact.name for fact in graph.view.facts.groups[0].facts][:2] == ["Model", "Change"]

@@ -209,7 +209,7 @@ def page_shown(window):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_graph_leads_from_a_model_to_its_comparison_and_back(qtbot, window, context, half_weights):
+def test_the_graph_leads_from_a_model_to_its_comparison_and_back(qtbot, window, context, half_sample):
     context.settings.keep("optimize.time-limit-s", 5)
     context.settings.keep("compare.time-limit-s", 1)
     by_name(qtbot, window, "app.open-sample")
@@ -231,7 +231,7 @@ def test_the_graph_leads_from_a_model_to_its_comparison_and_back(qtbot, window, 
     qtbot.waitUntil(lambda: not context.jobs.jobs and compare.state == "content", timeout=LONG_MS)
     assert compare.view.accuracy.text().startswith(("Equal", "Different", "Bit-identical"))
 
-    compare.put(1, half_weights)
+    compare.put(1, half_sample)
     shortcut(qtbot, window, "compare.start")
     qtbot.waitUntil(lambda: not context.jobs.jobs and compare.state == "content", timeout=LONG_MS)
     layer = compare.view.layers.current

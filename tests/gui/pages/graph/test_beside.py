@@ -3,8 +3,6 @@
 import pytest
 from PySide6.QtCore import Qt
 
-from edgeopt.commands.simplify.request import SimplifyRequest
-from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.data.demo import MODEL
 from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.context import GraphPair
@@ -13,26 +11,27 @@ from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
 from edgeopt_gui.subject import subject_at
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """The sample with fewer nodes."""
-    path = tmp_path_factory.mktemp("small") / "small.onnx"
-    simplify(SimplifyRequest(MODEL, path))
-    return path
-
-
-@pytest.fixture
-def page(qtbot, context, open_window, small):
-    """The sample beside its simplified form."""
-    window = open_window((MODEL_ENTRY, ENTRY))
+def compared(window, bot, small):
     window.resize(1280, 800)
     window.show_page("graph")
     shown = window.page("graph")
-    context.open(subject_at(MODEL))
-    qtbot.waitUntil(lambda: shown.state == "content")
+    window.context.open(subject_at(MODEL))
+    bot.waitUntil(lambda: shown.state == "content")
     shown.compare_with(small)
-    qtbot.waitUntil(lambda: shown.view.pair is not None)
+    bot.waitUntil(lambda: shown.view.pair is not None)
     return shown
+
+
+@pytest.fixture(scope="module")
+def page(shared_window, small):
+    """The sample beside its simplified form."""
+    return compared(*shared_window((MODEL_ENTRY, ENTRY)), small)
+
+
+@pytest.fixture
+def own_page(qtbot, open_window, small):
+    """The same for a test that changes what is drawn."""
+    return compared(open_window((MODEL_ENTRY, ENTRY)), qtbot, small)
 
 
 def path_of(page, side, operator):
@@ -113,45 +112,45 @@ def test_the_changes_are_listed_and_lead_to_their_nodes(page):
     assert view_of(second).contains(second.boxes[second.selected].sceneBoundingRect())
 
 
-def test_both_are_measured_and_each_change_has_the_time_it_saves(page, qtbot):
-    assert page.command().arguments[0] == "graph"
-    page.measure()
-    qtbot.waitUntil(lambda: all(drawn.times for drawn in page.view.drawn))
-    assert page.view.pair is not None
-    assert page.context.op_times == page.view.drawn[0].times
-    entries = page.view.changed.records.rows
+def test_both_are_measured_and_each_change_has_the_time_it_saves(own_page, qtbot):
+    assert own_page.command().arguments[0] == "graph"
+    own_page.measure()
+    qtbot.waitUntil(lambda: all(drawn.times for drawn in own_page.view.drawn))
+    assert own_page.view.pair is not None
+    assert own_page.context.op_times == own_page.view.drawn[0].times
+    entries = own_page.view.changed.records.rows
     assert any(each.saved_ms for each in entries)
-    assert page.view.changed.summary.text().endswith("in kernels.")
-    key = page.view.colours.findText("Measured time", Qt.MatchFlag.MatchStartsWith)
-    page.view.colours.setCurrentIndex(key)
-    page.view.colours.activated.emit(key)
-    first, second = page.view.linked.canvases
+    assert own_page.view.changed.summary.text().endswith("in kernels.")
+    key = own_page.view.colours.findText("Measured time", Qt.MatchFlag.MatchStartsWith)
+    own_page.view.colours.setCurrentIndex(key)
+    own_page.view.colours.activated.emit(key)
+    first, second = own_page.view.linked.canvases
     assert first.most == second.most > 0
     assert first.legend == second.legend
 
 
-def test_groups_open_in_both_and_one_alone_is_shown_on_request(page, qtbot, tmp_path):
-    first, second = page.view.linked.canvases
-    page.show_level("blocks")
+def test_groups_open_in_both_and_one_alone_is_shown_on_request(own_page, qtbot, tmp_path):
+    first, second = own_page.view.linked.canvases
+    own_page.show_level("blocks")
     qtbot.waitUntil(
         lambda: any(first.is_group(path) and not item.box.is_open for path, item in first.boxes.items())
     )
     group = next(path for path, item in second.boxes.items() if second.is_group(path) and not item.box.is_open)
     second.toggled.emit(group)
     qtbot.waitUntil(lambda: first.boxes[group].box.is_open and second.boxes[group].box.is_open)
-    page.write_picture(tmp_path / "both.html")
+    own_page.write_picture(tmp_path / "both.html")
     text = (tmp_path / "both.html").read_text(encoding="utf-8")
     assert '"name":"digits_cnn.onnx"' in text
     assert '"name":"small.onnx"' in text
-    page.view.revisions.close_button.click()
-    qtbot.waitUntil(lambda: page.view.pair is None and page.view.changed.isHidden())
+    own_page.view.revisions.close_button.click()
+    qtbot.waitUntil(lambda: own_page.view.pair is None and own_page.view.changed.isHidden())
     assert not second.isVisible()
-    assert page.command().arguments[0] == "analyze"
+    assert own_page.command().arguments[0] == "analyze"
 
 
 def test_a_node_of_the_page_compare_is_shown_in_both(page, small, qtbot):
     gemm = next(node for node in page.context.nodes if node.operator == "Gemm")
     page.context.show_in_graph(GraphPair(gemm.position, small))
     first, second = page.view.linked.canvases
-    qtbot.waitUntil(lambda: first.selected is not None)
-    assert first.selected == path_of(page, 0, "Gemm") == second.selected
+    qtbot.waitUntil(lambda: first.selected == path_of(page, 0, "Gemm"))
+    assert second.selected == first.selected

@@ -160,20 +160,20 @@ def test_it_gives_way_to_what_others_start_and_comes_back(qtbot, context, read):
     assert looking not in context.jobs.jobs
 
 
-def test_it_waits_for_a_watch_only_until_it_is_to_be_done_now(qtbot, context, open_window):
+def test_it_waits_for_a_watch_only_until_it_is_to_be_done_now(qtbot, context, open_window, conv_model):
     from edgeopt_gui.pages import PAGES
 
     window = open_window(tuple(entry for entry in PAGES if entry.key in {"live", "model"}))
     page, live = window.page("model"), window.page("live")
     window.show_page("live")
-    context.open(subject_at(MODEL))
+    context.open(subject_at(conv_model))
     qtbot.waitUntil(lambda: page.state == "content" and live.view is not None, timeout=PATIENCE_MS)
     live.view.rate.setValue(20.0)
     live.start()
     assert page.why_not_look_now() == ""
     window.show_page("model")
     tab = page.view.opportunities
-    assert "a watch that runs until it is stopped: Watching digits_cnn.onnx." in says(page)
+    assert "a watch that runs until it is stopped: Watching conv.onnx." in says(page)
     page.view._tabs.setCurrentWidget(tab)
     assert tab.now.isVisible()
     assert tab.now.text() == "Do it now"
@@ -181,11 +181,11 @@ def test_it_waits_for_a_watch_only_until_it_is_to_be_done_now(qtbot, context, op
     tab.now.click()
     assert "Checking passes" in says(page)
     assert not tab.now.isVisible()
-    assert live.giving_way.sentence == "Paused while the app analyzes: Analyzing digits_cnn.onnx."
+    assert live.giving_way.sentence == "Paused while the app analyzes: Analyzing conv.onnx."
     assert live.giving_way.measuring == ""
     qtbot.waitUntil(lambda: min(found(page)) > 0, timeout=PATIENCE_MS)
     assert context.jobs.jobs == ()
-    assert live.giving_way.sentence == "Paused for an analysis, which has ended: Analyzing digits_cnn.onnx."
+    assert live.giving_way.sentence == "Paused for an analysis, which has ended: Analyzing conv.onnx."
     assert window.book["live.start"].title == "Resume watching"
     assert page.why_not_look_now()
     window.book["live.start"].shown.trigger()
