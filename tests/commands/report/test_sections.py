@@ -47,4 +47,6 @@ def test_device_section_states_why_the_device_is_unknown(facts):
     unknown = msgspec.structs.replace(facts, device=None, unknown={"device": why})
     assert WordsBlock(why, "faint") in verdict.device_section(unknown).blocks
     silent = msgspec.structs.replace(facts, device=None, unknown={})
-    assert not any(isinstance(each, WordsBlock) and each.mood == "faint" for each in verdict.device_section(silent).blocks)
+    assert not any(
+        isinstance(each, WordsBlock) and each.mood == "faint" for each in verdict.device_section(silent).blocks
+    )
