@@ -7,7 +7,13 @@ from zeroconf import Zeroconf
 
 from edgeopt.cli.fleet_rollout_show import show_discovered
 from edgeopt.cli.main import run
-from edgeopt.fleet.discovery import DiscoveredAgents, DiscoverRequest, discover, read_announcement
+from edgeopt.fleet.discovery import (
+    DiscoveredAgent,
+    DiscoveredAgents,
+    DiscoverRequest,
+    discover,
+    read_announcement,
+)
 from edgeopt.version import __version__
 from edgeopt_agent.certificate import present
 
@@ -58,6 +64,15 @@ def test_where_nothing_answers_it_is_said_what_to_do():
     said = " ".join(block.text for block in show_discovered(DiscoveredAgents(3.0, ())))
     assert "No agent answered within 3 s." in said
     assert "announce = true" in said
+
+
+def test_the_table_shows_the_fingerprint_or_that_there_is_no_tls():
+    agents = (DiscoveredAgent("a", "https://a", "1", "SHA256:ab"), DiscoveredAgent("b", "http://b", "1"))
+    (table,) = show_discovered(DiscoveredAgents(3.0, agents))
+    assert [row.cells for row in table.rows] == [
+        ("a", "https://a", "1", "SHA256:ab"),
+        ("b", "http://b", "1", "no TLS"),
+    ]
 
 
 def test_an_interface_that_is_not_there_is_refused(capfd):

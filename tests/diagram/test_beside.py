@@ -175,6 +175,19 @@ def test_without_times_of_one_runtime_for_both_nothing_is_said_to_be_saved():
     assert all(each.saved_ms is None for each in entries)
 
 
+def test_a_change_is_at_the_outer_node_where_one_in_a_branch_has_the_same_label():
+    rows = [
+        node(0, "if", "If", "x", "a"),
+        node(1, "relu", "Relu", "x", "b", "if/then_branch"),
+        node(2, "relu", "Relu", "a", "y"),
+    ]
+    gone = GraphDiff(0, (NodeChange("gone", "Relu 'relu'"),))
+    pair, _ = drawn(first=(rows, [tensor("x")], [tensor("y")]), partners=(), changes=gone)
+    (entry,) = change_entries(pair, gone, ((), ()), "")
+    found = pair.sides[entry.side].nodes[entry.position]
+    assert (found.name, found.inside) == ("relu", "")
+
+
 def test_the_page_knows_the_counterpart_of_each_box():
     pair, _ = drawn()
     first, second = pair_graphs(pair, ("a", "b"), ((), ()))

@@ -1,13 +1,15 @@
 """The processor of a Hugging Face folder as steps of edgeopt: what is covered, and what is not."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.processing.attach import read_pictures
-from edgeopt.importing.children.hf_processor import picture
+from edgeopt.importing.children.hf_processor import SECONDS, picture, processed
 from edgeopt.importing.preprocessing import FolderProcessor, UncoveredError, picture_steps, take_over
 from edgeopt.profiles.schema import Data
 
@@ -125,3 +127,35 @@ def test_import_prints_the_line_with_pre(imports, planted, capfd):
     printed = " ".join(capfd.readouterr().out.split())
     assert "--data out.npz --pre out.pre.onnx -o out.edgeopt" in printed
     assert "Preprocessing: out.pre.onnx" in printed
+
+
+class Halving:
+    """A feature extractor of sound, as `transformers` loads it."""
+
+    sampling_rate = 100
+
+    def __init__(self, do_normalize):
+        self.do_normalize = do_normalize
+
+    def to_dict(self):
+        return {"do_normalize": self.do_normalize}
+
+    def __call__(self, sound, sampling_rate):
+        return {"input_values": [sound * (sampling_rate / 200)]}
+
+
+@pytest.mark.parametrize("normalizes", [True, False])
+def test_feature_extractor_is_recorded_where_it_normalizes(monkeypatch, normalizes):
+    loads = SimpleNamespace(from_pretrained=lambda *_, **__: Halving(normalizes))
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(AutoFeatureExtractor=loads))
+    job = SimpleNamespace(place="folder", trust=False, notes=[])
+    record, raw, made = processed(job, {"input_values"}, {"feature_extractor_type": "Halving"})
+    assert job.notes == []
+    if not normalizes:
+        assert (record, raw, made) == (None, [], [])
+        return
+    settings = {"do_normalize": True}
+    assert record == {"name": "Halving", "kind": "sound", "input": "input_values", "settings": settings}
+    assert len(raw) == len(made) == len(SECONDS)
+    for sound, features in zip(raw, made, strict=True):
+        np.testing.assert_array_equal(features["input_values"], sound["sound"] / 2)

@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.commands.report.facts import AccuracyFacts
 from edgeopt.commands.report.report import gather
-from edgeopt.commands.report.sections import candidates, model
+from edgeopt.commands.report.sections import candidates, model, verdict
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
 from edgeopt.views.blocks import Chart, Table, WordsBlock
 
@@ -39,4 +39,14 @@ def test_equal_outputs_are_a_proper_sentence(facts):
     assert said.text == (
         "All outputs are equal to those of the source model; the floor is 30 dB. Proved on 15 samples, which "
         "nothing else had seen."
+    )
+
+
+def test_device_section_states_why_the_device_is_unknown(facts):
+    why = "The probe failed."
+    unknown = msgspec.structs.replace(facts, device=None, unknown={"device": why})
+    assert WordsBlock(why, "faint") in verdict.device_section(unknown).blocks
+    silent = msgspec.structs.replace(facts, device=None, unknown={})
+    assert not any(
+        isinstance(each, WordsBlock) and each.mood == "faint" for each in verdict.device_section(silent).blocks
     )

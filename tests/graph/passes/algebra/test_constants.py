@@ -246,6 +246,14 @@ def test_attention_scores_and_biases_of_matrix_products_are_no_news(make_model, 
     assert (result.applied, result.refused) == ((), ())
 
 
+def test_scales_by_channel_of_an_input_without_a_shape_stay(make_model, apply_pass, reasons):
+    text = "g (float[2,3] x, int64[2] s) => (float[2,4] y) { r = Reshape(x, s) l = Mul(r, c) y = MatMul(l, w) }"
+    model = make_model(text, c=array(3), w=array(3, 4))
+    result = apply_pass(SCALE_INTO_LINEAR, model, x=array(2, 3), s=np.int64([2, 3]))
+    assert not result.applied
+    assert "the number of dimensions of 'r' is not known" in reasons(result)
+
+
 def test_a_constant_that_widens_the_input_stays(make_model, shaped, apply_pass, reasons):
     """It has as many values as the product reads, but its input has one column only."""
     text = "g (float[2,1] x) => (float[2,4] y) { l = Mul(x, c) y = Gemm(l, w) }"
