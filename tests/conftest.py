@@ -6,6 +6,7 @@ import functools
 import gc
 import json
 import os
+import select
 import shutil
 import tempfile
 import threading
@@ -217,6 +218,30 @@ def rest_of():
         return said.get(process.stdout), said.get(process.stderr)
 
     return read
+
+
+@pytest.fixture
+def ends():
+    """Whether all of these processes end within the limit.
+
+    The kernel tells at once. psutil waits until somebody has collected them, which the first process of a
+    container does seconds later, or never.
+    """
+
+    def wait(*pids, within_s=60):
+        for pid in pids:
+            try:
+                handle = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            try:
+                if not select.select([handle], [], [], within_s)[0]:
+                    return False
+            finally:
+                os.close(handle)
+        return True
+
+    return wait
 
 
 @pytest.fixture
