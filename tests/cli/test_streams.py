@@ -19,7 +19,7 @@ from edgeopt import events
 
 # Moments of each command; from one to the next, and from command to command, the signal changes, and every third
 # is read late. The sweep is for `make test-slow`.
-SHARE, SWEPT = 1, 80
+SHARE, SWEPT = 1, 40
 SENTINEL = "bench"
 """The command that `make test` stops once; the others are for `make test-slow`."""
 AT_ONCE = 2
@@ -29,7 +29,7 @@ COMMANDS = {
     "bench": ("bench", "{null}", "--against", "{null}", "--data", "{data}", "--rounds", "6"),
     "bench sustained": ("bench", "{null}", "--data", "{data}", "--duty", "sustained", "--minutes", "0.02"),
     "optimize": ("optimize", *SMALL, "--profile", "{short}", "-o", "{out}/out.edgeopt"),
-    "quantize": ("quantize", *SMALL, "--time-limit", "5", "-o", "{out}/out.onnx"),
+    "quantize": ("quantize", *SMALL, "--time-limit", "2", "-o", "{out}/out.onnx"),
     "simplify": ("simplify", "{model}", "-o", "{out}/out.onnx"),
     "analyze": ("analyze", "{model}"),
     "compare": ("compare", "{model}", "{model}"),
