@@ -29,7 +29,7 @@ COMMANDS = {
     "bench": ("bench", "{null}", "--against", "{null}", "--data", "{data}", "--rounds", "6"),
     "bench sustained": ("bench", "{null}", "--data", "{data}", "--duty", "sustained", "--minutes", "0.02"),
     "optimize": ("optimize", *SMALL, "--profile", "{short}", "-o", "{out}/out.edgeopt"),
-    "quantize": ("quantize", *SMALL, "--time-limit", "2", "-o", "{out}/out.onnx"),
+    "quantize": ("quantize", *SMALL, "--time-limit", "5", "-o", "{out}/out.onnx"),
     "simplify": ("simplify", "{model}", "-o", "{out}/out.onnx"),
     "analyze": ("analyze", "{model}"),
     "compare": ("compare", "{model}", "{model}"),

@@ -163,7 +163,7 @@ def test_one_side_alone_is_compared_with_nobody(side):
 FAULTS = {
     "loads and crashes": ({"crash": "load"}, r"^crashed: SIGSEGV.* \(while loading\)$"),
     "runs and crashes": ({"crash": "run"}, r"^crashed: SIGSEGV"),
-    "hangs": ({"hang": "run"}, r"^hung: no answer within 2 s; it was killed"),
+    "hangs": ({"hang": "run"}, r"^hung: no answer within 3 s; it was killed"),
     "fails": ({"fail": "load"}, r"^failed: The null model fails while it should load, as planted\.$"),
     "eats memory": ({"eat_memory_at": "load"}, r"^used more than 400 MiB; it was killed \(while loading\)$"),
     "answers nonsense": (
@@ -186,7 +186,7 @@ def test_loading_has_a_patience_of_its_own(side):
 def test_sides_that_fall_are_results_and_the_contest_goes_on(side, garbage):
     bad = [side(name, **fault) for name, (fault, _) in FAULTS.items()]
     host = Counted({len(FAULTS): garbage}, memory_limit_bytes=400 << 20)
-    rules = msgspec.structs.replace(FEW, patience_s=2.0, load_patience_s=5.0)
+    rules = msgspec.structs.replace(FEW, patience_s=3.0, load_patience_s=3.0)
     found = contest(host, [side("a", latency_ms=2), *bad, side("z", latency_ms=6)], rules, events.ignore)
     first, *fallen, last = found.sides
     for each, (_, reason) in zip(fallen, FAULTS.values(), strict=True):
