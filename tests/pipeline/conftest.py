@@ -17,6 +17,7 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
+from edgeopt.measure import rounds
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
@@ -101,6 +102,12 @@ class Track:
         )
         self.stack.callback(lambda: entry.contender and entry.contender.close())
         return entry
+
+
+@pytest.fixture
+def long_slices(monkeypatch):
+    """For a verdict that is the same however busy the machine is."""
+    monkeypatch.setattr(rounds, "SHORTEST_SLICE_MS", 24.0)
 
 
 @pytest.fixture

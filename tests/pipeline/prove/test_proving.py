@@ -60,8 +60,8 @@ def test_a_model_is_no_contest_for_itself(proved, track):
     assert len(found.outputs) == track.standard.split.prove_count
 
 
-def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track):
-    found = proved({"latency_ms": 0.5})
+def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track, long_slices):
+    found = proved({"latency_ms": 0.1})
     proof, split = found.proof, track.standard.split
     assert proof.verdict == "faster"
     assert proof.baseline_ms > 1.9 > proof.latency_ms
@@ -75,12 +75,12 @@ def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track):
 def test_what_answers_otherwise_is_below_the_floor(proved):
     """Its speed is not measured, which would take the time of the next one."""
     with pytest.raises(MissedFloor) as missed:
-        proved({"latency_ms": 0.5}, noise=0.5)
+        proved({"latency_ms": 0.1}, noise=0.5)
     assert float(str(missed.value).split(" dB")[0]) < 30
 
 
-def test_what_runs_today_is_faced_besides(proved):
-    proof = proved({"latency_ms": 0.5}, today={"latency_ms": 6.0}).proof
+def test_what_runs_today_is_faced_besides(proved, long_slices):
+    proof = proved({"latency_ms": 0.1}, today={"latency_ms": 6.0}).proof
     assert (proof.verdict, proof.current_verdict) == ("faster", "faster")
     assert proof.current.median > proof.speedup.median
 
