@@ -121,7 +121,8 @@ def _refusals() -> list[str]:
         {
             call.args[1].value
             for path in AGENT.rglob("*.py")
-            for call in ast.walk(ast.parse(path.read_text()))
+            if "Refusal(" in (source := path.read_text())
+            for call in ast.walk(ast.parse(source))
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Refusal" and len(call.args) > 1
             if isinstance(call.args[1], ast.Constant)
         }

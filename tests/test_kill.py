@@ -28,8 +28,8 @@ MARK = "EDGEOPT_TEST_MARK"
 class Run:
     """`edgeopt optimize` in a process of its own, with folders for its bundle, temporary files and its cache."""
 
-    def __init__(self, rest_of, folder, arguments, older=None, cache=None, out=None):
-        self._rest_of = rest_of
+    def __init__(self, rest_of, ends, folder, arguments, older=None, cache=None, out=None):
+        self._rest_of, self._ends = rest_of, ends
         self.mark = uuid.uuid4().hex
         self.cache = cache or folder / "cache"
         self.folder, self.temporary = folder, folder / "temporary"
@@ -80,7 +80,12 @@ class Run:
         return found
 
     def assert_all_ended(self):
+<<<<<<< HEAD
         wait_ended(self.children())
+=======
+        left = [process.cmdline() for process in self.children() if not self._ends(process.pid)]
+        assert not left, f"still there: {left}"
+>>>>>>> c
 
     def hidden(self):
         """What lies beside the bundle, and in the temporary folder."""
@@ -95,14 +100,14 @@ class Run:
 
 
 @pytest.fixture
-def start(tmp_path, rest_of, conv_model, conv_data, short_profile, make_cache):
+def start(tmp_path, rest_of, ends, conv_model, conv_data, short_profile, make_cache):
     with ExitStack() as stack:
 
         def begin(name, *more, older=None, **places):
             arguments = [conv_model, "--data", conv_data, "--profile", short_profile, *more]
             if "cache" not in places:
                 make_cache(tmp_path / name / "cache")
-            run = Run(rest_of, tmp_path / name, [str(a) for a in arguments], older, **places)
+            run = Run(rest_of, ends, tmp_path / name, [str(a) for a in arguments], older, **places)
             stack.callback(run.close)
             return run
 

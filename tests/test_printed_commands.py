@@ -52,11 +52,14 @@ def _is_incomplete(why: str) -> bool:
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
     """Every text of a source file; a zero byte for each value in it."""
-    tree = ast.parse(path.read_text())
-    formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    source = path.read_text()
+    if not re.search(r"edgeopt(-agent)? ", source):
+        return
+    nodes = list(ast.walk(ast.parse(source)))
+    formatted = [node for node in nodes if isinstance(node, ast.JoinedStr)]
     parts = {id(part) for node in formatted for part in node.values}
     for node in formatted:
         yield node.lineno, "".join(p.value if isinstance(p, ast.Constant) else "\0" for p in node.values)
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
             yield node.lineno, node.value

@@ -1,4 +1,5 @@
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -29,6 +30,16 @@ def write(tmp_path):
         return path
 
     return make
+
+
+def test_shipped_profile_that_changes_is_read_again(tmp_path, monkeypatch):
+    folder = shutil.copytree(profiles_folder(), tmp_path / "profiles")
+    monkeypatch.setattr("edgeopt.profiles.load.profiles_folder", lambda: folder)
+    before = {profile.name: profile.title for profile in shipped_profiles()}
+    changed = folder / "generic-cpu.toml"
+    changed.write_text(changed.read_text().replace(before["generic-cpu"], "Another title"))
+    after = {profile.name: profile.title for profile in shipped_profiles()}
+    assert after == before | {"generic-cpu": "Another title"}
 
 
 def test_the_shipped_profiles():

@@ -67,7 +67,7 @@ def own_model(conv_model):
 def test_every_block_runs_and_prints_what_the_page_says(reader, own_model):
     def save_own_model(block):
         own = "net.onnx" in block
-        reader.search_s = 20 if own else 120  # the reader's model needs no proof
+        reader.search_s = 10 if own else 60  # the reader's model needs no proof
         if own:
             onnx.save(own_model, reader.folder / "net.onnx")
 

@@ -52,6 +52,8 @@ from edgeopt.errors import ModelError, UsageError
 
 NAME = "null"
 SUFFIX = ".null.json"
+_SPIN_S = 0.3e-3
+"""What a sleep ends late by on a quiet machine, and some more."""
 ELSEWHERE = "elsewhere"
 """Where the nodes run that fell back, as `Placement.nodes` names it."""
 DTYPES = (
@@ -233,10 +235,10 @@ def _placement(model: NullModel) -> Placement | None:
 
 
 def _wait_until(moment: float) -> None:
-    """Sleeps most of the time and spins the rest, because a sleep alone ends up to a millisecond late."""
+    """Sleeps most of the time and spins the rest, because a sleep alone ends late."""
     left = moment - time.perf_counter()
-    if left > 1e-3:
-        time.sleep(left - 1e-3)
+    if left > _SPIN_S:
+        time.sleep(left - _SPIN_S)
     while time.perf_counter() < moment:
         pass
 

@@ -1,5 +1,6 @@
 """The entry point `edgeopt`: its commands, and `--version`."""
 
+import functools
 import importlib
 from collections.abc import Sequence
 from keyword import iskeyword
@@ -23,7 +24,7 @@ def run(arguments: list[str]) -> int:
     # Putting all of them together takes 0.1 s, so the one that is named comes alone; help and mistakes need all.
     named = arguments[0] if arguments else program.command_asked("edgeopt")
     wanted = (named,) if named in COMMANDS else COMMANDS
-    return program.run("edgeopt", lambda: application(wanted), arguments, wanted)
+    return program.run("edgeopt", lambda: _application(wanted), arguments, wanted)
 
 
 def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -34,6 +35,9 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
         function = name.replace("-", "_") + "_" * iskeyword(name)
         program.add(made, name, getattr(importlib.import_module(f"edgeopt.cli.{function}"), function))
     return made
+
+
+_application = functools.cache(application)
 
 
 class _GroupedCommands(TyperGroup):

@@ -6,7 +6,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Annotated
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
@@ -17,6 +18,9 @@ from edgeopt.cli import signals
 from edgeopt.cli.console import NOTHING, fail, let_go_of_stdout, stopped
 from edgeopt.cli.progress import standard_output
 from edgeopt.errors import EXIT_CANCELLED, DiskFullError, UsageError, writing_to
+
+if TYPE_CHECKING:
+    from typer._click.core import Command
 
 
 class Shell(StrEnum):
@@ -122,9 +126,7 @@ def _run(
 ) -> int:
     prepare(name)
     try:
-        command = typer.main.get_command(build())
-        if order and isinstance(command, TyperGroup):
-            order_commands(command, order)
+        command = _command(build(), tuple(order))
         with writing_to(standard_output()):  # of the help, which no command prints
             code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except UsageProblem as problem:
@@ -139,6 +141,15 @@ def _run(
     except KeyboardInterrupt:
         return EXIT_CANCELLED
     return code if isinstance(code, int) else 0
+
+
+@lru_cache(maxsize=64)
+def _command(application: typer.Typer, order: tuple[str, ...]) -> "Command":
+    """Made once for an application, because a Python program may run many commands."""
+    command = typer.main.get_command(application)
+    if order and isinstance(command, TyperGroup):
+        order_commands(command, order)
+    return command
 
 
 def _help_on(problem: UsageProblem, name: str) -> str:

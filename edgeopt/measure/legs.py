@@ -15,10 +15,11 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.errors import TrialError
+from edgeopt.measure import rounds
 from edgeopt.measure.contender import Contender, Side, entered, load_patience_s
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import RoundState
-from edgeopt.measure.rounds import SHORTEST_SLICE_MS, DeviceWatch, Sliced, run_slices
+from edgeopt.measure.rounds import DeviceWatch, Sliced, run_slices
 from edgeopt.measure.schedules import PROOF, Schedule
 from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, UNDECIDED
@@ -313,8 +314,8 @@ def _proof_plan(group: ProcessGroup, starter: Starter, terms: Terms, fewest: int
     starting_s = _LATER_START * starter.seconds
     left_s = (terms.until_s - time.monotonic()) / fewest - starting_s
     able = max(terms.turns.leg_rounds[0], 2 * int(left_s / 2 / round_s))
-    rounds = min(able, leg_rounds(starter.seconds, round_s, terms.turns))
-    return LegPlan(span_ms, rounds, starting_s + rounds * round_s, fresh=True)
+    count = min(able, leg_rounds(starter.seconds, round_s, terms.turns))
+    return LegPlan(span_ms, count, starting_s + count * round_s, fresh=True)
 
 
 def shortest_seconds(group: ProcessGroup, starter: Starter) -> float:
@@ -343,7 +344,7 @@ def starting_seconds(baseline: Contender) -> float:
 
 def leg_slice_ms(run_ms: float) -> float:
     """How long a slice of a leg is for a model that takes this long."""
-    return min(max(_RUNS_A_SLICE * run_ms, SHORTEST_SLICE_MS), _LONGEST_SLICE_MS)
+    return min(max(_RUNS_A_SLICE * run_ms, rounds.SHORTEST_SLICE_MS), _LONGEST_SLICE_MS)
 
 
 def leg_rounds(starting_s: float, round_s: float, turns: Schedule = PROOF) -> int:

@@ -307,8 +307,15 @@ def profiles_folder() -> Path:
     raise ProfileError("The target profiles that come with edgeopt are missing.", "Install edgeopt again.")
 
 
-def _shipped() -> list[Resolved]:
-    return [resolve(file) for file in _files()]
+def _shipped() -> tuple[Resolved, ...]:
+    stamps = [(file, file.stat()) for file in _files()]
+    return _resolved(tuple((file, stamp.st_mtime_ns, stamp.st_size) for file, stamp in stamps))
+
+
+@lru_cache(maxsize=1)
+def _resolved(stamps: tuple[tuple[Path, int, int], ...]) -> tuple[Resolved, ...]:
+    """Until one of the files changes."""
+    return tuple(resolve(file) for file, _, _ in stamps)
 
 
 def _files() -> list[Path]:

@@ -1,6 +1,7 @@
 """Backends whose sessions live in worker processes: a runtime that crashes or hangs raises a ModelError."""
 
 import contextlib
+import itertools
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ LIMIT_S = 1800.0
 """For one answer: no call that ends takes longer, and the caller can cancel."""
 OptionValue = str | int | float | bool | dict[str, list[int]]
 _Answer = TypeVar("_Answer")
+_NUMBERS = itertools.count()
+"""Of the sessions of this process; the names of their files begin with them."""
 
 
 class OpenModel(msgspec.Struct, frozen=True, tag="open-model"):
@@ -127,6 +130,7 @@ class IsolatedSession:
         limit_s: float,
     ) -> None:
         self._title, self._folder, self._idle = title, folder, idle
+        self._number = next(_NUMBERS)
         self._worker: WorkerClient | None = worker
         try:
             ports = self._ask(worker, request, ModelPorts, "while it loaded the model", limit_s)
@@ -139,11 +143,14 @@ class IsolatedSession:
     def run(self, feeds: Feeds) -> dict[str, Array]:
         if self._worker is None:
             raise UsageError("The session is closed.")
-        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
-            given, got = Path(folder) / "feeds", Path(folder) / "outputs"
+        given, got = (Path(self._folder, f"{self._number}-{kind}") for kind in ("feeds", "outputs"))
+        try:
             write_arrays(given, feeds)
             self._ask(self._worker, RunModel(str(given), str(got)), Done, "while it ran the model")
             return read_arrays(got)
+        finally:
+            given.unlink(missing_ok=True)
+            got.unlink(missing_ok=True)
 
     def close(self) -> None:
         worker, self._worker = self._worker, None

@@ -155,7 +155,7 @@ for line in sys.stdin:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
-def test_stopped_it_leaves_no_process_and_no_folder(start, null_model, null_data, tmp_path, number, code):
+def test_stopped_it_leaves_no_process_and_no_folder(start, ends, null_model, null_data, tmp_path, number, code):
     (tmp_path / "mine.py").write_text(PROGRAM)
     run = start(
         "bench", null_model(latency_ms=20), "--data", null_data, "--json", "--rounds", 1000,
@@ -170,7 +170,7 @@ def test_stopped_it_leaves_no_process_and_no_folder(start, null_model, null_data
     assert time.monotonic() - begin < 60
     assert (found, err) == (code, "")
     assert isinstance(events.decode(out.splitlines()[-1]), events.Error)
-    assert not psutil.wait_procs(children, timeout=60)[1]
+    assert ends(*(child.pid for child in children))
     assert list(run.temporary.iterdir()) == []
     assert not (tmp_path / "run.json").exists()
 

@@ -41,6 +41,10 @@ def is_for_people(text):
     return not any(word in text for word in NOT_FOR_PEOPLE)
 
 
+def pids_below(pid):
+    return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+
+
 def records(out):
     """Every line of standard output as the event that it is."""
     return [events.decode(line) for line in out.splitlines()]
@@ -55,7 +59,7 @@ def long_bench(start, null_model, null_data):
             "bench", null_model(latency_ms=10), "--data", null_data, "--rounds", "1000", "--json", *more
         )
         command.first_line_with('"metric"')
-        return command, psutil.Process(command.process.pid).children(recursive=True)
+        return command, pids_below(command.process.pid)
 
     return running
 
@@ -195,25 +199,25 @@ def test_a_machine_without_a_folder_for_temporary_files_says_how_to_name_one(fai
 @pytest.mark.parametrize(
     ("number", "code", "name"), [(signal.SIGINT, 130, "cancelled"), (signal.SIGTERM, 143, "terminated")]
 )
-def test_a_stopped_command_leaves_nothing_behind(long_bench, number, code, name):
+def test_a_stopped_command_leaves_nothing_behind(long_bench, ends, number, code, name):
     command, children = long_bench()
     assert children
     command.process.send_signal(number)
     left, out, err = command.finish()
     assert (left, err) == (code, "")
     assert json.loads(out.splitlines()[-1])["code"] == name
-    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert ends(*children)
     assert list(command.temporary.iterdir()) == []
 
 
-def test_an_impatient_user_changes_nothing(long_bench):
+def test_an_impatient_user_changes_nothing(long_bench, ends):
     command, children = long_bench()
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         command.process.send_signal(number)
     left, _, err = command.finish()
     assert left in {130, 143}
     assert err == ""
-    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert ends(*children)
     assert list(command.temporary.iterdir()) == []
 
 
@@ -234,18 +238,18 @@ def test_people_are_told_that_they_cancelled(start, null_model, null_data):
     assert (left, out, err.strip()) == (130, "", "edgeopt: Cancelled; nothing was changed.")
 
 
-def test_trials_of_a_killed_command_end_too(long_bench):
+def test_trials_of_a_killed_command_end_too(long_bench, ends):
     command, children = long_bench()
     command.process.kill()
-    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert ends(*children)
 
 
-def test_a_reader_who_has_seen_enough_ends_the_command(long_bench):
+def test_a_reader_who_has_seen_enough_ends_the_command(long_bench, ends):
     command, children = long_bench()
     command.process.stdout.close()
     command.process.wait(60)
     assert is_for_people(command.process.stderr.read())
-    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert ends(*children)
     assert list(command.temporary.iterdir()) == []
 
 

@@ -6,10 +6,10 @@ from rich.console import Console
 
 from edgeopt.cli.demo import show
 from edgeopt.commands.demo import Demo, accuracy_sentence, gains_and_losses
-from edgeopt.hw.probe import probe
 from edgeopt.pipeline.prove.report import front_of
 from edgeopt.views.terminal import write
 from tests.commands.report.evidence import memory, outcome
+from tests.conftest import this_device
 
 
 @pytest.fixture
@@ -22,7 +22,12 @@ def shown():
         proof = msgspec.structs.replace(found.proof, accuracy_db=accuracy_db, **taken)
         found = msgspec.structs.replace(found, proof=proof, **changes)
         told = Demo(
-            "m.onnx", probe(), found, *gains_and_losses(found, "OpenVINO"), accuracy_sentence(found), "r.html"
+            "m.onnx",
+            this_device(),
+            found,
+            *gains_and_losses(found, "OpenVINO"),
+            accuracy_sentence(found),
+            "r.html",
         )
         out = io.StringIO()
         write(show(told), Console(file=out, width=160))

@@ -117,7 +117,7 @@ REMEDIES = [
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory, conv_model, conv_data, relu_model, quick_profile):
+def prepared(tmp_path_factory, conv_model, conv_data, relu_model, short_profile):
     """A folder with a model, its data, and bundles as a search writes them, damaged, and of another device."""
     folder = tmp_path_factory.mktemp("prepared")
     models = folder / "my models"
@@ -125,7 +125,7 @@ def prepared(tmp_path_factory, conv_model, conv_data, relu_model, quick_profile)
     shutil.copy(conv_model, models / "conv net.onnx")
     shutil.copy(conv_data, models / "data.npz")
     shutil.copy(relu_model, folder / "relu.onnx")
-    shutil.copy(quick_profile, folder / "quick.toml")
+    shutil.copy(short_profile, folder / "quick.toml")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         asked = f"optimize {MODEL} --data {DATA} -o {BUNDLE} --profile quick.toml"

@@ -26,7 +26,7 @@ TEXT = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,8] x) => (float[1,
         (("compare", "m.onnx", "m.onnx", "--json"), '"run"', signal.SIGINT, 130),
     ],
 )
-def test_it_leaves_no_process_and_no_file(start, tmp_path, arguments, moment, number, code):
+def test_it_leaves_no_process_and_no_file(start, ends, tmp_path, arguments, moment, number, code):
     onnx.save(onnx.parser.parse_model(TEXT), tmp_path / "m.onnx")
     run = start(*arguments)
     run.first_line_with(moment)
@@ -35,6 +35,6 @@ def test_it_leaves_no_process_and_no_file(start, tmp_path, arguments, moment, nu
     found, _, err = run.finish()
     assert (found, err) == (code, "")
     assert begun
-    assert not psutil.wait_procs(begun, timeout=60)[1]
+    assert ends(*(child.pid for child in begun))
     assert list(run.temporary.iterdir()) == []
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", "temporary"]

@@ -19,7 +19,7 @@ from edgeopt import events
 
 # Moments of each command; from one to the next, and from command to command, the signal changes, and every third
 # is read late. The sweep is for `make test-slow`.
-SHARE, SWEPT = 1, 80
+SHARE, SWEPT = 1, 40
 SENTINEL = "bench"
 """The command that `make test` stops once; the others are for `make test-slow`."""
 AT_ONCE = 2
@@ -50,7 +50,7 @@ class Stopped(msgspec.Struct):
 
 
 @pytest.fixture
-def stop_at(tmp_path, null_model, null_data, matmul_model, short_profile, request):
+def stop_at(tmp_path, ends, null_model, null_data, matmul_model, short_profile, request):
     """Runs one of the commands and sends it a signal so many seconds after its start; None: not at all."""
     places = {
         "null": null_model(latency_ms=5),
@@ -98,13 +98,13 @@ def stop_at(tmp_path, null_model, null_data, matmul_model, short_profile, reques
             err.seek(0)
             # One small file is ONNX Runtime's own, and every process of a user shares it.
             files = [each.name for each in temporary.iterdir() if each.name != ".ses"]
-            left = [*still_there(temporary), *files]
+            left = [*still_there(temporary, ends), *files]
             return Stopped(code, said, err.read(), time.monotonic() - begin, left)
 
     return run
 
 
-def still_there(temporary, within_s=60):
+def still_there(temporary, ends):
     """The command lines of processes that this run has started and that do not end."""
     found = []
     for process in psutil.process_iter():
@@ -113,7 +113,7 @@ def still_there(temporary, within_s=60):
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return [str(each) for each in psutil.wait_procs(found, timeout=within_s)[1]]
+    return [str(each) for each in found if not ends(each.pid)]
 
 
 @pytest.fixture(scope="module")

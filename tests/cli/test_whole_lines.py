@@ -16,11 +16,13 @@ from edgeopt import events
 
 # Tells records of so many bytes, and then waits for the signal that ends it.
 TELLS = """
-import sys, threading
+import os, sys, threading
 import typer
-from edgeopt.cli import program
+from edgeopt.cli import program, progress
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.events import Log
+
+progress.PATIENCE_S = float(os.environ.get("PATIENCE_S", progress.PATIENCE_S))
 
 def work(emit):
     for number, length in enumerate(sys.argv[3:]):
@@ -43,9 +45,9 @@ BIG = 1 << 20
 
 @pytest.fixture
 def telling(start, tmp_path):
-    def begin(stdout, *lengths):
+    def begin(stdout, *lengths, **variables):
         (tmp_path / "telling.py").write_text(TELLS)
-        return start("tell", "--json", *lengths, module="telling", stdout=stdout).process
+        return start("tell", "--json", *lengths, module="telling", stdout=stdout, **variables).process
 
     return begin
 
@@ -107,7 +109,7 @@ def test_a_pipe_that_does_not_wait_loses_nothing(telling):
 @pytest.mark.parametrize("lengths", [(BIG,), (*[4000] * 40,)], ids=["within a record", "between records"])
 def test_a_reader_that_takes_nothing_more_does_not_keep_it_alive(telling, lengths):
     ours, theirs = os.pipe()
-    process = telling(theirs, *lengths)
+    process = telling(theirs, *lengths, PATIENCE_S="0.2")
     os.close(theirs)
     wait_until_full(ours)
     begin = time.monotonic()

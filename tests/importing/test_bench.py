@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import edgeopt
@@ -76,7 +77,6 @@ def test_original_with_other_outputs_is_told(imports, planted, benches, tmp_path
 def test_original_that_does_not_run_ends_the_measurement_at_once(imports, planted, benches, fault, code, said):
     assert imports(planted("none"), "--dynamic", "batch")[0] == 0
     source = planted(fault)
-    import numpy as np
 
     np.savez("two.npz", x=np.zeros((3, 2, 4, 4), np.float32))
     got, last = benches("out.onnx", "--against", source, "--data", "two.npz")
@@ -97,8 +97,10 @@ def test_original_that_does_not_run_ends_the_measurement_at_once(imports, plante
         (("--suite", ".", "--against", "model.planted"), "--suite compares each model with itself"),
     ],
 )
-def test_wrong_use_of_a_source_is_refused(imports, planted, benches, arguments, said):
-    assert imports(planted("none"))[0] == 0
+def test_wrong_use_of_a_source_is_refused(planted, benches, relu_model, arguments, said):
+    planted("none")
+    shutil.copy(relu_model, "out.onnx")
+    np.savez("out.npz", x=np.ones((3, 1, 4), np.float32))
     code, last = benches(*arguments)
     assert (code, last["code"]) == (2, "usage"), last
     assert said in last["message"]

@@ -116,7 +116,7 @@ def test_all_lines_run(reader, frameworks, tensorflow, tmp_path):  # noqa: F811
     for name in ("samples.npz", "data.npz"):
         np.savez(tmp_path / name, image=images)
     lines = [OWN.sub(r"\1 --python ~/ml/bin/python", line) for line in LINES]
-    lines = [re.sub(r"^(edgeopt optimize .*)", r"\1 --time-limit 20", line) for line in lines]
+    lines = [re.sub(r"^(edgeopt optimize .*)", r"\1 --time-limit 8", line) for line in lines]
     if shutil.which("c++") is None:
         lines = [line.replace(" --against net.py:Net@compile", "") for line in lines]
     printed = reader(*lines, ml=frameworks, tf=tensorflow)

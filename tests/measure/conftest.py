@@ -1,7 +1,6 @@
-"""Null models with samples, trials that are closed at the end, and a way to wait until a process is gone."""
+"""Null models with samples, and trials that are closed at the end."""
 
 import os
-import select
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -90,23 +89,3 @@ def middle_process():
             return process.stdout.readline(), process
 
         yield run
-
-
-@pytest.fixture
-def ends():
-    """Whether all of these processes end within the limit; asks the kernel, which also knows those of others."""
-
-    def wait(*pids, within_s=60):
-        for pid in pids:
-            try:
-                handle = os.pidfd_open(pid)
-            except ProcessLookupError:
-                continue
-            try:
-                if not select.select([handle], [], [], within_s)[0]:
-                    return False
-            finally:
-                os.close(handle)
-        return True
-
-    return wait

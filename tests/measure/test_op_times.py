@@ -6,8 +6,8 @@ from edgeopt.graph.analysis import NodeRow
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.records import GivenShapes
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
-from edgeopt.hw.probe import probe
 from edgeopt.measure.op_times import Timing, profile_ops, timeable
+from tests.conftest import this_device
 
 parser = pytest.importorskip("onnx.parser")
 pytest.importorskip("onnxruntime")
@@ -70,7 +70,7 @@ def test_what_the_peaks_allow_is_told_with_what_it_is_spent_on(timed):
     peaks = Peaks("2026-05-04T10:00:00+00:00", 1.0, compute, (MemoryPeak("memory", 1, 1 << 20, 1e12, 1e12),))
     import msgspec
 
-    device = msgspec.structs.replace(probe(), peaks=peaks)
+    device = msgspec.structs.replace(this_device(), peaks=peaks)
     (found,) = timed(NET, PICTURE, "onnxruntime-cpu", timing=Timing(threads=1, runs=3, device=device))
     conv = next(row for row in found.rows if "c" in row.members and not row.added)
     assert conv.bound == "compute"

@@ -17,7 +17,7 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
-from edgeopt.hw.probe import probe
+from edgeopt.measure import rounds
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import Inspected
 from edgeopt.pipeline.build.variants import Variants
@@ -33,13 +33,13 @@ from edgeopt.pipeline.screen import CandidatePool, PoolEntry, screen
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for
 from edgeopt.workers.host import LocalHost
-from tests.conftest import still, write_onnx
+from tests.conftest import still, this_device, write_onnx
 
 
 class Track:
     """A baseline on null models, and entries that run against it; all real child processes."""
 
-    def __init__(self, folder, stack, null_model, floor_db=30.0, baseline_ms=4.0, quiet=0):
+    def __init__(self, folder, stack, null_model, floor_db=30.0, baseline_ms=2.0, quiet=0):
         """`quiet`: so many of the samples are a hundredth as loud."""
         self.stack, self.null_model = stack, null_model
         x = np.random.default_rng(0).random((8, 8), np.float32)
@@ -68,7 +68,7 @@ class Track:
         """Nobody yet; the candidates are the baseline's model with the option `latency_ms` of null models."""
         variants = Variants()
         variants.enter(VariantReport("source", "as it came", 100), self.path)
-        profile = profile_for(probe(), None, None)
+        profile = profile_for(this_device(), None, None)
         few = msgspec.structs.replace(profile.search, max_candidates=most)
         search = self.search(self.path, msgspec.structs.replace(profile, search=few), limits)
         found = CandidatePool(search, self.resources(ending), variants)
@@ -84,7 +84,7 @@ class Track:
         return Search(
             request=OptimizeRequest(self.path, out),
             goal=goal,
-            device=probe(),
+            device=this_device(),
             profile=profile,
             facts=facts,
             starts=StartOptions({}),
@@ -95,13 +95,19 @@ class Track:
         )
 
     def enter(self, name, timeout_s=20.0, **faults) -> PoolEntry:
-        path = self.null_model(name, **{"latency_ms": 4.0, **faults})
+        path = self.null_model(name, **{"latency_ms": 2.0, **faults})
         # The race looks recipes up by name; the number of threads, which null ignores, tells entries apart.
         entry = screen(
             self.ground, self.standard, Candidate("source", "null", {"threads": len(name)}), path, timeout_s
         )
         self.stack.callback(lambda: entry.contender and entry.contender.close())
         return entry
+
+
+@pytest.fixture
+def long_slices(monkeypatch):
+    """For a verdict that is the same however busy the machine is."""
+    monkeypatch.setattr(rounds, "SHORTEST_SLICE_MS", 24.0)
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def test_how_fast_floats_are_is_told_of_those_with_the_same_options(track, endin
     assert entrants.floats_ms(Candidate(PLANNED, "null")) == math.inf
 
 
-SLOW, QUICK = ({"latency_ms": ms} for ms in (60.0, 0.5))
+SLOW, QUICK = ({"latency_ms": ms} for ms in (20.0, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_the_fastest_leads_and_the_others_say_by_how_much_they_are_behind(course
     assert found.best[0].reason == "best in the race, but not proved better than the baseline"
     assert found.best[0].speedup.median > 1
     slow = found.entrants.entries[1]
-    assert slow.reason.endswith("x the latency of source · null · latency_ms=0.5")
+    assert slow.reason.endswith("x the latency of source · null · latency_ms=0.1")
     assert slow.of_best == slow.lead.share < 0.5
     # Nothing runs any more, and no variant is being made.
     assert all(entry.contender is None for entry in found.entrants.entries)
@@ -348,7 +348,7 @@ def test_a_candidate_that_fails_is_out_with_its_reason(track, faults, says):
 
 @pytest.mark.processes
 def test_a_candidate_that_hangs_is_killed(track):
-    entry = track.enter("hanging", timeout_s=2.0, hang="run")
+    entry = track.enter("hanging", timeout_s=0.5, hang="run")
     assert entry.status == "failed"
     assert "hung" in entry.reason
 

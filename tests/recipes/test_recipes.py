@@ -55,7 +55,7 @@ def test_commands_and_their_options_exist(page):
 
 @pytest.fixture
 def reader(tmp_path):
-    made = Reader(tmp_path, search_s=60)
+    made = Reader(tmp_path, search_s=30)
     yield made
     made.stop_server()
 
@@ -102,7 +102,7 @@ def terminal(tmp_path):
     """One terminal; the three agents of its page have free ports that follow each other."""
     first = next(port for port in iter(free_port, None) if all(map(is_free, range(port + 1, port + 4))))
     ports = {"1883": str(free_port()), "8000": str(free_port()), "808$number": f"$(({first} + number))"}
-    made = Terminal(tmp_path, ports, search_s=60, more_path=PATH)
+    made = Terminal(tmp_path, ports, search_s=30, more_path=PATH)
     yield made
     made.close()
 

@@ -1,5 +1,5 @@
-"""Worker processes that are closed at the end, and a way to wait until a process is gone."""
+"""Worker processes that are closed at the end."""
 
-from tests.measure.conftest import ends, load_null, middle_process, samples, start
+from tests.measure.conftest import load_null, middle_process, samples, start
 
-__all__ = ["ends", "load_null", "middle_process", "samples", "start"]
+__all__ = ["load_null", "middle_process", "samples", "start"]

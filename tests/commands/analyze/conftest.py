@@ -6,7 +6,7 @@ import pytest
 from edgeopt.commands.analyze.opportunity_view import View
 from edgeopt.graph.analysis import Analysis, Cost, NodeRow, TensorFacts
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
-from edgeopt.hw.probe import probe
+from tests.conftest import this_device
 
 
 def tensors(*specs):
@@ -71,4 +71,4 @@ def device():
     rates = {"fp32": 1e11, "int8": 4e11, "bf16": 1e11}
     compute = tuple(ComputePeak("onnxruntime", name, 1, rate, "MatMul") for name, rate in rates.items())
     memory = (MemoryPeak("memory", 1, 1 << 26, 1e10, 1e10),)
-    return msgspec.structs.replace(probe(), peaks=Peaks("2026-01-01T00:00:00+00:00", 1.0, compute, memory))
+    return msgspec.structs.replace(this_device(), peaks=Peaks("2026-01-01T00:00:00+00:00", 1.0, compute, memory))

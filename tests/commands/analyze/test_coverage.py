@@ -11,7 +11,7 @@ from edgeopt.commands.analyze.tasks import _boundaries
 from edgeopt.errors import UsageError
 from edgeopt.events import Progress
 from edgeopt.hw.device import Runtime
-from edgeopt.hw.probe import probe
+from tests.conftest import this_device
 
 
 def covered(path, *names, emit=lambda _: None):
@@ -106,5 +106,5 @@ def test_boundaries_are_counted_where_the_file_knows_the_nodes(conv_model):
 def test_a_choice_among_devices_is_asked_only_where_there_is_one():
     pytest.importorskip("openvino")
     for devices, there in (({"CPU": "a"}, False), ({"CPU": "a", "GPU": "b"}, True)):
-        device = msgspec.structs.replace(probe(), runtimes=(Runtime("openvino", "1", devices=devices),))
+        device = msgspec.structs.replace(this_device(), runtimes=(Runtime("openvino", "1", devices=devices),))
         assert ("openvino-auto" in {each.name for each in installed((), device)}) == there

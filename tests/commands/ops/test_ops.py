@@ -6,7 +6,7 @@ from edgeopt.commands.ops.case import MeasuredOperator
 from edgeopt.commands.ops.ops import OperatorChoice, assess, cache_file, load_cache, store_cache
 from edgeopt.events import ignore
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks, State
-from edgeopt.hw.probe import probe
+from tests.conftest import this_device
 
 HERE = "onnxruntime-cpu"
 RELU = OperatorChoice((HERE,), ("Relu",), ("fp32",), quick=True)
@@ -29,7 +29,7 @@ serve(TaskRunner().answer)
 def device(monkeypatch, tmp_path, make_cache):
     make_cache(tmp_path / "cache/edgeopt")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return msgspec.structs.replace(probe(), state=State(True))
+    return msgspec.structs.replace(this_device(), state=State(True))
 
 
 def only(report):
@@ -114,7 +114,7 @@ def test_a_folder_that_cannot_be_written_to_is_said(tmp_path):
 
 
 def test_another_runtime_or_device_has_another_file(tmp_path):
-    device = probe()
+    device = this_device()
     fewer = msgspec.structs.replace(device, limits=msgspec.structs.replace(device.limits, usable_cores=99))
     paths = [
         cache_file(tmp_path, device, "onnxruntime-cpu", "1.0"),
@@ -123,4 +123,4 @@ def test_another_runtime_or_device_has_another_file(tmp_path):
         cache_file(tmp_path, fewer, "onnxruntime-cpu", "1.0"),
     ]
     assert len(set(paths)) == len(paths)
-    assert cache_file(tmp_path, probe(), "onnxruntime-cpu", "1.0") == paths[0]
+    assert cache_file(tmp_path, this_device(), "onnxruntime-cpu", "1.0") == paths[0]

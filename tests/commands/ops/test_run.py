@@ -6,7 +6,7 @@ from edgeopt.commands.ops.cases import CASES
 from edgeopt.commands.ops.run import measure, options_for
 from edgeopt.events import ignore
 from edgeopt.hw.device import Runtime
-from edgeopt.hw.probe import probe
+from tests.conftest import this_device
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 BY_NAME = {case.name: case for case in CASES}
@@ -21,7 +21,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def device():
-    return probe()
+    return this_device()
 
 
 @pytest.fixture(scope="module")

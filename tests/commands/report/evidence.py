@@ -11,7 +11,6 @@ from edgeopt.commands.predict.records import PredictedCandidate, PredictedOutcom
 from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.device import device_for_evidence
-from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval, paired_ratios, sign_interval
@@ -19,6 +18,7 @@ from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof,
 from edgeopt.quant.measured.records import AccuracyProof as PlanProof
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import FrontierPoint, LayerVerdict, PrecisionPlan
+from tests.conftest import this_device
 
 SOURCE = Candidate("source", "onnxruntime-cpu")
 WINNER = Candidate("int8", "openvino-cpu", {"precision": "f32", "threads": 1})
@@ -110,7 +110,7 @@ def outcome(**changes):
         candidates=CANDIDATES,
         warnings=("Ignored in the data: extra.",),
         seconds=12.0,
-        device=device_for_evidence(probe()),
+        device=device_for_evidence(this_device()),
         operators={
             "Conv": 1,
             "Relu": 1,

@@ -162,4 +162,4 @@ def test_what_comes_due_while_another_runs_is_missed_and_counted():
     answers = [pace.slice(100.0, 10.0) for _ in range(3)]
     missed = sum(a.missed for a in answers)
     assert missed >= 2 * len(seen) - 3
-    assert len(seen) + missed == pytest.approx(sum(a.seconds for a in answers) / 0.010, abs=6)
+    assert len(seen) + missed == pytest.approx(sum(a.seconds for a in answers) / 0.010, abs=15)

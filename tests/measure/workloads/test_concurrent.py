@@ -3,6 +3,7 @@ import signal
 import pytest
 
 from edgeopt.errors import TrialError, UsageError
+from edgeopt.measure.workloads import concurrent
 from edgeopt.measure.workloads.concurrent import run_concurrent
 from edgeopt.measure.workloads.records import ConcurrentRules
 
@@ -38,8 +39,13 @@ def test_threads_and_processes_against_one_alone(bench):
     assert len(bench.metrics("process_memory_bytes")) > 8 * found.seconds / 3
 
 
-def test_two_sides_are_compared_by_their_throughput(bench):
-    sides = [bench.side("fast", latency_ms=2), bench.side("slow", latency_ms=10)]
+@pytest.fixture
+def short_slices(monkeypatch):
+    monkeypatch.setattr(concurrent, "_SHORTEST_SLICE_MS", 50.0)
+
+
+def test_two_sides_are_compared_by_their_throughput(bench, short_slices):
+    sides = [bench.side("fast", latency_ms=1), bench.side("slow", latency_ms=5)]
     found = run_concurrent(bench.host, sides, ConcurrentRules((1,), rounds=7), bench.emit)
     (comparison,) = found.comparisons
     assert (comparison.first, comparison.second, comparison.verdict) == ("fast", "slow", "faster")
@@ -47,7 +53,7 @@ def test_two_sides_are_compared_by_their_throughput(bench):
     assert comparison.speedup.low <= fast / slow <= comparison.speedup.high
 
 
-def test_a_level_whose_process_dies_is_left_out_and_the_others_go_on(bench):
+def test_a_level_whose_process_dies_is_left_out_and_the_others_go_on(bench, short_slices):
     bench.when("throughput_per_s", "model · 2 processes", lambda: bench.kill(2, signal.SIGKILL))
     side = bench.side("model", latency_ms=5)
     found = run_concurrent(bench.host, [side], ConcurrentRules((2,), (2,), rounds=2), bench.emit)

@@ -11,7 +11,6 @@ from edgeopt.bundle.request import ReplayRequest
 from edgeopt.commands.optimize import optimize
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
-from edgeopt.hw.probe import probe
 from edgeopt.pipeline.build.messages import Made, Make, Planning
 from edgeopt.pipeline.build.variants import BuildWorker, make_all
 from edgeopt.pipeline.replay import replay
@@ -20,7 +19,7 @@ from edgeopt.quant.measured.timing.courses import ExecutionConfig
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.schemes import SCHEMES
 from edgeopt.workers.host import LocalHost
-from tests.conftest import write_onnx
+from tests.conftest import this_device, write_onnx
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +67,10 @@ def planned(folder, model, samples, floor_db, limit_s=20.0):
     out = folder / "variants/planned/model.onnx"
     out.parent.mkdir(parents=True)
     planning = Planning(
-        (ExecutionConfig(ORT, {"threads": 1}),), Goal(floor=floor_db, budget=""), limit_s, profile_for(probe())
+        (ExecutionConfig(ORT, {"threads": 1}),),
+        Goal(floor=floor_db, budget=""),
+        limit_s,
+        profile_for(this_device()),
     )
     job = Make(
         *(Step("planned"), str(model), str(model), str(out), str(folder / "samples"), CALIBRATE, CHECK, CALIBRATE),
@@ -93,7 +95,7 @@ def found(tmp_path_factory, products, data):
 def test_a_plan_is_a_model_of_its_own_with_the_options_that_it_holds_with(found):
     assert isinstance(found, Made)
     assert found.plans.covered == (ORT,)
-    if not QUICK_EIGHT_BITS & set(probe().cpu.simd):
+    if not QUICK_EIGHT_BITS & set(this_device().cpu.simd):
         pytest.skip("eight bits may not pay on this processor")
     (variant,) = found.plans.variants
     assert (variant.backend, variant.options) == (ORT, {"threads": 1})

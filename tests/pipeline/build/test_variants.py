@@ -21,7 +21,6 @@ from edgeopt.data.split import split
 from edgeopt.errors import ModelError
 from edgeopt.graph.model import load
 from edgeopt.graph.passes.algebra import operator_forms
-from edgeopt.hw.probe import probe
 from edgeopt.pipeline.build.inspect import describe
 from edgeopt.pipeline.build.messages import Made, Make
 from edgeopt.pipeline.build.variants import BuildWorker, Variants, inspect, make_all
@@ -33,6 +32,7 @@ from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.records import QuantSettings
 from edgeopt.workers.host import LocalHost
+from tests.conftest import this_device
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ PASSES = ("fold-constants", "identities")
 def begin(tmp_path, conv_model, conv_data, quick_profile):
     """A gathering of these rungs, in which a minute is left."""
     said = []
-    profile = profile_for(probe(), None, quick_profile)
+    profile = profile_for(this_device(), None, quick_profile)
     with np.load(conv_data) as archive:
         save_samples(Samples({"x": archive["x"]}, {"x": 4}), tmp_path / "samples")
 

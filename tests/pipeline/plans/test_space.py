@@ -8,7 +8,6 @@ import pytest
 from edgeopt.errors import MissingError
 from edgeopt.events import Log, Progress, ignore
 from edgeopt.hw.host import RecordedHost
-from edgeopt.hw.probe import probe
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.schedules import Schedule
 from edgeopt.measure.stats import sign_interval
@@ -24,7 +23,7 @@ from edgeopt.pipeline.race.race import meter_all, open_meter, race
 from edgeopt.pipeline.race.tuning import tune
 from edgeopt.pipeline.screen import screen
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
-from tests.conftest import still
+from tests.conftest import still, this_device
 from tests.pipeline.conftest import search
 
 SPACE = {
@@ -113,7 +112,7 @@ def tuned(track):
 
     def add(candidate):
         longer = [LONGER[option][value] for option, value in candidate.options.items()]
-        how = {"fail": "load"} if None in longer else {"latency_ms": 8.0 * math.prod(longer)}
+        how = {"fail": "load"} if None in longer else {"latency_ms": 4.0 * math.prod(longer)}
         path = track.null_model(f"m{len(entrants.entries)}", **how)
         # The null backend knows no such options.
         entry = screen(track.ground, track.standard, Candidate("source", "null"), path, 20.0)
@@ -133,7 +132,7 @@ def tuned(track):
         full=False,
         add=add,
         resources=races,
-        search=SimpleNamespace(device=probe()),
+        search=SimpleNamespace(device=this_device()),
     )
     start = add(Candidate("source", "null"))
     two = Schedule("two", (2,), 2, keeps=(0.0,))

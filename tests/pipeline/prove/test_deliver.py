@@ -13,7 +13,6 @@ from edgeopt.bundle.runtime.check import check
 from edgeopt.commands.optimize import optimize
 from edgeopt.errors import UsageError
 from edgeopt.events import Log, Standing, ignore
-from edgeopt.hw.probe import probe
 from edgeopt.measure.legs import FEWEST, is_settled
 from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.sequential import Pairs, leg_of, rules_of
@@ -28,7 +27,7 @@ from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace
 from edgeopt.pipeline.stopping import SearchClock, StopControl
 from edgeopt.profiles.targets import profile_for
 from tests.bundle.conftest import post_model, pre_model
-from tests.conftest import limited, still
+from tests.conftest import limited, still, this_device
 
 KEPT = ("keep what you have", "undecided")
 """What is said of a kept model depends on how busy the machine is."""
@@ -44,7 +43,7 @@ def delivered(track, tmp_path, quick_profile):
         entrants = track.entrants(ending)
         twice = RacePace(Interval(2.0, 1.9, 2.1, 11), 2.0)
         entries = [PoolEntry(Candidate("source", "null", each), pace=twice) for each in options]
-        search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
+        search = track.search(tmp_path / "out.edgeopt", profile_for(this_device(), None, quick_profile))
         pool = CandidatePool(search, track.resources(ending), entrants.variants)
         pool.entries += entries
         if last_at is not None:
@@ -57,8 +56,8 @@ def delivered(track, tmp_path, quick_profile):
     return work
 
 
-def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered, track, tmp_path):
-    outcome, entries = delivered({"latency_ms": 8.0}, {"latency_ms": 0.5}, limit_s=0.0)
+def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered, track, tmp_path, long_slices):
+    outcome, entries = delivered({"latency_ms": 6.0}, {"latency_ms": 0.1}, limit_s=0.0)
     slow, quick = entries
     assert (outcome.verdict, outcome.winner) == ("undecided", Candidate("source", "null"))
     assert slow.reason.startswith("measured again from the written bundle: too few rounds")
@@ -67,20 +66,20 @@ def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered,
     assert "Time limit reached" in outcome.warnings[1]
     assert outcome.proof.verdict == "identical"
 
-    outcome, (quick,) = delivered({"latency_ms": 0.5})
+    outcome, (quick,) = delivered({"latency_ms": 0.1})
     assert (outcome.verdict, outcome.winner, quick.status) == ("faster", quick.candidate, "winner")
     assert outcome.proof.speedup.low > 1
     assert (outcome.proof.accuracy_db, outcome.proof.samples) == (200, track.standard.split.prove_count)
     bundle = read_bundle(tmp_path / "out.edgeopt")
-    assert bundle.deployment.run.options == {"latency_ms": 0.5}
+    assert bundle.deployment.run.options == {"latency_ms": 0.1}
     assert bundle.deployment.evidence.speedup == pytest.approx(outcome.proof.speedup.median, rel=0.01)
     assert len(bundle.golden("reference")) == len(bundle.golden("inputs")) == 4
     assert track.said[-1].status == "winner"
 
 
-def test_reasons_and_events_have_the_speeds_of_the_outcome(delivered, track):
+def test_reasons_and_events_have_the_speeds_of_the_outcome(delivered, track, long_slices):
     """A table said "40 % slower than threads=1" of a model at 1.00x beside a winner at 1.07x."""
-    outcome, (quick, fallen) = delivered({"latency_ms": 0.5}, {"latency_ms": 4.0}, last_at=0.5)
+    outcome, (quick, fallen) = delivered({"latency_ms": 0.1}, {"latency_ms": 4.0}, last_at=0.5)
     (last,) = [each for each in outcome.candidates if each.candidate == fallen.candidate]
     assert outcome.winner == quick.candidate
     assert last.of_best == last.speedup.median / outcome.proof.speedup.median
@@ -91,9 +90,9 @@ def test_reasons_and_events_have_the_speeds_of_the_outcome(delivered, track):
         assert (said.status, said.reason, said.latency_ms) == (report.status, report.reason, report.latency_ms)
 
 
-def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivered, track):
+def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivered, track, long_slices):
     """On a busy machine, candidates with three times the speed came out as undecided: no time was left."""
-    outcome, (quick,) = delivered({"latency_ms": 0.5}, limit_s=0.0, longest_s=120.0)
+    outcome, (quick,) = delivered({"latency_ms": 0.1}, limit_s=0.0, longest_s=120.0)
     assert (outcome.verdict, quick.status) == ("faster", "winner"), (
         quick.reason,
         track.said[-6:],
@@ -109,7 +108,7 @@ def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(delivered, monke
         raise MissedFloor("22.8 dB")
 
     monkeypatch.setattr("edgeopt.pipeline.prove.deliver.measured", missed)
-    outcome, (noisy,) = delivered({"latency_ms": 0.5})
+    outcome, (noisy,) = delivered({"latency_ms": 0.1})
     assert outcome.winner == Candidate("source", "null")
     assert (noisy.status, noisy.proof) == ("below the floor", None)
     assert noisy.reason == "22.8 dB from the written bundle, on samples set aside"
@@ -121,16 +120,16 @@ def test_what_is_below_the_floor_in_its_proof_takes_nobodys_place(notes):
     assert [name for name, _ in found] == list("abcdef")
 
 
-def test_what_the_race_left_open_is_proved_where_all_others_failed(delivered, track):
+def test_what_the_race_left_open_is_proved_where_all_others_failed(delivered, track, long_slices):
     """A detector came out as it was: its two threads shared a core in the one process of the race."""
-    outcome, (slow, open_) = delivered({"latency_ms": 8.0}, {"latency_ms": 0.5}, open_at=(0.8, 0.6, 1.4))
+    outcome, (slow, open_) = delivered({"latency_ms": 6.0}, {"latency_ms": 0.1}, open_at=(0.8, 0.6, 1.4))
     assert (outcome.verdict, outcome.winner) == ("faster", open_.candidate)
     assert slow.reason.startswith("measured again from the written bundle")
 
 
 @pytest.mark.parametrize("interval", [(0.8, 0.7, 1.05), (0.3, 0.1, 1.4)])
 def test_what_the_race_decided_is_not_proved(delivered, interval):
-    outcome, (_, behind) = delivered({"latency_ms": 8.0}, {"latency_ms": 0.5}, open_at=interval)
+    outcome, (_, behind) = delivered({"latency_ms": 6.0}, {"latency_ms": 0.1}, open_at=interval)
     assert (outcome.winner, behind.proof) == (outcome.baseline, None)
 
 

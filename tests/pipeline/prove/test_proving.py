@@ -6,7 +6,6 @@ import pytest
 
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
-from edgeopt.hw.probe import probe
 from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.stats import IDENTICAL, UNITY, Interval
 from edgeopt.pipeline.aim import SearchGoal
@@ -18,6 +17,7 @@ from edgeopt.pipeline.prove.deliver import meets_conditions, rejection_reason
 from edgeopt.pipeline.prove.proving import BundleDraft, MissedFloor, measured, unchanged
 from edgeopt.pipeline.prove.report import plan_of, warnings_of
 from edgeopt.profiles.targets import profile_for
+from tests.conftest import this_device
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ def proved(track, tmp_path, quick_profile):
     """What the proof of a null model says of it, with these faults and options; held against another, perhaps."""
 
     def work(options=None, today=None, same=False, **faults):
-        search = track.search(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
+        search = track.search(tmp_path / "out.edgeopt", profile_for(this_device(), None, quick_profile))
         means = SearchResources(track.ground, track.notes, track.ending(), track.baseline)
 
         def bundle(name, how):
-            path = track.null_model(name, **{"latency_ms": 4.0, **faults})
+            path = track.null_model(name, **{"latency_ms": 2.0, **faults})
             mine = dataclasses.replace(search, request=msgspec.structs.replace(search.request, model=path))
             plan = plan_of(mine, Variants(), Candidate("source", "null", how))
             deployment = plan.deployment(search.device)
@@ -53,18 +53,18 @@ def test_a_model_is_no_contest_for_itself(proved, track):
     found = proved(same=True)
     proof = found.proof
     assert (proof.verdict, proof.speedup, proof.legs) == (IDENTICAL, UNITY, 1)
-    assert proof.latency_ms == proof.baseline_ms > 3.9
+    assert proof.latency_ms == proof.baseline_ms > 1.9
     assert (proof.accuracy_db, proof.met) == (200, True)
     assert proof.memory is not None
     assert proof.measured_while
     assert len(found.outputs) == track.standard.split.prove_count
 
 
-def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track):
-    found = proved({"latency_ms": 0.5})
+def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track, long_slices):
+    found = proved({"latency_ms": 0.1})
     proof, split = found.proof, track.standard.split
     assert proof.verdict == "faster"
-    assert proof.baseline_ms > 3.9 > proof.latency_ms
+    assert proof.baseline_ms > 1.9 > proof.latency_ms
     assert (proof.samples, proof.set_aside, proof.met) == (split.prove_count, split.calibration_count > 0, True)
     assert len(found.reference) == len(found.outputs) == split.prove_count
     assert (proof.figure, proof.less, proof.current, proof.by_size) == (None, None, None, ())
@@ -75,12 +75,12 @@ def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track):
 def test_what_answers_otherwise_is_below_the_floor(proved):
     """Its speed is not measured, which would take the time of the next one."""
     with pytest.raises(MissedFloor) as missed:
-        proved({"latency_ms": 0.5}, noise=0.5)
+        proved({"latency_ms": 0.1}, noise=0.5)
     assert float(str(missed.value).split(" dB")[0]) < 30
 
 
-def test_what_runs_today_is_faced_besides(proved):
-    proof = proved({"latency_ms": 0.5}, today={"latency_ms": 12.0}).proof
+def test_what_runs_today_is_faced_besides(proved, long_slices):
+    proof = proved({"latency_ms": 0.1}, today={"latency_ms": 6.0}).proof
     assert (proof.verdict, proof.current_verdict) == ("faster", "faster")
     assert proof.current.median > proof.speedup.median
 

@@ -7,7 +7,6 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.analysis import OpTimeRow
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.model import load, save
-from edgeopt.hw.probe import probe
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.measured.planning.entry import options_for, quantized, settings_for, share_of
@@ -24,6 +23,7 @@ from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, noise
 from edgeopt.quant.records import LayerGain, QuantSettings, Range
 from edgeopt.quant.schemes import SchemeContext
 from edgeopt.quant.write import tensors_wanted, write
+from tests.conftest import this_device
 from tests.families.stack import ROWS, WIDTH
 
 FEEDS = {"x": np.random.default_rng(3).standard_normal((ROWS, WIDTH)).astype(np.float32)}
@@ -94,7 +94,7 @@ def test_the_float_model_must_be_there(study):
 
 @pytest.fixture(scope="module")
 def device():
-    return probe()
+    return this_device()
 
 
 def with_simd(device, *names):
