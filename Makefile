@@ -38,9 +38,9 @@ help:
 demo: .venv/.demo
 	@$(PYTHON) -m edgeopt demo
 
-# A file at a time on each of three workers, because many tests wait. A worker that dies is a failure at once:
+# A file at a time on each of four workers, because many tests wait. A worker that dies is a failure at once:
 # started anew, pytest would wait for it for ever.
-TOGETHER := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+TOGETHER := -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # The files with such tests: only to collect all the others takes ten seconds.
 marked = $$(grep -rl --include='test_*.py' 'mark[.]$(1)' tests | sort)

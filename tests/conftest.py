@@ -6,7 +6,6 @@ import functools
 import gc
 import json
 import os
-import select
 import shutil
 import tempfile
 import threading
@@ -31,7 +30,7 @@ from edgeopt.measure import memory, rounds
 from edgeopt.profiles.targets import profile_for
 from edgeopt.workers.guard import field_bytes
 from edgeopt.workers.host import LocalHost
-from tests import warm
+from tests import processes, warm
 from tests.near import NearHost
 
 pytest_plugins = ("tests.disks", "tests.families.stack")
@@ -228,26 +227,8 @@ def rest_of():
 
 @pytest.fixture
 def ends():
-    """Whether all of these processes end within the limit.
-
-    The kernel tells at once. psutil waits until somebody has collected them, which the first process of a
-    container does seconds later, or never.
-    """
-
-    def wait(*pids, within_s=60):
-        for pid in pids:
-            try:
-                handle = os.pidfd_open(pid)
-            except ProcessLookupError:
-                continue
-            try:
-                if not select.select([handle], [], [], within_s)[0]:
-                    return False
-            finally:
-                os.close(handle)
-        return True
-
-    return wait
+    """Whether all of these processes end within a limit."""
+    return processes.ends
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.events import ignore
 from edgeopt.pipeline.cache.store import Store
-from tests.processes import wait_ended
 
 MARK = "EDGEOPT_TEST_MARK"
 
@@ -80,12 +79,8 @@ class Run:
         return found
 
     def assert_all_ended(self):
-<<<<<<< HEAD
-        wait_ended(self.children())
-=======
         left = [process.cmdline() for process in self.children() if not self._ends(process.pid)]
         assert not left, f"still there: {left}"
->>>>>>> c
 
     def hidden(self):
         """What lies beside the bundle, and in the temporary folder."""

@@ -10,7 +10,6 @@ from edgeopt.errors import ModelError, UsageError
 from edgeopt.workers.arrays import read_arrays, write_arrays
 from edgeopt.workers.isolated_backend import IsolatedBackends
 from tests.conftest import write_onnx
-from tests.processes import wait_ended
 
 MODEL = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3]}],
@@ -129,11 +128,7 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch, ends, begun):
         # A run's arrays may be large, and the next may be hours away.
         assert [*tmp_path.rglob("*-feeds"), *tmp_path.rglob("*-outputs")] == []
     assert processes
-<<<<<<< HEAD
-    wait_ended(processes)
-=======
     assert ends(*(process.pid for process in processes))
->>>>>>> c
     assert [file.name for file in tmp_path.iterdir()] == ["m.null.json"]
 
 
