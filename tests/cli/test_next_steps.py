@@ -207,4 +207,4 @@ def test_every_row_of_the_table_is_delivered_by_its_number_or_refused_with_the_r
         said = capfd.readouterr()
         assert codes[number] == 0 or number not in front, said.err
         assert codes[number] in {0, 2, 6}, said.err
-    assert len(codes) > 3
+    assert len(codes) > 1

@@ -14,6 +14,7 @@ RUNS, MANY_RUNS = 6, 60
 FACTOR = 8.0  # a few runs do not reach the extremes of what rounding can do
 HALF, SINGLE, DOUBLE = (np.dtype(one) for one in (np.float16, np.float32, np.float64))
 UNITS = {HALF: 8 * 2.0**-10, SINGLE: 8 * 2.0**-23, DOUBLE: 8 * 2.0**-52}
+OVERFLOW = 16.0  # factors in another order overflow at other places
 SMALLEST = {HALF: 2.0**-22, SINGLE: 2.0**-140, DOUBLE: 2.0**-1060}  # subnormal numbers have fewer digits
 
 Outputs = dict[str, np.ndarray]
@@ -65,7 +66,7 @@ def _beyond(was: np.ndarray, now: np.ndarray, runs: Sequence[np.ndarray]) -> str
     kinds, kind = _kinds(all_runs), _kinds(was)
     # Where the reference is of another kind than the source, runtimes disagree on what it is.
     sure = (kinds == kind).all(axis=0)
-    other_kind = sure & (_kinds(now) != kind)
+    other_kind = sure & (_kinds(now) != kind) & ~_overflows(was, now)
     finite = sure & (kind == 0) & ~other_kind
     with np.errstate(all="ignore"):
         numbers = np.where(finite, all_runs, 0.0)
@@ -79,6 +80,14 @@ def _beyond(was: np.ndarray, now: np.ndarray, runs: Sequence[np.ndarray]) -> str
 def _kinds(array: np.ndarray) -> np.ndarray:
     """0 for a number, others for infinity, minus infinity and NaN."""
     return np.isposinf(array) + 2 * np.isneginf(array) + 3 * np.isnan(array)
+
+
+def _overflows(was: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """Where one is infinity and the other is close to the largest number, of the same sign."""
+    large = float(np.finfo(was.dtype).max) / OVERFLOW
+    with np.errstate(all="ignore"):
+        one_is_infinite = np.isinf(was) != np.isinf(now)
+        return one_is_infinite & (np.abs(was) > large) & (np.abs(now) > large) & (np.sign(was) == np.sign(now))
 
 
 def _told(was: np.ndarray, now: np.ndarray, wrong: np.ndarray) -> str | None:

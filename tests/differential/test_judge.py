@@ -50,6 +50,15 @@ def test_ties_of_computed_numbers_may_be_broken_either_way():
     assert one.difference(was, {"y": (was["y"] + 1) % 5}, "reference") is not None
 
 
+@pytest.mark.parametrize(("now", "differs"), [(1e38, False), (-1e38, True), (1e30, True), (np.nan, True)])
+def test_factors_in_another_order_may_overflow_or_not(now, differs):
+    """Only close to the largest number, and with the same sign."""
+    one, was = sample("a = Abs(x) y = Mul(a, a)", np.full((4, 5), 3e19, np.float32))
+    assert np.isposinf(was["y"]).all()
+    said = one.difference(was, {"y": np.full_like(was["y"], now)}, "reference")
+    assert (said is not None) == differs
+
+
 def test_a_shape_counts_only_where_the_reference_has_it_too():
     one, was = sample("y = Exp(x)")
     narrow, wide = was["y"][:2], was["y"][:3]

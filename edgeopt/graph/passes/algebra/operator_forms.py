@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.knowledge.arithmetic import never_negative_zero
+from edgeopt.graph.passes.knowledge.arithmetic import may_divide_by, never_negative_zero
 from edgeopt.graph.passes.knowledge.forms import OperatorForm, inner, maker, rewrite, take_place
 from edgeopt.graph.passes.knowledge.linear import EPSILON, FLOATS, integer, new_weight, pads
 from edgeopt.graph.passes.knowledge.matching import operands, rank, scalar
@@ -85,6 +85,9 @@ def _larger(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
             and never_negative_zero(other)
             and _keeps_rank(node, 1 - list(node.inputs).index(x))
         ):
+            # Max gives +0 for -0, but Relu gives -0.
+            if not never_negative_zero(x) and may_divide_by(node.outputs[0]):
+                return "Relu keeps -0, and a later node may divide by it"
             gone = [label(node)]
             take_place(graph, node, ir.node("Relu", [x], name=node.name))
             return gone

@@ -214,6 +214,25 @@ def tells_zeros_apart(value: "ir.Value") -> bool:
     return False
 
 
+def may_divide_by(value: "ir.Value") -> bool:
+    """Whether a later node may divide by a zero in this value, which gives infinity of the sign of the zero."""
+    seen = {value}
+    queue = deque([value])
+    while queue:
+        for node, place in queue.popleft().uses():
+            if _absorbs(node, place) or is_op(node, *_SAME_FOR_BOTH):
+                continue
+            if is_op(node, "Reciprocal") or (place == 1 and is_op(node, "Div")):
+                return True
+            if place == 0 and is_op(node, "Pow") and not _carries_first(node):
+                return True
+            if is_op(node, *_CARRY) or (place == 0 and _carries_first(node)):
+                new = [result for result in node.outputs if result not in seen]
+                seen.update(new)
+                queue.extend(new)
+    return False
+
+
 def _absorbs(node: "ir.Node", place: int) -> bool:
     """A sum with a number that is never zero; whole numbers, which have one zero; an exponent."""
     if is_op(node, "Add", "Sub"):

@@ -114,6 +114,24 @@ def test_what_only_looks_like_it_stays(make_model, shaped, kinds, text):
     assert kinds(result.model) == kinds(model.ir)
 
 
+@pytest.mark.parametrize(("text", "wanted"), [
+    ("a = Max(x, zero) y = Reciprocal(a)", "Max"),
+    ("a = Max(x, zero) b = Mul(a, slope) y = Div(x, b)", "Max"),
+    ("a = Max(x, zero) y = Pow(a, below)", "Max"),
+    ("s = Abs(x) a = Max(s, zero) y = Reciprocal(a)", "Relu"),
+    ("a = Max(x, zero) y = Div(a, slope)", "Relu"),
+    ("a = Max(x, zero) b = Add(a, slope) y = Reciprocal(b)", "Relu"),
+    ("a = Max(x, zero) b = Exp(a) y = Reciprocal(b)", "Relu"),
+])  # fmt: skip
+def test_max_stays_where_a_later_node_may_divide_by_a_zero_of_another_sign(
+    make_model, shaped, kinds, reasons, text, wanted
+):
+    weights = {"slope": np.float32(0.25), "below": np.float32(-1), "zero": np.float32(0)}
+    result = PASS.apply(shaped(make_model(GRAPH.format(text), **weights)).ir, PassContext())
+    assert {"Max", "Relu"} & set(kinds(result.model)) == {wanted}
+    assert ("a later node may divide by it" in reasons(result)) == (wanted == "Max")
+
+
 def test_a_slope_that_makes_a_number_a_vector_stays(make_model, shaped, kinds):
     model = shaped(make_model("g (float x) => (float[n] y) { y = PRelu(x, slope) }", slope=np.float32([0.5])))
     assert kinds(PASS.apply(model.ir, PassContext()).model) == ["PRelu"]
