@@ -19,7 +19,7 @@ help:
 	@echo 'make test       the tests: five minutes, nothing in them measures time'
 	@echo 'make test-fast  those that start no processes: a minute'
 	@echo 'make test-timing  what measures time: nothing else may run on the machine'
-	@echo 'make test-slow  whole searches, kill waves, sweeps: more than an hour'
+	@echo 'make test-slow  whole searches, kill waves, sweeps: half an hour'
 	@echo 'make test-all   all three'
 	@echo 'make check      format, lint, types, licences, structure of the code'
 	@echo 'make golden     renews tests/golden: the help and the records that the commands print'

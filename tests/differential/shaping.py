@@ -60,7 +60,8 @@ def transpose(g: Graph, kind: str) -> None:
             y = g.operand(x)
             x = g.op("Add", *g.pick((x, y), (y, x)))
         elif between == "Softmax":
-            x = g.op("Softmax", x, axis=g.axis(x))
+            axis, last = g.axis(x), len(g.shape(x)) - 1
+            x = g.op("Softmax", x, **({} if axis in {-1, last} else {"axis": axis}))
         elif between == "Concat":
             x = g.op("Concat", x, x, axis=g.axis(x))
         elif between == "ReduceMax":
@@ -216,7 +217,7 @@ def along(g: Graph, kind: str) -> None:
         g.op(kind, x, g.array(np.array(axis, np.int64)), **g.pick({}, {"exclusive": 1}, {"reverse": 1}))
     elif kind in {"ArgMax", "ArgMin"}:
         last = g.pick({}, {"select_last_index": 1})
-        g.op(kind, x, axis=axis, keepdims=g.pick(1, 0), **last)
+        g.op(kind, x, **({"axis": axis} if axis else {}), keepdims=g.pick(1, 0), **last)
     elif kind == "TopK":
         values, places = g.op(kind, x, g.integers(1), outputs=2, axis=axis, largest=g.pick(1, 0))
         del places, values

@@ -4,7 +4,9 @@ What is claimed is about each level of the inputs; the regimes of the data are l
 
 An answer that jumps (a sign, a comparison, the logarithm of what may become negative) proves nothing for samples
 on which it is near another jump. Such a sample is known by the source itself: noise far below the floor at its
-inputs moves its answer beyond the floor. Those are left out, and nothing else is.
+inputs moves its answer beyond the floor. Those are left out. The noise of a quantization may be larger, so that
+it meets jumps which the faint noise does not: what is claimed holds for nineteen samples in twenty, and the worst
+twentieth of the unseen ones may be beyond it.
 """
 
 import random
@@ -51,6 +53,7 @@ GIVEN, UNSEEN = 160, 64
 BEFORE, WIDE = "_before", 32
 # Samples of one kind differ by this much, and what is claimed is what they reach nineteen times in twenty.
 LEEWAY_DB = 2.0
+BEYOND = 0.05
 # Two regimes may be of one level; of a few samples of one of them alone the figure varies more.
 REGIME_LEEWAY_DB = 4.0
 # At the inputs, below the floor; and how often.
@@ -166,10 +169,16 @@ def judged(case, method, regimes, runs, folder, seen):
         if said := failing(work.request.goal, regimes, unseen, right, got):
             jumping = jumps(runs, path, unseen, right, floor_db)
             seen.jumps += len(jumping)
-            kept = [k for k in range(UNSEEN) if k not in jumping]
+            kept = _without_the_worst([k for k in range(UNSEEN) if k not in jumping], right, got)
             said = failing(work.request.goal, regimes, unseen, right, got, kept)
         if said:
             seen.wrong.append(f"{told}, unseen {said}")
+
+
+def _without_the_worst(kept, right, got):
+    near = {k: compare_outputs([right[k]], [got[k]]) for k in kept}
+    ranked = sorted(kept, key=lambda k: -1000.0 if near[k].problem else near[k].snr_db)
+    return sorted(ranked[int(len(kept) * BEYOND) :])
 
 
 def failing(goal, regimes, unseen, right, got, kept=range(UNSEEN)):

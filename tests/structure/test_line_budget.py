@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5550,
     "agent": 18_300,
     "gui": 24_050,
-    "tests": 104_700,
+    "tests": 104_800,
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
 from edgeopt.measure.legs import FEWEST
-from edgeopt.measure.stats import IDENTICAL, UNITY, Interval
+from edgeopt.measure.stats import IDENTICAL, TOO_NOISY, UNITY, Interval
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
@@ -43,7 +43,12 @@ def proved(track, tmp_path, quick_profile):
         written = BundleDraft(bundle("new", options or {}).folder, 10)
         if same:
             return unchanged(proving, means, written)
-        return measured(proving, means, written, FEWEST)
+        found = measured(proving, means, written, FEWEST)
+        for _ in range(4):  # other processes may leave a proof without a verdict
+            if TOO_NOISY not in {found.proof.verdict, found.proof.current_verdict}:
+                break
+            found = measured(proving, means, written, FEWEST)
+        return found
 
     return work
 
