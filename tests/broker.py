@@ -17,6 +17,7 @@ from paho.mqtt.properties import Properties
 
 from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredState, desired_message
 from edgeopt.fleet.mqtt_topics import Topics
+from tests.processes import wait_listening
 
 PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/sbin"  # not on the PATH of every user
 BINARY = shutil.which("mosquitto") or shutil.which("mosquitto", path=PATH)
@@ -49,13 +50,7 @@ class Broker:
     def start(self):
         with self._log.open("a") as log:
             self._process = subprocess.Popen([BINARY, "-c", str(self._config)], stdout=log, stderr=log)
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            assert self._process.poll() is None, self._log.read_text()
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                return
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.02)
+        wait_listening(self._process, self.port, self._log, DEADLINE_S)
 
     def stop(self, kill=False):
         """Killed, it loses what it was sent since its start."""

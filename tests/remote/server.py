@@ -8,10 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
+
+from tests.processes import wait_listening
 
 PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"  # not on the PATH of every user
 BINARY = shutil.which("sshd") or shutil.which("sshd", path=PATH)
@@ -50,13 +51,7 @@ class SshServer:
             self._process = subprocess.Popen(
                 [*before, BINARY, "-D", "-e", "-f", folder / "sshd_config"], stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            assert self._process.poll() is None, self._log.read_text()
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                return
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.02)
+        wait_listening(self._process, self.port, self._log, DEADLINE_S)
 
     @property
     def address(self):

@@ -13,7 +13,7 @@ MOST_BELOW = 300
 BUDGETS = {
     SHARED: 1100,
     "edgeopt/hw": 6800,
-    "edgeopt/graph": 15_600,
+    "edgeopt/graph": 15_650,
     "edgeopt/backends": 6150,
     "edgeopt/profiles": 1350,
     "edgeopt/diagram": 2200,

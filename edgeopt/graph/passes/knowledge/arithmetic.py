@@ -215,11 +215,20 @@ def tells_zeros_apart(value: "ir.Value") -> bool:
 
 
 def may_divide_by(value: "ir.Value") -> bool:
-    """Whether a later node may divide by a zero in this value, which gives infinity of the sign of the zero."""
+    """Whether a later node may divide by a zero in this value, which gives infinity of the sign of the zero.
+
+    What becomes of it outside a branch, or inside a loop, is not followed: it may be divided by.
+    """
     seen = {value}
     queue = deque([value])
     while queue:
-        for node, place in queue.popleft().uses():
+        one = queue.popleft()
+        # Only the graph of the model has operator sets of its own.
+        if one.is_graph_output() and one.graph is not None and not one.graph.opset_imports:
+            return True
+        for node, place in one.uses():
+            if is_op(node, "Loop", "Scan"):
+                return True
             if _absorbs(node, place) or is_op(node, *_SAME_FOR_BOTH):
                 continue
             if is_op(node, "Reciprocal") or (place == 1 and is_op(node, "Div")):

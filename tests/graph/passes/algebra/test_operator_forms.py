@@ -132,6 +132,15 @@ def test_max_stays_where_a_later_node_may_divide_by_a_zero_of_another_sign(
     assert ("a later node may divide by it" in reasons(result)) == (wanted == "Max")
 
 
+@pytest.mark.parametrize("last", ["Reciprocal", "Neg"])
+def test_max_in_a_branch_stays_whatever_follows_outside(make_model, shaped, kinds, last):
+    text = f"""g (float[4] x, bool p) => (float[4] y) {{ m = If (p) <
+        then_branch = a () => (float[4] t) {{ t = Max(x, zero) }},
+        else_branch = b () => (float[4] e) {{ e = Abs(x) }} > y = {last}(m) }}"""
+    result = PASS.apply(shaped(make_model(text, zero=np.float32(0))).ir, PassContext())
+    assert "Max" in kinds(result.model)
+
+
 def test_a_slope_that_makes_a_number_a_vector_stays(make_model, shaped, kinds):
     model = shaped(make_model("g (float x) => (float[n] y) { y = PRelu(x, slope) }", slope=np.float32([0.5])))
     assert kinds(PASS.apply(model.ir, PassContext()).model) == ["PRelu"]
