@@ -119,7 +119,7 @@ def test_a_probe_that_failed_is_tried_again(monkeypatch):
 
 
 def test_a_worker_that_hangs_is_started_again_without_a_request_that_notices(start_serving, old_bundle):
-    agent = start_serving(hang_timeout_s=1.5)
+    agent = start_serving(hang_timeout_s=3.0)
     pid = agent.settled()["serving"]["pid"]
     psutil.Process(pid).suspend()
     agent.until(lambda: (s := agent.status()["serving"]) and s["pid"] != pid, "the next worker")

@@ -296,7 +296,7 @@ def all_at_once(server, bodies, start_again):
 )
 def test_only_the_request_that_ends_the_worker_fails(watched, null_bundle, fault, batched, place):
     batches = {"batch_max_size": 4, "batch_max_delay_us": 500_000} if batched else {}
-    server, seen = watched(hang_timeout_s=1.5, request_timeout_s=60.0, **batches)
+    server, seen = watched(hang_timeout_s=3.0, request_timeout_s=60.0, **batches)
     bundle = null_bundle(latency_ms=5.0, **{fault: -1})
     worker = server.deploy(bundle, NEW)
     assert (worker.batching is not None and worker.batching.used) is batched
