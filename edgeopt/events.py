@@ -51,7 +51,9 @@ class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
     """How one candidate of a search stands: still racing, or out and why."""
 
     candidate: str
-    status: Literal["racing", "winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
+    status: Literal[
+        "racing", "winner", "lost", "below the floor", "unproven", "over a limit", "failed", "not tried"
+    ]
     reason: str = ""
     latency_ms: float | None = None
     speedup: float | None = None

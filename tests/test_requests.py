@@ -153,4 +153,4 @@ def test_analyze_takes_as_many_threads_as_backends_do():
 
 
 def test_a_search_is_for_latency_by_itself():
-    assert options_of(settings.OptimizeRequest)[7].default == objectives.LATENCY
+    assert option_named(settings.OptimizeRequest, "objective").default == objectives.LATENCY

@@ -30,8 +30,9 @@ def compare(
     """Compare two models: outputs, first layer that differs, nodes, sizes.
 
     \b
-    Both models run on the same samples. The signal-to-noise ratio covers all samples; each output
-    also shows whether numpy.allclose would pass. A bundle runs on its own backend and options, and
+    Both models run on the same samples, and are judged as in a search: the signal-to-noise ratio of the
+    weakest level of input counts, and the worst tenth of the samples may be 3 dB below the floor. Each
+    output also shows whether numpy.allclose would pass. A bundle runs on its own backend and options, and
     the model beside it in plain ONNX Runtime, so that errors of the runtime show; the bundle's own
     floor counts. To compare two runtimes, give the same model twice with --backend-a and --backend-b.
 
@@ -94,7 +95,13 @@ def verdict(found: "ModelComparison") -> str:
         return f"Bit-identical {where}."
     word = "Equal within the floor" if found.within else "Different"
     worst = min(found.outputs, key=lambda output: output.snr_db)
-    return f"{word}: {worst.snr_db:.1f} dB in '{worst.name}' {where}; the floor is {found.floor_db:g} dB."
+    reached = f"{worst.snr_db:.1f} dB in '{worst.name}' {where}"
+    if found.weakest is not None:
+        reached += f"; {found.weakest.where}"
+    if found.tail is not None and (found.is_tail_below or not found.within):
+        tail = found.tail
+        reached += f"; the worst tenth of the samples {tail.tenth_db:.1f} dB, the lowest {tail.lowest_db:.1f}"
+    return f"{word}: {reached}; the floor is {found.floor_db:g} dB."
 
 
 def tolerance_text(tolerance: "Tolerance | None") -> str:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from edgeopt.data.judging.goals import Goal
-    from edgeopt.data.judging.metric import Judged
     from edgeopt.events import Emit, Event
     from edgeopt.quant.measured.records import AccuracyProof, Quantized, SampleUse
     from edgeopt.quant.records import CalibrationTried, FrontierPoint, PrecisionPlan, TargetSaid
@@ -160,18 +159,15 @@ def proved(found: "Quantized", proof: "AccuracyProof") -> list[str]:
     from edgeopt.graph.accuracy import decibels
 
     seen = "not used before" if proof.set_aside else "also used by the plan"
-    low = "" if proof.snr_db >= 200 else f", on others perhaps {decibels(proof.low_db)}"
+    low = "" if proof.snr_db >= 200 else f", lower bound for others {decibels(proof.low_db)}"
     low += "" if proof.tail is None else f", lowest sample {decibels(proof.tail.lowest_db)}"
     goal, judged = found.goal, proof.judged
     lines = [f"Accuracy: {decibels(proof.snr_db)}{low}; on {units.count(proof.samples, 'sample')} {seen}."]
     if proof.weakest is not None:
         lines.append(proof.weakest.sentence)
     if judged is not None and goal is not None and not goal.is_ratio:
-        said = goal.shown(judged.value) if not judged.problem else f"not known: {judged.problem}"
-        source = f", the source {goal.shown(judged.source)}" if judged.source is not None else ""
-        lines.append(
-            f"{goal.title[:1].upper()}{goal.title[1:]}: {said}{source}, on others perhaps {_worse(goal, judged)}."
-        )
+        said = goal.describe(judged) if not judged.problem else f"{goal.title} not known: {judged.problem}"
+        lines.append(f"{said[:1].upper()}{said[1:]}.")
     if goal is not None:
         lines.append(f"Goal: {goal}.")
     if proof.steps_back:
@@ -180,12 +176,6 @@ def proved(found: "Quantized", proof: "AccuracyProof") -> list[str]:
         worst = sorted(proof.outputs, key=lambda output: output.snr_db)
         lines.append("By output: " + ", ".join(f"'{o.name}' {decibels(o.snr_db)}" for o in worst) + ".")
     return lines
-
-
-def _worse(goal: "Goal", judged: "Judged") -> str:
-    if goal.max_drop is not None and judged.drop_high is not None:
-        return f"{goal.points(judged.drop_high)} worse than the source"
-    return goal.shown(judged.low)
 
 
 def _samples(use: "SampleUse") -> str:

@@ -78,6 +78,13 @@ class QuantizeOptions(msgspec.Struct, frozen=True):
     max_drop: Annotated[
         str | None, option("Largest allowed drop of the metric, such as 0.4%.", metavar="DROP")
     ] = None
+    accept_unproven_drop: Annotated[
+        bool,
+        option(
+            "Accept a result that keeps to the metric's limit on the samples, where they are too few to show it.",
+            "--accept-unproven-drop",
+        ),
+    ] = False
     labels: Annotated[str, option("Array of labels in the data (default: label or labels).", metavar="NAME")] = ""
     backend: Annotated[str, option("Backend to plan for (default: the fastest available).", metavar="BACKEND")] = (
         ""
@@ -134,6 +141,7 @@ class QuantizeKeywords(TypedDict, total=False):
     no_floor: bool
     metric: str | None
     max_drop: str | float | None
+    accept_unproven_drop: bool
     labels: str
     backend: str
     options: "Mapping[str, Value] | None"
@@ -170,7 +178,7 @@ def _goal(asked: QuantizeOptions) -> "Goal":
     from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 
     if not asked.no_floor:
-        return goal_from(asked.metric, asked.floor, asked.max_drop)
+        return goal_from(asked.metric, asked.floor, asked.max_drop, asked.accept_unproven_drop)
     none = Named("no_floor")
     wanted = {"floor": asked.floor, "metric": asked.metric, "max_drop": asked.max_drop}
     given = next((Named(name) for name, text in wanted.items() if text is not None), None)

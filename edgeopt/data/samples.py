@@ -6,6 +6,7 @@ from pathlib import Path
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.errors import DataError, said_by, writing_to
@@ -56,6 +57,15 @@ class Samples:
         part = slice(indices.start, indices.stop)
         arrays, sizes = ({n: a[part] for n, a in these.items()} for these in (self.arrays, self.sizes))
         return Samples(arrays, self.ranks, self.ignored, self.converted, sizes)
+
+    def taken(self, places: NDArray[np.intp]) -> "Samples":
+        """Returns the samples at these places, in this order, as copies."""
+        arrays, sizes = ({n: a[places] for n, a in these.items()} for these in (self.arrays, self.sizes))
+        return Samples(arrays, self.ranks, self.ignored, self.converted, sizes)
+
+    @property
+    def sample_bytes(self) -> int:
+        return sum(array.nbytes // max(1, len(array)) for array in self.arrays.values())
 
 
 def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str = "the data") -> Samples:

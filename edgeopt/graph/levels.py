@@ -119,6 +119,8 @@ def _share(group: Sequence[int], levels: Sequence[Level]) -> float:
     return min((mine / top for mine, top in zip(own, tops, strict=True) if top > 0), default=1.0)
 
 
+JUMP_DB, JUMP_BELOW_DB = 15.0, 50.0
+"""A sample so far below the middle one is not of the same noise; above 50 dB it does not matter."""
 FAR_DB = 10.0
 """So far below the floor; single samples are a little better or worse than all together anyway."""
 
@@ -156,6 +158,23 @@ class Tail(msgspec.Struct, frozen=True):
     lowest_db: float
     tenth_db: float
     """The mean of the worst tenth of the samples, of one at least."""
+    output: str = ""
+    """The output in which the lowest sample is so low."""
+    jumps: int = 0
+    """Number of samples whose ratio is more than 15 dB below that of the middle sample."""
+    middle_db: float = 0.0
+
+    @property
+    def warning(self) -> str:
+        """The sentence for users, empty where no sample jumps."""
+        if not self.jumps:
+            return ""
+        one = self.jumps == 1
+        return (
+            f"{self.jumps} of the samples that prove the result {'jumps' if one else 'jump'} in the output "
+            f"'{self.output}': {decibels(self.lowest_db)} at worst, where the middle sample has "
+            f"{decibels(self.middle_db)}. Small errors are enlarged there, as at the edge between two answers."
+        )
 
 
 def usual_power(accuracy: Accuracy) -> Usual:
@@ -169,11 +188,16 @@ def usual_power(accuracy: Accuracy) -> Usual:
 
 def tail_of(accuracy: Accuracy, usual: Usual | None = None) -> Tail | None:
     """Of an accuracy that still has its figures for each sample; None where no sample differs."""
-    found = sorted(ratio_db for ratio_db, _ in _by_sample(accuracy, usual or {}).values())
+    found = sorted(_by_sample(accuracy, usual or {}).values())
     if not found:
         return None
-    tenth = found[: max(1, round(len(accuracy.outputs[0].noise_power) / 10))]
-    return Tail(found[0], math.fsum(tenth) / len(tenth))
+    count = len(accuracy.outputs[0].noise_power)
+    ratios = [ratio for ratio, _ in found]
+    tenth = ratios[: max(1, round(count / 10))]
+    # Samples that do not differ at all are above the middle.
+    middle_db = ratios[count // 2] if count // 2 < len(ratios) else EQUAL_DB
+    jumps = sum(ratio < min(middle_db - JUMP_DB, JUMP_BELOW_DB) for ratio in ratios)
+    return Tail(ratios[0], math.fsum(tenth) / len(tenth), found[0][1], jumps, middle_db)
 
 
 def weak_samples(accuracy: Accuracy, floor_db: float, usual: Usual | None = None) -> WeakSamples | None:

@@ -19,10 +19,12 @@ from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try_after
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.data.judging.goals import BUDGETS_DB, Goal
-from edgeopt.data.judging.metrics import labels_for
+from edgeopt.data.judging.intervals import samples_needed
+from edgeopt.data.judging.metric import Labels
+from edgeopt.data.judging.metrics import NAMES, labels_for, spread_samples
 from edgeopt.data.levels import Levels, alike_inputs
 from edgeopt.data.samples import Samples, open_samples, save_samples
-from edgeopt.data.split import Split, split
+from edgeopt.data.split import SampleLimits, Split, limits_for, split
 from edgeopt.errors import MissingError, ModelError, Named, TrialError, UsageError
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
@@ -223,7 +225,7 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     if settings.baseline is not None:
         incumbent = incumbent_of(settings.baseline, settings.model, facts, ground, place.builder.client)
     _warn_of_the_target(asked, profile, absent, place)
-    _warn_of_the_data(given, standard, notes)
+    _warn_of_the_data(given, standard, settings.labels, notes)
     if given.shaped is not None:
         others = open_samples(made_up) if given.of_user else None
         shaped = settle_buckets(given.shaped, ground, settings.model, baseline.candidate, others, notes)
@@ -263,19 +265,25 @@ def _references(
         )
     else:
         samples, raw = of_sizes(open_samples(ground.folder / "generated"), sizes, facts.inputs), None
-    chosen = split(len(samples), settings.data is not None)
-    shaped = shaped_samples(settings, facts, samples, chosen, ground.folder)
+    of_user, metric = settings.data is not None, settings.goal.kind
+    labels = labels_for(metric, settings.data, samples, settings.labels)
+    if of_user:
+        check_differ(samples)
+        order = spread_samples(settings.data, samples, settings.labels)
+        samples, raw = samples.taken(order), raw.taken(order) if raw is not None else None
+        labels = labels[order] if labels is not None else None
+    # Parts of shaped samples must not mix, so they are split before the time of a run is known.
+    shaped = shaped_samples(settings, facts, samples, split(len(samples), of_user), ground.folder)
     taken = shaped.samples if shaped else samples
-    given = SearchData(taken, settings.data is not None, chosen, raw, shaped)
-    if given.of_user:
-        check_differ(given.samples)
-    save_samples(given.samples, ground.samples_path)
+    save_samples(taken, ground.samples_path)
     baseline = first_running(ground, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
+    limits = SampleLimits() if shaped else limits_for(metric, baseline.contender.loaded.first_run_ms)
+    given = SearchData(taken, of_user, split(len(taken), of_user, limits), raw, shaped)
     limit_s, run_ms = _time_limit(settings, facts, profile), baseline.contender.loaded.first_run_ms
     if sizes and run_ms > _LONGEST_RUN_SHARE * 1e3 * limit_s:
         raise ModelError(f"A run takes {units.milliseconds(run_ms)}, too long for a search of {limit_s:.0f} s.")
-    return given, baseline, _standard(settings, given, attached, ground, baseline)
+    return given, baseline, _standard(settings, given, labels, attached, ground, baseline)
 
 
 def _time_limit(settings: OptimizeRequest, facts: Inspected, profile: TargetProfile) -> float:
@@ -285,6 +293,7 @@ def _time_limit(settings: OptimizeRequest, facts: Inspected, profile: TargetProf
 def _standard(
     settings: OptimizeRequest,
     given: SearchData,
+    labels: Labels | None,
     attached: Attached | None,
     ground: TrialRunner,
     baseline: Baseline,
@@ -297,7 +306,6 @@ def _standard(
     ):
         reference = ground.outputs(judge, which)
         try_after(attached, reference[0], ground.folder / "attached")
-        labels = labels_for(settings.goal.kind, settings.data, given.samples, settings.labels)
         again = ground.outputs(judge, which)
     usual = _check_steady(reference, again, settings.goal)
     return AccuracyReference(given.split, settings.goal, reference, Levels(given.samples), labels, usual)
@@ -313,6 +321,21 @@ def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
             "Remove the random operators or fix their seeds, then export the model again.",
         )
     return usual_power(steady)
+
+
+def _too_few_to_show(standard: AccuracyReference) -> str:
+    """Returns a warning where not even equal answers on all samples show that the drop keeps to its limit."""
+    limit, count = standard.goal.max_drop, standard.split.prove_count
+    if limit is None or standard.goal.accept_unproven or not standard.goal.kind.is_counted:
+        return ""
+    needed = samples_needed(0.0, 0.0, count, limit) if limit > 0 else None
+    if needed is not None and needed <= count:
+        return ""
+    some = f"about {needed:,} samples" if needed is not None else "no number of samples"
+    return (
+        f"{count} samples prove the result; {some} can show a drop of at most {standard.goal.points(limit)}. "
+        "With fewer, only results equal to the source's are delivered, unless --accept-unproven-drop is given."
+    )
 
 
 def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[TargetProfile, dict[str, str]]:
@@ -349,7 +372,7 @@ def _warn_of_the_target(
         notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
 
 
-def _warn_of_the_data(given: SearchData, standard: AccuracyReference, notes: SearchNotes) -> None:
+def _warn_of_the_data(given: SearchData, standard: AccuracyReference, labels: str, notes: SearchNotes) -> None:
     samples, reference = given.samples, standard.reference
     if not given.of_user:
         notes.warn(
@@ -366,6 +389,7 @@ def _warn_of_the_data(given: SearchData, standard: AccuracyReference, notes: Sea
             f"{standard.split.calibration_count} of {len(samples)} samples calibrate; the others both "
             "choose and prove. With 12 or more, the precision of each layer is planned too."
         )
+    notes.warn_once(_too_few_to_show(standard))
     for said in samples.converted:
         notes.warn(said)
     for one in alike_inputs(samples) if given.of_user else ():
@@ -376,5 +400,6 @@ def _warn_of_the_data(given: SearchData, standard: AccuracyReference, notes: Sea
                 f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy of "
                 "variants. Check the model and the data."
             )
-    if samples.ignored:
-        notes.warn(f"Ignored in the data: {', '.join(samples.ignored)}, not an input of the model.")
+    ignored = [name for name in samples.ignored if name not in ((labels,) if labels else NAMES)]
+    if ignored:
+        notes.warn(f"Ignored in the data: {', '.join(ignored)}, not an input of the model.")

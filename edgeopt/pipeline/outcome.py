@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.data.judging.metric import Judged
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.import_proof import ImportProof
 from edgeopt.graph.ledger import LedgerEntry
@@ -19,7 +20,7 @@ from edgeopt.pipeline.shapes.sized import SizeTimes
 from edgeopt.profiles.presets import PresetChoice
 
 SCHEMA = 2
-Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
+Status = Literal["winner", "lost", "below the floor", "unproven", "over a limit", "failed", "not tried"]
 Verdict = Literal["faster", "better", "picked", "undecided", "keep what you have"]
 CURRENT = "current"
 """The incumbent bundle, instead of a variant."""
@@ -111,7 +112,11 @@ class Proof(msgspec.Struct, frozen=True):
     measured_while: str = ""
     """What the device did meanwhile, as a sentence."""
     judged: str = ""
-    """What the user's own metric says of them; empty where the floor is in dB alone."""
+    """Value of the metric with its interval, in words; empty where the floor is in dB alone."""
+    metric: Judged | None = None
+    """Figures of the metric, where the floor is not in dB alone."""
+    is_shown: bool = True
+    """Whether the samples show that the goal is met on others too; false where the user accepted less."""
     current: Interval | None = None
     """How many times as fast as what runs today, where that was given."""
     current_verdict: str = ""
@@ -189,7 +194,14 @@ def rival(outcome: Outcome) -> Candidate:
     return msgspec.structs.replace(outcome.baseline, calls=outcome.proof.baseline_calls)
 
 
-_RANKS: dict[Status, int] = {"winner": 0, "lost": 1, "below the floor": 2, "over a limit": 3, "failed": 4}
+_RANKS: dict[Status, int] = {
+    "winner": 0,
+    "lost": 1,
+    "unproven": 2,
+    "below the floor": 3,
+    "over a limit": 4,
+    "failed": 5,
+}
 
 
 def in_order(outcome: Outcome) -> list[CandidateReport]:

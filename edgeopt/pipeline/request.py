@@ -45,6 +45,13 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         str | None,
         option("Largest allowed drop of the metric, such as 0.5%.", "--max-drop", "--max-accuracy-drop"),
     ] = None
+    accept_unproven_drop: Annotated[
+        bool,
+        option(
+            "Accept a result that keeps to the metric's limit on the samples, where they are too few to show it.",
+            "--accept-unproven-drop",
+        ),
+    ] = False
     labels: Annotated[str, option("Array of labels in the data (default: label or labels).", metavar="NAME")] = ""
     objective: Annotated[
         str,
@@ -130,7 +137,7 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         """What accuracy must be; UsageError for what says none."""
         from edgeopt.data.judging.goals import goal_from
 
-        return goal_from(self.metric, self.floor, self.max_drop)
+        return goal_from(self.metric, self.floor, self.max_drop, self.accept_unproven_drop)
 
     @property
     def limits(self) -> "ResourceLimits":
@@ -147,6 +154,7 @@ class OptimizeKeywords(TypedDict, total=False):
     floor: str | float | None
     metric: str | None
     max_drop: str | float | None
+    accept_unproven_drop: bool
     labels: str
     objective: str
     shape: Sequence[str]

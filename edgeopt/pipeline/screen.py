@@ -146,7 +146,7 @@ def judge(standard: AccuracyReference, entry: PoolEntry, outputs: Answers) -> No
     entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
     if judged.problem:
         entry.leave("failed", judged.problem)
-    elif not goal.met(judged):
+    elif not goal.may_meet(judged):
         entry.leave("below the floor", f"{_reached(goal, judged, len(outputs))}; the floor is {_floor(goal)}")
 
 
@@ -155,9 +155,9 @@ def _reached(goal: Goal, judged: Judged, count: int) -> str:
     if goal.is_ratio:
         weakest = f": {judged.weakest.where}" if judged.weakest is not None else ""
         tail = goal.tail_words(judged.tail)
-        return f"{judged.value:.1f} dB {where} (perhaps {judged.low:.1f} on others){weakest}{tail}"
+        return f"{judged.value:.1f} dB {where} (lower bound for others {judged.low:.1f}){weakest}{tail}"
     beside = f", {judged.snr_db:.1f} dB" if judged.snr_db is not None else ""
-    return f"{goal.title} {goal.shown(judged.value)}{beside} {where}"
+    return f"{goal.describe(judged)}{beside} {where}"
 
 
 def _floor(goal: Goal) -> str:

@@ -93,7 +93,8 @@ def _proved(outcome: Outcome) -> str:
     if proof.verdict == IDENTICAL:
         how = f", which runs your model unchanged: {milliseconds(proof.latency_ms)} a run"
     tail = proof.tail if proof.accuracy_db < EQUAL_DB else None
-    lowest = f", lowest {decibels(tail.lowest_db)}" if tail is not None else ""
+    output = f" in '{tail.output}'" if tail is not None and len(proof.outputs) > 1 else ""
+    lowest = f", lowest sample {decibels(tail.lowest_db)}{output}" if tail is not None else ""
     judged = f"{proof.judged}, " if proof.judged else ""
     return (
         f"{said} from the written bundle{how}, {judged}{agreement(proof.accuracy_db)} on {proof.samples} "
@@ -152,8 +153,12 @@ def _verdict(report: CandidateReport, outcome: Outcome) -> str:
     if report.candidate == outcome.baseline:
         return "the baseline"
     if report.status == "below the floor":
-        low = f", perhaps {report.accuracy_low_db:.1f} dB on others" if report.accuracy_low_db is not None else ""
+        if outcome.goal:
+            return f"below the floor: {report.reason}"
+        low = f" (lower bound {report.accuracy_low_db:.1f} dB)" if report.accuracy_low_db is not None else ""
         return f"below the floor{low}"
+    if report.status == "unproven":
+        return f"accuracy not shown: {report.reason}"
     if report.status == "failed":
         return report.reason[:160]
     return units.behind(report.of_best) if report.of_best is not None else report.reason

@@ -68,7 +68,7 @@ def test_the_verdict_stands_first_and_the_file_last():
 
 def test_what_was_proved_is_told_with_the_samples():
     text = said()
-    assert "Accuracy: 31.2 dB, on others perhaps 30.4 dB; on 16 samples not used before." in text
+    assert "Accuracy: 31.2 dB, lower bound for others 30.4 dB; on 16 samples not used before." in text
     assert "Goal: at least 30 dB (transparent)." in text
     assert "1 more daring plan fell below it" in text
     assert "256 given; 100 calibrated, 24 planned, 16 proved." in text
@@ -108,14 +108,12 @@ def test_long_names_are_cut_where_they_are_alike():
 
 
 def test_a_task_metric_is_told_beside_the_decibels():
-    judged = Judged("top1-labels", 0.985, 0.97, 250, source=0.99, drop=0.005, drop_high=0.012)
+    judged = Judged("top1-labels", 0.985, 0.97, 250, source=0.99, drop=0.005, drop_low=-0.002, drop_high=0.012)
     text = said(
         goal=goal_from("top1-labels", "aggressive", "0.6%"),
         proof=AccuracyProof(250, True, 14.0, 13.5, judged=judged),
     )
-    assert (
-        "Top-1 with labels: 98.5 %, the source 99 %, on others perhaps 1.2 points worse than the source." in text
-    )
+    assert "Top-1 with labels 98.5 % against 99 %, drop 0.5 points [-0.2 1.2]." in text
     assert "at most 0.6 points below the source's, and at least 12 dB" in text
 
 

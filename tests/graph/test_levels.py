@@ -67,9 +67,9 @@ FEW = np.random.default_rng(0).normal(size=(4, 100))
 
 
 def accuracy_of_few(levels, errors):
-    wanted = [{"y": FEW[k] * level} for k, level in enumerate(levels)]
+    wanted = [{"y": FEW[k % 4] * level} for k, level in enumerate(levels)]
     got = [
-        {"y": FEW[k] * level + FEW[3 - k] * error}
+        {"y": FEW[k % 4] * level + FEW[3 - k % 4] * error}
         for k, (level, error) in enumerate(zip(levels, errors, strict=True))
     ]
     return compare_outputs(wanted, got)
@@ -122,3 +122,18 @@ def test_the_lowest_sample_and_the_worst_tenth():
 
 def test_samples_that_do_not_differ_have_no_tail():
     assert tail_of(accuracy_of_few((1, 1, 1, 1), (0, 0, 0, 0))) is None
+
+
+def test_samples_that_jump_are_counted_and_named():
+    found = tail_of(accuracy_of_few([1.0] * 20, [0.01] * 18 + [0.2, 0.3]))
+    assert (found.jumps, found.output) == (2, "y")
+    assert found.lowest_db == pytest.approx(10.5, abs=0.5)
+    assert "2 of the samples that prove the result jump in the output 'y'" in found.warning
+
+
+def test_samples_of_one_noise_do_not_jump():
+    assert tail_of(accuracy_of_few([1.0] * 20, [0.01] * 18 + [0.02, 0.03])).warning == ""
+
+
+def test_a_sample_that_rounding_alone_changes_does_not_jump():
+    assert tail_of(accuracy_of_few([1.0] * 20, [0.0] * 19 + [1e-6])).warning == ""

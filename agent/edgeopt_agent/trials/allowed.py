@@ -28,8 +28,8 @@ OPTIONS: Mapping[str, frozenset[str]] = {
         "runs", "suite", "counters", "save", "max_slowdown", "min_speedup", "undecided",
     }),
     "optimize": frozenset({
-        "model", "out", "data", "floor", "metric", "max_drop", "labels", "objective", "shape",
-        "max_memory_mib", "max_size_mib", "max_latency_ms", "baseline", "target_speedup", "time_limit_s",
+        "model", "out", "data", "floor", "metric", "max_drop", "accept_unproven_drop", "labels", "objective",
+        "shape", "max_memory_mib", "max_size_mib", "max_latency_ms", "baseline", "target_speedup", "time_limit_s",
         "target", "profile", "preset", "pre", "post", "single_file", "pick", "fresh", "plugins",
     }),
 }  # fmt: skip

@@ -17,6 +17,9 @@ from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.compare.layers import LayerRunner, first_difference
 from edgeopt.commands.compare.records import ComparedModel, LayerComparison, ModelComparison
 from edgeopt.commands.compare.request import ModelCompareRequest
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.metric import Judged
+from edgeopt.data.levels import levels_in
 from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, UsageError
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
@@ -173,6 +176,7 @@ Feeds = list[dict[str, Any]]
 class Answers:
     feeds: tuple[Feeds, Feeds]
     accuracy: Accuracy
+    judged: Judged
     notes: tuple[str, ...]
 
 
@@ -220,7 +224,8 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         return msgspec.structs.replace(plain, not_compared=names)
     feeds = _feeds(request, (first, second), (ports[0][0], ports[1][0]), names)
     try:
-        answers = _answers((first, second), backends, feeds, (ports[0][1], ports[1][1]), emit)
+        goal = Goal(floor=floor_db, budget="")
+        answers = _answers((first, second), backends, feeds, (ports[0][1], ports[1][1]), goal, emit)
     except ModelError as error:
         if request.data is not None:
             raise
@@ -230,15 +235,18 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         plain = msgspec.structs.replace(
             plain, notes=(*notes, "The inputs have different names and were matched by position.")
         )
-    accuracy = answers.accuracy
-    within = accuracy.problem is None and accuracy.snr_db >= floor_db
+    accuracy, judged = answers.accuracy, answers.judged
+    within = goal.proves(judged)
     layers = None
     if request.layers or (request.layers is None and not within):
         layers = _layers(floor_db, (first, second), backends, matching, answers, emit)
     return msgspec.structs.replace(
         plain,
         within=within,
-        snr_db=accuracy.snr_db,
+        snr_db=judged.snr_db,
+        weakest=judged.weakest,
+        tail=judged.tail,
+        is_tail_below=goal.tail_lacks(judged.tail) > 0,
         samples=len(answers.feeds[0]),
         outputs=tuple(output.without_samples() for output in accuracy.outputs),
         notes=(*plain.notes, *answers.notes),
@@ -309,6 +317,7 @@ def _answers(
     backends: tuple[Backend, Backend],
     feeds: tuple[Feeds, Feeds],
     outputs: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
+    goal: Goal,
     emit: events.Emit,
 ) -> Answers:
     from edgeopt.backends.base import run_all
@@ -325,7 +334,8 @@ def _answers(
         got = [{a: sample[b] for a, b in zip(own, others, strict=True)} for sample in got]
     elif extra := [name for name in others if name not in own]:
         notes.append(f"Only {sides[1].given.name} has the outputs: {', '.join(extra)}.")
-    return Answers(feeds, compare_outputs(reference, got), tuple(notes))
+    judged = goal.judge(got, reference, levels=[levels_in(each) for each in feeds[0]])
+    return Answers(feeds, compare_outputs(reference, got), judged, tuple(notes))
 
 
 def _feeds(

@@ -5,6 +5,7 @@ import msgspec
 from edgeopt.backends.base import TensorInfo
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.diff import GraphDiff
+from edgeopt.graph.levels import LevelAccuracy, Tail
 from edgeopt.notebook import NotebookRecord
 
 
@@ -56,12 +57,19 @@ class ModelComparison(NotebookRecord, msgspec.Struct, frozen=True):
     first: ComparedModel
     second: ComparedModel
     within: bool
-    """All outputs are at or above the floor."""
+    """Whether the outputs reach the floor at each level of input, and in the worst tenth of the samples nearly."""
     floor_db: float
     snr_db: float | None
+    """Of the worst output, on the level of input where it is lowest."""
     samples: int
     data: str
     """Where the samples came from."""
+    weakest: LevelAccuracy | None = None
+    """The level of input that decides, where there are several."""
+    tail: Tail | None = None
+    """The lowest sample, and the worst tenth of them; None where no sample differs."""
+    is_tail_below: bool = False
+    """Whether the worst tenth of the samples is too far below the floor."""
     outputs: tuple[OutputAccuracy, ...] = ()
     not_compared: str = ""
     """Why the outputs were not compared, where they were not."""

@@ -1,7 +1,7 @@
 """What a result must reach, in the words of one metric."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -49,6 +49,10 @@ def floor_from(text: str, beside_metric: bool = False) -> float:
 
 
 _FLOOR, _DROP = Named("floor"), Named("max_drop")
+ACCEPT = Named("accept_unproven_drop")
+EvidenceLevel = Literal["shown", "not shown", "missed"]
+EVIDENCE_LEVELS: tuple[EvidenceLevel, ...] = ("shown", "not shown", "missed")
+"""From the best to the worst."""
 
 
 class Goal(msgspec.Struct, frozen=True):
@@ -64,6 +68,8 @@ class Goal(msgspec.Struct, frozen=True):
     """Beside the metric: the ratio must be at least this."""
     budget: str = DEFAULT_BUDGET
     """The name that the decibels came from; empty where a number was given."""
+    accept_unproven: bool = False
+    """Whether counted answers that meet the goal do, where their interval does not."""
 
     @property
     def is_ratio(self) -> bool:
@@ -123,9 +129,76 @@ class Goal(msgspec.Struct, frozen=True):
     def met(self, judged: "Judged") -> bool:
         return not judged.problem and self.score(judged)[1] >= self.needed
 
-    def sure(self, judged: "Judged") -> bool:
-        """Whether it will be met on other samples too, at 95 %; a few samples with labels cannot tell."""
-        return self.met(judged) and self._low(judged) >= self.needed
+    def may_meet(self, judged: "Judged") -> bool:
+        """Whether a candidate may go on to its proof, which has more samples: counted answers leave most open."""
+        if not self.kind.is_counted or judged.problem or self._lacks_beside(judged) > 0:
+            return self.met(judged)
+        best = judged.drop_low if self.max_drop is not None else judged.high
+        if best is None:
+            return self.met(judged)
+        return (-best if self.max_drop is not None or judged.smaller_is_better else best) >= self.needed
+
+    def evidence(self, judged: "Judged") -> EvidenceLevel:
+        """Whether the samples show that the goal is met on others too, leave it open, or miss it themselves.
+
+        Outputs that differ from the source's by rounding alone give the source's answers.
+        """
+        if judged.problem or self.score(judged)[0] < self.needed:
+            return "missed"
+        is_exact = judged.snr_db is not None and judged.snr_db >= BUDGETS_DB["exact"]
+        if not self.kind.is_counted or is_exact:
+            return "shown"
+        has_interval = (judged.drop_high if self.max_drop is not None else judged.high) is not None
+        return "shown" if has_interval and self._low(judged) >= self.needed else "not shown"
+
+    def proves(self, judged: "Judged") -> bool:
+        """Whether a result may be delivered."""
+        found = self.evidence(judged)
+        return found == "shown" or (found == "not shown" and self.accept_unproven)
+
+    def describe(self, judged: "Judged") -> str:
+        """Returns the metric's value with its interval, the source's value, and the drop with its interval."""
+        said = f"{self.title} {self.shown(judged.value)}"
+        if judged.high is not None:
+            said += f" {self._interval(judged.low, judged.high)}"
+        if self.max_drop is None or judged.drop is None or judged.source is None:
+            return said
+        said += f" against {self.shown(judged.source)}, drop {self.points(judged.drop)}"
+        if judged.drop_low is not None and judged.drop_high is not None:
+            said += f" {self._interval(judged.drop_low, judged.drop_high)}"
+        return said
+
+    def describe_unproven(self, judged: "Judged") -> str:
+        """Returns why the samples do not show that the goal is met, and how many would."""
+        limit = (
+            f"limit {self.points(self.max_drop)}"
+            if self.max_drop is not None
+            else f"floor {self.shown(self.needed)}"
+        )
+        needed = self.samples_needed(judged)
+        more = f"; about {needed:,} samples that prove would show it" if needed is not None else ""
+        return f"{self.describe(judged)} on {judged.samples:,} samples, {limit}: not shown{more}"
+
+    def samples_needed(self, judged: "Judged") -> int | None:
+        """Returns how many samples like these show that the goal is met, to two digits; None where none would."""
+        from edgeopt.data.judging.intervals import samples_needed
+
+        found: int | None
+        value, low = self._value(judged), self._low(judged)
+        if value <= self.needed or low >= value:
+            return None
+        if self.max_drop is not None and judged.changes is not None:
+            found = samples_needed(*judged.changes, judged.samples, self.max_drop)
+        else:
+            found = math.ceil(judged.samples * ((value - low) / (value - self.needed)) ** 2)
+        if found is None:
+            return None
+        unit = 10 ** max(0, len(str(found)) - 2)
+        return math.ceil(found / unit) * unit
+
+    def _interval(self, low: float, high: float) -> str:
+        scale = 100.0 if self.kind.unit == "%" else 1.0
+        return f"[{scale * low:.3g} {scale * high:.3g}]"
 
     def tail_lacks(self, tail: "Tail | None") -> float:
         """By how many dB the worst tenth of the samples is too far below a floor in dB; 0 where it is not."""
@@ -205,11 +278,16 @@ NO_FLOOR = Goal(floor=None, budget="")
 """The ratio is still measured; nothing is asked of it."""
 
 
-def goal_from(metric: str | None = None, floor: str | None = None, max_drop: str | None = None) -> Goal:
+def goal_from(
+    metric: str | None = None,
+    floor: str | None = None,
+    max_drop: str | None = None,
+    accept_unproven: bool = False,
+) -> Goal:
     """The goal that `--metric`, `--floor` and `--max-drop` say together; UsageError for what says none."""
     if metric is None or metric == "snr":
         return _ratio_goal(floor, max_drop)
-    goal = Goal(metric, None, budget="")
+    goal = Goal(metric, None, budget="", accept_unproven=accept_unproven)
     kind = goal.kind  # complains of an unknown one first
     floors = [part.strip() for part in (floor or "").split(",") if part.strip()]
     for text in floors:

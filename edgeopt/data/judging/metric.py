@@ -18,6 +18,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeopt.data.judging.intervals import (
+    paired_changes,
+    paired_drop_interval,
+    resampled_interval,
+    share_interval,
+    unseen_share,
+)
 from edgeopt.errors import InputError, UsageError, said_by
 from edgeopt.graph.accuracy import SEED, Array, compare_outputs
 from edgeopt.graph.levels import LevelAccuracy, Tail
@@ -27,7 +34,9 @@ HOW = (
     "and labels or None. It returns a number, or one for each sample; more is better, "
     "unless the function has the attribute smaller_is_better = True."
 )
-_MOST_RESAMPLES = 200
+MOST_COUNTED = 5000
+"""Maximum number of samples that prove by counted answers."""
+_MOST_RESAMPLES = 1000
 _FEWEST_RESAMPLES = 20
 _RESAMPLE_S = 1.0
 
@@ -38,6 +47,7 @@ class OutputValue(msgspec.Struct, frozen=True):
     name: str
     value: float
     low: float
+    high: float | None = None
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -58,8 +68,13 @@ class Judged(msgspec.Struct, frozen=True):
     """The source model's own value, of metrics that give it one."""
     drop: float | None = None
     """How much worse than the source's; negative where it is better."""
+    drop_low: float | None = None
     drop_high: float | None = None
-    """What that may be on other samples, at 95 %."""
+    """The 95 % interval of the drop on other samples, of a paired comparison."""
+    changes: tuple[float, float] | None = None
+    """Sums of what the samples lost and won against the source, where each counts from 0 to 1."""
+    high: float | None = None
+    """Of counted answers, the other end of the 95 % interval that begins with `low`."""
     snr_db: float | None = None
     """Of the same outputs, whatever the metric; of samples of several levels, on the level where it is lowest."""
     low_db: float | None = None
@@ -90,13 +105,15 @@ class AccuracyMetric:
     has_source: bool = False
     """It gives the source model a value of its own, so that a drop can be said."""
     decided_by_low: bool = True
-    """Whether the bound that resampling gives must reach the goal, or the value. A bound for counted answers needs
-    hundreds of samples to come near the value."""
+    """Whether candidates are chosen by the bound that resampling gives, or by the value. A bound for counted
+    answers needs hundreds of samples to come near the value."""
+    is_counted: bool = False
+    """Whether the value is a mean over samples whose interval must reach the goal before a result is proved."""
     unit: str = ""
     """`dB`, or `%` where values are shares of 1."""
     range: tuple[float, float] = (0.0, 1.0)
     """What floors make sense."""
-    most_samples: int = 16
+    most_samples: int = 256
     """More samples than this prove little more."""
 
 
@@ -131,8 +148,9 @@ def user_metric(name: str) -> AccuracyMetric:
         smaller_is_better=smaller,
         has_source=True,
         decided_by_low=False,
+        is_counted=True,
         range=(-math.inf, math.inf),
-        most_samples=1000,
+        most_samples=MOST_COUNTED,
     )
 
 
@@ -174,13 +192,33 @@ def _judged(
     else:
         count = min(_MOST_RESAMPLES, int(_RESAMPLE_S / 2 / max(seconds, 1e-6)))
         draws = draws[: count if count >= _FEWEST_RESAMPLES else 0]
-        # The function may be slow, and then its value must do.
         values = np.array([called(list(d), got).mean() for d in draws] or [value])
         drops = sign * (np.array([called(list(d), reference).mean() for d in draws] or [source]) - values)
-    low = float(np.quantile(sign * values, 0.05, method="lower")) * sign
-    drop_high = float(np.quantile(drops, 0.95, method="higher"))
+    drop = sign * (source - value)
+    changes: tuple[float, float] | None = None
+    high: float | None
+    drop_low: float | None
+    drop_high: float | None
+    if after.size > 1 and all((side >= 0).all() and (side <= 1).all() for side in (before, after)):
+        changes = paired_changes(before, after) if not smaller else paired_changes(after, before)
+        low, high = share_interval(after)
+        drop_low, drop_high = paired_drop_interval(*changes, len(got))
+    elif len(values) == 1:  # too slow to be resampled
+        low, high, drop_low, drop_high = value, None, None, None
+    else:
+        unseen = unseen_share(len(got)) * max(1e-9, abs(value), abs(source))
+        low, high = resampled_interval(values, value, unseen)
+        drop_low, drop_high = resampled_interval(drops, drop, unseen)
+    if smaller and high is not None:
+        low, high = high, low
     return Judged(
-        name, value, low, len(got), smaller, source=source, drop=sign * (source - value), drop_high=drop_high
+        *(name, value, low, len(got), smaller),
+        high=high,
+        source=source,
+        drop=drop,
+        drop_low=drop_low,
+        drop_high=drop_high,
+        changes=changes,
     )
 
 

@@ -1,8 +1,8 @@
 """Metrics of a result besides the ratio in dB: how many answers stay the same."""
 
-import math
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -10,8 +10,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.data.judging.metric import AccuracyMetric, Judged, Labels, Outputs, OutputValue, user_metric
+from edgeopt.data.judging.intervals import paired_changes, paired_drop_interval, share_interval
+from edgeopt.data.judging.metric import (
+    MOST_COUNTED,
+    AccuracyMetric,
+    Judged,
+    Labels,
+    Outputs,
+    OutputValue,
+    user_metric,
+)
 from edgeopt.data.samples import Samples
+from edgeopt.data.split import spread
 from edgeopt.errors import DataError, Named, UsageError, said_by
 from edgeopt.graph.accuracy import (
     RESAMPLES,
@@ -27,38 +37,11 @@ from edgeopt.nearest import nearest
 
 Values = NDArray[np.float64]
 
-ONE_SIDED_95 = 1.645
-"""The normal quantile of 95 %."""
 _GROUP = 16
 """The number of resampled sets, as in `graph.accuracy`."""
 _CONFIDENCE = 0.95
 _BEST = 5
 NAMES = ("label", "labels")
-
-
-def share_low(shares: Values) -> float:
-    """The lower end of Wilson's interval for the mean of these shares.
-
-    Shares of several rows in one sample vary less than a yes or no, so this claims too little, if anything.
-    """
-    count, mean, z = len(shares), float(shares.mean()), ONE_SIDED_95
-    center = mean + z * z / (2 * count)
-    spread = z * math.sqrt(max(mean * (1 - mean), 0.0) / count + z * z / (4 * count * count))
-    return max(0.0, (center - spread) / (1 + z * z / count))
-
-
-def drop_high(before: Values, after: Values) -> float:
-    """The upper end of the interval for how much the mean share fell on the same samples.
-
-    Agresti and Min's for matched pairs, with half a pair added to each of the four cases: without these, a drop
-    that none of a few samples shows would count as impossible.
-    """
-    fell = after < before
-    lost = float((before - after)[fell].sum()) + 0.5
-    won = float((after - before)[~fell].sum()) + 0.5
-    count = len(before) + 2.0
-    variance = (lost + won - (lost - won) ** 2 / count) / (count * count)
-    return min(1.0, (lost - won) / count + ONE_SIDED_95 * math.sqrt(max(variance, 0.0)))
 
 
 def _ratio(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
@@ -118,7 +101,7 @@ def _agreement(name: str, got: Outputs, reference: Outputs, best: int) -> Judged
     for output in scores:
         pairs = zip(reference, got, strict=True)
         shares = np.array([_overlap(wanted[output], result[output], best) for wanted, result in pairs])
-        outputs.append(OutputValue(output, float(shares.mean()), share_low(shares)))
+        outputs.append(OutputValue(output, float(shares.mean()), *share_interval(shares)))
     return _worst(name, tuple(outputs), len(got), "")
 
 
@@ -154,16 +137,18 @@ def _top1_labels(got: Outputs, reference: Outputs, labels: Labels | None) -> Jud
         np.array([_right(sample[output], label) for sample, label in zip(side, labels, strict=True)])
         for side in (reference, got)
     )
-    value, source = float(after.mean()), float(before.mean())
+    value, source, changes = float(after.mean()), float(before.mean()), paired_changes(before, after)
+    low, high = share_interval(after)
+    drop_low, drop_high = paired_drop_interval(*changes, len(got))
     return Judged(
-        "top1-labels",
-        value,
-        share_low(after),
-        len(got),
-        outputs=(OutputValue(output, value, share_low(after)),),
+        *("top1-labels", value, low, len(got)),
+        outputs=(OutputValue(output, value, low, high),),
         source=source,
         drop=source - value,
-        drop_high=drop_high(before, after),
+        drop_low=drop_low,
+        drop_high=drop_high,
+        changes=changes,
+        high=high,
     )
 
 
@@ -200,8 +185,9 @@ def _worst(
         return Judged(name, bad, bad, samples, smaller_is_better, outputs, problem=said)
     pick = max if smaller_is_better else min
     value, low = pick(o.value for o in outputs), pick(o.low for o in outputs)
+    high = pick((o.high for o in outputs if o.high is not None), default=None)
     mean = float(np.mean([o.value for o in outputs])) if len(outputs) > 1 else None
-    return Judged(name, value, low, samples, smaller_is_better, outputs, mean)
+    return Judged(name, value, low, samples, smaller_is_better, outputs, mean, high=high)
 
 
 def no_labels(message: str) -> DataError:
@@ -218,12 +204,12 @@ METRICS = (
     AccuracyMetric("cosine", "cosine", _cosine, range=(-1.0, 1.0)),
     AccuracyMetric("max-error", "largest error", _max_error, smaller_is_better=True, decided_by_low=False,
            range=(0.0, float("inf"))),
-    AccuracyMetric("top1", "top-1 agreement with the source", _top1, decided_by_low=False, unit="%",
-           most_samples=400),
-    AccuracyMetric("top5", "top-5 agreement with the source", _top5, decided_by_low=False, unit="%",
-           most_samples=400),
+    AccuracyMetric("top1", "top-1 agreement with the source", _top1, decided_by_low=False, is_counted=True,
+           unit="%", most_samples=MOST_COUNTED),
+    AccuracyMetric("top5", "top-5 agreement with the source", _top5, decided_by_low=False, is_counted=True,
+           unit="%", most_samples=MOST_COUNTED),
     AccuracyMetric("top1-labels", "top-1 with labels", _top1_labels, needs_labels=True, has_source=True,
-           decided_by_low=False, unit="%", most_samples=1000),
+           decided_by_low=False, is_counted=True, unit="%", most_samples=MOST_COUNTED),
 )
 # fmt: on
 
@@ -284,6 +270,16 @@ def labels_for(
     if metric.has_source and (name or any(each in samples.ignored for each in NAMES)):
         return labels_in(data, samples, name)
     return None
+
+
+def spread_samples(data: Path | Mapping[str, Array] | None, samples: Samples, name: str = "") -> NDArray[np.intp]:
+    """Returns the order in which samples are split, with the classes of the data's labels in proportion."""
+    named = [each for each in ((name,) if name else NAMES) if each in samples.ignored]
+    labels = None
+    if data is not None and named:
+        with suppress(DataError):  # the metric complains of labels that it needs
+            labels = labels_in(data, samples, named[0])
+    return spread(len(samples), samples.sample_bytes, labels)
 
 
 def labels_in(data: Path | Mapping[str, Array], samples: Samples, name: str = "") -> Labels:

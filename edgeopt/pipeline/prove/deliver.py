@@ -13,6 +13,7 @@ from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.plan import on_device
 from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
+from edgeopt.data.judging.goals import ACCEPT
 from edgeopt.errors import ConstraintError, TrialError, VerificationError
 from edgeopt.events import Log, Progress
 from edgeopt.measure.legs import FEWEST
@@ -25,7 +26,15 @@ from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ENERGY, OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
 from edgeopt.pipeline.place import SearchResources
-from edgeopt.pipeline.prove.proving import BundleDraft, MissedFloor, measured, put_golden, unchanged, written
+from edgeopt.pipeline.prove.proving import (
+    BundleDraft,
+    MissedFloor,
+    UnprovenFloor,
+    measured,
+    put_golden,
+    unchanged,
+    written,
+)
 from edgeopt.pipeline.prove.report import (
     SearchSummary,
     evidence_for,
@@ -51,6 +60,7 @@ def outcome_for(pool: CandidatePool, winner: Candidate, proof: Proof) -> Outcome
     return outcome_of(pool.search, pool.variants, pool.entries, winner, proof, summary)
 
 
+_INACCURATE = ("below the floor", "unproven")
 _MOST_UNCERTAIN = 2
 _LEAST_UNCERTAIN, _WORTH = 0.5, 1.1
 """The least speed-up in the race, and of the upper end of its interval, for which a proof is worth its time."""
@@ -248,12 +258,12 @@ def proof_order(
         tried.append(waiting.pop(0))
         yield tried[-1], legs
         # One below the floor is known to be after some seconds, before the legs; who stops a search waits for few.
-        place += tried[-1].status != "below the floor" or ending.is_asked
+        place += tried[-1].status not in _INACCURATE or ending.is_asked
 
 
 def _fails_as(entry: PoolEntry, tried: PoolEntry) -> bool:
     """Whether it computes the same numbers as one that was below the floor in its proof."""
-    return tried.status == "below the floor" and numbers_of(entry.candidate) == numbers_of(tried.candidate)
+    return tried.status in _INACCURATE and numbers_of(entry.candidate) == numbers_of(tried.candidate)
 
 
 def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
@@ -266,6 +276,10 @@ def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
             entry.status = "below the floor"
             entry.reason = f"{missed} from the written bundle, on samples set aside"
             return None
+        except UnprovenFloor as unproven:
+            entry.status, entry.reason = "unproven", str(unproven)
+            pool.resources.notes.warn_once(_unproven(entry))
+            return None
         except TrialError as error:
             entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
             return None
@@ -275,6 +289,13 @@ def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
         entry.status, entry.reason = "winner", ""
         outcome = outcome_for(pool, entry.candidate, proof)
         return publish_proved(pool, bundle, entry.candidate, outcome)
+
+
+def _unproven(entry: PoolEntry) -> str:
+    return (
+        f"{entry.candidate.name} is not delivered: {entry.reason}. Give more samples or a larger limit, or accept "
+        f"it with {ACCEPT}."
+    )
 
 
 def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:

@@ -3,6 +3,7 @@
 import msgspec
 
 from edgeopt import units
+from edgeopt.data.judging.goals import ACCEPT
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.graph.accuracy import accuracy_text, decibels
 from edgeopt.measure.schedules import PROOF
@@ -11,7 +12,7 @@ from edgeopt.pipeline.objectives import THROUGHPUT, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
 from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.prove.deliver import outcome_for, prove, publish_proved
-from edgeopt.pipeline.prove.proving import MissedFloor, written
+from edgeopt.pipeline.prove.proving import MissedFloor, UnprovenFloor, written
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
 from edgeopt.pipeline.screen import CandidatePool
 
@@ -28,6 +29,12 @@ def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, kno
         except MissedFloor as missed:
             said = f"{candidate.name} reaches {missed} on samples set aside: below the floor."
             raise VerificationError(said, "Pick another one, or lower the floor.") from None
+        except UnprovenFloor as unproven:
+            raise VerificationError(
+                f"{candidate.name}: {unproven}.",
+                f"Give more samples or a larger limit, or accept it with {ACCEPT}.",
+                [ACCEPT],
+            ) from None
         found = _found(candidate, proof, known)
         outcome = msgspec.structs.replace(
             outcome_for(pool, candidate, proof),

@@ -15,6 +15,7 @@ from edgeopt.bundle import write
 from edgeopt.bundle.golden import put_processing_golden
 from edgeopt.bundle.plan import Plan
 from edgeopt.bundle.read import Bundle
+from edgeopt.data.judging.goals import EVIDENCE_LEVELS, EvidenceLevel
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress
@@ -116,11 +117,16 @@ class ProofOutputs(NamedTuple):
     """By the bundle, one sample at a time."""
     accuracy: Accuracy
     judged: Judged
+    evidence: EvidenceLevel
     met: bool
 
 
 class MissedFloor(Exception):  # noqa: N818 - a result, not an error of the program
     """A bundle is below the floor on the samples that prove, whatever its speed; with what it reaches."""
+
+
+class UnprovenFloor(Exception):  # noqa: N818 - a result too
+    """A bundle keeps to the goal on the samples that prove, which are too few to show it for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +152,7 @@ def measured(
     """Proves a bundle against the baseline and against the incumbent, in at most this many legs.
 
     All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
-    of them falls, and MissedFloor, before the legs, if the bundle is below the floor.
+    of them falls, and MissedFloor or UnprovenFloor, before the legs, if the bundle is not shown to be accurate.
     """
     ways = tuple(dict.fromkeys((bundle.calls, search.baseline.calls)))
     with ExitStack() as stack:
@@ -155,6 +161,8 @@ def measured(
         pack = starter.first()
         answered = _answered(search, means.ground, pack, bundle.calls.batch)
         if not (answered.met or whatever_floor):
+            if answered.evidence == "not shown":
+                raise UnprovenFloor(search.standard.goal.describe_unproven(answered.judged))
             raise MissedFloor(_reached(search, answered))
         means.ending.make_time(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
@@ -201,7 +209,9 @@ def unchanged(search: Search, means: SearchResources, bundle: BundleDraft) -> Pr
 def _weak(search: Search, answered: ProofOutputs) -> str:
     goal = search.standard.goal
     weak = weak_samples(answered.accuracy, goal.needed, search.standard.usual) if goal.is_ratio else None
-    return weak.warning if weak is not None else ""
+    if weak is not None:
+        return weak.warning
+    return answered.judged.tail.warning if answered.judged.tail is not None else ""
 
 
 def _sides(search: Search, ground: TrialRunner, bundle: BundleDraft, ways: Sequence[Calls]) -> Sequence[Side]:
@@ -237,8 +247,10 @@ def _answered(search: Search, ground: TrialRunner, pack: ProcessGroup, batch: in
     single = outputs if batch == 1 else ground.outputs(pack.first, which, 1)
     judged = standard.judge(which, outputs, reference)
     every = [judged] if single is outputs else [judged, standard.judge(which, single, reference)]
-    met = all(standard.goal.score(each)[0] >= standard.goal.needed for each in every)
-    return ProofOutputs(reference, single, compare_outputs(reference, outputs), judged, met)
+    found = [standard.goal.evidence(each) for each in every]
+    evidence = max(found, key=EVIDENCE_LEVELS.index)
+    met = all(standard.goal.proves(each) for each in every)
+    return ProofOutputs(reference, single, compare_outputs(reference, outputs), judged, evidence, met)
 
 
 def _accuracy_db(answered: ProofOutputs) -> float:
@@ -249,7 +261,7 @@ def _accuracy_db(answered: ProofOutputs) -> float:
 def _reached(search: Search, answered: ProofOutputs) -> str:
     """`22.8 dB, the worst tenth of them 10.5`."""
     judged, goal = answered.judged, search.standard.goal
-    reached = f"{_accuracy_db(answered):.1f} dB" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}"
+    reached = f"{_accuracy_db(answered):.1f} dB" if goal.is_ratio else goal.describe(judged)
     if judged.weakest is not None:
         reached += f" ({judged.weakest.where})"
     return reached + goal.tail_words(judged.tail)
@@ -296,7 +308,9 @@ def _proof(
         taken=trial_log(new),
         baseline_taken=trial_log(old),
         measured_while=sentence(found.states),
-        judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
+        judged="" if goal.is_ratio else goal.describe(judged),
+        metric=None if goal.is_ratio else judged,
+        is_shown=answered.evidence == "shown",
         current=today.decision.speedup if today else None,
         current_verdict=today.verdict if today else "",
         less=sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE) if metered else None,

@@ -12,6 +12,7 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import SUFFIX, Budget, Evidence, Run, SourceModel, Step
 from edgeopt.bundle.plan import Plan as DeployPlan
 from edgeopt.bundle.plan import by_scheme, evidence_of, quantized_step
+from edgeopt.data.judging.goals import ACCEPT
 from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence
@@ -182,8 +183,10 @@ def finish(work: QuantizeRun, entry: Entry, why: str = "") -> Quantized:
         outcome = "reported"
     if timed.rival is not None and not _is_faster(timed.rival) and work.request.method != PLAN:
         work.warn(_not_faster(timed.rival, timed.float_on))
-    if entry.proof is not None and entry.proof.weak is not None and outcome == "written":
-        work.warn(entry.proof.weak.warning)
+    if entry.proof is not None and outcome == "written":
+        found = entry.proof.weak or entry.proof.tail
+        if found is not None and found.warning:
+            work.warn(found.warning)
     source = timed.measured.speeds.get(SOURCE)
     answer = Quantized(
         outcome=outcome,
@@ -225,7 +228,7 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
         return f"Keep float: no plan that meets the goal ({goal}) is faster than float on {where}{quicker}."
     if not work.judge.met(entry.proof):
         what = "the best plan" if planned else work.request.method
-        return f"Keep float: {what} {_below(work, entry.proof)} {_next_step(work)}"
+        return f"Keep float: {what} {_below(work, entry.proof)} {_next_step(work, entry.proof)}"
     if planned and timed.rival is None:
         return "Keep float: the speed of the best plan could not be measured."
     if planned and timed.rival is not None and not _is_faster(timed.rival):
@@ -245,11 +248,15 @@ def _below(work: QuantizeRun, proof: AccuracyProof | None) -> str:
     if proof is None:
         return f"was not proved, and the goal is {goal}."
     where = "" if proof.weakest is None else f" ({proof.weakest.where})"
+    if proof.judged is not None and goal is not None and goal.evidence(proof.judged) == "not shown":
+        return f"is not shown to meet the goal: {goal.describe_unproven(proof.judged)}."
     wanted = "its outputs cannot be compared with the source's" if goal is None else f"the goal is {goal}"
     return f"reaches {_reached(work, proof)}{where}, and {wanted}."
 
 
-def _next_step(work: QuantizeRun) -> str:
+def _next_step(work: QuantizeRun, proof: AccuracyProof | None) -> str:
+    if proof is not None and proof.judged is not None and work.request.goal.evidence(proof.judged) == "not shown":
+        return f"Give more samples or a larger limit, or accept it with {ACCEPT}."
     if work.request.method == PLAN:
         return "Set a lower --floor, or leave out the options of the backend."
     if work.request.goal.is_open:
@@ -263,12 +270,12 @@ def _next_step(work: QuantizeRun) -> str:
 def _reached(work: QuantizeRun, proof: AccuracyProof) -> str:
     """The accuracy on the samples that proved, and what it may be on others where that is what decided."""
     goal, met = work.request.goal, work.judge.met(proof)
-    low = "" if met or proof.judged is not None else f" ({decibels(proof.low_db)} perhaps on others)"
+    low = "" if met or proof.judged is not None else f" (lower bound for others {decibels(proof.low_db)})"
     said = f"{agreement(proof.snr_db)}{low} on {proof.samples} samples{goal.tail_words(proof.tail)}"
     if proof.weakest is not None:
         said += f", the weakest of {proof.weakest.levels} levels"
     if proof.judged is not None:
-        said = f"{goal.title} {goal.shown(proof.judged.value)}, {said}"
+        said = f"{goal.describe(proof.judged)}, {said}"
     return said
 
 

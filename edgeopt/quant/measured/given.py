@@ -1,6 +1,7 @@
 """The inputs, samples and labels of a request, and the runs of models on them."""
 
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from edgeopt.data.judging.metric import Labels
 from edgeopt.data.levels import Levels, alike_inputs
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds
-from edgeopt.data.split import split
+from edgeopt.data.split import SampleLimits, limits_for, split
 from edgeopt.errors import DataError, EdgeoptError, MissingExtraError, ModelError, VerificationError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.profiles.schema import Data
@@ -25,6 +26,8 @@ from edgeopt.workers.isolated_backend import IsolatedBackends
 
 # Ordinary samples that plan, and as many that prove; each set also has one of each common input distribution.
 _GENERATED = 8
+# Fewer candidates than in a search are judged, and counted answers choose between layers.
+_CHECKING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +56,42 @@ class SampleSets:
 
 
 def read_given(
-    request: QuantizeRequest, inputs: tuple[TensorInfo, ...], preparation: Data | None, calibrates: bool
+    request: QuantizeRequest,
+    inputs: tuple[TensorInfo, ...],
+    preparation: Data | None,
+    calibrates: bool,
+    runs: "ModelRuns | None" = None,
 ) -> SampleSets:
-    """Raises DataError, with one sentence, before any long work; without data, inputs are made up."""
-    data, goal = request.data, request.goal
+    """Reads samples and labels, and splits them; DataError before any long work. Without data, inputs are made up.
+
+    `runs` times the source, so that more samples prove where runs are short.
+    """
+    data, metric = request.data, request.goal.kind
     if data is None:
         return _made_up(request, inputs)
-    from edgeopt.data.judging.metrics import labels_for
+    from edgeopt.data.judging.metrics import labels_for, spread_samples
 
     samples = load_data(data, inputs, preparation)
     warnings = check_data(samples) if calibrates else ()
     warnings += (*samples.converted, *(one.warning for one in alike_inputs(samples)))
-    found = labels_for(goal.kind, data, samples, request.labels)
-    calibrate, plan, prove, shared = _shares(len(samples), goal.kind.most_samples, request.samples)
+    labels = labels_for(metric, data, samples, request.labels)
+    order = spread_samples(data, samples, request.labels)
+    samples, labels = samples.taken(order), labels[order] if labels is not None else None
+    run_ms = runs.run_ms(request.model, samples.feeds(0)) if runs is not None else 0.0
+    limits = limits_for(metric, run_ms, _CHECKING_S)
+    calibrate, plan, prove, shared = _shares(len(samples), limits, request.samples)
     use = SampleUse(len(samples), len(calibrate), len(plan), len(prove), shared=shared)
-    return SampleSets(inputs, samples, found, calibrate, plan, prove, use, Levels(samples), warnings)
+    return SampleSets(inputs, samples, labels, calibrate, plan, prove, use, Levels(samples), warnings)
 
 
-def _shares(count: int, most: int, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
-    """Who calibrates, plans and proves, and whether some do two of these."""
-    found = split(count, given=True)
+def _shares(count: int, limits: SampleLimits, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
+    """Returns the samples that calibrate, plan and prove, and whether some do two of these."""
+    found = split(count, given=True, limits=limits)
     if not found.calibration_count or found.is_shared:
         half = max(1, count // 2)
         return range(min(half, most_to_calibrate or half)), range(count), range(count // 2, count), True
     calibrate = min(found.calibration_count, most_to_calibrate or found.calibration_count)
-    left = count - found.calibration_count
-    prove = max(found.prove_count, min(left // 2, most))
-    first = found.check_first
-    plan = min(count - prove - first, max(found.check_count, most))
-    return range(calibrate), range(first, first + plan), range(count - prove, count), False
+    return range(calibrate), found.check, found.prove, False
 
 
 def _made_up(request: QuantizeRequest, inputs: tuple[TensorInfo, ...]) -> SampleSets:
@@ -137,6 +147,17 @@ class ModelRuns:
         session = self._isolated.of(backend_named(backend)).load(path, options)
         try:
             return [dict(session.run(each)) for each in feeds]
+        finally:
+            session.close()
+
+    def run_ms(self, path: Path, feeds: Mapping[str, Array]) -> float:
+        """Returns the time of the second run of the source on one sample."""
+        session = self._isolated.of(backend_named(self.judge)).load(path, full_precision(self.judge))
+        try:
+            session.run(feeds)
+            begin_s = time.perf_counter()
+            session.run(feeds)
+            return 1e3 * (time.perf_counter() - begin_s)
         finally:
             session.close()
 

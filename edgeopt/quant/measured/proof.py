@@ -71,11 +71,11 @@ class Judge:
         )
 
     def met(self, proof: AccuracyProof | None) -> bool:
-        """By the bound that resampling gives, or by the metric's own rule; never without a proof."""
+        """Whether a result may be delivered, by its ratio in dB or by its metric; never without a proof."""
         if proof is None:
             return False
         if proof.judged is not None:
-            return self.goal.met(proof.judged)
+            return self.goal.proves(proof.judged)
         return proof.snr_db > -math.inf and self.score(proof) >= self.goal.needed
 
     def score(self, proof: AccuracyProof | None) -> float:

@@ -127,7 +127,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
     inputs = runs.inputs(request.model)
     emit(Progress("reading the data", request.data.name if request.data is not None else "made up"))
     calibrates = request.method == PLAN or scheme_named(request.method).needs_ranges
-    given = read_given(request, inputs, profile.data, calibrates)
+    given = read_given(request, inputs, profile.data, calibrates, runs)
     courses = tuple(with_shapes(course, inputs, given.samples) for course in courses)
     save_samples(given.samples, folder / "samples")
     emit(Progress("running the source model", f"{len(given.plan) + len(given.prove)} samples"))

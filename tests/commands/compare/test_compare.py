@@ -6,7 +6,7 @@ import pytest
 
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
-from edgeopt.cli.compare import sections
+from edgeopt.cli.compare import sections, verdict
 from edgeopt.commands.compare.compare import compare
 from edgeopt.commands.compare.request import ModelCompareRequest
 from edgeopt.errors import DataError
@@ -213,6 +213,48 @@ def test_all_samples_of_the_user_count(model, tmp_path):
     np.savez(tmp_path / "data.npz", x=x)
     found = compare(ModelCompareRequest(model("a"), model("b", w=9.0), data=tmp_path / "data.npz"))
     assert (found.samples, found.within) == (20, False)
+
+
+def test_a_loud_answer_does_not_hide_nineteen_that_are_zero(tmp_path):
+    """Over all samples together, the ratio is 39.2 dB."""
+    sides = []
+    for name, quiet in (("a", 1.0), ("b", 0.0)):
+        table = np.full((20, 4), quiet, np.float32)
+        table[0] = 400.0
+        body = "(int64[1] x) => (float[1,4] y) { y = Gather(table, x) }"
+        proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {body}')
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(table, "table"))
+        onnx.save(proto, tmp_path / f"{name}.onnx")
+        sides.append(tmp_path / f"{name}.onnx")
+    np.savez(tmp_path / "data.npz", x=np.arange(20)[:, None])
+
+    found = compare(ModelCompareRequest(*sides, data=tmp_path / "data.npz", floor_db=30.0, layers=False))
+
+    assert found.outputs[0].snr_db == pytest.approx(39.2, abs=0.1)
+    assert (found.within, found.is_tail_below) == (False, True)
+    assert "the worst tenth of the samples 0.0 dB, the lowest 0.0" in verdict(found)
+
+
+def test_quiet_inputs_that_come_out_wrong_are_not_within_the_floor(tmp_path):
+    x = np.random.default_rng(0).standard_normal((20, 1, 8)).astype(np.float32)
+    x[1:] *= 0.01
+    np.savez(tmp_path / "data.npz", x=x)
+    sides = []
+    for name, body in (("a", "y = Identity(x)"), ("b", "s = Abs(x)  k = Greater(s, t)  y = Where(k, x, z)")):
+        proto = onnx.parser.parse_model(
+            f'<ir_version: 8, opset_import: ["" : 17]> g (float[1,8] x) => (float[1,8] y) {{ {body} }}'
+        )
+        for key, value in {"t": 0.05, "z": 0.0}.items() if name == "b" else ():
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(value), key))
+        onnx.save(proto, tmp_path / f"{name}.onnx")
+        sides.append(tmp_path / f"{name}.onnx")
+
+    found = compare(ModelCompareRequest(*sides, data=tmp_path / "data.npz", floor_db=15.0, layers=False))
+
+    assert found.outputs[0].snr_db > 15
+    assert not found.within
+    assert found.weakest.levels == 2
+    assert "of the loudest" in verdict(found)
 
 
 def test_what_no_runtime_runs_is_said_and_compared_as_a_graph(model):

@@ -98,12 +98,58 @@ def test_rare_samples_break_a_floor_that_all_together_keep():
     assert not goal_from(None, "24dB").met(judged)
 
 
-def test_counted_answers_are_met_by_the_value_and_sure_by_the_bound():
+def near(count, wrong, size=10):
+    """Returns scores of `size` classes in turn, 40 dB from exact, with the first `wrong` classes moved by one."""
+    places = np.arange(count) % size
+    places[:wrong] = (places[:wrong] + 1) % size
+    return outputs(np.eye(size)[places] * 1.01)
+
+
+def test_counted_answers_are_met_by_the_value_and_shown_by_the_interval():
     goal = goal_from("top1", "95%")
-    judged = goal.judge(outputs(np.eye(4)), outputs(np.eye(4)))
-    assert judged.value == 1
-    assert goal.met(judged)
-    assert not goal.sure(judged), "four samples do not prove 95 %"
+    few, many = (goal.judge(near(n, 0), outputs(np.eye(10)[np.arange(n) % 10])) for n in (4, 100))
+    assert few.value == many.value == 1
+    assert goal.met(few)
+    assert (goal.evidence(few), goal.evidence(many)) == ("not shown", "shown")
+    assert not goal.proves(few)
+    assert goal_from("top1", "95%", accept_unproven=True).proves(few)
+
+
+def test_equal_outputs_show_every_goal_that_compares_with_the_source():
+    goal, labels = goal_from("top1-labels", None, "0.5%"), np.arange(8) % 10
+    same = outputs(np.eye(10)[labels])
+    assert goal.evidence(goal.judge(same, same, labels)) == "shown"
+    assert goal.evidence(goal.judge(near(8, 0), same, labels)) == "not shown"
+
+
+def test_a_drop_that_the_samples_cannot_decide_says_how_many_would():
+    goal, labels = goal_from("top1-labels", None, "0.5%"), np.arange(448) % 10
+    judged = goal.judge(near(448, 1), outputs(np.eye(10)[labels]), labels)
+    said = goal.describe_unproven(judged)
+    assert said.startswith("top-1 with labels 99.78 % [98.7 100] against 100 %, drop 0.223 points [-0.629 1.25]")
+    assert "on 448 samples, limit 0.5 points: not shown; about 2,500 samples" in said
+    assert goal.samples_needed(judged) == 2500
+
+
+def test_a_planted_drop_is_refuted_and_no_number_of_samples_helps():
+    goal, labels = goal_from("top1-labels", None, "0.5%"), np.arange(900) % 10
+    judged = goal.judge(near(900, 18), outputs(np.eye(10)[labels]), labels)
+    assert goal.evidence(judged) == "missed"
+    assert not goal_from("top1-labels", None, "0.5%", accept_unproven=True).proves(judged)
+    assert goal.samples_needed(judged) is None
+
+
+def test_one_wrong_answer_of_few_does_not_end_a_candidate_before_its_proof():
+    goal, labels = goal_from("top1-labels", None, "0.5%"), np.arange(24) % 10
+    source = outputs(np.eye(10)[labels])
+    assert goal.may_meet(goal.judge(near(24, 1), source, labels))
+    assert not goal.may_meet(goal.judge(near(24, 12), source, labels))
+
+
+def test_a_slow_metric_without_an_interval_shows_nothing():
+    goal = Goal("top1-labels", None, max_drop=0.01, budget="")
+    unknown = Judged("top1-labels", 0.9, 0.9, 50, source=0.9, drop=0.0)
+    assert goal.evidence(unknown) == "not shown"
 
 
 def test_a_drop_is_held_against_the_source_and_not_against_one():

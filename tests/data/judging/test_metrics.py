@@ -71,13 +71,13 @@ def test_agreement_counts_the_same_best_class():
     got = answers(10, [1] * 18 + [2] * 2, 20)
     found = judge("top1", got, reference)
     assert found.value == pytest.approx(0.9)
-    assert found.low == pytest.approx(0.738, abs=0.005), "the lower end of Wilson's interval at 95 %, one-sided"
+    assert (found.low, found.high) == pytest.approx((0.699, 0.972), abs=0.001), "Wilson's interval at 95 %"
 
 
 def test_all_equal_is_no_proof_that_all_will_be():
     reference = answers(10, [1] * 16, 16)
     assert judge("top1", reference, reference).value == 1
-    assert 0.8 < judge("top1", reference, reference).low < 0.9
+    assert 0.75 < judge("top1", reference, reference).low < 0.85
 
 
 def test_the_best_five_are_compared_as_sets():
@@ -115,7 +115,7 @@ def test_a_drop_that_few_samples_do_not_show_is_still_possible():
     same = answers(10, labels, 20)
     assert judge("top1-labels", same, same, labels).drop_high > 0.02
     many = answers(10, np.zeros(1000, int), 1000)
-    assert judge("top1-labels", many, many, np.zeros(1000, int)).drop_high < 0.003
+    assert judge("top1-labels", many, many, np.zeros(1000, int)).drop_high < 0.004
 
 
 def test_a_sample_may_have_several_rows_of_labels():

@@ -112,3 +112,4 @@ def test_a_slow_function_is_not_called_hundreds_of_times(metric):
     )
     found = mine.judge(OUTPUTS, OUTPUTS, None)
     assert found.value == found.low == 1
+    assert (found.high, found.drop_low, found.drop_high) == (None, None, None)

@@ -277,8 +277,8 @@ def test_a_model_that_runs_today_becomes_a_bundle_where_nothing_beats_it(
     assert bundle.deployment.run == Run("onnxruntime-cpu", f"model/{conv_model.name}")
     assert bundle.deployment.evidence.verdict == found.verdict
     assert bundle.deployment.processing.times.pre_ms > 0
-    assert np.array_equal(bundle.golden("raw")[0]["image"], raw[-3:-2])
-    assert np.allclose(bundle.golden("inputs")[0]["x"], prepared[-3:-2])
+    place = next(k for k in range(12) if np.array_equal(bundle.golden("raw")[0]["image"][0], raw[k]))
+    assert np.allclose(bundle.golden("inputs")[0]["x"], prepared[place])
     assert check(out, ignore, model=conv_model).status == "valid"
 
 

@@ -14,7 +14,6 @@ from edgeopt import events
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
-from edgeopt.bundle.write import golden_places
 from edgeopt.cli.quantize import proved
 from edgeopt.commands.quantize import QuantizeOptions, request_from
 from edgeopt.data.judging.goals import goal_from
@@ -208,7 +207,7 @@ def test_of_several_float_models_the_one_that_is_hardest_to_beat_stays():
 
 
 WIDTH, ROWS, COUNT = 128, 8, 48
-QUIET = 0.01
+QUIET = 0.013  # between two steps of 10 dB, so that noise moves no sample to another level
 
 
 @pytest.fixture(scope="module")
@@ -236,12 +235,12 @@ def test_quiet_samples_below_the_floor_refuse_what_loud_ones_carry(one_product, 
 
     assert found.outcome == "keep float"
     assert not (tmp_path / "q.onnx").exists()
-    assert all(output.snr_db > 30 for output in found.proof.outputs)
-    assert found.proof.snr_db < 15
+    assert all(output.snr_db > found.proof.snr_db + 10 for output in found.proof.outputs)
+    assert found.proof.snr_db < 20
     assert (found.proof.weakest.levels, found.proof.weakest.output) == (2, "y")
     assert found.proof.weakest.share == pytest.approx(QUIET, rel=0.2)
     assert "the weakest of 2 levels" in found.summary
-    assert "samples at 0.0096 of the loudest" in found.summary
+    assert f"samples at {found.proof.weakest.share:.2g} of the loudest" in found.summary
     assert any("Of 2 levels of input the weakest decides" in line for line in proved(found, found.proof))
     assert b'"weakest":{"output":"y"' in msgspec.json.encode(found)
 
@@ -361,9 +360,11 @@ def test_the_bundle_runs_as_the_result_was_proved(made, stack_data):
     assert out.is_file()
     assert [file.name for file in (bundle.folder / "model").iterdir()] == ["stack.onnx"]
     check(out, ignore)
-    samples = np.load(stack_data)["x"][-found.proof.samples :]
+    given = {sample.tobytes() for sample in np.load(stack_data)["x"]}
+    inputs = bundle.golden("inputs")
+    assert all(feeds["x"].tobytes() in given for feeds in inputs)
     with edgeopt.load(out) as session:
-        answers = [session.run({"x": samples[k]}) for k in golden_places(len(samples))]
+        answers = [session.run(feeds) for feeds in inputs]
     stored = bundle.golden("outputs")
     assert compare_outputs(stored, answers).snr_db > 80
     assert compare_outputs(bundle.golden("reference"), answers).snr_db == pytest.approx(found.proof.snr_db, abs=3)

@@ -231,7 +231,7 @@ def candidates_section(facts: ReportFacts) -> Section | None:
 
 
 def _rank(point: FrontPoint) -> tuple[int, float]:
-    order = ("winner", "lost", "below the floor", "failed", "not tried")
+    order = ("winner", "lost", "unproven", "below the floor", "failed", "not tried")
     place = order.index(point.status) if point.status in order else len(order)
     return place, point.time_ms if point.time_ms is not None else float("inf")
 

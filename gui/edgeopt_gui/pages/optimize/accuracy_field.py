@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QLineEdit, QRadioButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLabel, QLineEdit, QRadioButton, QVBoxLayout, QWidget
 
 from edgeopt.options import option_named
 from edgeopt.pipeline.request import OptimizeRequest
@@ -50,9 +50,11 @@ class AccuracyField(QWidget):
         self.rows.add(TITLES["floor"], self.value, "Value that the metric must reach")
         self.rows.add(TITLES["max_drop"], self.drop, "How much worse than the source model's the metric may be")
         self.rows.add(TITLES["labels"], self.labels, "Array of labels in the data")
+        self.accept = QCheckBox(TITLES["accept_unproven_drop"])
+        self.accept.setToolTip(option_named(OptimizeRequest, "accept_unproven_drop").help)
         self.labels.setToolTip(option_named(OptimizeRequest, "labels").help)
         self.problem = problem_label()
-        for widget in (self.own_db, self.sentence, self.rows, self.problem):
+        for widget in (self.own_db, self.sentence, self.rows, self.accept, self.problem):
             column.addWidget(widget)
         self.set(choices)
         for button in self.budgets.values():
@@ -61,6 +63,7 @@ class AccuracyField(QWidget):
         self.which.currentIndexChanged.connect(self._look)
         for line in (self.function, self.value, self.drop, self.labels):
             line.textChanged.connect(self.changed)
+        self.accept.toggled.connect(self.changed)
 
     @property
     def budget(self) -> str:
@@ -76,6 +79,7 @@ class AccuracyField(QWidget):
         self.value.setText(choices.value)
         self.drop.setText(choices.max_drop)
         self.labels.setText(choices.labels)
+        self.accept.setChecked(choices.accept_unproven_drop)
         self._look()
 
     def set_metrics(self, metrics: Sequence["MetricChoice"]) -> None:
@@ -102,6 +106,7 @@ class AccuracyField(QWidget):
         self.sentence.setText(next(b.sentence for b in BUDGETS if b.key == budget))
         self.own_db.setVisible(budget == OWN)
         self.rows.setVisible(budget == METRIC)
+        self.accept.setVisible(budget == METRIC)
         self.rows.show_row(self.function, own)
         self.rows.show_row(self.drop, own or metric is None or metric.takes_drop)
         self.rows.show_row(self.labels, own or metric is None or metric.needs_labels)

@@ -21,13 +21,16 @@ Status = Literal[
     "kept",
     "lost",
     "below the floor",
+    "unproven",
     "over a limit",
     "failed",
     "not tried",
     "cancelled",
     "not made",
 ]
-_OUT = frozenset({"lost", "below the floor", "over a limit", "failed", "not tried", "cancelled", "not made"})
+_OUT = frozenset(
+    {"lost", "below the floor", "unproven", "over a limit", "failed", "not tried", "cancelled", "not made"}
+)
 _SAME = 1.02
 _SOURCE = "source · "
 Known = TypeVar("Known", int, float)
@@ -39,6 +42,7 @@ _MARKS = {
     "baseline": "your model",
     "lost": "slower",
     "below the floor": "▼ below the floor",
+    "unproven": "◇ accuracy not shown",
     "over a limit": "▲ over a limit",
     "failed": "✕ failed",
     "not tried": "not tried",
@@ -91,7 +95,7 @@ class Row:
         """The same for a narrow column; measured values are in the others."""
         if self.status == "lost" and self.of_best is not None:
             return units.behind(self.of_best)
-        if self.status in {"below the floor", "over a limit"}:
+        if self.status in {"below the floor", "unproven", "over a limit"}:
             return _MARKS[self.status]
         return self.outcome.partition(";")[0]
 

@@ -99,6 +99,7 @@ class Choices:
     value: str = ""
     """Of the metric: at least, or at most where less is better."""
     max_drop: str = ""
+    accept_unproven_drop: bool = False
     labels: str = ""
     objective: str = LATENCY
     max_memory_mib: str = ""
@@ -142,7 +143,7 @@ class Choices:
         """
         asked: dict[str, object] = {name: getattr(self, name) for name in _AS_THEY_ARE}
         if self.budget == METRIC:
-            asked |= {"metric": self.metric_name, "max_drop": self.max_drop, "labels": self.labels}
+            asked |= {name: getattr(self, name) for name in _OF_METRIC} | {"metric": self.metric_name}
         asked |= {"model": model, "out": out, "data": data, "baseline": today, "shape": shape, "floor": self.floor}
         asked |= {
             "pre": pre,
@@ -170,10 +171,11 @@ class Choices:
         return ", ".join(part for part in told if part)
 
 
+_OF_METRIC = ("max_drop", "accept_unproven_drop", "labels")
 _TEXTS = tuple(each.name for each in fields(Choices) if each.type is str and each.name != "budget")
 _AS_THEY_ARE = tuple(
     each.name for each in fields(Choices)
-    if each.name in Search.__struct_fields__ and each.name not in {"metric", "max_drop", "labels"}
+    if each.name in Search.__struct_fields__ and each.name not in {"metric", *_OF_METRIC}
 )  # fmt: skip
 """What is asked of a search as it was chosen."""
 
@@ -192,6 +194,7 @@ def remembered(settings: Settings) -> Choices:
         time_limit_s=limit_s if SHORTEST_LIMIT_S <= limit_s <= LONGEST_LIMIT_S else None,
         single_file=settings.flag("optimize.single-file"),
         plugins=settings.flag("optimize.plugins", True),
+        accept_unproven_drop=settings.flag("optimize.accept-unproven-drop"),
         **texts,
     )
 
@@ -201,6 +204,7 @@ def remember(settings: Settings, choices: Choices) -> None:
     settings.keep("optimize.own-db", choices.own_db)
     settings.keep("optimize.time-limit-s", choices.time_limit_s or 0)
     settings.keep("optimize.single-file", choices.single_file)
+    settings.keep("optimize.accept-unproven-drop", choices.accept_unproven_drop)
     settings.keep("optimize.plugins", choices.plugins)
     for name in _TEXTS:
         settings.keep(_key(name), getattr(choices, name))

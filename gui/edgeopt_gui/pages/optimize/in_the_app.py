@@ -12,6 +12,7 @@ TITLES = {
     "floor": "At least",
     "metric": "Metric",
     "max_drop": "Drop at most",
+    "accept_unproven_drop": "Accept an unproven drop",
     "labels": "Labels in",
     "objective": "Objective",
     "shape": "Sizes of open dimensions",

@@ -46,7 +46,7 @@ def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> 
 
 
 def use_of(count: int) -> str:
-    """What a search does with this number of samples, as a sentence."""
+    """Returns what a search does with this number of samples, as a sentence; more prove where runs are short."""
     from edgeopt.data.split import split
 
     parts = split(count, given=True)
@@ -59,8 +59,8 @@ def use_of(count: int) -> str:
             "winner. With 12 or more, precision is planned layer by layer."
         )
     return (
-        f"{count:,} samples: {parts.calibration_count} calibrate, {parts.check_count} check, "
-        f"{parts.prove_count} prove the winner."
+        f"{count:,} samples: {parts.calibration_count} calibrate, at least {parts.check_count} check and "
+        f"{parts.prove_count} prove the winner; more do where a run is short."
     )
 
 

@@ -111,6 +111,7 @@ class SettingsPanel(QScrollArea):
             function=self.accuracy.function.text().strip(),
             value=self.accuracy.value.text().strip(),
             max_drop=self.accuracy.drop.text().strip(),
+            accept_unproven_drop=self.accuracy.accept.isChecked(),
             labels=self.accuracy.labels.text().strip(),
             objective=str(self.objective.currentData()),
             on=self.on.text().strip(),
