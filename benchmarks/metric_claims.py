@@ -109,7 +109,7 @@ def run_cases(folder: Path) -> None:
         metric = f"{metric_file}:right" if case.is_own else "top1-labels"
         out = folder / f"case{seed}.edgeopt"
         words = (*("optimize", str(model), "--data", str(data), "-o", str(out), "--metric", metric, "--fresh"),
-                 *("--max-drop", "5%", "--accept-unproven-drop", "--time-limit-s", "20"))  # fmt: skip
+                 *("--max-drop", "5%", "--accept-unproven-drop", "--time-limit", "20"))  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-m", "edgeopt", *words], capture_output=True, text=True, check=False
         )

@@ -17,7 +17,7 @@ BUDGETS = {
     "edgeopt/backends": 6150,
     "edgeopt/profiles": 1350,
     "edgeopt/diagram": 2200,
-    "edgeopt/data": 2050,
+    "edgeopt/data": 2300,
     "edgeopt/bundle": 7700,
     "edgeopt/plugins": 400,
     "edgeopt/fleet": 4500,
@@ -25,14 +25,14 @@ BUDGETS = {
     "edgeopt/measure": 9000,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
-    "edgeopt/pipeline": 9100,
+    "edgeopt/pipeline": 9200,
     "edgeopt/remote": 1450,
     "edgeopt/views": 2450,
-    "edgeopt/commands": 15_900,
+    "edgeopt/commands": 15_950,
     "edgeopt/cli": 5550,
     "agent": 18_300,
     "gui": 24_050,
-    "tests": 104_800,
+    "tests": 105_000,
 }
 
 
