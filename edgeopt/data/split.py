@@ -66,7 +66,7 @@ def split(count: int, given: bool, limits: SampleLimits | None = None) -> Split:
         return Split(half, half, count - half, half, count - half)
     calibrate = min(half, MOST_CALIBRATION_SAMPLES)
     left = count - calibrate
-    check = min(left // 2, limits.checking)
+    check = min(max(left // 4, min(left // 2, FEWEST_CHECKING)), limits.checking)
     prove = min(left - check, limits.proving)
     return Split(calibrate, calibrate, check, count - prove, prove)
 
