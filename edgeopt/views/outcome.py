@@ -161,4 +161,11 @@ def _verdict(report: CandidateReport, outcome: Outcome) -> str:
         return f"accuracy not shown: {report.reason}"
     if report.status == "failed":
         return report.reason[:160]
-    return units.behind(report.of_best) if report.of_best is not None else report.reason
+    return units.behind(report.of_best, delivered_name(outcome)) if report.of_best is not None else report.reason
+
+
+def delivered_name(outcome: Outcome) -> str:
+    """Returns what the verdicts of the other candidates compare with."""
+    if outcome.verdict not in _KEPT:
+        return "the winner"
+    return "what runs today" if outcome.winner.variant == CURRENT else "your model"

@@ -90,6 +90,22 @@ def test_reasons_and_events_have_the_speeds_of_the_outcome(delivered, track, lon
         assert (said.status, said.reason, said.latency_ms) == (report.status, report.reason, report.latency_ms)
 
 
+def test_verdicts_compare_with_what_is_delivered_where_the_best_of_the_race_failed(delivered, monkeypatch):
+    """A table said "25 % slower" of 2.75x, against a candidate that was not delivered and not named."""
+
+    def missed(search, means, bundle, legs):
+        raise MissedFloor("22.8 dB")
+
+    monkeypatch.setattr("edgeopt.pipeline.prove.deliver.measured", missed)
+    for share, expected in ((0.75, "1.50x in the race, not measured from a written bundle"), (0.3, "")):
+        outcome, (_, fallen) = delivered({"latency_ms": 0.1}, {"latency_ms": 4.0}, last_at=share)
+        (row,) = [each for each in outcome.candidates if each.candidate == fallen.candidate]
+        assert outcome.winner == outcome.baseline
+        own = row.speedup.median
+        assert row.reason == (expected or units.behind(own, outcome.winner.name))
+        assert (row.of_best is None) == bool(expected)
+
+
 def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivered, track, long_slices):
     """On a busy machine, candidates with three times the speed came out as undecided: no time was left."""
     outcome, (quick,) = delivered({"latency_ms": 0.1}, limit_s=0.0, longest_s=120.0)

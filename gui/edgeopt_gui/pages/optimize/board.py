@@ -70,6 +70,8 @@ class Row:
     """No other one beats it in all that counts."""
     of_best: float | None = None
     """Its speed as a share of that of the best, where it is out for that."""
+    against: str = "the best"
+    """What that best is called."""
     proved: bool = False
     """The speed is that of the written bundle, in fresh processes."""
     memory: "Memory | None" = None
@@ -94,7 +96,7 @@ class Row:
     def short(self) -> str:
         """The same for a narrow column; measured values are in the others."""
         if self.status == "lost" and self.of_best is not None:
-            return units.behind(self.of_best)
+            return units.behind(self.of_best, self.against)
         if self.status in {"below the floor", "unproven", "over a limit"}:
             return _MARKS[self.status]
         return self.outcome.partition(";")[0]
@@ -207,7 +209,7 @@ def _yardstick(row: Row) -> Row:
 
 
 def _reported(report: "CandidateReport", result: "Outcome") -> Row:
-    from edgeopt.views.outcome import why_it_won
+    from edgeopt.views.outcome import delivered_name, why_it_won
 
     status: Status = report.status
     if report.candidate == result.baseline:
@@ -228,6 +230,7 @@ def _reported(report: "CandidateReport", result: "Outcome") -> Row:
         trade_of(report, result),
         report.candidate.name in result.front,
         report.of_best,
+        delivered_name(result),
         report.proved,
         report.memory,
         report.size_bytes,

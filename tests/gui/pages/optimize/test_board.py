@@ -86,7 +86,7 @@ def test_a_later_standing_keeps_what_it_does_not_say():
     (row,) = board.hear(events.Standing("a", "lost", "43 % slower than b", of_best=0.7))
     assert row == Row("a", "lost", "43 % slower than b", 2.0, 1.5, 1.4, 1.6, 40.0, of_best=0.7)
     assert row.outcome == "43 % slower than b"
-    assert row.short == "43 % slower"
+    assert row.short == "43 % slower than the best"
 
 
 def test_the_best_is_in_the_race_and_faster_than_the_model():
@@ -128,12 +128,13 @@ def test_an_interval_goes_with_the_speed_that_it_was_measured_with():
 def test_only_who_lost_is_told_by_a_share_of_the_best(status, word):
     row = Row("a", status, "it crashed" if status == "failed" else "", of_best=0.52)
     assert row.short == word
-    assert Row("a", "lost", "1.9x the latency of b", of_best=0.52).short == "1.9x the latency"
+    assert Row("a", "lost", "1.9x the latency of b", of_best=0.52).short == "1.9x the latency of the best"
 
 
 def test_what_cannot_be_told_apart_is_tied():
-    assert Row("a", "lost", "tied with b", of_best=0.99).short == "tied"
-    assert Row("a", "lost", "4 % slower than b", of_best=0.96).short == "4 % slower"
+    assert Row("a", "lost", "tied with b", of_best=0.99).short == "tied with the best"
+    row = Row("a", "lost", "4 % slower than b", of_best=0.96, against="the winner")
+    assert row.short == "4 % slower than the winner"
 
 
 def test_a_row_says_screening_until_it_races_and_leading_while_nothing_is_proved():
