@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt_agent.drift.comparison import Reference, Window, alarm_distance, reference_of
 from edgeopt_agent.drift.figures import STATISTICS, TensorFigures, TensorStatistic
 from edgeopt_agent.drift.settings import DriftSettings
@@ -109,7 +110,7 @@ class DriftWatch:
         self._in_window = self._since_check = self._quiet = 0
         self._drift = self._golden = None
         try:
-            kept = msgspec.json.decode(self._read(), type=Kept)
+            kept = msgspec.json.decode(self._read(), type=thread_safe(Kept))
         except (OSError, msgspec.DecodeError):
             return
         if any(each.reference is not None and not each.reference.sound for each in kept.learned):

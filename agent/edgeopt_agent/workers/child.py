@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.hw import lifeline
 from edgeopt.workers.protocol import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frame, Frames
@@ -31,7 +32,7 @@ def main() -> None:
     lifeline.end_group_with(int(sys.argv[4]))
     _prefer_to_be_killed()
     # Before the first thread: limits of threads that run already would stay as they are.
-    limits = confine(msgspec.json.decode(sys.argv[6], type=Confinement))
+    limits = confine(msgspec.json.decode(sys.argv[6], type=thread_safe(Confinement)))
     answer_heartbeats(socket.socket(fileno=int(sys.argv[5])))
     leave_out_the_converter()
     # Runtimes print to stdout too; nobody reads that.
