@@ -6,7 +6,7 @@ msgspec shows other threads what it knows of a type before that is complete, and
 
 import threading
 from functools import cache
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -16,8 +16,7 @@ _lock = threading.Lock()
 
 def thread_safe(kind: T) -> T:
     """Returns the type, about which msgspec then knows everything, the types within it included."""
-    found: T = _complete(kind)
-    return found
+    return cast("T", _complete(kind))
 
 
 @cache  # keeps the type too: msgspec's knowledge of a generic is a part of the object that names it

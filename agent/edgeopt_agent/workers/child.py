@@ -1,6 +1,7 @@
 """The process of one worker: loads a release, then answers one frame after the other, until its socket closes."""
 
 import dataclasses
+import faulthandler
 import os
 import select
 import socket
@@ -27,6 +28,7 @@ _SMALL_SHARE = 0.8
 
 
 def main() -> None:
+    faulthandler.enable()
     small, large = (socket.socket(fileno=int(each)) for each in sys.argv[1:3])
     mark = LaneMark(int(sys.argv[3]))
     lifeline.end_group_with(int(sys.argv[4]))
