@@ -12,7 +12,7 @@ CALLED = {
     "not_finite": "share of NaN and infinity",
 }
 SIZE = "size_"
-"""Before the number of an axis: the statistic of its size."""
+"""Begins the name of the statistic for the size of an axis, and the number of the axis ends it."""
 MOST_TENSORS = 16
 """Of a model are watched, the inputs first."""
 
@@ -34,9 +34,9 @@ class TensorFigures(msgspec.Struct, frozen=True, array_like=True):
     name: str
     output: bool
     values: tuple[float, ...]
-    """In the order of STATISTICS; all are finite. Empty for a tensor without values or numbers."""
+    """The values are finite, in the order of STATISTICS; an empty tensor, and one without numbers, has none."""
     sizes: dict[int, int] = {}
-    """Of the open axes of an output, by their number from 0."""
+    """The sizes of the open axes of an output, by the number of the axis."""
 
     def numbers(self) -> dict[TensorStatistic, float]:
         """Returns every number that is compared."""

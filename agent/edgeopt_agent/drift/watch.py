@@ -38,7 +38,7 @@ class Kept(msgspec.Struct, frozen=True):
     reference_requests: int
     learned: tuple[Learned, ...]
     sizes: bool = False
-    """Whether sizes of outputs were learned; a reference of an earlier agent lacks them, and is learned anew."""
+    """Whether sizes of outputs were learned; a reference without them is not used."""
 
 
 def text_of(kept: Kept) -> str:

@@ -46,7 +46,7 @@ class Stream:
         self._initial = {name: np.array(array) for name, array in (initial or {}).items()}
         self._state: dict[str, Array] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
-        """Of the other inputs in the step before."""
+        """The shapes that the other inputs had in the last step."""
 
     @property
     def state(self) -> dict[str, Array]:

@@ -146,7 +146,7 @@ def test_a_crash_is_told_with_a_trace(start, tmp_path):
     said = process.communicate(timeout=60)[1]
     assert process.returncode == -signal.SIGSEGV
     assert "Fatal Python error: Segmentation fault" in said
-    assert "edgeopt_agent/service.py" in said
+    assert "edgeopt_agent/cli/run.py" in said
 
 
 def test_with_a_trusted_key_it_says_so_and_may_listen_elsewhere(start, tmp_path):
