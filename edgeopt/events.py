@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import Named
 
 SCHEMA = 1
@@ -111,7 +112,7 @@ Event = Progress | Metric | Standing | Log | Update | Result | Error
 Emit = Callable[[Event], None]
 
 # Readers ignore unknown keys, so that fleets of mixed versions keep understanding each other.
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(thread_safe(Event))
 
 
 def encode(event: Event) -> str:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
 from edgeopt.options import Option, check_range, options_of
@@ -75,7 +76,7 @@ def _one(option: Option, given: object) -> object:
     if option.kind is str and isinstance(given, str | Path | int | float) and not isinstance(given, bool):
         return str(given)
     try:
-        value: object = msgspec.convert(given, option.kind)
+        value: object = msgspec.convert(given, thread_safe(option.kind))
     except (msgspec.ValidationError, TypeError):
         raise UsageError(f"{option.name} must be {_WORDS[option.kind]}, not {given!r}.") from None
     check_range(option, value)

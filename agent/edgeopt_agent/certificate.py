@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError, UsageError, said_by
 from edgeopt.fleet.transport import fingerprint_of
 from edgeopt_agent.data_dir import DataDir, make_private, write_whole
@@ -136,7 +137,7 @@ def renew(data_dir: Path) -> Certificate:
 def listening(data_dir: Path) -> Listening | None:
     """What the agent that runs on this data folder, or ran last, has told; None where nobody can tell."""
     try:
-        return msgspec.json.decode((data_dir / "listening.json").read_bytes(), type=Listening)
+        return msgspec.json.decode((data_dir / "listening.json").read_bytes(), type=thread_safe(Listening))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle.toml import read_toml
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
 from edgeopt.hw.user_folders import expanded, home_folder
 from edgeopt.nearest import nearest
@@ -98,7 +99,7 @@ def _settings(values: Mapping[str, object]) -> Settings:
     def converted(kind: type, value: object) -> object:
         return expanded(Path(value)) if kind is Path and isinstance(value, str) else value
 
-    return msgspec.convert(values, Settings, dec_hook=converted)
+    return msgspec.convert(values, thread_safe(Settings), dec_hook=converted)
 
 
 def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import DiskFullError, EdgeoptError, UsageError, no_room
 from edgeopt_agent.data_dir import free_name
 from edgeopt_agent.deployments.record import Detail, Moment, Record
@@ -265,7 +266,7 @@ class Journal:
                 raise sqlite3.DatabaseError(found)
             self._check_tables(db)
             for row in db.execute("SELECT record FROM deployments"):  # a flipped bit here is sound SQL
-                msgspec.json.decode(row[0], type=Record)
+                msgspec.json.decode(row[0], type=thread_safe(Record))
             with contextlib.suppress(sqlite3.OperationalError), db:  # shortening can wait until the disk has room
                 db.execute("DELETE FROM events WHERE seq <= (SELECT max(seq) FROM events) - ?", (KEPT_EVENTS,))
         except BaseException:
@@ -349,7 +350,7 @@ class Journal:
 
     def _records(self, where: str, *values: object) -> list[Record]:
         rows = self._db.execute(f"SELECT record FROM deployments {where}", values)  # noqa: S608 - our own text
-        return [msgspec.json.decode(row[0], type=Record) for row in rows]
+        return [msgspec.json.decode(row[0], type=thread_safe(Record)) for row in rows]
 
     def _succession(self) -> list[str]:
         chain: list[str] = []
@@ -383,7 +384,7 @@ def _entry(row: tuple[object, ...]) -> Entry:
         fields = dict(zip(("time_s", "deployment", "release", "kind", "state", "reason"), others, strict=True))
         if not isinstance(detail, str):
             raise msgspec.ValidationError("no text")
-        return msgspec.convert({"seq": seq, **fields, "detail": msgspec.json.decode(detail)}, Entry)
+        return msgspec.convert({"seq": seq, **fields, "detail": msgspec.json.decode(detail)}, thread_safe(Entry))
     except msgspec.MsgspecError as error:
         said = f"This entry of the journal is damaged and was skipped: {error}."
         return Entry(int(str(seq)), 0.0, 0, "", "journal", "DAMAGED", said)

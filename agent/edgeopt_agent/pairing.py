@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
 from edgeopt.fleet.pairing import GROUP_LETTERS, GROUPS, LETTERS, PairAnswer, PairProof, key_of, proof_of
 from edgeopt_agent import tokens
@@ -92,7 +93,7 @@ def _count(data_dir: Path, waiting: _Waiting) -> None:
 
 def _waiting(data_dir: Path) -> _Waiting | None:
     try:
-        found = msgspec.json.decode(_place(data_dir).read_bytes(), type=_Waiting)
+        found = msgspec.json.decode(_place(data_dir).read_bytes(), type=thread_safe(_Waiting))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if found.expires_s - VALID_S <= time.time() < found.expires_s else None

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError, UsageError
 from edgeopt_agent.data_dir import DataDir, make_private, sync_folder, write_whole
 from edgeopt_agent.settings import on_data_dir
@@ -56,7 +57,7 @@ def token_files(folder: Path) -> list[Path]:
 def read_token(file: Path) -> StoredToken | None:
     """None for a file that is damaged or not readable: nobody gets in by it."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=StoredToken)
+        return msgspec.json.decode(file.read_bytes(), type=thread_safe(StoredToken))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -9,6 +9,7 @@ import msgspec
 from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available
 from edgeopt.backends.protobuf import opened, parts, text
+from edgeopt.decoding import thread_safe
 
 KEY = "edgeopt.run"
 _METADATA, _KEY, _VALUE = 14, 1, 2  # ModelProto.metadata_props; the fields of its entries
@@ -34,7 +35,7 @@ def intended(path: Path) -> Intended | None:
                 key = [text(data, span) for span in parts(data, entry, (_KEY,))]
                 if key == [KEY]:
                     value = next(text(data, span) for span in parts(data, entry, (_VALUE,)))
-                    return msgspec.json.decode(value, type=Intended)
+                    return msgspec.json.decode(value, type=thread_safe(Intended))
     except (OSError, ValueError, IndexError, KeyError, StopIteration, msgspec.MsgspecError):
         return None
     return None

@@ -48,6 +48,7 @@ from edgeopt.backends.base import (
     refuse_fallback,
 )
 from edgeopt.backends.options import Threads, about, read_options
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import ModelError, UsageError
 
 NAME = "null"
@@ -138,7 +139,7 @@ class NullSession:
 
 def read_null_model(path: Path) -> NullModel:
     try:
-        model = msgspec.json.decode(path.read_bytes(), type=NullModel)
+        model = msgspec.json.decode(path.read_bytes(), type=thread_safe(NullModel))
     except OSError as error:
         raise ModelError(f"The model {path} cannot be read: {error.strerror}.", "Check the path.") from error
     except msgspec.DecodeError as error:

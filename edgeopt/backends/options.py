@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get
 import msgspec
 
 from edgeopt.backends.base import Options
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
 
@@ -70,13 +71,13 @@ def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct
         if name not in known:
             raise UsageError(f"The backend {backend} has no option '{name}'.", nearest(name, tuple(known)))
         try:
-            msgspec.convert(value, known[name])
+            msgspec.convert(value, thread_safe(known[name]))
         except msgspec.ValidationError as error:
             choices = tuple(choice or "''" for choice in _choices(known[name]))
             reason = f"must be one of {', '.join(choices)}" if choices else _reason(error)
             hint = nearest(str(value), choices) if choices else ""
             raise UsageError(f"The option '{name}' of {backend} {reason}, not {value!r}.", hint) from error
-    return msgspec.convert(dict(options), kind)
+    return msgspec.convert(dict(options), thread_safe(kind))
 
 
 def _option(name: str, hint: object, default: Value | None) -> BackendOption:

@@ -8,6 +8,7 @@ import msgspec
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.processing.schema import Step as Declared
 from edgeopt.bundle.toml import read_toml, to_commented_toml
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError
 
 if TYPE_CHECKING:  # the agent reads profiles, and must not load numpy for it
@@ -254,7 +255,7 @@ def read_deployment(path: Path) -> Deployment:
             raise BundleError(f"{path} is too large for a deployment profile.", _HINT)
         plain = read_toml(path.read_text(encoding="utf-8"))
         _check_schema(plain.get("schema"), path)
-        found = msgspec.convert(plain, Deployment)
+        found = msgspec.convert(plain, thread_safe(Deployment))
     except FileNotFoundError:
         raise BundleError(f"'{path.parent}' has no {FILE}.", "It is not a bundle, or it is damaged.") from None
     except OSError as error:

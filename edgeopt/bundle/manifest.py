@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError
 
 FILE = "manifest.json"
@@ -71,7 +72,7 @@ def _read(path: Path) -> Manifest:
     try:
         if path.stat().st_size > _LARGEST_BYTES:  # a foreign bundle must not fill the memory before it is checked
             raise BundleError(f"{path} is too large for a manifest.", _HINT)
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(path.read_bytes(), type=thread_safe(Manifest))
     except FileNotFoundError:
         raise BundleError(f"'{path.parent}' has no {FILE}.", "It is not a bundle, or it is damaged.") from None
     except OSError as error:

@@ -23,6 +23,7 @@ import msgspec
 from edgeopt.bundle.archive import OpenedArchive, pack_into
 from edgeopt.bundle.durable import publish_file, remove
 from edgeopt.bundle.manifest import FILE, SIGNATURE, check_manifest
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import (
     BundleError,
     EdgeoptError,
@@ -226,7 +227,7 @@ def _envelope(folder: Path) -> Envelope:
     try:
         if file.is_symlink() or file.stat().st_size > 2 * (folder / FILE).stat().st_size + 4096:
             raise BundleError(f"{SIGNATURE} of the bundle '{folder.name}' is not a signature.", "Sign it again.")
-        envelope = msgspec.json.decode(file.read_bytes(), type=Envelope)
+        envelope = msgspec.json.decode(file.read_bytes(), type=thread_safe(Envelope))
     except OSError as error:
         raise BundleError(f"{file} cannot be read: {error.strerror}.", "Sign the bundle again.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -14,6 +14,7 @@ from edgeopt.bundle.sign import (
     load_private_key,
     signed_bytes,
 )
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
 
 
@@ -32,7 +33,7 @@ def sign_document(payload_type: str, payload: bytes, private_key_file: Path) -> 
 def opened_document(content: bytes, payload_type: str) -> Envelope | None:
     """The envelope in some JSON, unchecked; None where the JSON is something else."""
     try:
-        found = msgspec.json.decode(content, type=Envelope)
+        found = msgspec.json.decode(content, type=thread_safe(Envelope))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.payload_type == payload_type else None

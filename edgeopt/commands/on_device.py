@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log
 from edgeopt.measure.stats import with_open_ends
@@ -52,7 +53,7 @@ def probe_on(device: str, request: "ProbeRequest", emit: Emit) -> "Device":
     extras = _MEASURING if request.deep else ()
     command = RemoteCommand(device_at(device), "probe", extras)
     shown = msgspec.structs.replace(request, explain=False)  # a matter of the view
-    return msgspec.convert(command.run(shown, frozenset({"record"}), emit), Device, str_keys=True)
+    return msgspec.convert(command.run(shown, frozenset({"record"}), emit), thread_safe(Device), str_keys=True)
 
 
 def bench_on(device: str, request: "Request", emit: Emit) -> "Report | SuiteReport":
@@ -72,7 +73,7 @@ def bench_on(device: str, request: "Request", emit: Emit) -> "Report | SuiteRepo
         raise UsageError(f"'{request.save}' is a folder.", "Name a file in it for --save.")
     data = command.run(request, frozenset({"save"}), emit, is_record=True)
     kind: type[Report | SuiteReport] = SuiteReport if request.suite else _kind_of_report(data)
-    return msgspec.convert(with_open_ends(data), kind, str_keys=True)
+    return msgspec.convert(with_open_ends(data), thread_safe(kind), str_keys=True)
 
 
 def _kind_of_report(data: dict[str, object]) -> "type[Report]":
@@ -117,7 +118,7 @@ class OptimizeOn:
             raise _no_source(str(request.model))
         check_target(request.out.absolute(), inputs_of(request))
         data = self._command.run(request, frozenset({"out"}), emit)
-        found = msgspec.convert(with_open_ends(data), Outcome, str_keys=True)
+        found = msgspec.convert(with_open_ends(data), thread_safe(Outcome), str_keys=True)
         outcome = msgspec.structs.replace(found, bundle=str(request.out))
         replace_document(request.out.absolute(), FILE, outcome)  # it named its place on the device
         if outcome.device is not None:

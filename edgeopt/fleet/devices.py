@@ -6,6 +6,7 @@ import msgspec
 
 from edgeopt.bundle.sign import Envelope, PublicKey
 from edgeopt.bundle.signed_document import SignatureError, opened_document, verify_document
+from edgeopt.decoding import thread_safe
 from edgeopt.fleet.mqtt_documents import (
     DESIRED_TYPE,
     DesiredBundle,
@@ -91,7 +92,7 @@ class FleetView:
             elif what == "desired":
                 known = _with_desired(known, content, self._key)
             elif what == "tele":
-                telemetry = msgspec.json.decode(content, type=TelemetryReport)
+                telemetry = msgspec.json.decode(content, type=thread_safe(TelemetryReport))
                 known = msgspec.structs.replace(known, telemetry=telemetry)
             else:
                 return ""
@@ -101,7 +102,7 @@ class FleetView:
         return device
 
     def _with_presence(self, known: DeviceReport, content: bytes) -> DeviceReport:
-        found = msgspec.json.decode(content, type=Presence) if content else None
+        found = msgspec.json.decode(content, type=thread_safe(Presence)) if content else None
         if found is None or not found.after(known.presence):
             return known if found is not None else msgspec.structs.replace(known, presence=None)
         return msgspec.structs.replace(known, presence=found)
@@ -111,7 +112,7 @@ def _with_desired(known: DeviceReport, content: bytes, key: PublicKey | None) ->
     if not content:
         return msgspec.structs.replace(known, desired=None, desired_sequence=0)
     envelope = opened_document(content, DESIRED_TYPE)
-    state = msgspec.json.decode(content if envelope is None else envelope.payload, type=DesiredState)
+    state = msgspec.json.decode(content if envelope is None else envelope.payload, type=thread_safe(DesiredState))
     desired = state.desired if key is None or _is_signed(envelope, key) else None
     return msgspec.structs.replace(known, desired=desired, desired_sequence=state.sequence)
 

@@ -7,6 +7,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from edgeopt.bundle.signed_document import sign_document
+from edgeopt.decoding import thread_safe
 from edgeopt.fleet.records import Status
 
 DESIRED_TYPE = "application/vnd.edgeopt.desired+json"
@@ -141,7 +142,7 @@ class TelemetryReport(msgspec.Struct, frozen=True):
 
 def read_reported(content: bytes) -> Reported[Status]:
     """Raises msgspec.DecodeError for anything else."""
-    return msgspec.json.decode(content, type=Reported[Status])
+    return msgspec.json.decode(content, type=thread_safe(Reported[Status]))
 
 
 def desired_message(state: DesiredState, private_key_file: Path | None = None) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError, UsageError, writing_to
 from edgeopt.fleet.address import Address, parse
 from edgeopt.fleet.request import PairRequest
@@ -55,7 +56,7 @@ def known_pairings() -> dict[str, Pairing]:
     if (place := pairings_file()) is None:
         return {}
     try:
-        return msgspec.json.decode(place.read_bytes(), type=dict[str, Pairing])
+        return msgspec.json.decode(place.read_bytes(), type=thread_safe(dict[str, Pairing]))
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ import msgspec
 
 from edgeopt.bundle.sign import PublicKey
 from edgeopt.bundle.signed_document import opened_document, sign_document, verify_document
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
 from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
 
@@ -147,7 +148,7 @@ def read_rollout(content: bytes, key: PublicKey | None = None) -> Rollout:
             )
         verify_document(envelope, [key])
     try:
-        return msgspec.json.decode(content if envelope is None else envelope.payload, type=Rollout)
+        return msgspec.json.decode(content if envelope is None else envelope.payload, type=thread_safe(Rollout))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f"The rollout on the broker cannot be read: {error}.", "Check who writes to its topic."
@@ -158,7 +159,7 @@ def read_control(content: bytes, key: PublicKey | None = None) -> Control:
     """With a key, a rollback must be signed by it, because the client then signs orders. Raises InputError."""
     envelope = opened_document(content, CONTROL_TYPE)
     try:
-        found = msgspec.json.decode(content if envelope is None else envelope.payload, type=Control)
+        found = msgspec.json.decode(content if envelope is None else envelope.payload, type=thread_safe(Control))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"What was asked of the rollout cannot be read: {error}.") from None
     if key is not None and found.action == "rollback":

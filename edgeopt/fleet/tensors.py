@@ -11,6 +11,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.read import load_data
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError, MissingError
 from edgeopt.graph.feeds import generate_feeds
 
@@ -111,7 +112,7 @@ class _Answer(msgspec.Struct, frozen=True):
     outputs: list[_Output]
 
 
-_read = msgspec.json.Decoder(_Answer).decode
+_read = msgspec.json.Decoder(thread_safe(_Answer)).decode
 
 
 def decode(body: bytes, header_length: int | None) -> dict[str, Array]:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import (
     BundleError,
     ConstraintError,
@@ -199,7 +200,7 @@ def understood(address: Address, reply: Reply, kind: type[Answer]) -> Answer:
     if reply.status >= 400:
         raise refused(address, reply)
     try:
-        return msgspec.json.decode(reply.body, type=kind)
+        return msgspec.json.decode(reply.body, type=thread_safe(kind))
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise no_agent(address) from None
 
@@ -264,7 +265,7 @@ def no_agent(address: Address) -> MissingError:
 def said_in(body: bytes) -> _Said | None:
     """The agent's own words in a refusal; None where there are none."""
     try:
-        said = msgspec.json.decode(body, type=_Refusal).error
+        said = msgspec.json.decode(body, type=thread_safe(_Refusal)).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return said if isinstance(said, _Said) else _Said(said)

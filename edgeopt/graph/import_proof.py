@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
+
 PREFIX = "edgeopt.import."
 
 
@@ -50,7 +52,7 @@ def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
         if text is not None:
             found[field.name] = text if field.type in {str, float, int} else _parsed(text)
     try:
-        return msgspec.convert(found, ImportProof, strict=False)
+        return msgspec.convert(found, thread_safe(ImportProof), strict=False)
     except msgspec.ValidationError:
         return None
 

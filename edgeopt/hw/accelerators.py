@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.hw.device import Accelerator, Facts, Unavailable
 from edgeopt.hw.host import Host
 
@@ -89,7 +90,7 @@ class Sheet:
             "index": index,
             "note": _text(" ".join(dict.fromkeys(self.notes))),
         }
-        return msgspec.convert(facts, Accelerator)
+        return msgspec.convert(facts, thread_safe(Accelerator))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.hw.device import Device, Peaks, fingerprint
 from edgeopt.hw.user_folders import put
 
@@ -34,7 +35,7 @@ def load_answers(file: Path | None) -> Answers:
     if file is None:
         return {}
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Answers)
+        return msgspec.json.decode(file.read_bytes(), type=thread_safe(Answers))
     except (OSError, msgspec.MsgspecError, RecursionError):
         return {}
 
@@ -69,7 +70,7 @@ def load_peaks(folder: Path | None, device: Device) -> CachedFacts | None:
     if folder is None:
         return None
     try:
-        found = msgspec.json.decode(peaks_path(folder, device).read_bytes(), type=CachedFacts)
+        found = msgspec.json.decode(peaks_path(folder, device).read_bytes(), type=thread_safe(CachedFacts))
         age_s(found.peaks)
     except (OSError, ValueError, RecursionError):
         return None

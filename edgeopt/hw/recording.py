@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError, UsageError, writing_to
 from edgeopt.hw.child import plain
 from edgeopt.hw.device import SCHEMA, Device, Unavailable
@@ -210,7 +211,7 @@ def result_line(text: bytes, kind: str) -> bytes | None:
     """Of several events, one a line, as `--json` prints them, the last result of this kind."""
     for one in reversed(text.splitlines()):
         if one.startswith(b'{"event"'):
-            line = msgspec.json.decode(one, type=_Line)
+            line = msgspec.json.decode(one, type=thread_safe(_Line))
             if (line.event, line.kind) == ("result", kind):
                 return one
     return None
@@ -226,19 +227,19 @@ def read_device(path: Path) -> Device:
         ) from error
     try:
         text = result_line(text, "probe") or text
-        line = msgspec.json.decode(text, type=_Line)
+        line = msgspec.json.decode(text, type=thread_safe(_Line))
         if line.event is not None:
             if (line.event, line.kind) != ("result", "probe"):
                 what = line.kind or line.event
                 raise InputError(f"The file '{path}' contains no device record but the event '{what}'.", _HINT)
             text = bytes(line.data)
-            line = msgspec.json.decode(text, type=_Line)
+            line = msgspec.json.decode(text, type=thread_safe(_Line))
         if line.schema is not None and line.schema > SCHEMA:
             raise InputError(
                 f"The device record '{path}' has schema {line.schema}; this edgeopt reads up to {SCHEMA}.",
                 "Update edgeopt here, or probe the device with the version installed here.",
             )
-        device = msgspec.json.decode(text, type=Device)
+        device = msgspec.json.decode(text, type=thread_safe(Device))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"The file '{path}' is not a device record: {error}.", _HINT) from error
     if device.limits.usable_cores < 1 or device.cpu.logical_cores < 1 or device.memory.total_bytes < 0:

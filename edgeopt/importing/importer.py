@@ -19,6 +19,7 @@ from edgeopt import events
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Backend, TensorInfo, run_all
 from edgeopt.data.samples import from_feeds, write_archive
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import (
     MissingError,
     ModelError,
@@ -152,7 +153,7 @@ def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: ev
         "shapes": request.shapes,
         "dynamic": request.dynamic_axes,
     })  # fmt: skip
-    return msgspec.convert(run_child(command, source, folder, emit), Exported)
+    return msgspec.convert(run_child(command, source, folder, emit), thread_safe(Exported))
 
 
 def child_command(
@@ -218,7 +219,7 @@ def _last_record(process: "subprocess.Popen[bytes]", emit: events.Emit) -> Mappi
     last: dict[str, object] = {}
     for line in process.stdout or ():
         try:
-            last = msgspec.json.decode(line, type=dict[str, object])
+            last = msgspec.json.decode(line, type=thread_safe(dict[str, object]))
         except msgspec.DecodeError:
             continue
         if last.get("event") == "progress":

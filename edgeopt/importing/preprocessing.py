@@ -11,6 +11,7 @@ from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.bundle.processing.attach import attach
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.toml import to_commented_toml
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs, decibels
 from edgeopt.profiles.schema import Data
@@ -100,7 +101,7 @@ def picture_steps(settings: Mapping[str, Any]) -> Data:
         steps |= {"mean": _numbers(settings["image_mean"]), "std": _numbers(settings["image_std"])}
     if settings.get("do_flip_channel_order"):
         steps["colour_order"] = "bgr"
-    return msgspec.convert(steps, Data)
+    return msgspec.convert(steps, thread_safe(Data))
 
 
 def _cut_by_share(size: tuple[int, ...], share: float | None) -> dict[str, Any]:

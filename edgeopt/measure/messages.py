@@ -3,6 +3,7 @@
 import msgspec
 
 from edgeopt.backends.base import Placement, TensorInfo
+from edgeopt.decoding import thread_safe
 from edgeopt.workers.protocol import Failed
 
 
@@ -202,4 +203,4 @@ class Staged(msgspec.Struct, frozen=True, tag="staged"):
 
 Answer = Staged | Placed | Loaded | Described | Timed | Saved | Watched | Failed
 
-decode_answer = msgspec.json.Decoder(Answer).decode
+decode_answer = msgspec.json.Decoder(thread_safe(Answer)).decode

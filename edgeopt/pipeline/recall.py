@@ -14,6 +14,7 @@ import msgspec
 
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, flag_of
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.device import Device, fingerprint
@@ -268,7 +269,7 @@ class Remembered:
         """The outcome of the same search, without its bundle; `folder` is for what comes with it."""
         kept = self.store.get(BUNDLE, self.key, folder) if self.key is not None else None
         try:
-            return None if kept is None else msgspec.msgpack.decode(kept.document, type=Outcome)
+            return None if kept is None else msgspec.msgpack.decode(kept.document, type=thread_safe(Outcome))
         except msgspec.MsgspecError:
             return None
 
@@ -285,7 +286,7 @@ class Remembered:
             if kept is None:
                 return None
             try:
-                outcome = msgspec.msgpack.decode(kept.document, type=Outcome)
+                outcome = msgspec.msgpack.decode(kept.document, type=thread_safe(Outcome))
                 read_bundle(folder)
             except (msgspec.MsgspecError, BundleError):
                 self.store.drop(BUNDLE, self.key)
@@ -365,7 +366,9 @@ class VariantMemory:
         kept = self.store.get(VARIANT, key, folder) if key is not None else None
         if kept is None:
             return None
-        made = _with_paths(msgspec.msgpack.decode(kept.document, type=Made), lambda path: folder / path)
+        made = _with_paths(
+            msgspec.msgpack.decode(kept.document, type=thread_safe(Made)), lambda path: folder / path
+        )
         self.emit(Progress("making variants", f"{job.recipe}: from the cache"))
         if not self._told:
             self._told = True

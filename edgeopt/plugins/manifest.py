@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
+
 INTERFACE = 1
 """The version of the plug-in interface: it grows when a plug-in must be changed to go on working."""
 MANIFEST = "edgeopt-plugin.toml"
@@ -151,7 +153,7 @@ def read_manifest(folder: Path) -> Manifest:
             "Install a newer version of the plug-in." if older else "Update edgeopt, or install an older plug-in.",
         )
     try:
-        return msgspec.convert(tables, Manifest)
+        return msgspec.convert(tables, thread_safe(Manifest))
     except msgspec.ValidationError as error:
         raise ManifestError(BROKEN, f"its {MANIFEST} is wrong: {error}") from None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import ProfileError
 from edgeopt.hw.simd import NAMES as SIMD_NAMES
 from edgeopt.nearest import nearest
@@ -58,7 +59,7 @@ def check_keys(own: Tables, path: Path) -> None:
 def converted(tables: Tables, path: Path) -> TargetProfile:
     """The tables as a profile in which every word is known."""
     try:
-        profile = msgspec.convert(tables, TargetProfile)
+        profile = msgspec.convert(tables, thread_safe(TargetProfile))
     except msgspec.ValidationError as error:
         raise ProfileError(f"{path}: {_sentence(str(error))}", SHIPPED_HINT) from error
     if profile.schema != SCHEMA:
@@ -77,7 +78,7 @@ def checked_data(table: Tables, path: Path) -> Data:
     """The table [data] by itself, as files that say how to prepare pictures hold it."""
     _known_keys(table, Data, path, "data")
     try:
-        data = msgspec.convert({"data": table}, _WithData).data
+        data = msgspec.convert({"data": table}, thread_safe(_WithData)).data
     except msgspec.ValidationError as error:
         raise ProfileError(f"{path}: {_sentence(str(error))}", SHIPPED_HINT) from error
     _check_words(_data_words(data), path)

@@ -10,6 +10,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.backends.base import TensorInfo
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import ProfileError, UsageError
 from edgeopt.graph.analysis.layers import LAYERS
 from edgeopt.nearest import nearest
@@ -174,6 +175,6 @@ def _counted(number: int, name: str) -> str:
 
 def _read(path: Path) -> Preset:
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Preset)
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), thread_safe(Preset))
     except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
         raise ProfileError(f"{path}: {error}.", "Install edgeopt again.") from error

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError, ModelError, UsageError
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
@@ -189,7 +190,7 @@ def encoded(recorded: Recorded) -> bytes:
 def decoded(content: bytes) -> Recorded:
     """Raises BundleError for what is no such record."""
     try:
-        found = msgspec.json.decode(content, type=Recorded)
+        found = msgspec.json.decode(content, type=thread_safe(Recorded))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BundleError(f"The record of the quantization cannot be read: {error}.", _HINT) from None
     if found.schema != SCHEMA:

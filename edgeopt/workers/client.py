@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import TrialError
 from edgeopt.workers.host import Child, TrialHost
 from edgeopt.workers.protocol import Failed, ended
@@ -49,7 +50,7 @@ class WorkerClient:
         if self.child is None:
             return Failed("was ended", ending="closed")
         try:
-            decoder: msgspec.json.Decoder[Answer | Failed] = msgspec.json.Decoder(answer | Failed)
+            decoder: msgspec.json.Decoder[Answer | Failed] = msgspec.json.Decoder(thread_safe(answer | Failed))
             return read_answer(self.child, decoder.decode, limit_s)
         except TrialError as error:
             self.close()

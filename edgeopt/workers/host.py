@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import re
 import select
 import signal
 import subprocess
@@ -26,7 +27,9 @@ _OUTER = "EDGEOPT_OUTER_"
 """Before the name of a variable that a child got its own of: what it was before."""
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _OURS = ("PYTHONPATH", BLAS_THREADS)
-_TAIL_BYTES = 4096
+TAIL_BYTES = 16 << 10
+"""Enough for the trace of a crash and what was printed before it."""
+_TRACE = re.compile(r"^Fatal Python error: .+\n\n", re.MULTILINE)
 _LONGEST = 200
 WORKER_MODULE = "edgeopt.workers"
 NOT_STARTED = "not-started"
@@ -107,14 +110,19 @@ def append_only(log: int) -> None:
         fcntl.fcntl(log, fcntl.F_SETFL, fcntl.fcntl(log, fcntl.F_GETFL) | os.O_APPEND)
 
 
+def lines_before_trace(tail: bytes) -> list[str]:
+    """Returns what a process printed, without the trace by which Python's fault handler ends a crash."""
+    return _TRACE.split(tail.decode(errors="replace"), maxsplit=1)[0].strip().splitlines()
+
+
 def last_words(log: int) -> str:
     """The last line with text; empty if there is none, or the file cannot be read."""
     try:
         size = os.fstat(log).st_size
-        tail = os.pread(log, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+        tail = os.pread(log, TAIL_BYTES, max(0, size - TAIL_BYTES))
     except OSError:
         return ""
-    lines = tail.decode(errors="replace").strip().splitlines()
+    lines = lines_before_trace(tail)
     return lines[-1].strip()[:_LONGEST] if lines else ""
 
 

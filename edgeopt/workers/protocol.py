@@ -1,5 +1,6 @@
 """The protocol of worker processes: one line of JSON a request and an answer, and exceptions as answers."""
 
+import faulthandler
 import os
 import sys
 import traceback
@@ -66,6 +67,7 @@ def leave_out_the_converter() -> None:
 
 def serve(answer: Callable[[bytes], bytes]) -> None:
     """Answers requests until stdin closes or the parent ends; whatever else is printed goes to stderr's file."""
+    faulthandler.enable()
     if len(sys.argv) > 1:
         lifeline.end_group_with(int(sys.argv[1]))
     leave_out_the_converter()

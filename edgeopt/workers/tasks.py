@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.workers.protocol import Done, failure_of
 
@@ -46,7 +47,7 @@ class _Head(msgspec.Struct, frozen=True):
     type: str
 
 
-_head = msgspec.json.Decoder(_Head)
+_head = msgspec.json.Decoder(thread_safe(_Head))
 
 
 class TaskRunner:
@@ -67,7 +68,7 @@ class TaskRunner:
             answers = getattr(getattr(home, owner) if owner else home, function)
             request = next(iter(get_type_hints(answers).values()))
             run = getattr(self._object_of(getattr(home, owner)), function) if owner else answers
-            self._tasks[name] = Task(run, msgspec.json.Decoder(request).decode)
+            self._tasks[name] = Task(run, msgspec.json.Decoder(thread_safe(request)).decode)
         return self._tasks[name]
 
     def _object_of(self, kind: type) -> object:

@@ -10,11 +10,14 @@ import pytest
 from tests.structure.imports import ROOT, SOURCES, imports, modules, parsed
 
 # What any part may use.
-GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest", "edgeopt.notebook")
+GROUND = (
+    *("edgeopt.decoding", "edgeopt.errors", "edgeopt.events"),
+    *("edgeopt.units", "edgeopt.nearest", "edgeopt.notebook"),
+)
 
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
-    *("errors", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
+    *("errors", "decoding", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
     *("workspace", "plugins"),
     *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
     *("measure", "quant", "importing", "pipeline", "remote"),
@@ -25,13 +28,14 @@ FLOORS = (
 # module holds.
 LAYERS = (
     ("edgeopt.errors", ()),
+    ("edgeopt.decoding", ()),
     ("edgeopt.version", ()),
     ("edgeopt.units", ()),
     ("edgeopt.nearest", ()),
     ("edgeopt.notebook", ()),
     ("edgeopt.privacy", ()),
-    ("edgeopt.events", ("edgeopt.errors",)),
-    ("edgeopt.plugins", ("edgeopt.errors", "edgeopt.plugins")),
+    ("edgeopt.events", ("edgeopt.decoding", "edgeopt.errors")),
+    ("edgeopt.plugins", ("edgeopt.decoding", "edgeopt.errors", "edgeopt.plugins")),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
     *(
         (f"edgeopt.views.{writer}", ("edgeopt.views",))
@@ -64,7 +68,7 @@ LAYERS = (
     (
         "edgeopt.pipeline.cache",
         (
-            *("edgeopt.errors", "edgeopt.options", "edgeopt.version"),
+            *("edgeopt.decoding", "edgeopt.errors", "edgeopt.options", "edgeopt.version"),
             *("edgeopt.hw.user_folders", "edgeopt.pipeline.cache"),
         ),
     ),

@@ -77,6 +77,13 @@ def test_an_error_that_nobody_caught_is_told(child):
         ask(child("1 / 0"))
 
 
+def test_what_was_said_before_a_crash_is_told_without_the_trace(child):
+    crash = "import faulthandler, os; faulthandler.enable(); print('no device', file=sys.stderr, flush=True)"
+    with pytest.raises(TrialError) as caught:
+        ask(child(before=f"{crash}; os.kill(os.getpid(), {int(signal.SIGSEGV)})"))
+    assert caught.value.message == "crashed: SIGSEGV (no device)"
+
+
 def test_last_words_are_short(child):
     with pytest.raises(TrialError) as caught:
         ask(child(before="sys.exit('x' * 100_000)"))

@@ -1,6 +1,7 @@
 """`edgeopt-agent run`: the agent itself."""
 
 import asyncio
+import faulthandler
 import logging
 import sys
 from collections.abc import Callable
@@ -104,6 +105,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             raise
 
     def start(emit: Emit) -> Ran:
+        faulthandler.enable()  # the journal then says where it crashed
         if any(find_spec(module) is None for module in MODULES):
             raise MissingExtraError("agent", "The agent")
         settings = settings_now()

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import printable
 from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
 from edgeopt_agent.bundle_urls import allowed, read_url, shown
@@ -15,7 +16,7 @@ _LONGEST_NAME = 120
 def read_desired(content: bytes) -> DesiredBundle:
     """The document in some JSON; raises RefusedError for any other."""
     try:
-        found = msgspec.json.decode(content, type=DesiredBundle)
+        found = msgspec.json.decode(content, type=thread_safe(DesiredBundle))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         hint = 'Send {"bundle": "https://…", "digest": "sha256:…"}; docs/agent.md lists the other keys.'
         raise RefusedError(400, "bad-document", f"The document cannot be read: {error}.", hint) from None

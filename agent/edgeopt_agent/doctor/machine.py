@@ -11,6 +11,7 @@ import tempfile
 import msgspec
 
 from edgeopt import units
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import pip_install
 from edgeopt.hw.child import python_command
 from edgeopt.hw.host import LocalHost
@@ -123,7 +124,7 @@ def check_worker_limits(_patient: Patient) -> Findings:
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=_PROBE_S, check=True
             )
-            limits = msgspec.json.decode(done.stdout, type=tuple[WorkerLimit, ...])
+            limits = msgspec.json.decode(done.stdout, type=thread_safe(tuple[WorkerLimit, ...]))
         except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
             yield problem("worker limits", f"They could not be tested: {error}.", "Reinstall edgeopt.")
             return

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from edgeopt import units
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent import service
 from edgeopt_agent.data_dir import LOCK, DataDir, pointed
@@ -124,7 +125,10 @@ def _read_whole(db: sqlite3.Connection) -> tuple[float | None, int]:
             ours.executescript(TABLES)
             if definitions(db) != definitions(ours):
                 raise sqlite3.DatabaseError("a table is missing or damaged")
-    records = [msgspec.json.decode(row[0], type=Record) for row in db.execute("SELECT record FROM deployments")]
+    records = [
+        msgspec.json.decode(row[0], type=thread_safe(Record))
+        for row in db.execute("SELECT record FROM deployments")
+    ]
     newest = db.execute("SELECT max(time_s) FROM events").fetchone()[0]
     return newest, len(records)
 

@@ -11,15 +11,10 @@ CALLED = {
     "zeros": "share of zeros",
     "not_finite": "share of NaN and infinity",
 }
+SIZE = "size_"
+"""Begins the name of the statistic for the size of an axis, and the number of the axis ends it."""
 MOST_TENSORS = 16
 """Of a model are watched, the inputs first."""
-
-
-class TensorFigures(msgspec.Struct, frozen=True, array_like=True):
-    name: str
-    output: bool
-    values: tuple[float, ...]
-    """In the order of STATISTICS; all are finite."""
 
 
 class TensorStatistic(msgspec.Struct, frozen=True):
@@ -31,4 +26,20 @@ class TensorStatistic(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        return f"The {CALLED[self.statistic]} of the {'output' if self.output else 'input'} '{self.tensor}'"
+        called = CALLED.get(self.statistic) or f"size of axis {self.statistic.removeprefix(SIZE)}"
+        return f"The {called} of the {'output' if self.output else 'input'} '{self.tensor}'"
+
+
+class TensorFigures(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    output: bool
+    values: tuple[float, ...]
+    """The values are finite, in the order of STATISTICS; an empty tensor, and one without numbers, has none."""
+    sizes: dict[int, int] = {}
+    """The sizes of the open axes of an output, by the number of the axis."""
+
+    def numbers(self) -> dict[TensorStatistic, float]:
+        """Returns every number that is compared."""
+        named = dict(zip(STATISTICS, self.values, strict=True)) if self.values else {}
+        named |= {f"{SIZE}{axis}": float(size) for axis, size in self.sizes.items()}
+        return {TensorStatistic(self.name, self.output, name): value for name, value in named.items()}

@@ -4,26 +4,32 @@ import math
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt_agent.drift.figures import MOST_TENSORS, TensorFigures
+from edgeopt_agent.workers.frames import Port
 
 MOST_VALUES = 10_000
 SHARE = 0.005
 """Of the worker's time; what the agent does with the statistics costs about as much again."""
 _LARGEST = 1e300
+_MOST_AXES = 32
 Arrays = Mapping[str, NDArray[Any]]
+Axes = Mapping[str, Sequence[int]]
+"""The axes of an output whose sizes are noted, by its name."""
+_NO_AXES: Axes = MappingProxyType({})
 
 
 class Looker:
     """Takes every request where they are few, else as many as its share of the time allows."""
 
-    def __init__(self, every_s: float) -> None:
-        self._every_s = every_s
+    def __init__(self, every_s: float, axes: Axes = _NO_AXES) -> None:
+        self._every_s, self._axes = every_s, axes
         self._next_s = -math.inf
         self._taken: tuple[Arrays, Arrays] | None = None
         self._found: tuple[TensorFigures, ...] = ()
@@ -41,7 +47,7 @@ class Looker:
         start_s = time.thread_time()
         taken, self._taken = self._taken, None
         try:
-            self._found = figures_of(*taken)
+            self._found = figures_of(*taken, self._axes)
         except Exception:  # noqa: BLE001 - the release must serve on, whatever is wrong here
             traceback.print_exc(file=sys.stderr)
             self._next_s = math.inf
@@ -54,13 +60,32 @@ class Looker:
         return found
 
 
-def figures_of(inputs: Arrays, outputs: Arrays) -> tuple[TensorFigures, ...]:
-    tensors = [(name, False, array) for name, array in inputs.items()]
-    tensors += [(name, True, array) for name, array in outputs.items()]
-    numbers = [each for each in tensors if each[2].dtype.kind in "fiu" and each[2].size]
-    return tuple(
-        TensorFigures(name, output, _statistics(some_of(array))) for name, output, array in numbers[:MOST_TENSORS]
-    )
+def open_axes(inputs: Sequence[Port], outputs: Sequence[Port]) -> Axes:
+    """Returns the open axes of the outputs but those with the name of an input's, which follow the request."""
+    followed = {size for port in inputs for size in port.shape if size and isinstance(size, str)}
+    return {
+        port.name: [
+            axis
+            for axis, size in enumerate(port.shape if port.rank_known else [None] * _MOST_AXES)
+            if not isinstance(size, int) and size not in followed
+        ]
+        for port in outputs
+    }
+
+
+def figures_of(inputs: Arrays, outputs: Arrays, axes: Axes = _NO_AXES) -> tuple[TensorFigures, ...]:
+    """Returns the statistics of the first tensors that have numbers or open axes."""
+    found: list[TensorFigures] = []
+    for output, arrays in ((False, inputs), (True, outputs)):
+        for name, array in arrays.items():
+            sizes = {
+                axis: array.shape[axis] for axis in (axes.get(name, ()) if output else ()) if axis < array.ndim
+            }
+            numbers = array.dtype.kind in "fiu" and array.size > 0
+            if (numbers or sizes) and len(found) < MOST_TENSORS:
+                values = _statistics(some_of(array)) if numbers else ()
+                found.append(TensorFigures(name, output, values, sizes))
+    return tuple(found)
 
 
 def some_of(array: NDArray[Any]) -> NDArray[np.float64]:

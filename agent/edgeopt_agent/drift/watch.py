@@ -8,8 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt_agent.drift.comparison import Reference, Window, alarm_distance, reference_of
-from edgeopt_agent.drift.figures import STATISTICS, TensorFigures, TensorStatistic
+from edgeopt_agent.drift.figures import TensorFigures, TensorStatistic
 from edgeopt_agent.drift.settings import DriftSettings
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ class Kept(msgspec.Struct, frozen=True):
     requests: int
     reference_requests: int
     learned: tuple[Learned, ...]
+    sizes: bool = False
+    """Whether sizes of outputs were learned; a reference without them is not used."""
 
 
 def text_of(kept: Kept) -> str:
@@ -109,12 +112,16 @@ class DriftWatch:
         self._in_window = self._since_check = self._quiet = 0
         self._drift = self._golden = None
         try:
-            kept = msgspec.json.decode(self._read(), type=Kept)
+            kept = msgspec.json.decode(self._read(), type=thread_safe(Kept))
         except (OSError, msgspec.DecodeError):
             return
         if any(each.reference is not None and not each.reference.sound for each in kept.learned):
             return
-        if kept.release != release or kept.reference_requests != self.settings.reference_requests:
+        if (
+            not kept.sizes
+            or kept.release != release
+            or kept.reference_requests != self.settings.reference_requests
+        ):
             return
         self._requests = kept.requests
         for each in kept.learned:
@@ -128,11 +135,7 @@ class DriftWatch:
         if not self._watched(release):
             return
         self.follow(release)
-        numbers = {
-            TensorStatistic(each.name, each.output, statistic): value
-            for each in figures
-            for statistic, value in zip(STATISTICS, each.values, strict=True)
-        }
+        numbers = {of: value for each in figures for of, value in each.numbers().items()}
         if self._windows:
             self._compare(numbers)
         else:
@@ -219,4 +222,4 @@ class DriftWatch:
     def _kept(self) -> Kept:
         learned = [Learned(name, tuple(values)) for name, values in self._values.items()]
         learned += [Learned(name, (), window.reference) for name, window in self._windows.items()]
-        return Kept(self.release, self._requests, self.settings.reference_requests, tuple(learned))
+        return Kept(self.release, self._requests, self.settings.reference_requests, tuple(learned), sizes=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from edgeopt.decoding import thread_safe
 from edgeopt.fleet.pairing import PATH, PairProof
 from edgeopt_agent import pairing
 from edgeopt_agent.deployments.refused import RefusedError
@@ -49,7 +50,7 @@ class PairingRoute:
                 400, "not-received", "The connection ended within the pairing request.", "Send it again."
             ) from None
         try:
-            sent = msgspec.json.decode(body[:_MOST_BYTES], type=PairProof)
+            sent = msgspec.json.decode(body[:_MOST_BYTES], type=thread_safe(PairProof))
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise RefusedError(
                 400, "bad-proof", "The pairing request is invalid.", "Use edgeopt fleet pair."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.mqtt_documents import LONGEST_BYTES, Command, CommandAnswer
 from edgeopt_agent.control.answers import Answered, Answers, error_answer
@@ -63,7 +64,7 @@ class Commands:
         if len(content) > LONGEST_BYTES:
             raise RefusedError(413, "too-large", f"The command has more than {LONGEST_BYTES} bytes.")
         try:
-            asked = msgspec.json.decode(content, type=Command)
+            asked = msgspec.json.decode(content, type=thread_safe(Command))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             hint = 'Send {"command": "status"}; docs/fleet.md lists the commands.'
             raise RefusedError(400, "bad-document", f"The command cannot be read: {error}.", hint) from None

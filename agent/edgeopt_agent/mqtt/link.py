@@ -12,6 +12,7 @@ from typing import Literal
 import aiomqtt
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.broker import connect_problem
 from edgeopt.fleet.mqtt_documents import DeviceEvent, Presence, Reported
@@ -256,7 +257,7 @@ async def _first_end(*ways: Coroutine[None, None, None]) -> None:
 def _is_late(content: bytes, session: int) -> bool:
     """Whether it is the last will of an earlier connection of this device."""
     try:
-        found = msgspec.json.decode(content, type=Presence)
+        found = msgspec.json.decode(content, type=thread_safe(Presence))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True  # nobody else may write there
     return found.session <= session

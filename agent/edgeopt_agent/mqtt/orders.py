@@ -12,6 +12,7 @@ import msgspec
 
 from edgeopt.bundle.sign import Envelope, load_public_key
 from edgeopt.bundle.signed_document import opened_document, verify_document
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError, printable
 from edgeopt.fleet.mqtt_documents import (
     DESIRED_TYPE,
@@ -53,7 +54,9 @@ def read_state(content: bytes, topics: Topics, data: DataDir) -> DesiredState:
     envelope = opened_document(content, DESIRED_TYPE)
     _check_signature(envelope, data)
     try:
-        state = msgspec.json.decode(content if envelope is None else envelope.payload, type=DesiredState)
+        state = msgspec.json.decode(
+            content if envelope is None else envelope.payload, type=thread_safe(DesiredState)
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         hint = "docs/fleet.md describes the document."
         raise RefusedError(400, "bad-document", f"The document cannot be read: {error}.", hint) from None
@@ -100,7 +103,7 @@ class Orders:
     async def load(self) -> None:
         try:
             found = await self._outbox.recall(_MEMORY)
-            self._known = None if found is None else msgspec.json.decode(found, type=Known)
+            self._known = None if found is None else msgspec.json.decode(found, type=thread_safe(Known))
         except (
             sqlite3.Error,
             msgspec.DecodeError,

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeopt.decoding import thread_safe
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.pauses import Pause, no_pause
 from edgeopt_agent.v2.records import BinaryData, InferAnswer, OutputTensor
@@ -55,7 +56,7 @@ def read_answer(text: memoryview, data: memoryview, ports: Sequence[Port]) -> di
     known = {port.name: port for port in ports}
     found: dict[str, NDArray[Any]] = {}
     place = 0
-    for output in msgspec.json.decode(text, type=_ReadAnswer).outputs:
+    for output in msgspec.json.decode(text, type=thread_safe(_ReadAnswer)).outputs:
         size = output.parameters.binary_data_size if output.parameters else 0
         port, elements = known.get(output.name), math.prod(output.shape)
         if port is not None and output.parameters:

@@ -10,6 +10,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
+from edgeopt.decoding import thread_safe
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
@@ -115,7 +116,7 @@ def _parameters(entries: Iterable[Any], kind: type[msgspec.Struct]) -> Any:  # n
         for entry in entries
         if (chosen := entry.value.WhichOneof("parameter_choice")) is not None
     }
-    return msgspec.convert(found, kind) if found else None
+    return msgspec.convert(found, thread_safe(kind)) if found else None
 
 
 def _without_values(message: memoryview, fields: Iterable[Field]) -> tuple[bytes, list[Body | None]]:

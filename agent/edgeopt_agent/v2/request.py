@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from numpy.typing import NDArray
 
+from edgeopt.decoding import thread_safe
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.pauses import Pause, no_pause
@@ -76,7 +77,7 @@ def _decoder(most_inputs: int, most_outputs: int) -> msgspec.json.Decoder[Any]:
         ("outputs", up_to(most_outputs, RequestedOutput) | None, None),
         ("parameters", RequestParameters | None, None),
     ]
-    return msgspec.json.Decoder(msgspec.defstruct("InferRequest", fields, frozen=True))
+    return msgspec.json.Decoder(thread_safe(msgspec.defstruct("InferRequest", fields, frozen=True)))
 
 
 def read_request(
@@ -200,7 +201,7 @@ def _shape(given: _JsonInput) -> list[int]:
     dimensions = bytes(given.shape).count(b",") + 1
     if dimensions > MOST_DIMENSIONS:
         raise _too_many_dimensions(given.name, dimensions)
-    return msgspec.json.decode(given.shape, type=list[int])
+    return msgspec.json.decode(given.shape, type=thread_safe(list[int]))
 
 
 def _too_many_dimensions(name: str, dimensions: int) -> RequestError:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeopt.decoding import thread_safe
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.pauses import Pause, no_pause
@@ -85,12 +86,12 @@ _STRUCTURE = b"[],"
 _NOT_STRUCTURE = bytes(set(range(256)) - set(_STRUCTURE))
 _WHITESPACE = b" \t\r\n"
 # Each refuses values of another type, strings, lists and objects at the first one.
-_WHOLE = msgspec.json.Decoder(list[int])
+_WHOLE = msgspec.json.Decoder(thread_safe(list[int]))
 _DECODERS: Mapping[str, tuple[msgspec.json.Decoder[Any], str]] = {
-    "b": (msgspec.json.Decoder(list[bool]), "bool"),
+    "b": (msgspec.json.Decoder(thread_safe(list[bool])), "bool"),
     "i": (_WHOLE, "int64"),
     "u": (_WHOLE, "uint64"),
-    "f": (msgspec.json.Decoder(list[float]), "float64"),
+    "f": (msgspec.json.Decoder(thread_safe(list[float])), "float64"),
 }
 
 

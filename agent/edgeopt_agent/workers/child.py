@@ -1,6 +1,7 @@
 """The process of one worker: loads a release, then answers one frame after the other, until its socket closes."""
 
 import dataclasses
+import faulthandler
 import os
 import select
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.hw import lifeline
 from edgeopt.workers.protocol import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frame, Frames
@@ -26,12 +28,13 @@ _SMALL_SHARE = 0.8
 
 
 def main() -> None:
+    faulthandler.enable()
     small, large = (socket.socket(fileno=int(each)) for each in sys.argv[1:3])
     mark = LaneMark(int(sys.argv[3]))
     lifeline.end_group_with(int(sys.argv[4]))
     _prefer_to_be_killed()
     # Before the first thread: limits of threads that run already would stay as they are.
-    limits = confine(msgspec.json.decode(sys.argv[6], type=Confinement))
+    limits = confine(msgspec.json.decode(sys.argv[6], type=thread_safe(Confinement)))
     answer_heartbeats(socket.socket(fileno=int(sys.argv[5])))
     leave_out_the_converter()
     # Runtimes print to stdout too; nobody reads that.

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.workers.protocol import Failed
 from edgeopt_agent.drift.figures import TensorFigures
 from edgeopt_agent.workers.confinement import WorkerLimit
@@ -164,8 +165,8 @@ ToWorker = Load | Infer | Compare | TryGolden
 FromWorker = Loaded | Answered | Compared | Golden | Failed
 
 _encoder = msgspec.msgpack.Encoder()
-to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
-from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
+to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(thread_safe(ToWorker))
+from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(thread_safe(FromWorker))
 
 
 def head(message: ToWorker | FromWorker, text_bytes: int = 0, data_bytes: int = 0) -> bytes:

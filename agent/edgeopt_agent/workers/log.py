@@ -4,8 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import BinaryIO
 
+from edgeopt.workers.host import TAIL_BYTES, lines_before_trace
+
 MOST_BYTES = 1 << 20
-_TAIL_BYTES = 4096
 _WARNING = "[W:onnxruntime"
 
 
@@ -24,7 +25,7 @@ class WorkerLog(asyncio.Protocol):
             self._left = 0  # a disk that cannot be written is no reason not to serve
 
     def data_received(self, data: bytes) -> None:
-        self._tail = (self._tail + data)[-_TAIL_BYTES:]
+        self._tail = (self._tail + data)[-TAIL_BYTES:]
         if self._file is not None and self._left > 0:
             try:
                 self._file.write(data[: self._left])
@@ -39,6 +40,5 @@ class WorkerLog(asyncio.Protocol):
 
     def last_line(self) -> str:
         """The last that is not a mere warning: confined, ONNX Runtime warns of telemetry that it cannot keep."""
-        said = self._tail.decode(errors="replace").strip().splitlines()
-        lines = [line for line in said if _WARNING not in line]
+        lines = [line for line in lines_before_trace(self._tail) if _WARNING not in line]
         return lines[-1].strip()[:200] if lines else ""

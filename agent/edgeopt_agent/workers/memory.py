@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt_agent.settings import MIB, Settings
 
 _FACTOR = 4
@@ -45,7 +46,7 @@ def _machine_bytes() -> int:
 
 def _recorded_bytes(folder: Path) -> int:
     with suppress(OSError, msgspec.MsgspecError):
-        found = msgspec.json.decode((folder / _EVIDENCE).read_bytes(), type=_Evidence).memory
+        found = msgspec.json.decode((folder / _EVIDENCE).read_bytes(), type=thread_safe(_Evidence)).memory
         if found is not None and found.peak_bytes:
             return found.peak_bytes
     files = (folder / "model").rglob("*")

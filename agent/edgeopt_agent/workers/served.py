@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +23,7 @@ from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
 from edgeopt.workers.protocol import NO_MEMORY, Failed, failure_of
-from edgeopt_agent.drift.look import Looker
+from edgeopt_agent.drift.look import Axes, Looker, open_axes
 from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
@@ -91,7 +92,7 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
         *(deployment.name, session.backend, *ports), batching=batching, states=dict(states), processed=processed
     )
     sequences = Sequences(session, states, wanted.max_sequences, wanted.sequence_idle_s)
-    looker = None if wanted.look_every_s is None else Looker(wanted.look_every_s)
+    looker = None if wanted.look_every_s is None else Looker(wanted.look_every_s, _open_axes(deployment, *ports))
     return Served(session, wanted, deployment.name, Signature(*ports), sequences, pipeline, looker), loaded
 
 
@@ -152,6 +153,20 @@ def _fits(declared: Sequence[int | str], shape: Sequence[int | str | None]) -> b
         for one, other in zip(declared, shape, strict=True)
         if isinstance(one, int) and isinstance(other, int)
     )
+
+
+def _open_axes(deployment: Deployment, inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> Axes:
+    """Returns the axes to look at; OpenVINO names no dimensions, but the bundle does."""
+    declared = {each.name: each.shape for each in (*deployment.inputs, *deployment.outputs)}
+
+    def named(port: Port) -> Port:
+        known = declared.get(port.name, [])
+        if len(known) != len(port.shape):
+            return port
+        shape = [size or (None if name == "?" else name) for size, name in zip(port.shape, known, strict=True)]
+        return msgspec.structs.replace(port, shape=tuple(shape))
+
+    return open_axes([named(port) for port in inputs], [named(port) for port in outputs])
 
 
 def _port(info: TensorInfo) -> Port:

@@ -17,6 +17,7 @@ from edgeopt.bundle.processing.run import Processor, described, from_pictures, o
 from edgeopt.bundle.processing.schema import FOLDER, KINDS, Pictures, Step
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import DataError, EdgeoptError, ModelError, ProfileError, UsageError
 from edgeopt.events import Emit, Log
 from edgeopt.graph.files.sniff import check_file
@@ -40,7 +41,9 @@ def read_pictures(path: Path) -> Pictures:
     if odd is not None:
         raise ProfileError(f"{path}: the top level has no key '{odd}'.", _DATA_HINT)
     checked_data(data, path)
-    return msgspec.convert({name: value for name, value in data.items() if name != "most_samples"}, Pictures)
+    return msgspec.convert(
+        {name: value for name, value in data.items() if name != "most_samples"}, thread_safe(Pictures)
+    )
 
 
 def read_steps(path: Path) -> tuple[Step, ...]:
@@ -68,7 +71,7 @@ def _step(table: object, number: int, path: Path) -> Step:
     if odd is not None:
         raise ProfileError(f"{where} ({table['do']}) has no key '{odd}'.", nearest(odd, fields))
     try:
-        return msgspec.convert(table, kind)
+        return msgspec.convert(table, thread_safe(kind))
     except msgspec.ValidationError as error:
         raise ProfileError(f"{where} ({table['do']}): {error}.", _STEPS_HINT) from None
 

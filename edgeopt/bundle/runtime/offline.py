@@ -26,6 +26,7 @@ from edgeopt.bundle.runtime.batching import run_together
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, write_archive
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError, Named, UsageError, writing_to
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.version import __version__
@@ -65,7 +66,7 @@ class InterruptedRun:
         if not self.exists:
             return []
         try:
-            record = msgspec.json.decode((self._folder / _RECORD).read_bytes(), type=_Record)
+            record = msgspec.json.decode((self._folder / _RECORD).read_bytes(), type=thread_safe(_Record))
         except (OSError, msgspec.DecodeError):
             record = _Record("")
         runs: list[dict[str, Array]] = []

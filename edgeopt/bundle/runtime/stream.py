@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
-from edgeopt.errors import UsageError
+from edgeopt.errors import DataError, UsageError
 
 Run = Callable[[Feeds], dict[str, Array]]
 
@@ -45,6 +45,8 @@ class Stream:
         # Copies, here and in `state`: what the caller does to an array later must not change the sequence.
         self._initial = {name: np.array(array) for name, array in (initial or {}).items()}
         self._state: dict[str, Array] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        """The shapes that the other inputs had in the last step."""
 
     @property
     def state(self) -> dict[str, Array]:
@@ -55,13 +57,47 @@ class Stream:
         """Runs the model once and returns the outputs without the state; a failed step leaves the state alone."""
         given = self._by_name(feeds)
         state = self._state or self._first(given)
+        shapes = {info.name: np.shape(given[info.name]) for info in self._fed if info.name in given}
+        other = shapes != self._shapes
+        if other:
+            self._check_sizes(shapes, state)
         outputs = self._run({**given, **state})
-        self._state = {name: outputs.pop(output) for name, output in self.pairs.items()}
+        following = {name: outputs.pop(output) for name, output in self.pairs.items()}
+        if other and self._state:
+            self._check_broadcast(shapes, following)
+        self._state, self._shapes = following, shapes
         return outputs
 
     def reset(self) -> None:
         """The next step begins a new sequence, from the initial state."""
-        self._state = {}
+        self._state, self._shapes = {}, {}
+
+    def _check_sizes(self, shapes: Mapping[str, tuple[int, ...]], state: Mapping[str, Array]) -> None:
+        """A dimension of one name has one size: runtimes would broadcast the state of another batch."""
+        for info, other, axis, dimension in self._dimensions(shapes):
+            for place, name in enumerate(other.shape[: state[other.name].ndim]):
+                found, kept = shapes[info.name][axis], state[other.name].shape[place]
+                if dimension and name == dimension and found != kept:
+                    raise _other_size(info.name, axis, found, other.name, kept)
+
+    def _check_broadcast(self, shapes: Mapping[str, tuple[int, ...]], following: Mapping[str, Array]) -> None:
+        """OpenVINO names no dimensions: that sizes which were the same are so no longer shows a broadcast."""
+        for info, other, axis, dimension in self._dimensions(shapes):
+            kept, before = self._state[other.name].shape, self._shapes.get(info.name, ())
+            if dimension or axis >= min(len(kept), len(before), len(other.shape)) or other.shape[axis]:
+                continue
+            sizes = shapes[info.name][axis], kept[axis]
+            if before[axis] == kept[axis] and 1 in sizes and following[other.name].shape[axis] == max(sizes) > 1:
+                raise _other_size(info.name, axis, sizes[0], other.name, sizes[1])
+
+    def _dimensions(
+        self, shapes: Mapping[str, tuple[int, ...]]
+    ) -> Iterator[tuple[TensorInfo, TensorInfo, int, str | None]]:
+        """Every open dimension of the other inputs, with every state."""
+        for info in self._fed:
+            for axis, dimension in enumerate(info.shape[: len(shapes.get(info.name, ()))]):
+                if not isinstance(dimension, int):
+                    yield from ((info, other, axis, dimension) for other in self._carried)
 
     def _by_name(self, feeds: Feeds | Array) -> Feeds:
         if isinstance(feeds, Mapping):
@@ -94,6 +130,13 @@ class Stream:
             info.name: initial[info.name] if info.name in initial else _zeros(info, sizes)
             for info in self._carried
         }
+
+
+def _other_size(name: str, axis: int, size: int, state: str, kept: int) -> DataError:
+    return DataError(
+        f"'{name}' has the size {size} on axis {axis}, but the state '{state}' of this sequence has {kept}.",
+        "Begin another sequence for another size: stream.reset(), or another stream.",
+    )
 
 
 def found_pairs(inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]) -> dict[str, str]:

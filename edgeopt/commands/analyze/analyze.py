@@ -14,6 +14,7 @@ from edgeopt.bundle.deployment import SUFFIX, Deployment
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, DeploymentRow, ProvedOutput
@@ -315,7 +316,7 @@ def recorded_proofs(folder: Path) -> RecordedProofs:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
             return RecordedProofs()
-        return msgspec.json.decode(file.read_bytes(), type=RecordedProofs)
+        return msgspec.json.decode(file.read_bytes(), type=thread_safe(RecordedProofs))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return RecordedProofs()
 

@@ -11,6 +11,7 @@ import msgspec
 from edgeopt.backends.base import Array
 from edgeopt.commands.bench.naming import COMPILE, Named
 from edgeopt.data.samples import from_feeds, open_samples, write_archive
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.accuracy import compare_outputs
@@ -101,7 +102,7 @@ def _open(
     asked = {**job, "data": str(known.archive), "outputs": list(ranks.items())}
     emit(Progress("reading the model", name))
     answering = child_command(source, options, folder, work="answer", job=asked)
-    answered = msgspec.convert(run_child(answering, source, folder, emit), _Answered)
+    answered = msgspec.convert(run_child(answering, source, folder, emit), thread_safe(_Answered))
     for note in answered.notes:
         emit(Log("warning", note))
     answers = saved_runs(folder / "outputs.npz", answered.outputs)

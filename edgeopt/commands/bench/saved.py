@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
 from edgeopt.measure.files import writing
 from edgeopt.measure.report import SCHEMA, ContestReport
@@ -32,7 +33,7 @@ def read_saved(path: Path) -> ContestReport:
                 "compared.",
                 _HINT,
             )
-        return msgspec.convert(data, ContestReport)
+        return msgspec.convert(data, thread_safe(ContestReport))
 
 
 def read_result(path: Path) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from edgeopt.commands.cost.figures import (
     number,
 )
 from edgeopt.commands.cost.request import CostRequest, check
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError, InputError, UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.measure.messages import Calls
@@ -88,7 +89,7 @@ def of_saved_run(path: Path, against: str | None) -> MeasuredRun:
             "Save an interleaved run, with --concurrency, or with --duty sustained.",
         )
     try:
-        report = msgspec.convert(found, kind)
+        report = msgspec.convert(found, thread_safe(kind))
     except msgspec.ValidationError as error:
         raise InputError(f"'{path}' is not a saved run: {error}.", _AGAIN) from error
     return _of_report(report, str(path), "saved run", against)

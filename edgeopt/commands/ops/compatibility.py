@@ -21,6 +21,7 @@ from edgeopt.commands.ops.case import (
     Report,
 )
 from edgeopt.commands.ops.cases import CASES, operators
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import Analysis, NodeRow
 
@@ -227,7 +228,7 @@ def _form_of(case: CaseRow) -> str:
 def _told(text: str) -> tuple[str | None, tuple[int, ...] | None]:
     """What `float32 [1, 64]` says; nothing where an input is left out."""
     dtype, found, shape = text.partition(" ")
-    return (dtype, tuple(msgspec.json.decode(shape, type=list[int]))) if found else (None, None)
+    return (dtype, tuple(msgspec.json.decode(shape, type=thread_safe(list[int])))) if found else (None, None)
 
 
 def _coverage(backend: str, path: Path) -> OperatorCoverage:

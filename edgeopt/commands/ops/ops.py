@@ -26,6 +26,7 @@ from edgeopt.commands.ops.compatibility import compatibility, kinds_of
 from edgeopt.commands.ops.request import OpsRequest
 from edgeopt.commands.ops.request import operators as requested_operators
 from edgeopt.commands.ops.run import Wanted, measure
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
 from edgeopt.events import Emit, Log
 from edgeopt.graph.analysis.roofline import least
@@ -77,7 +78,7 @@ def load_cache(file: Path | None) -> Cached:
     if file is None:
         return {}
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Cached)
+        return msgspec.json.decode(file.read_bytes(), type=thread_safe(Cached))
     except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return {}
 

@@ -8,6 +8,7 @@ import msgspec
 from edgeopt.backends import NAMES, backend_named
 from edgeopt.backends.base import Available
 from edgeopt.commands.ops.case import Report
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
@@ -44,7 +45,7 @@ def _table(path: Path) -> Report | None:
     if line is None:
         return None
     try:
-        return msgspec.json.decode(line, type=_Event).data
+        return msgspec.json.decode(line, type=thread_safe(_Event)).data
     except msgspec.MsgspecError as error:
         raise InputError(
             f"The operator table in '{path}' cannot be read: {error}.",

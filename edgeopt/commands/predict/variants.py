@@ -11,6 +11,7 @@ from edgeopt.backends.base import Array, full_precision
 from edgeopt.commands.predict.record import PROCESSOR, DeviceRecord, OnDevice, on_device, read_record, stand_in
 from edgeopt.data.judging.goals import Goal, floor_from
 from edgeopt.data.judging.metric import Judged
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.accuracy import compare_outputs, decibels
@@ -241,7 +242,7 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRun
     reference = dict(zip(wanted, answers, strict=True))
     emit(Progress("cleaning", wishes.model.name))
     cleaned, ledger = _cleaned(source, profile)
-    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), QuantSettings)
+    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), thread_safe(QuantSettings))
     study = begin(cleaned, given, reference, settings, folder / "study")
     bench = PredictionContext(study, runs, floor_db, record.device, profile)
     backends = on_device(profile, record.device)

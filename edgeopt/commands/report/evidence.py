@@ -8,6 +8,7 @@ import msgspec
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.commands.predict.records import PredictedCandidate, PredictedOutcome, Status
 from edgeopt.commands.report.facts import FrontPoint, LayerChoice, NotMade, ReportFacts, Stage
+from edgeopt.decoding import thread_safe
 from edgeopt.graph.ledger import Ledger
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import with_open_ends
@@ -50,7 +51,7 @@ def _converted(plain: object, name: str) -> Found | str:
     if kind is None:
         return f"{name} holds a record that this version of edgeopt does not support."
     try:
-        found: Found = msgspec.convert(with_open_ends(plain), kind)
+        found: Found = msgspec.convert(with_open_ends(plain), thread_safe(kind))
     except msgspec.ValidationError as error:
         return f"{name} cannot be read by this version of edgeopt: {error}."
     return found
@@ -62,7 +63,7 @@ def ledger_in(folder: Path) -> Ledger | str:
     if isinstance(plain, str):
         return plain
     try:
-        return msgspec.convert(plain, Ledger)
+        return msgspec.convert(plain, thread_safe(Ledger))
     except msgspec.ValidationError as error:
         return f"{_LEDGER} cannot be read by this version of edgeopt: {error}."
 

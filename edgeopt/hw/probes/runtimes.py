@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import pip_install
 from edgeopt.hw import kernel_text, probe_cache
 from edgeopt.hw.device import Facts, Runtime, Unavailable
@@ -139,7 +140,7 @@ def _answer(host: Host, question: str) -> Answer | str:
     if isinstance(told, Unavailable):
         return told.reason
     try:
-        return msgspec.convert(told if isinstance(told, dict) else {"providers": told}, Answer)
+        return msgspec.convert(told if isinstance(told, dict) else {"providers": told}, thread_safe(Answer))
     except msgspec.ValidationError as error:
         return f"the runtime's answer cannot be read: {error}"
 

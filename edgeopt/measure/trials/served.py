@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, UsageError, said_by
 from edgeopt.fleet import transport
 from edgeopt.fleet.address import Address
@@ -97,7 +98,7 @@ class Served:
         if status >= 400:
             raise self._refused(status, content)
         try:
-            return msgspec.json.decode(content, type=kind)
+            return msgspec.json.decode(content, type=thread_safe(kind))
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise self._no_protocol() from None
 

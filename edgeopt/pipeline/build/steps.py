@@ -10,6 +10,7 @@ import msgspec
 
 from edgeopt.bundle.deployment import Step
 from edgeopt.bundle.profile import Profile, model_place
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError, UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.ledger import Ledger
@@ -167,7 +168,7 @@ def _settings_of(step: Step) -> "QuantSettings":
 
     known = {name: value for name, value in step.parameters.items() if name in QuantSettings.__struct_fields__}
     try:
-        return msgspec.convert(known, QuantSettings)
+        return msgspec.convert(known, thread_safe(QuantSettings))
     except msgspec.ValidationError as error:
         raise BundleError(f"The step '{step.recipe}' has a wrong setting: {error}.", _AGAIN) from None
 

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.version import __version__
 
@@ -114,11 +115,11 @@ def read_record(folder: Path) -> CacheRecord:
     """Raises DamagedError, or FileNotFoundError if there is no record."""
     content = (folder / FILE).read_bytes()
     try:
-        sealed = msgspec.json.decode(content, type=_Sealed)
+        sealed = msgspec.json.decode(content, type=thread_safe(_Sealed))
         inner = bytes(sealed.record)
         if hashlib.sha256(inner).hexdigest() != sealed.sha256:
             raise DamagedError(f"{FILE} is not what was written")
-        record = msgspec.json.decode(inner, type=CacheRecord)
+        record = msgspec.json.decode(inner, type=thread_safe(CacheRecord))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"{FILE} cannot be read: {error}") from None
     if record.schema != SCHEMA or not all(_is_plain(name) for name in record.files):

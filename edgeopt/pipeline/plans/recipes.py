@@ -10,6 +10,7 @@ import msgspec
 
 from edgeopt.bundle.deployment import Step
 from edgeopt.data.split import Split
+from edgeopt.decoding import thread_safe
 from edgeopt.pipeline.build.cleaning import LOWERINGS, NONE_LISTED, PASSES, Lowered, lowered_variants
 from edgeopt.pipeline.build.messages import CLEANED, PLANNED, PLUGIN, Make, Planning
 from edgeopt.pipeline.plans.plugin_recipes import plugin_recipes
@@ -119,7 +120,7 @@ def job(
     split, recipe = material.split, recipe_named(name)
     out = (folder / lowered.backends[0] if lowered else folder) / recipe.file
     out.parent.mkdir(parents=True)
-    quantization = msgspec.convert(msgspec.to_builtins(material.profile.quantization), QuantSettings)
+    quantization = msgspec.convert(msgspec.to_builtins(material.profile.quantization), thread_safe(QuantSettings))
     uniform = backends_of(recipe, material.profile) if recipe.uniform else ()
     return Make(
         step=_step(material, name, lowered),

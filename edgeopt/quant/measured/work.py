@@ -13,6 +13,7 @@ from edgeopt.backends.base import full_precision
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.write import check_target
 from edgeopt.data.samples import save_samples
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.accuracy import compare_outputs
@@ -184,7 +185,7 @@ def passes_of(request: QuantizeRequest) -> tuple[str, ...]:
 
 
 def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings:
-    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), QuantSettings)
+    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), thread_safe(QuantSettings))
     return msgspec.structs.replace(settings, calibration=request.calibration or settings.calibration)
 
 

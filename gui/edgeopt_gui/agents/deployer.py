@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
+from edgeopt.decoding import thread_safe
 from edgeopt.events import Event, Progress
 from edgeopt.fleet.records import DeployPlan
 from edgeopt_gui.agents import commands
@@ -86,7 +87,7 @@ class Deployer(QObject):
             self.failed.emit(ending)
             return
         try:
-            self.plan = msgspec.convert(ending.data, DeployPlan)
+            self.plan = msgspec.convert(ending.data, thread_safe(DeployPlan))
         except msgspec.ValidationError as error:
             what = "The answer of the command line cannot be read."
             self.failed.emit(Ending("failed", {}, what, "Install one version of edgeopt.", str(error)))

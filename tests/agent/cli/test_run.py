@@ -139,6 +139,16 @@ def test_it_ends_cleanly_by_a_signal(start, tmp_path, number):
     assert (last["event"], last["kind"], last["data"]) == ("result", "run", {"data_dir": str(tmp_path / "data")})
 
 
+def test_a_crash_is_told_with_a_trace(start, tmp_path):
+    process = start("--data-dir", tmp_path / "data", "--json")
+    live(process)
+    process.send_signal(signal.SIGSEGV)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in said
+    assert "edgeopt_agent/cli/run.py" in said
+
+
 def test_with_a_trusted_key_it_says_so_and_may_listen_elsewhere(start, tmp_path):
     new_key(tmp_path / "key")
     refused = start("--host", "0.0.0.0", "--data-dir", tmp_path / "data")  # noqa: S104 - it is refused

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from edgeopt_agent.drift.figures import MOST_TENSORS, STATISTICS
-from edgeopt_agent.drift.look import MOST_VALUES, SHARE, Looker, figures_of, some_of
+from edgeopt_agent.drift.look import MOST_VALUES, SHARE, Looker, figures_of, open_axes, some_of
+from edgeopt_agent.workers.frames import Port
 
 
 def test_the_statistics_are_those_of_the_finite_values():
@@ -17,6 +18,25 @@ def test_the_statistics_are_those_of_the_finite_values():
     assert told == pytest.approx(
         {"mean": mean, "std": std, "min": 0.0, "max": 3.0, "zeros": 0.25, "not_finite": 0.25}
     )
+
+
+def test_an_empty_output_has_a_size_and_no_statistics():
+    outputs = {"boxes": np.zeros((0, 4), np.float32), "labels": np.zeros(3, object), "rest": np.zeros(0)}
+    boxes, labels = figures_of({}, outputs, {"boxes": [0], "labels": [0]})
+    assert (boxes.values, boxes.sizes) == ((), {0: 0})
+    assert (labels.values, labels.sizes) == ((), {0: 3})
+
+
+def test_dimensions_of_the_inputs_are_not_those_that_the_model_decides():
+    x = Port("x", "float32", ("batch", 3, None))
+    outputs = (
+        *(Port("y", "float32", ("batch", 10)), Port("boxes", "float32", ("found", None, 4))),
+        *(Port("any", "float32", (), rank_known=False), Port("number", "int64", ())),
+    )
+    axes = {name: list(found) for name, found in open_axes((x,), outputs).items()}
+    assert axes == {"y": [], "boxes": [0, 1], "any": list(range(32)), "number": []}
+    (found,) = figures_of({}, {"any": np.ones((2, 3))}, axes)
+    assert found.sizes == {0: 2, 1: 3}
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38, 1.7e308])

@@ -15,6 +15,24 @@ AN_HOUR = 3600
 """Requests, at one a second."""
 
 
+class Detections:
+    """Requests to a detector, most of which it answers with two to eight boxes."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(3)
+
+    def send(self, watch, count, found=None):
+        """How many requests it took to an alarm; `found`: the number of boxes of each."""
+        for number in range(1, count + 1):
+            rows = int(self.rng.integers(2, 9)) if found is None else found
+            x = self.rng.standard_normal(64).astype(np.float32)
+            boxes = self.rng.random((rows, 4)).astype(np.float32)
+            watch.note(RELEASE, figures_of({"x": x}, {"boxes": boxes}, {"boxes": [0]}))
+            if watch.alarm is not None:
+                return number
+        return None
+
+
 class Traffic:
     """Requests to a model with one input and one output, whose brightness and contrast differ from each other."""
 
@@ -46,6 +64,34 @@ def test_scaled_inputs_after_an_hour_of_normal_ones_are_an_alarm_within_200_requ
     assert status.statistic in {"std", "min", "max"}
     assert status.since_s is not None
     assert "of the input 'x' has changed" in status.sentence
+
+
+def test_a_detector_that_finds_nothing_any_more_is_an_alarm():
+    watch, detections = DriftWatch(DriftSettings()), Detections()
+    assert detections.send(watch, 3000) is None
+    assert detections.send(watch, 200, found=0) is not None
+    status = watch.status(RELEASE)
+    assert (status.tensor, status.statistic) == ("boxes", "size_0")
+    assert status.sentence.startswith("The size of axis 0 of the output 'boxes' has changed: its median is ")
+
+
+def test_a_detector_that_finds_something_again_is_no_alarm_any_more():
+    watch, detections = DriftWatch(DriftSettings()), Detections()
+    detections.send(watch, 1000)
+    assert detections.send(watch, 200, found=0) is not None
+    for _ in range(600):
+        detections.send(watch, 1)
+    assert watch.alarm is None
+
+
+def test_a_reference_without_sizes_is_learned_anew():
+    saved = []
+    watch = DriftWatch(DriftSettings(), save=lambda kept: saved.append(text_of(kept)))
+    Detections().send(watch, 1000)
+    earlier = json.loads(saved[-1])
+    assert earlier.pop("sizes")
+    again = DriftWatch(DriftSettings(), read=json.dumps(earlier).encode)
+    assert again.status(RELEASE).state == "learning"
 
 
 def test_10000_normal_requests_are_no_alarm():

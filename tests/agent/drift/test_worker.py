@@ -36,6 +36,14 @@ def test_statistics_come_with_a_later_answer(serving, null_bundle, batch):
     assert "y" in values
 
 
+@pytest.mark.parametrize(("size", "noted"), [("found", {0: 1}), ("batch", {})])
+def test_sizes_of_the_outputs_come_unless_they_follow_the_request(serving, null_bundle, size, noted):
+    server = serving(drift=DriftSettings())
+    server.deploy(null_bundle(outputs=({"name": "y", "dtype": "float32", "shape": [size, 2]},)))
+    answers = [server.do(server.router.infer("null", None, REQUEST)) for _ in range(2)]
+    assert {each.name: each.sizes for each in answers[1].looked} == {"x": {}, "y": noted}
+
+
 def test_no_statistics_are_taken_where_nobody_wants_them(serving, null_bundle):
     server = serving()
     server.deploy(null_bundle())

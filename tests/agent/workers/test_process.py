@@ -106,6 +106,20 @@ def test_a_slow_model_is_timed_within_the_limit(null_bundle, settings):
     with_worker(null_bundle(latency_ms=150), settings, use)
 
 
+def test_the_log_of_a_crashed_worker_shows_where_it_was(null_bundle, settings):
+    async def use(worker):
+        with pytest.raises(WorkerDied):
+            await worker.infer(REQUEST)
+        await asyncio.wait_for(worker.ended.wait(), 60)
+        return worker.how_it_ended()
+
+    how = with_worker(null_bundle(crash="run"), settings, use)
+    log = (settings.data_dir / "logs" / "worker-0123456789ab.log").read_text()
+    assert "Fatal Python error: Segmentation fault" in log
+    assert re.search(r"backends/null\.py.*, line \d+ in run\n", log)
+    assert how == "crashed: SIGSEGV"  # without the last line of the trace
+
+
 @pytest.mark.parametrize(
     ("fault", "limit_s", "kind", "words"),
     [

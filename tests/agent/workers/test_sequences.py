@@ -54,6 +54,18 @@ def by_hand(bundle, xs, initial=None):
         return [stream.step({"x": x})["y"] for x in xs]
 
 
+def test_another_batch_in_a_sequence_is_refused_and_the_sequence_goes_on(start, stateful):
+    _, client = start()
+    xs = steps(2)
+    ask(client, xs[0], 7, sequence_start=True)
+    with pytest.raises(
+        InferenceServerException, match="'x' has the size 3 on axis 0, but the state 'h'"
+    ) as caught:
+        ask(client, np.repeat(xs[1], 3, axis=0), 7)
+    assert caught.value.status() == "400"
+    np.testing.assert_allclose(ask(client, xs[1], 7).as_numpy("y"), by_hand(stateful, xs)[1], rtol=1e-6)
+
+
 def test_steps_of_several_sequences_carry_their_own_state(start, stateful):
     _, client = start()
     sequences = {7: steps(4), "other": steps(4, seed=1)}

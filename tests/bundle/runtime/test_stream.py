@@ -47,6 +47,54 @@ def test_steps_equal_those_by_hand(recurrent, batch):
         np.testing.assert_array_equal(stream.state["h"], h)
 
 
+@pytest.fixture(params=["onnxruntime-cpu", "openvino-cpu"])
+def by_runtime(request, tmp_path):
+    pytest.importorskip(request.param.removesuffix("-cpu"))
+    onnx.save(onnx.parser.parse_model(RECURRENT), tmp_path / "m.onnx")
+    with edgeopt.load(tmp_path / "m.onnx", backend=request.param) as session:
+        yield session
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1)])
+def test_another_batch_in_a_sequence_is_refused(by_runtime, first, second):
+    stream = by_runtime.stream()
+    # OpenVINO names no dimensions, so the first state has a batch of 1.
+    for x in inputs(2, first):
+        stream.step(x)
+    state = stream.state["h"]
+    with pytest.raises(DataError) as caught:
+        stream.step(inputs(1, second)[0])
+    assert caught.value.message == (
+        f"'x' has the size {second} on axis 0, but the state 'h' of this sequence has {first}."
+    )
+    assert "stream.reset()" in caught.value.hint
+    np.testing.assert_array_equal(stream.state["h"], state)
+    stream.step(inputs(1, first)[0])
+    stream.reset()
+    assert stream.step(inputs(1, second)[0])["y"].shape == (second, 3)
+
+
+def test_an_initial_state_of_another_batch_is_refused(recurrent):
+    stream = recurrent.stream(initial={"h": np.zeros((1, 3), np.float32)})
+    with pytest.raises(DataError, match="'x' has the size 3 on axis 0, but the state 'h' of this sequence has 1"):
+        stream.step(inputs(1, 3)[0])
+
+
+GROWING = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[batch, new, 3] x, float[batch, old, 3] past) => (float[batch, all, 3] y, float[batch, all, 3] next)
+    { next = Concat <axis = 1> (past, x)  y = Exp(next) }"""
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime-cpu", "openvino-cpu"])
+def test_a_cache_grows_by_steps_of_any_length(tmp_path, backend):
+    pytest.importorskip(backend.removesuffix("-cpu"))
+    onnx.save(onnx.parser.parse_model(GROWING), tmp_path / "m.onnx")
+    with edgeopt.load(tmp_path / "m.onnx", backend=backend) as session:
+        stream = session.stream({"past": "next"}, {"past": np.zeros((2, 0, 3), np.float32)})
+        lengths = [stream.step(np.ones((2, each, 3), np.float32))["y"].shape[1] for each in (1, 3, 1, 2)]
+    assert lengths == [1, 4, 5, 7]
+
+
 def test_an_initial_state_is_used_and_taken_up_again_by_a_reset(recurrent):
     start = np.full((1, 3), 0.5, np.float32)
     ((wanted, _),) = by_hand(recurrent, inputs(1), start)

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array, Placement, TensorInfo
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import ModelError
 from edgeopt.workers.protocol import Failed
 
@@ -102,8 +103,8 @@ Found = TypeVar("Found")
 NO_CHANGES = Segments()
 
 _encoder = msgspec.msgpack.Encoder()
-decode_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-decode_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+decode_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(thread_safe(Request))
+decode_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(thread_safe(Answer))
 
 
 def send(connection: socket.socket, message: Request | Answer, files: Sequence[int] = ()) -> None:

@@ -11,6 +11,7 @@ from edgeopt.cli import bench_compare, bench_rows, compare
 from edgeopt.commands.bench.compare import RunsCompared
 from edgeopt.commands.bench.saved import read_saved
 from edgeopt.commands.compare.records import ModelComparison
+from edgeopt.decoding import thread_safe
 from edgeopt.graph.analysis import Analysis
 from edgeopt.measure.report import ContestReport, SideReport
 from edgeopt.measure.stats import Interval, with_open_ends
@@ -39,19 +40,19 @@ class Verdict(NamedTuple):
 
 def read_comparison(data: dict[str, Any]) -> ModelComparison:
     """Raises `msgspec.ValidationError` for what is none; likewise the next ones."""
-    return msgspec.convert(data, ModelComparison)
+    return msgspec.convert(data, thread_safe(ModelComparison))
 
 
 def read_analysis(data: dict[str, Any]) -> Analysis:
-    return msgspec.convert(data, Analysis)
+    return msgspec.convert(data, thread_safe(Analysis))
 
 
 def read_contest(data: dict[str, Any]) -> ContestReport:
-    return msgspec.convert(with_open_ends(data), ContestReport)
+    return msgspec.convert(with_open_ends(data), thread_safe(ContestReport))
 
 
 def read_runs(data: dict[str, Any]) -> RunsCompared:
-    return msgspec.convert(with_open_ends(data), RunsCompared)
+    return msgspec.convert(with_open_ends(data), thread_safe(RunsCompared))
 
 
 def verdict_of(report: ContestReport) -> Verdict:

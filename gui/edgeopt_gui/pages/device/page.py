@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from PySide6.QtGui import QGuiApplication
 
+from edgeopt.decoding import thread_safe
 from edgeopt.hw.device import Device
 from edgeopt.hw.load import LoadSample
 from edgeopt.profiles.targets import TargetVerdict
@@ -119,7 +120,7 @@ class DevicePage(Page):
             self.show_error(ending, "device.probe")
             return
         self._record = ending.data
-        self.device = msgspec.convert(ending.data, Device)
+        self.device = msgspec.convert(ending.data, thread_safe(Device))
         self.view.show_device(self.device, time.time())
         self.show_content()
 
@@ -127,7 +128,7 @@ class DevicePage(Page):
         if ending.how == "cancelled" and self.view.targets.rows:
             return
         if ending.good:
-            self.view.show_targets(msgspec.convert(ending.data["targets"], tuple[TargetVerdict, ...]))
+            self.view.show_targets(msgspec.convert(ending.data["targets"], thread_safe(tuple[TargetVerdict, ...])))
         else:
             self.view.show_no_targets(ending.what, ending.next_step)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.fleet.broker import Broker
 from edgeopt.fleet.mqtt_client import broker_of, fleet_topics
 from edgeopt.fleet.mqtt_topics import FLEET, PREFIX
@@ -59,7 +60,7 @@ class Connection:
 def known_connection(settings: Settings) -> Connection:
     """The last one, or what the environment of the app says."""
     try:
-        return msgspec.json.decode(settings.text(_SETTING), type=Connection)
+        return msgspec.json.decode(settings.text(_SETTING), type=thread_safe(Connection))
     except msgspec.DecodeError:
         username = os.environ.get("EDGEOPT_BROKER_USERNAME", "")
         return Connection(os.environ.get("EDGEOPT_BROKER", "").strip(), username=username)

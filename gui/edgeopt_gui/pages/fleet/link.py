@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
+from edgeopt.decoding import thread_safe
 from edgeopt.events import Event, Log, Update
 from edgeopt.fleet.devices import FleetDevice
 from edgeopt.fleet.fleet_watch import FleetUpdate
@@ -67,7 +68,7 @@ class FleetLink(QObject):
         elif isinstance(event, Log) and event.kind == "broker-away":
             self._set("away", event.reason)
         elif isinstance(event, Update) and event.kind == "fleet":
-            self._take(msgspec.convert(event.data, FleetUpdate))
+            self._take(msgspec.convert(event.data, thread_safe(FleetUpdate)))
 
     def _forget(self) -> None:
         self.known = False

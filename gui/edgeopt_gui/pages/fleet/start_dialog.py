@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.devices import FleetDevice
 from edgeopt.fleet.rollout_commands import RolloutReport
@@ -170,7 +171,7 @@ class StartDialog(QDialog):
             self.problem.setText(f"{ending.what} {ending.next_step}".strip())
             self.problem.show()
             return
-        report = msgspec.convert(ending.data, RolloutReport)
+        report = msgspec.convert(ending.data, thread_safe(RolloutReport))
         # The name that was planned, so that the page knows which rollout is its own.
         self.planned = replace(self.choices(), name=report.name)
         self.plan.setText(plan_text(report, self.planned.stop_at_failures))

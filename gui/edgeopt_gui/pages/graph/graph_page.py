@@ -5,6 +5,7 @@ from pathlib import Path as FilePath
 import msgspec
 
 from edgeopt.commands.graph.revisions import Revision
+from edgeopt.decoding import thread_safe
 from edgeopt.diagram.beside import Beside
 from edgeopt.diagram.colours import change_colouring
 from edgeopt.diagram.outline import Path
@@ -430,7 +431,7 @@ class GraphPage(Page):
             return
         self._job = None
         if ending.good:
-            times = msgspec.convert(ending.data["op_times"], tuple[OpTimes, ...])
+            times = msgspec.convert(ending.data["op_times"], thread_safe(tuple[OpTimes, ...]))
             if self._revisions:
                 self.leave_revisions()
             self.context.use_times(times)

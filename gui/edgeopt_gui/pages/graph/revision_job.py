@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from edgeopt.commands.graph.revisions import Revision, Revisions
+from edgeopt.decoding import thread_safe
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
@@ -30,7 +31,9 @@ class RevisionJob:
         def ended(ending: Ending) -> None:
             self._job = None
             good = ending.good
-            found = msgspec.json.decode(file.read_bytes(), type=Revisions).revisions if good else ending
+            found = (
+                msgspec.json.decode(file.read_bytes(), type=thread_safe(Revisions)).revisions if good else ending
+            )
             folder.cleanup()
             then(found)
 

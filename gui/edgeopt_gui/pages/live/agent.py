@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.events import Progress
 from edgeopt.fleet.records import FINAL, ModelStatus, Previous, Status, deployment_title
 from edgeopt_gui.agents.states import words
@@ -128,7 +129,7 @@ class AgentRecord:
     def take_status(self, data: dict[str, Any]) -> None:
         """The result of `edgeopt fleet status`; one of another version is not understood and says nothing."""
         try:
-            self.status = msgspec.convert(data, Status)
+            self.status = msgspec.convert(data, thread_safe(Status))
         except msgspec.ValidationError:
             self.status = None
         newest = self._shown.deployment if self._shown is not None else None

@@ -5,6 +5,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt import units
+from edgeopt.decoding import thread_safe
 from edgeopt_gui.plots.ticks import latency_text
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.widgets.action_button import ActionButton
@@ -31,7 +32,7 @@ def keep_budget(settings: Settings, subject: str, budget_ms: float | None) -> No
 
 def _all_kept(settings: Settings) -> dict[str, float]:
     try:
-        return msgspec.json.decode(settings.text(BUDGETS, "{}"), type=dict[str, float])
+        return msgspec.json.decode(settings.text(BUDGETS, "{}"), type=thread_safe(dict[str, float]))
     except msgspec.MsgspecError:  # of another version: nothing of it can be used
         return {}
 

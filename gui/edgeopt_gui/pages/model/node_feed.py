@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from edgeopt.decoding import thread_safe
 from edgeopt.graph.analysis import NodeRow
 
 AT_ONCE = 500
@@ -33,7 +34,7 @@ class NodeFeed(QObject):
 
     def _next(self) -> None:
         done = len(self._rows)
-        self._rows += msgspec.convert(self._plain[done : done + AT_ONCE], list[NodeRow])
+        self._rows += msgspec.convert(self._plain[done : done + AT_ONCE], thread_safe(list[NodeRow]))
         if len(self._rows) == len(self._plain):
             self.stop()
             self.ready.emit(self._rows)

@@ -6,6 +6,7 @@ import msgspec
 from PySide6.QtGui import QGuiApplication
 
 from edgeopt import events
+from edgeopt.decoding import thread_safe
 from edgeopt.graph.analysis import Analysis, NodeRow
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.context import Context
@@ -250,7 +251,7 @@ class ModelPage(Page):
 
     def _take(self, ending: Ending) -> Analysis:
         """All but the nodes at once; nodes come a few at a time, because there may be many."""
-        self.analysis = msgspec.convert({**ending.data, "nodes": ()}, Analysis)
+        self.analysis = msgspec.convert({**ending.data, "nodes": ()}, thread_safe(Analysis))
         self.context.use_inputs(self.analysis.inputs)
         self._feed.start(ending.data["nodes"])
         return self.analysis

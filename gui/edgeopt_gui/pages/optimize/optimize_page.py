@@ -9,6 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt import events
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.actions.action import Face
@@ -277,7 +278,7 @@ class OptimizePage(Page):
 
     def _targets_told(self, ending: Ending) -> None:
         if ending.good:
-            self.panel.set_targets(msgspec.convert(ending.data["targets"], tuple[TargetVerdict, ...]))
+            self.panel.set_targets(msgspec.convert(ending.data["targets"], thread_safe(tuple[TargetVerdict, ...])))
         else:
             self._targets_asked = False  # the automatic choice still works
 

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 
 from edgeopt.commands.predict.records import PredictedOutcome
+from edgeopt.decoding import thread_safe
 
 
 def read_plan(data: dict[str, Any]) -> PredictedOutcome:
     """Raises `msgspec.ValidationError` for what is no plan."""
-    return msgspec.convert(data, PredictedOutcome)
+    return msgspec.convert(data, thread_safe(PredictedOutcome))
 
 
 def story(plan: PredictedOutcome) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from edgeopt.data.levels import Alike
+from edgeopt.decoding import thread_safe
 from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import with_open_ends
@@ -43,7 +44,7 @@ class Compared:
 
 def read_result(data: dict[str, Any]) -> Outcome:
     """Raises `msgspec.ValidationError` if it is not the outcome of a search."""
-    return msgspec.convert(with_open_ends(data), Outcome)
+    return msgspec.convert(with_open_ends(data), thread_safe(Outcome))
 
 
 def can_be_delivered(report: CandidateReport) -> bool:
