@@ -1,8 +1,8 @@
 """Threads that decode a type for the first time, all at once.
 
-`python -m tests.first_use safe|bare [MODULE:TYPE ...]` prints how many types it tried, and those that crash. Without
-names it tries all structs of the core, the agent and the app. Each has a child process of its own, in which msgspec
-has not met it.
+`python -m tests.first_use safe|bare [MODULE:TYPE ...]` prints how many types it tried, and those that crash.
+Without names it tries all structs of the core, the agent and the app. Each has a child process of its own, in
+which msgspec has not met it.
 """
 
 import faulthandler

@@ -193,7 +193,7 @@ class Goal(msgspec.Struct, frozen=True):
             found = math.ceil(judged.samples * ((value - low) / (value - self.needed)) ** 2)
         if found is None:
             return None
-        unit = 10 ** max(0, len(str(found)) - 2)
+        unit = int(10 ** max(0, len(str(found)) - 2))
         return math.ceil(found / unit) * unit
 
     def _interval(self, low: float, high: float) -> str:

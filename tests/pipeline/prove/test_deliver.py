@@ -20,40 +20,15 @@ from edgeopt.measure.stats import FASTER, IDENTICAL, NO_DIFFERENCE, TOO_FEW, TOO
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, VariantReport, in_order
-from edgeopt.pipeline.prove.deliver import deliver, proof_order
+from edgeopt.pipeline.prove.deliver import proof_order
 from edgeopt.pipeline.prove.proving import MissedFloor, terms_of
 from edgeopt.pipeline.prove.report import FrontFigures, front, undecided_by
-from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace
 from edgeopt.pipeline.stopping import SearchClock, StopControl
-from edgeopt.profiles.targets import profile_for
 from tests.bundle.conftest import post_model, pre_model
-from tests.conftest import limited, still, this_device
+from tests.conftest import limited, still
 
 KEPT = ("keep what you have", "undecided")
 """What is said of a kept model depends on how busy the machine is."""
-
-
-@pytest.fixture
-def delivered(track, tmp_path, quick_profile):
-    """What comes of those that raced, with these options of null models; each looked twice as fast."""
-
-    def work(*options, limit_s=60.0, longest_s=0.0, last_at=None, open_at=None):
-        ending = track.ending(limit_s=limit_s)
-        ending.longest_s = longest_s
-        entrants = track.entrants(ending)
-        twice = RacePace(Interval(2.0, 1.9, 2.1, 11), 2.0)
-        entries = [PoolEntry(Candidate("source", "null", each), pace=twice) for each in options]
-        search = track.search(tmp_path / "out.edgeopt", profile_for(this_device(), None, quick_profile))
-        pool = CandidatePool(search, track.resources(ending), entrants.variants)
-        pool.entries += entries
-        if last_at is not None:
-            entries[-1].fall_behind(entries[0].candidate, last_at)
-        if open_at is not None:
-            entries[-1].pace = RacePace(Interval(*open_at, 11), 2.0)
-            entries[-1].fall_behind(entries[0].candidate, open_at[0])
-        return deliver(pool, [each for each in entries if each.lead is None]), entries
-
-    return work
 
 
 def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered, track, tmp_path, long_slices):
@@ -88,22 +63,6 @@ def test_reasons_and_events_have_the_speeds_of_the_outcome(delivered, track, lon
     for report in outcome.candidates:
         said = standings[report.candidate.name]
         assert (said.status, said.reason, said.latency_ms) == (report.status, report.reason, report.latency_ms)
-
-
-def test_verdicts_compare_with_what_is_delivered_where_the_best_of_the_race_failed(delivered, monkeypatch):
-    """A table said "25 % slower" of 2.75x, against a candidate that was not delivered and not named."""
-
-    def missed(search, means, bundle, legs):
-        raise MissedFloor("22.8 dB")
-
-    monkeypatch.setattr("edgeopt.pipeline.prove.deliver.measured", missed)
-    for share, expected in ((0.75, "1.50x in the race, not measured from a written bundle"), (0.3, "")):
-        outcome, (_, fallen) = delivered({"latency_ms": 0.1}, {"latency_ms": 4.0}, last_at=share)
-        (row,) = [each for each in outcome.candidates if each.candidate == fallen.candidate]
-        assert outcome.winner == outcome.baseline
-        own = row.speedup.median
-        assert row.reason == (expected or units.behind(own, outcome.winner.name))
-        assert (row.of_best is None) == bool(expected)
 
 
 def test_a_search_becomes_longer_for_the_proof_of_the_best_where_it_may(delivered, track, long_slices):
