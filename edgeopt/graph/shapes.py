@@ -4,11 +4,12 @@ What follows only from data (a `NonZero`, a `Reshape` to a computed shape, the l
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files.stripped import inferable, skeleton
 from edgeopt.graph.inference import correct_a_pool, leave_out_empty_axes, put_in_numbers, rounds_up
-from edgeopt.graph.nodes import inner_graphs, is_op
+from edgeopt.graph.nodes import inner_graphs, is_op, parts
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -75,35 +76,66 @@ def bind(model: "ir.Model", given: Mapping[str, tuple[int, ...]]) -> None:
             value.shape = ir.Shape([d if isinstance(d, int) else sizes.get(d.value or "", d) for d in value.shape])
 
 
+DECLARED = "edgeopt.declared"
+"""What a body's graph holds in `meta`: the shapes that the file declares of its inputs and of its outputs."""
+
+
 def forget_claims(model: "ir.Model") -> None:
-    """Drops the shapes that a file claims for inner values; types stay.
+    """Drops the shapes that a file claims for inner values; types stay, and `declared` knows those of bodies.
 
     Exporters freeze sizes there that are open in truth: what a pass derived from them would be wrong for others.
     """
-    for graph in model.graphs():
-        for node in graph:
+    bodies = [inner for part in parts(model) for node in part for inner in inner_graphs(node)]
+    if any(map(_claims_inside_alone, bodies)):
+        whole = model.clone()
+        infer_shapes(whole)
+        inferred = [inner for part in parts(whole) for node in part for inner in inner_graphs(node)]
+    else:
+        inferred = bodies
+    for inner, known in zip(bodies, inferred, strict=True):
+        shapes = [value.shape for value in inner.inputs], [value.shape for value in known.outputs]
+        inner.meta.setdefault(DECLARED, shapes)
+    for part in parts(model):
+        for node in part:
             for value in node.outputs:
                 if not value.is_graph_output():
                     value.shape = None
-    for value in _body_claims(model):
-        value.shape = None
-
-
-def claims_in_bodies(model: "ir.Model") -> bool:
-    """Whether the file declares shapes inside a Loop, Scan or another body; runtimes believe them."""
-    return any(True for _ in _body_claims(model))
-
-
-def _body_claims(model: "ir.Model") -> "Iterator[ir.Value]":
-    """What enters and leaves a subgraph, with a shape: the state of a loop may grow from turn to turn.
-
-    The number of the turn and the condition of a Loop are single numbers in every turn.
-    """
-    for graph in model.graphs():
-        for node in graph:
+            # The state of a loop may grow; the number of the turn and the condition stay single numbers.
             for inner in inner_graphs(node):
-                entering = list(inner.inputs)[2 if is_op(node, "Loop") else 0 :]
-                yield from (value for value in (*entering, *inner.outputs) if value.shape is not None)
+                for value in (*list(inner.inputs)[2 if is_op(node, "Loop") else 0 :], *inner.outputs):
+                    value.shape = None
+
+
+def _claims_inside_alone(body: "ir.Graph") -> bool:
+    """Whether the shape of an output may follow from what the file claims of the values before it."""
+    return any(value.shape is None for value in body.outputs) and any(
+        value.shape is not None for node in body for value in node.outputs
+    )
+
+
+@contextmanager
+def declared(model: "ir.Model") -> "Iterator[None]":
+    """Puts back, while the model is written, the shapes that the file declares of inputs and outputs of bodies.
+
+    Runtimes need them: of what a Loop collects in no turn, the shape is what its body declares.
+    """
+    before: list[tuple[ir.Value, ir.Shape | None]] = []
+    for part in parts(model):
+        for node in part:
+            for inner in inner_graphs(node):
+                for values, shapes in zip(
+                    (inner.inputs, inner.outputs), inner.meta.get(DECLARED, ()), strict=False
+                ):
+                    pairs = zip(values, shapes, strict=True) if len(values) == len(shapes) else ()
+                    for value, shape in pairs:
+                        if shape is not None and (value.shape is None or len(value.shape) == len(shape)):
+                            before.append((value, value.shape))
+                            value.shape = shape
+    try:
+        yield
+    finally:
+        for value, shape in reversed(before):
+            value.shape = shape
 
 
 def fill_outputs(model: "ir.Model") -> None:

@@ -132,22 +132,6 @@ def ordinary_samples(model: "Model", inputs: "tuple[TensorInfo, ...]", data: Pat
     return [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
 
 
-def source_file(model: "Model", folder: Path) -> Path:
-    """The source as runtimes compute it without what the file claims of the shapes inside loops.
-
-    A runtime that believes such a claim computes the state of the first turn for all of them.
-    """
-    from edgeopt.graph.model import save
-    from edgeopt.graph.shapes import claims_in_bodies, forget_claims
-
-    if not claims_in_bodies(model.ir):
-        return model.path
-    source = model.ir.clone()
-    forget_claims(source)
-    save(source, folder / "source.onnx")
-    return folder / "source.onnx"
-
-
 def check_steady(model: "Model") -> None:
     """Runtimes seed what has no seed of its own by the node's place, so that any rewrite changes the numbers."""
     from edgeopt.graph.nodes import is_random, label, nodes_of
