@@ -115,9 +115,9 @@ def _claims_inside_alone(body: "ir.Graph") -> bool:
 
 @contextmanager
 def declared(model: "ir.Model") -> "Iterator[None]":
-    """Puts back, while the model is written, the shapes that the file declares of inputs and outputs of bodies.
+    """Gives inputs and outputs of bodies the shapes that the file declares, and no others, for writing the model.
 
-    Runtimes need them: of what a Loop collects in no turn, the shape is what its body declares.
+    Of what a Loop collects in no turn, ONNX Runtime takes the shape that is declared or inferred in the body.
     """
     before: list[tuple[ir.Value, ir.Shape | None]] = []
     for part in parts(model):
@@ -126,11 +126,9 @@ def declared(model: "ir.Model") -> "Iterator[None]":
                 for values, shapes in zip(
                     (inner.inputs, inner.outputs), inner.meta.get(DECLARED, ()), strict=False
                 ):
-                    pairs = zip(values, shapes, strict=True) if len(values) == len(shapes) else ()
-                    for value, shape in pairs:
-                        if shape is not None and (value.shape is None or len(value.shape) == len(shape)):
-                            before.append((value, value.shape))
-                            value.shape = shape
+                    for value, shape in zip(values, shapes, strict=True) if len(values) == len(shapes) else ():
+                        before.append((value, value.shape))
+                        value.shape = shape
     try:
         yield
     finally:
