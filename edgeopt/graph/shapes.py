@@ -85,16 +85,19 @@ def forget_claims(model: "ir.Model") -> None:
 
     Exporters freeze sizes there that are open in truth: what a pass derived from them would be wrong for others.
     """
-    bodies = [inner for part in parts(model) for node in part for inner in inner_graphs(node)]
-    if any(map(_claims_inside_alone, bodies)):
-        whole = model.clone()
-        infer_shapes(whole)
-        inferred = [inner for part in parts(whole) for node in part for inner in inner_graphs(node)]
-    else:
-        inferred = bodies
-    for inner, known in zip(bodies, inferred, strict=True):
-        shapes = [value.shape for value in inner.inputs], [value.shape for value in known.outputs]
-        inner.meta.setdefault(DECLARED, shapes)
+    claims = any(v.shape is not None for part in parts(model) for node in part for v in node.outputs)
+    open_outputs = any(value.shape is None for inner in _bodies(model) for value in inner.outputs)
+    followed = _outputs_by_claims(model) if claims and open_outputs else {}
+    for place, inner in enumerate(_bodies(model)):
+        outputs = [
+            followed.get((place, k)) if value.shape is None else value.shape
+            for k, value in enumerate(inner.outputs)
+        ]
+        inner.meta.setdefault(DECLARED, ([value.shape for value in inner.inputs], outputs))
+    _drop_shapes(model)
+
+
+def _drop_shapes(model: "ir.Model") -> None:
     for part in parts(model):
         for node in part:
             for value in node.outputs:
@@ -106,11 +109,23 @@ def forget_claims(model: "ir.Model") -> None:
                     value.shape = None
 
 
-def _claims_inside_alone(body: "ir.Graph") -> bool:
-    """Whether the shape of an output may follow from what the file claims of the values before it."""
-    return any(value.shape is None for value in body.outputs) and any(
-        value.shape is not None for node in body for value in node.outputs
-    )
+def _bodies(model: "ir.Model") -> "list[ir.Graph]":
+    return [inner for part in parts(model) for node in part for inner in inner_graphs(node)]
+
+
+def _outputs_by_claims(model: "ir.Model") -> "dict[tuple[int, int], ir.Shape]":
+    """Shapes of outputs of bodies that follow only from what the file claims of values before them."""
+    believed, bare = model.clone(), model.clone()
+    _drop_shapes(bare)
+    for each in (believed, bare):
+        infer_shapes(each)
+    pairs = zip(_bodies(believed), _bodies(bare), strict=True)
+    return {
+        (place, k): claimed.shape
+        for place, (one, other) in enumerate(pairs)
+        for k, (claimed, known) in enumerate(zip(one.outputs, other.outputs, strict=True))
+        if claimed.shape is not None and claimed.shape != known.shape
+    }
 
 
 @contextmanager
