@@ -75,7 +75,7 @@ def _put_constant(graph: "ir.Graph", value: "ir.Value", found: Elements) -> bool
     """Lets those who read a value read a weight; not where it is an output or does not fit its type."""
     import numpy as np
 
-    if value.is_graph_output():
+    if value.is_graph_output() or not (found.elements or _are_sizes(value)):
         return False
     kind = np.int64 if value.dtype is None else value.dtype.numpy()
     try:
