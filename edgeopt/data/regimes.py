@@ -160,9 +160,9 @@ class Regime:
     masks: Callable[[tuple[int, ...]], values.Kept] | None = None
     sizes: Callable[[Sequence[TensorInfo], Sample], Iterator[dict[str, Array]]] | None = None
     counts: int | None = None
-    """What integers hold that may be counts."""
+    """The value of integers that may be counts."""
     scores: Callable[[tuple[int, ...]], values.Numbers] | None = None
-    """What is added before a Softmax."""
+    """Values of what is added before a Softmax."""
     extreme: bool = False
     """Floating-point values as large as their type holds, or as the model can bear."""
     at_edge: bool = False

@@ -77,7 +77,7 @@ def bind(model: "ir.Model", given: Mapping[str, tuple[int, ...]]) -> None:
 
 
 DECLARED = "edgeopt.declared"
-"""What a body's graph holds in `meta`: the shapes that the file declares of its inputs and of its outputs."""
+"""The key, in `meta` of a body's graph, of the shapes that the file declares of its inputs and of its outputs."""
 
 
 def forget_claims(model: "ir.Model") -> None:

@@ -38,7 +38,7 @@ def has_other_outputs(path: Path) -> bool:
 
 
 def write_with_tensors(source: Path, target: Path) -> None:
-    """A copy with tensors as outputs: of a sequence its length, elements in a row and their sizes; of maps values.
+    """Writes a copy that returns tensors: length, elements in a row and their sizes of a sequence; values of maps.
 
     It runs wherever the source does: a sequence may be empty, and its elements may have any shapes.
     """
@@ -66,8 +66,8 @@ def _tensors(value: Proto, maker: Proto | None) -> tuple[tuple[Proto, ...], tupl
     if maker is not None and maker.op_type == "ZipMap":
         # It writes a table as maps; its attributes name the columns.
         made = f"{value.name}.values"
-        node = helper.make_node("Identity", [maker.input[0]], [made])
-        return (node,), (helper.make_tensor_value_info(made, TensorProto.FLOAT, None),)
+        copied = helper.make_node("Identity", [maker.input[0]], [made])
+        return (copied,), (helper.make_tensor_value_info(made, TensorProto.FLOAT, None),)
     kind = value.type.sequence_type.elem_type.tensor_type.elem_type
 
     def name(part: str) -> str:

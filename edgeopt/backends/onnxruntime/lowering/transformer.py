@@ -20,6 +20,8 @@ from edgeopt.graph.passes.base import (
     PassContext,
     PassResult,
     constant,
+    declared,
+    forget_claims,
     is_op,
     label,
     node_count,
@@ -48,7 +50,6 @@ from edgeopt.graph.passes.knowledge.matching import (
     rank,
     upstream,
 )
-from edgeopt.graph.shapes import declared, forget_claims
 
 if TYPE_CHECKING:
     import onnx

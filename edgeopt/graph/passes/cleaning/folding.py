@@ -314,7 +314,7 @@ def _is_empty_constant(node: "ir.Node") -> bool:
 
 
 def _are_sizes(value: "ir.Value") -> bool:
-    """Whether all that read a value take it for sizes, of which there may be none."""
+    """Whether all readers of a value take it for sizes; a list of sizes may be empty."""
     users = [use.node for use in value.uses()]
     return not value.is_graph_output() and all(is_op(user, *READ_SIZES) for user in users)
 
