@@ -76,6 +76,22 @@ def minus_infinity(ordinary: Numbers, random: np.random.Generator) -> Numbers:
     return np.where(late & (random.random(ordinary.shape) < ODD_SHARE), -0.0, -np.inf)
 
 
+def masked_rows(shape: tuple[int, ...]) -> Numbers:
+    """Minus infinity in every second row, the first among them, and 0 in the others."""
+    made = np.zeros(shape)
+    if made.size:
+        made.reshape(-1, shape[-1] if shape else 1)[::2] = -np.inf
+    return made
+
+
+def masked_ends(shape: tuple[int, ...]) -> Numbers:
+    """Minus infinity in the second half of each row, and 0 in the first."""
+    made = np.zeros(shape)
+    if made.ndim:
+        made[..., (shape[-1] + 1) // 2 :] = -np.inf
+    return made
+
+
 def _level(ordinary: Numbers) -> float:
     """The size that its values typically have; 1 where they are all zero."""
     power = float(np.mean(np.square(ordinary))) if ordinary.size else 0.0

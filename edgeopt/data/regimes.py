@@ -23,6 +23,8 @@ ROWS = 2
 """The size instead of one, which reveals rewrites that are right for one row only."""
 TIMES = 2
 MOST_ELEMENTS = 1 << 22
+MOST_COUNTS = 8
+"""Integers of an input that holds counts: one for each dimension at most."""
 REACHES = (1.0, 0.5, 0.25)
 """Exponents of the largest value of a type: how far a model can be driven differs."""
 
@@ -46,6 +48,13 @@ class Filled:
     @property
     def is_integer(self) -> bool:
         return self.array.dtype.kind in "iu" or self.array.dtype.name in {"int4", "uint4", "int2", "uint2"}
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it may say how often or how much: the turns of a Loop, the k of a TopK, sizes, repeats."""
+        few = self.array.ndim <= 1 and 0 < self.array.size <= MOST_COUNTS
+        place_in_table = isinstance(self.limits.integers, range) and self.limits.integers.start == 0
+        return few and self.is_integer and not self.is_mask and not place_in_table
 
     @property
     def choices(self) -> Array:
@@ -150,6 +159,10 @@ class Regime:
     integers: Callable[[values.Whole, values.Whole, Random], values.Whole] | None = None
     masks: Callable[[tuple[int, ...]], values.Kept] | None = None
     sizes: Callable[[Sequence[TensorInfo], Sample], Iterator[dict[str, Array]]] | None = None
+    counts: int | None = None
+    """The value of integers that may be counts."""
+    scores: Callable[[tuple[int, ...]], values.Numbers] | None = None
+    """Values of what is added before a Softmax."""
     extreme: bool = False
     """Floating-point values as large as their type holds, or as the model can bear."""
     at_edge: bool = False
@@ -177,11 +190,15 @@ REGIMES: tuple[Regime, ...] = (
     Regime("shortest", sizes=shortest),
     Regime("longest", sizes=longest),
     Regime("several rows", sizes=several_rows),
+    Regime("counts of 1", counts=1),
+    Regime("counts of 0", counts=0, at_edge=True),
     Regime("no rows", sizes=no_rows, at_edge=True),
     Regime("empty", sizes=empty, at_edge=True),
     Regime("NaN", values.not_numbers, at_edge=True),
     Regime("infinities", values.infinities, at_edge=True),
     Regime("minus infinity", values.minus_infinity, at_edge=True),
+    Regime("masked rows of minus infinity", scores=values.masked_rows, at_edge=True),
+    Regime("minus infinity in each row", scores=values.masked_ends, at_edge=True),
     Regime("one size 0", sizes=one_empty, at_edge=True),
 )
 
@@ -234,6 +251,13 @@ def _of(
         for made in regime.sizes([one.info for one in filled], ordinary):
             yield DistributionCase(regime.name, made, at_edge=regime.at_edge)
         return
+    if regime.counts is not None:
+        counts = {one.info.name: np.full_like(one.array, regime.counts) for one in filled if one.is_count}
+        # A model may refuse all of them together, and take each alone.
+        for names in (tuple(counts), *([name] for name in counts)):
+            feeds = {**ordinary, **{name: counts[name] for name in names}}
+            yield DistributionCase(regime.name, feeds, at_edge=regime.at_edge)
+        return
     floating = any(one.is_float and not one.is_mask for one in filled)
     for reach in REACHES if regime.extreme and floating else (0.0,):
         random = np.random.default_rng(seed)
@@ -243,6 +267,8 @@ def _of(
 
 def _values(regime: Regime, one: Filled, reach: float, random: Random) -> Array:
     array = one.array
+    if one.limits.scores and regime.scores is not None:
+        return regime.scores(array.shape).astype(array.dtype)
     if one.is_mask:
         kept = regime.masks(array.shape) if regime.masks is not None else array
         return np.array(kept, array.dtype, order="C")

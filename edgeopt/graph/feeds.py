@@ -41,6 +41,8 @@ LENGTHS = (
 CHANNELS = {1, 3, 4}
 TRIP_COUNTS = (2, 5)
 """Of a Loop: what one turn hides shows in the second, and what grows with each in the later ones."""
+ATTENTION_MASK = 3
+"""The place of the mask among the inputs of ONNX's Attention."""
 BRIGHT = 2.0
 """A mean above this is one of bytes; those of brightness between 0 and 1 are below 1."""
 
@@ -116,6 +118,8 @@ class FeedLimits:
     numbers: tuple[float, float] | None = None
     """The least and the largest; None: as normal noise has them."""
     mask: bool = False
+    scores: bool = False
+    """Whether it is added to what a Softmax takes, as masks of minus infinity are."""
 
 
 def limits_of(value: "ir.Value | None", info: InputInfo, shape: tuple[int, ...], longest: int) -> FeedLimits:
@@ -130,9 +134,10 @@ def limits_of(value: "ir.Value | None", info: InputInfo, shape: tuple[int, ...],
             return FeedLimits(range(longest, longest + 1))
         return FeedLimits(range(256) if info.dtype == "uint8" else ())
     if info.dtype.startswith("float"):
+        scores = _added_before_softmax(value)
         if "mask" in name:
-            return FeedLimits(mask=True)
-        return FeedLimits(numbers=_brightness(value, shape))
+            return FeedLimits(mask=True, scores=scores)
+        return FeedLimits(numbers=_brightness(value, shape), scores=scores)
     return FeedLimits()
 
 
@@ -224,12 +229,28 @@ def _brightness(value: "ir.Value | None", shape: tuple[int, ...]) -> tuple[float
     return None
 
 
-def _readers(value: "ir.Value | None") -> "Iterator[tuple[ir.Node, int, int]]":
-    """The nodes that read a value, also behind nodes that only change its type or shape, in subgraphs too."""
+def _added_before_softmax(value: "ir.Value | None") -> bool:
+    """Whether the graph adds a value to scores; a Softmax in several nodes begins with the largest of a row."""
+    for node, place, _ in _readers(value, ("Slice", "Transpose")):
+        if is_op(node, "Attention") and place == ATTENTION_MASK:
+            return True
+        if is_op(node, "Add", "Sum") and any(
+            is_op(reader, "Softmax", "LogSoftmax", "ReduceMax")
+            for reader, *_ in _readers(node.outputs[0], ("Add", "Sum"))
+        ):
+            return True
+    return False
+
+
+def _readers(value: "ir.Value | None", more: tuple[str, ...] = ()) -> "Iterator[tuple[ir.Node, int, int]]":
+    """The nodes that read a value, also behind nodes that only change its type or shape, in subgraphs too.
+
+    `more`: operators behind which it goes on as well, from any of their inputs.
+    """
     waiting = [(value, 0)] if value is not None else []
     while waiting:
         current, through = waiting.pop()
         for node, place in current.uses():
             yield node, place, through
-            if is_op(node, *PASS_ON) and place == 0 and through < 8:
+            if through < 8 and ((is_op(node, *PASS_ON) and place == 0) or is_op(node, *more)):
                 waiting.append((node.outputs[0], through + (not is_op(node, "Identity", "Cast"))))

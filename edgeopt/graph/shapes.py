@@ -4,11 +4,12 @@ What follows only from data (a `NonZero`, a `Reshape` to a computed shape, the l
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files.stripped import inferable, skeleton
 from edgeopt.graph.inference import correct_a_pool, leave_out_empty_axes, put_in_numbers, rounds_up
-from edgeopt.graph.nodes import inner_graphs, is_op
+from edgeopt.graph.nodes import inner_graphs, is_op, parts
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -75,35 +76,79 @@ def bind(model: "ir.Model", given: Mapping[str, tuple[int, ...]]) -> None:
             value.shape = ir.Shape([d if isinstance(d, int) else sizes.get(d.value or "", d) for d in value.shape])
 
 
+DECLARED = "edgeopt.declared"
+"""The key, in `meta` of a body's graph, of the shapes that the file declares of its inputs and of its outputs."""
+
+
 def forget_claims(model: "ir.Model") -> None:
-    """Drops the shapes that a file claims for inner values; types stay.
+    """Drops the shapes that a file claims for inner values; types stay, and `declared` knows those of bodies.
 
     Exporters freeze sizes there that are open in truth: what a pass derived from them would be wrong for others.
     """
-    for graph in model.graphs():
-        for node in graph:
+    claims = any(v.shape is not None for part in parts(model) for node in part for v in node.outputs)
+    open_outputs = any(value.shape is None for inner in _bodies(model) for value in inner.outputs)
+    followed = _outputs_by_claims(model) if claims and open_outputs else {}
+    for place, inner in enumerate(_bodies(model)):
+        outputs = [
+            followed.get((place, k)) if value.shape is None else value.shape
+            for k, value in enumerate(inner.outputs)
+        ]
+        inner.meta.setdefault(DECLARED, ([value.shape for value in inner.inputs], outputs))
+    _drop_shapes(model)
+
+
+def _drop_shapes(model: "ir.Model") -> None:
+    for part in parts(model):
+        for node in part:
             for value in node.outputs:
                 if not value.is_graph_output():
                     value.shape = None
-    for value in _body_claims(model):
-        value.shape = None
-
-
-def claims_in_bodies(model: "ir.Model") -> bool:
-    """Whether the file declares shapes inside a Loop, Scan or another body; runtimes believe them."""
-    return any(True for _ in _body_claims(model))
-
-
-def _body_claims(model: "ir.Model") -> "Iterator[ir.Value]":
-    """What enters and leaves a subgraph, with a shape: the state of a loop may grow from turn to turn.
-
-    The number of the turn and the condition of a Loop are single numbers in every turn.
-    """
-    for graph in model.graphs():
-        for node in graph:
+            # The state of a loop may grow; the number of the turn and the condition stay single numbers.
             for inner in inner_graphs(node):
-                entering = list(inner.inputs)[2 if is_op(node, "Loop") else 0 :]
-                yield from (value for value in (*entering, *inner.outputs) if value.shape is not None)
+                for value in (*list(inner.inputs)[2 if is_op(node, "Loop") else 0 :], *inner.outputs):
+                    value.shape = None
+
+
+def _bodies(model: "ir.Model") -> "list[ir.Graph]":
+    return [inner for part in parts(model) for node in part for inner in inner_graphs(node)]
+
+
+def _outputs_by_claims(model: "ir.Model") -> "dict[tuple[int, int], ir.Shape]":
+    """Shapes of outputs of bodies that follow only from what the file claims of values before them."""
+    believed, bare = model.clone(), model.clone()
+    _drop_shapes(bare)
+    for each in (believed, bare):
+        infer_shapes(each)
+    pairs = zip(_bodies(believed), _bodies(bare), strict=True)
+    return {
+        (place, k): claimed.shape
+        for place, (one, other) in enumerate(pairs)
+        for k, (claimed, known) in enumerate(zip(one.outputs, other.outputs, strict=True))
+        if claimed.shape is not None and claimed.shape != known.shape
+    }
+
+
+@contextmanager
+def declared(model: "ir.Model") -> "Iterator[None]":
+    """Gives inputs and outputs of bodies the shapes that the file declares, and no others, for writing the model.
+
+    Of what a Loop collects in no turn, ONNX Runtime takes the shape that is declared or inferred in the body.
+    """
+    before: list[tuple[ir.Value, ir.Shape | None]] = []
+    for part in parts(model):
+        for node in part:
+            for inner in inner_graphs(node):
+                for values, shapes in zip(
+                    (inner.inputs, inner.outputs), inner.meta.get(DECLARED, ()), strict=False
+                ):
+                    for value, shape in zip(values, shapes, strict=True) if len(values) == len(shapes) else ():
+                        before.append((value, value.shape))
+                        value.shape = shape
+    try:
+        yield
+    finally:
+        for value, shape in reversed(before):
+            value.shape = shape
 
 
 def fill_outputs(model: "ir.Model") -> None:

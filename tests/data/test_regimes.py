@@ -70,7 +70,9 @@ def test_integers_stay_within_the_table_that_they_index(make_model):
 def test_integers_of_which_nothing_is_known_stay_between_the_ordinary_ones():
     ordinary = {"counts": np.array([3, 5, 9], np.int64)}
     found = by_regime(TensorInfo("counts", "int64", (3,)), ordinary=ordinary)
-    assert {int(v) for feeds in found.values() for v in feeds["counts"]} <= set(range(3, 10))
+    counted = {"counts of 0", "counts of 1"}
+    others = [feeds["counts"] for name, feeds in found.items() if name not in counted]
+    assert {int(v) for counts in others for v in counts} <= set(range(3, 10))
 
 
 def test_masks_are_full_empty_and_have_gaps_and_are_masks_in_no_other_regime():
@@ -159,3 +161,57 @@ def test_three_regimes_hold_what_is_not_finite():
     assert {-np.inf, np.inf} <= set(infinite[np.isinf(infinite)])
     assert (np.signbit(infinite) & (infinite == 0)).any()
     assert np.isneginf(lowest.reshape(-1)[: lowest.size // 2]).all()
+
+
+LOOP = """g (int64 n, int64 k, float[8] x) => (float[8] y, float[M] t) {
+    y = Loop (n, , x) <body = b (int64 i, bool c, float[8] v) => (bool d, float[8] w) {
+        d = Identity(c)  w = Neg(v) }>
+    one = Constant<value_ints = [1]>()  r = Reshape(k, one)  t, places = TopK(x, r) }"""
+
+
+def test_counts_are_0_and_1_together_and_each_alone(make_model):
+    inputs = (TensorInfo("n", "int64", ()), TensorInfo("k", "int64", ()), TensorInfo("x", "float32", (8,)))
+    model_ir = make_model(LOOP).ir
+    (ordinary,) = generate_feeds(inputs, model_ir, 1, seed=0)
+    made = [case for case in cases(inputs, model_ir, ordinary) if case.regime.startswith("counts of")]
+    found = {(case.regime, int(case.feeds["n"]), int(case.feeds["k"])) for case in made}
+    n, k = int(ordinary["n"]), int(ordinary["k"])
+    assert {("counts of 0", 0, 0), ("counts of 0", 0, k), ("counts of 0", n, 0), ("counts of 1", 1, k)} <= found
+    assert {case.at_edge for case in made if case.regime == "counts of 0"} == {True}
+    assert {case.at_edge for case in made if case.regime == "counts of 1"} == {False}
+
+
+def test_places_in_a_table_and_masks_are_no_counts(make_model):
+    text = """g (int64[1] place, int64[2,3] mask) => (float[1,2] y, int64[2,3] m) {
+        y = Gather(t, place)  m = Neg(mask) }"""
+    inputs = (TensorInfo("place", "int64", (1,)), TensorInfo("mask", "int64", (2, 3)))
+    found = by_regime(*inputs, model_ir=make_model(text, t=np.zeros((1, 2), np.float32)).ir)
+    assert not {"counts of 0", "counts of 1"} & set(found)
+
+
+MASKED = (
+    "a = Add(s, m)  y = Softmax(a)",
+    "a = Add(m, s)  b = Add(a, s)  y = Softmax(b)",
+    "u = Unsqueeze(m, zero)  q = Squeeze(u, zero)  a = Add(s, q)  y = Softmax(a)",
+    "a = Add(s, m)  top = ReduceMax<axes = [1]>(a)  d = Sub(a, top)  y = Exp(d)",
+)
+
+
+@pytest.mark.parametrize("name", ["m", "attention_mask"])
+@pytest.mark.parametrize("body", MASKED)
+def test_what_is_added_before_a_softmax_has_rows_of_minus_infinity(make_model, name, body):
+    text = f"g (float[4,6] s, float[4,6] m) => (float[4,6] y) {{ {body} }}"
+    model_ir = make_model(text, zero=np.int64([0])).ir
+    model_ir.graph.inputs[1].name = name
+    inputs = (TensorInfo("s", "float32", (4, 6)), TensorInfo(name, "float32", (4, 6)))
+    found = by_regime(*inputs, model_ir=model_ir)
+    rows = np.isneginf(found["masked rows of minus infinity"][name])
+    assert (rows.all(axis=1) == [True, False, True, False]).all()
+    assert not rows[1::2].any()
+    assert (np.isneginf(found["minus infinity in each row"][name]).sum(axis=1) == 3).all()
+
+
+def test_what_is_added_elsewhere_has_no_rows_of_minus_infinity(make_model):
+    text = "g (float[4,6] s, float[4,6] m) => (float[4,6] y) { a = Add(s, m)  y = Relu(a) }"
+    inputs = (TensorInfo("s", "float32", (4, 6)), TensorInfo("m", "float32", (4, 6)))
+    assert "masked rows of minus infinity" not in by_regime(*inputs, model_ir=make_model(text).ir)

@@ -5,7 +5,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -82,7 +82,11 @@ def answers(
 
 def serve(questions: BinaryIO, replies: BinaryIO) -> None:
     keep_runtimes_quiet()
-    opened = {"OpenVINO": _openvino, "ONNX Runtime": _onnxruntime}
+    opened = {
+        "OpenVINO": _openvino,
+        "ONNX Runtime": partial(_onnxruntime, rewrites=False),
+        "ONNX Runtime, optimized": partial(_onnxruntime, rewrites=True),
+    }
     while True:
         try:
             runtime, model, names, feeds = pickle.load(questions)  # noqa: S301 - what this very file wrote
@@ -144,17 +148,18 @@ def _openvino(model: bytes, names: list[str]) -> tuple[set[str], Run]:
     return set(taken), run
 
 
-def _onnxruntime(model: bytes, names: list[str]) -> tuple[set[str], Run]:
-    session = plain_session(model)
+def _onnxruntime(model: bytes, names: list[str], rewrites: bool) -> tuple[set[str], Run]:
+    session = plain_session(model, rewrites)
     return {value.name for value in session.get_inputs()}, lambda feeds: session.run(names, feeds)
 
 
-def plain_session(model: bytes):
-    """ONNX Runtime's session of a model that it leaves as it is."""
+def plain_session(model: bytes, rewrites: bool = False):
+    """ONNX Runtime's session of a model that it leaves as it is, or rewrites as it likes."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if rewrites else level.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return ort.InferenceSession(model, options, ["CPUExecutionProvider"])

@@ -60,13 +60,21 @@ def cases() -> st.SearchStrategy[Case]:
     return st.binary(min_size=BYTES, max_size=2 * BYTES).map(case_from)
 
 
-def case_from(data: bytes, most_steps: int = MOST_STEPS, steps: Sequence[Operator] = STEPS) -> Case:
-    """A model of a few steps; dimensions known or open, some weights perhaps listed as inputs."""
+def case_from(
+    data: bytes,
+    most_steps: int = MOST_STEPS,
+    steps: Sequence[Operator] = STEPS,
+    more: tuple[Input, ...] = (),
+) -> Case:
+    """A model of a few steps; dimensions known or open, some weights perhaps listed as inputs.
+
+    `more`: inputs that it has besides those that are drawn.
+    """
     choices = Choices(data)
     opset = OPSETS[choices.below(len(OPSETS))]
     g = Graph(choices, np.random.default_rng(choices.below(1 << 16)), opset)
     g.nasty = not g.sometimes(3)
-    inputs = _inputs(g)
+    inputs = (*_inputs(g), *more)
     for name, array in feeds(inputs, 0).items():
         g.values[name] = g.known[name] = array
     given = set(g.values)

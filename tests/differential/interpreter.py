@@ -59,6 +59,7 @@ EXACT = frozenset(
         "Reshape",
         "ReverseSequence",
         "Round",
+        "Scan",
         "ScatterElements",
         "ScatterND",
         "Shape",
@@ -216,6 +217,8 @@ class Step:
     node: onnx.NodeProto
     implementation: OpRun | None
     branches: "Mapping[str, Program]"
+    formal: Sequence[str] = ()
+    """The inputs of the body of a Loop or Scan."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +239,10 @@ class Program:
 
 def _results(step: Step, values: Mapping, rounding: Rounding | None) -> Sequence[np.ndarray]:
     node = step.node
+    if node.op_type == "Loop" and step.branches:
+        return _loop(step, values, rounding)
+    if node.op_type == "Scan" and step.branches:
+        return _scan(step, values, rounding)
     if step.branches:
         taken = step.branches["then_branch" if np.asarray(values[node.input[0]]).all() else "else_branch"]
         return list(taken.run({}, rounding, values).values())
@@ -252,6 +259,46 @@ def _results(step: Step, values: Mapping, rounding: Rounding | None) -> Sequence
             smaller = _called(step.implementation, _smaller(node, operands), values)
             results = [rounding.overflowing(*pair) for pair in zip(results, smaller, strict=True)]
     return results
+
+
+class NothingCollectedError(Exception):
+    """What a body that never runs would have collected has no known shape."""
+
+
+def _loop(step: Step, values: Mapping, rounding: Rounding | None) -> list[np.ndarray]:
+    body, names = step.branches["body"], step.formal
+    most, going, *state = (values[name] for name in step.node.input)
+    going = True if going is None else bool(going)
+    collected: list[list[np.ndarray]] = [[] for _ in body.outputs[1 + len(state) :]]
+    turn = 0
+    while going and (most is None or turn < int(most)):
+        feeds = dict(zip(names, [np.array(turn, np.int64), np.array(going), *state], strict=True))
+        goes_on, *made = body.run(feeds, rounding, values).values()
+        going, turn, state = bool(goes_on), turn + 1, made[: len(state)]
+        for rows, one in zip(collected, made[len(state) :], strict=True):
+            rows.append(one)
+    return [*state, *_stacked(collected)]
+
+
+def _scan(step: Step, values: Mapping, rounding: Rounding | None) -> list[np.ndarray]:
+    """Of one sequence, with all that it collects along the first dimension."""
+    said = {one.name: helper.get_attribute_value(one) for one in step.node.attribute if one.name != "body"}
+    *state, sequence = (values[name] for name in step.node.input)
+    parts = np.moveaxis(sequence, said["scan_input_axes"][0], 0)
+    body = step.branches["body"]
+    collected: list[list[np.ndarray]] = [[] for _ in body.outputs[len(state) :]]
+    for part in parts[::-1] if said["scan_input_directions"][0] else parts:
+        made = list(body.run(dict(zip(step.formal, [*state, part], strict=True)), rounding, values).values())
+        state = made[: len(state)]
+        for rows, one in zip(collected, made[len(state) :], strict=True):
+            rows.append(one)
+    return [*state, *_stacked(collected)]
+
+
+def _stacked(collected: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    if not all(collected):
+        raise NothingCollectedError
+    return [np.stack(rows) for rows in collected]
 
 
 def _overflow(results: Sequence[np.ndarray]) -> bool:
@@ -291,12 +338,16 @@ def _log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def program(graph: onnx.GraphProto, opset: int) -> Program:
-    steps = []
-    for node in graph.node:
-        branches = {a.name: program(a.g, opset) for a in node.attribute if node.op_type == "If"}
-        steps.append(Step(node, None if branches else _implementation(node, opset), branches))
+    steps = [_step(node, opset) for node in graph.node]
     weights = {weight.name: numpy_helper.to_array(weight) for weight in graph.initializer}
     return Program(steps, weights, [value.name for value in graph.output])
+
+
+def _step(node: onnx.NodeProto, opset: int) -> Step:
+    graphs = {a.name: a.g for a in node.attribute if a.HasField("g")}
+    formal = [value.name for graph in graphs.values() for value in graph.input]
+    branches = {name: program(graph, opset) for name, graph in graphs.items()}
+    return Step(node, None if branches else _implementation(node, opset), branches, formal)
 
 
 def computed(
@@ -304,8 +355,7 @@ def computed(
 ) -> Sequence[np.ndarray] | None:
     """What a node gives for these operands, or None where it does not take them."""
     try:
-        branches = {a.name: program(a.g, opset) for a in node.attribute if node.op_type == "If"}
-        step = Step(node, None if branches else _implementation(node, opset), branches)
+        step = _step(node, opset)
         values = {**outside, "": None, **dict(zip(node.input, operands, strict=True))}
         with np.errstate(all="ignore"):
             results = _results(step, values, None)

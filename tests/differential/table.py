@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.differential import choosing, elementwise, layers, patterns, quantized, shaping
+from tests.differential import choosing, elementwise, layers, patterns, quantized, shaping, turns
 from tests.differential.growing import Graph
 
 
@@ -109,6 +109,18 @@ STEPS: tuple[Operator, ...] = (*OPERATORS, *PATTERNS)
 
 WITH_SHUFFLES: tuple[Operator, ...] = (*STEPS, *_all("ChannelShuffle", patterns.channel_shuffle))
 """For graphs in OpenVINO; the bytes of others mean what they meant before it was there."""
+
+TURNING = (
+    *_all("Loop Loop Loop Loop", turns.collecting),
+    *_all("Scan Scan Scan", turns.scanning),
+    *_all("Loop", choosing.loop),
+    *_all("If If", choosing.choice),
+    *_all("TopK ConstantOfShape Range Tile Slice Pad", turns.counted),
+    *_all("NonZero Compress", turns.found),
+)
+"""What runs or takes as often as an input says; for graphs of their own."""
+
+WITH_TURNS: tuple[Operator, ...] = (*TURNING, *TURNING, *TURNING, *ELEMENTWISE, *SHAPING)
 
 SIMPLE = frozenset(
     {

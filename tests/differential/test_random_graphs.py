@@ -8,12 +8,13 @@ import onnx_ir as ir
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.differential import openvino_sweep
+from tests.differential import openvino_sweep, turns_sweep
 from tests.differential.graphs import Case, cases
 from tests.differential.regimes import Input
 from tests.differential.sweep import judged, sweep
 
 QUICK, SWEPT, SHARDS = 60, 20_000, 40
+QUICK_TURNS, SWEPT_TURNS = 12, 2000
 
 
 @pytest.mark.timeout(600)
@@ -60,6 +61,20 @@ def test_random_graphs_mean_the_same_in_openvino():
     found = list(openvino_sweep.sweep(0, count))
     assert [(data.hex(), one.differences[0]) for data, one in found if one.differences and not one.caught] == []
     assert sum(bool(one.silent) for _, one in found) < count / 2
+
+
+@pytest.mark.parametrize(
+    "count", [QUICK_TURNS, pytest.param(SWEPT_TURNS, marks=[pytest.mark.slow, pytest.mark.timeout(14400)])]
+)
+def test_graphs_with_loops_answer_as_their_files_do_for_any_number_of_turns(count):
+    pytest.importorskip("openvino", reason="they run in OpenVINO")
+    differences, compared = [], Counter()
+    for data, _, one in turns_sweep.sweep(0, count):
+        differences += [(data.hex(), said) for said in one.differences[:1]]
+        compared += one.compared
+    assert differences == []
+    assert {title.rpartition(", ")[2] for title in compared} == {"0 turns", "1 turns", "2 turns", "7 turns"}
+    assert {title.rpartition(", ")[0] for title in compared} == set(turns_sweep.NAMES)
 
 
 def test_the_shuffle_that_openvino_computes_wrong_is_found(make_model, monkeypatch):

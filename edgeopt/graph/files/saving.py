@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from edgeopt.errors import ModelError, writing_to
 from edgeopt.graph.files.stripped import graphs_of, skeleton, tensor_attributes
+from edgeopt.graph.shapes import declared
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -36,7 +37,8 @@ def save(model_ir: "ir.Model", path: Path | str) -> None:
     try:
         with writing_to(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
             temporary = Path(folder) / path.name
-            proto, big = skeleton(inside, everything=False)
+            with declared(inside):
+                proto, big = skeleton(inside, everything=False)
             _leave_out_inner_shapes(proto)
             if beside:
                 data = temporary.with_name("data")

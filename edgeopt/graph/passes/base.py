@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.ledger import Change, Refusal
 from edgeopt.graph.nodes import constant, inner_graphs, is_op, is_random, label, node_count, nodes_of, parts, quiet
+from edgeopt.graph.shapes import declared, forget_claims
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -18,6 +19,8 @@ __all__ = [
     "PassResult",
     "adopt_orphans",
     "constant",
+    "declared",
+    "forget_claims",
     "inner_graphs",
     "is_op",
     "is_random",

@@ -16,6 +16,7 @@ from edgeopt.measure.exactness.runtimes import Feeds
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+    from numpy.typing import DTypeLike
 
     from edgeopt.backends.base import TensorInfo
     from edgeopt.graph.model import Model
@@ -37,9 +38,9 @@ def has_other_outputs(path: Path) -> bool:
 
 
 def write_with_tensors(source: Path, target: Path) -> None:
-    """A copy whose sequences come out as their length and their elements in a row, and maps as their values.
+    """Writes a copy that returns tensors: length, elements in a row and their sizes of a sequence; values of maps.
 
-    A runtime refuses it where the elements do not fit together.
+    It runs wherever the source does: a sequence may be empty, and its elements may have any shapes.
     """
     import onnx
 
@@ -48,9 +49,9 @@ def write_with_tensors(source: Path, target: Path) -> None:
     outputs = list(proto.graph.output)
     del proto.graph.output[:]
     for value in outputs:
-        for node, info in _tensors(value, makers.get(value.name)) if _is_other(value) else [(None, value)]:
-            proto.graph.node.extend([node] if node is not None else [])
-            proto.graph.output.append(info)
+        nodes, infos = _tensors(value, makers.get(value.name)) if _is_other(value) else ((), (value,))
+        proto.graph.node.extend(nodes)
+        proto.graph.output.extend(infos)
     onnx.save(proto, target)
 
 
@@ -58,27 +59,60 @@ def _is_other(value: Proto) -> bool:
     return value.type.WhichOneof("value") in KINDS
 
 
-def _tensors(value: Proto, maker: Proto | None) -> list[tuple[Proto, Proto]]:
+def _tensors(value: Proto, maker: Proto | None) -> tuple[tuple[Proto, ...], tuple[Proto, ...]]:
     """Nodes that make tensors of it, and what these are."""
-    from onnx import TensorProto, helper
+    from onnx import TensorProto, helper, numpy_helper
 
     if maker is not None and maker.op_type == "ZipMap":
         # It writes a table as maps; its attributes name the columns.
         made = f"{value.name}.values"
-        node = helper.make_node("Identity", [maker.input[0]], [made])
-        return [(node, helper.make_tensor_value_info(made, TensorProto.FLOAT, None))]
-    inside = value.type.sequence_type.elem_type.tensor_type.elem_type
-    length, rows = f"{value.name}.length", f"{value.name}.elements"
-    return [
-        (
-            helper.make_node("SequenceLength", [value.name], [length]),
-            helper.make_tensor_value_info(length, TensorProto.INT64, []),
-        ),
-        (
-            helper.make_node("ConcatFromSequence", [value.name], [rows], axis=0),
-            helper.make_tensor_value_info(rows, inside, None),
-        ),
-    ]
+        copied = helper.make_node("Identity", [maker.input[0]], [made])
+        return (copied,), (helper.make_tensor_value_info(made, TensorProto.FLOAT, None),)
+    kind = value.type.sequence_type.elem_type.tensor_type.elem_type
+
+    def name(part: str) -> str:
+        return f"{value.name}.{part}"
+
+    def node(operator: str, inputs: str, output: str, **attributes: Proto | int) -> Proto:
+        return helper.make_node(operator, [name(one) for one in inputs.split()], [name(output)], **attributes)
+
+    def port(part: str, type_: int, shape: list[int] | None = None) -> Proto:
+        return helper.make_tensor_value_info(name(part), type_, shape)
+
+    def nothing(output: str, dtype: "DTypeLike") -> Proto:
+        return node("Constant", "", output, value=numpy_helper.from_array(np.zeros(0, dtype)))
+
+    flat = numpy_helper.from_array(np.array([-1], np.int64))
+    element = helper.make_node("SequenceAt", [value.name, name("place")], [name("element")])
+    body = helper.make_graph(
+        [
+            element,
+            node("Shape", "element", "size"),
+            node("Constant", "", "flat", value=flat),
+            node("Reshape", "element flat", "row"),
+            node("Concat", "rows row", "more-rows", axis=0),
+            node("Concat", "known size", "more-known", axis=0),
+            node("Identity", "going", "goes-on"),
+        ],
+        "collect",
+        [
+            port("place", TensorProto.INT64, []),
+            port("going", TensorProto.BOOL, []),
+            port("rows", kind),
+            port("known", TensorProto.INT64),
+        ],
+        [port("goes-on", TensorProto.BOOL, []), port("more-rows", kind), port("more-known", TensorProto.INT64)],
+    )
+    count = helper.make_node("SequenceLength", [value.name], [name("length")])
+    first = (nothing("no-rows", helper.tensor_dtype_to_np_dtype(kind)), nothing("no-sizes", np.int64))
+    loop = helper.make_node(
+        "Loop",
+        [name("length"), "", name("no-rows"), name("no-sizes")],
+        [name("elements"), name("sizes")],
+        body=body,
+    )
+    infos = port("length", TensorProto.INT64, []), port("elements", kind), port("sizes", TensorProto.INT64)
+    return (count, *first, loop), infos
 
 
 def written(folder: Path, name: str, make: "Callable[[], ir.Model]", *, plain: bool) -> Path:
@@ -130,22 +164,6 @@ def ordinary_samples(model: "Model", inputs: "tuple[TensorInfo, ...]", data: Pat
         return generate_feeds(inputs, model.ir, MADE_UP, seed=0)
     samples = load_data(data, inputs)
     return [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
-
-
-def source_file(model: "Model", folder: Path) -> Path:
-    """The source as runtimes compute it without what the file claims of the shapes inside loops.
-
-    A runtime that believes such a claim computes the state of the first turn for all of them.
-    """
-    from edgeopt.graph.model import save
-    from edgeopt.graph.shapes import claims_in_bodies, forget_claims
-
-    if not claims_in_bodies(model.ir):
-        return model.path
-    source = model.ir.clone()
-    forget_claims(source)
-    save(source, folder / "source.onnx")
-    return folder / "source.onnx"
 
 
 def check_steady(model: "Model") -> None:

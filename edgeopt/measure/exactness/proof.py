@@ -27,7 +27,6 @@ from edgeopt.measure.exactness.inputs import (
     has_other_outputs,
     ordinary_samples,
     saved,
-    source_file,
     taken_inputs,
     write_with_tensors,
     written,
@@ -156,7 +155,7 @@ class SourceCheck:
         padded: bool,
     ) -> "SourceCheck":
         backends = tuple(in_full_precision(isolated.of(backend)) for backend in proof_backends())
-        path = source_file(model, Path(folder.name))
+        path = model.path
         if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
             write_with_tensors(path, Path(folder.name) / "plain.onnx")
             path = Path(folder.name) / "plain.onnx"
@@ -322,12 +321,8 @@ class SourceCheck:
 
     def repeats_source(self) -> bool:
         """Whether the source itself passes: a runtime may compute a model from uninitialized memory."""
-        from edgeopt.graph.shapes import forget_claims
-
         assert self.source is not None  # noqa: S101 - a proof elsewhere has it
-        again = self.source.model_ir.clone()
-        forget_claims(again)
-        return self.why_wrong(again) is None
+        return self.why_wrong(self.source.model_ir) is None
 
     def _why_wrong_here(self, model_ir: "ir.Model") -> str | None:
         try:

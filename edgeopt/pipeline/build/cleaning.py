@@ -14,7 +14,7 @@ from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import Pass
 from edgeopt.graph.passes.cleaning import skip_padding
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline
-from edgeopt.measure.exactness.inputs import padded_cases, source_file, taken_inputs
+from edgeopt.measure.exactness.inputs import padded_cases, taken_inputs
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import also_loading, first_opened
 from edgeopt.pipeline.build.messages import BuildTask
@@ -49,18 +49,17 @@ def proved(
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
     folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
     try:
-        path = source_file(model, Path(folder.name))
-        opened = first_opened(path)
+        opened = first_opened(source)
         inputs = taken_inputs(model, opened.inputs, {})
         # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
-        check = SourceCheck.on(Source(model.ir, path), opened, inputs, feeds, extra, folder=folder)
+        check = SourceCheck.on(Source(model.ir, source), opened, inputs, feeds, extra, folder=folder)
     except ModelError as error:
         folder.cleanup()
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
         ) from error
     with closing(check), closing(IsolatedBackends()) as isolated:
-        others = also_loading(path, check.backend, isolated)
+        others = also_loading(source, check.backend, isolated)
         check.prove_in(tuple(one for one in others if runs_in(one.name, task.backends)))
         wrong_in: dict[str, str] = {}
 

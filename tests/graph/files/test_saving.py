@@ -8,6 +8,7 @@ import pytest
 from edgeopt.errors import DiskFullError, ModelError
 from edgeopt.graph.files import saving
 from edgeopt.graph.model import load, save
+from edgeopt.graph.pipeline import run_pipeline
 
 ADD = "g (float[600] x) => (float[600] y) { a = Add(x, small)  y = Mul(a, w) }"
 
@@ -148,3 +149,19 @@ def test_inner_shapes_are_left_to_the_runtime(make_model, shaped, tmp_path):
     branch = next(a.g for a in graph.node[1].attribute if a.name == "then_branch")
     assert (list(graph.value_info), list(branch.value_info)) == ([], [])
     assert graph.output[0].type.tensor_type.shape.dim[0].dim_value == 2
+
+
+def test_a_body_keeps_the_shapes_that_the_file_declares_and_gets_no_others(write_model, folder):
+    text = """g (int64 n, float[4] x) => (float[4] last, float[M,4] rows, float[M,4] others) {
+        last, rows, others = Loop (n, , x) <body = b (int64 i, bool c, float[4] s)
+            => (bool d, float[4] t, float[4] e, float[4] o) {
+            d = Identity(c)  t = Neg(s)  e = Abs(t)  o = Identity(x) }> }"""
+    path = write_model(text)
+    proto = onnx.load(path)
+    (body,) = (attribute.g for attribute in proto.graph.node[0].attribute if attribute.name == "body")
+    body.output[3].type.tensor_type.ClearField("shape")
+    onnx.save(proto, path)
+    save(run_pipeline(load(path)).model_ir, folder / "result.onnx")
+    (written,) = (a.g for a in onnx.load(folder / "result.onnx").graph.node[0].attribute if a.name == "body")
+    for before, after in ((body.input, written.input), (body.output, written.output)):
+        assert [value.type for value in after] == [value.type for value in before]

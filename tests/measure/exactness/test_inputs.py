@@ -78,9 +78,28 @@ def test_a_sequence_is_proved_by_its_elements_and_stays_a_sequence(tmp_path):
     proto.graph.initializer.append(helper.make_tensor("n", TensorProto.INT64, [], [2]))
     found = proved(tmp_path, proto)
     assert (found.not_verified, found.snr_db) == (None, 200.0)
-    assert {output.name for output in found.outputs} == {"y.length", "y.elements"}
+    assert {output.name for output in found.outputs} == {"y.length", "y.elements", "y.sizes"}
     (written,) = onnx.load(tmp_path / "out.onnx").graph.output
     assert written.type.WhichOneof("value") == "sequence_type"
+
+
+COLLECTED = """<ir_version: 8, opset_import: ["" : 17]> g (int64 n, float[2,4] x) => (seq(float) y) {
+    e = SequenceEmpty()
+    y = Loop (n, , e) <body = b (int64 i, bool c, seq(float) s) => (bool d, seq(float) t) {
+        d = Identity(c)  r = Relu(x)  t = SequenceInsert(s, r) }> }"""
+CUT = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,4] x) => (seq(float) y) {
+    a = Identity(x)  y = SplitToSequence <axis = 0> (a) }"""
+UNLIKE = """<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x) => (seq(float) y) {
+    a = Identity(x)  r = ReduceSum(a)  y = SequenceConstruct(a, r) }"""
+
+
+@pytest.mark.parametrize(("text", "regime"), [(COLLECTED, "counts of 0"), (CUT, "no rows"), (UNLIKE, "silence")])
+def test_an_empty_sequence_and_one_of_unlike_elements_are_proved_too(tmp_path, text, regime):
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    found = simplify(SimplifyRequest(tmp_path / "model.onnx", tmp_path / "out.onnx", strict=True))
+    assert found.not_verified is None
+    assert found.regimes_left_out == ()
+    assert regime in found.regimes
 
 
 def test_a_rewrite_that_changes_a_sequence_is_rolled_back(tmp_path):

@@ -20,6 +20,8 @@ from edgeopt.graph.passes.base import (
     PassContext,
     PassResult,
     constant,
+    declared,
+    forget_claims,
     is_op,
     label,
     node_count,
@@ -292,9 +294,11 @@ def apply_transformers(model: "ir.Model", context: PassContext) -> PassResult:
         return notes.result(model)
     before = _fused(ir.to_proto(model))
     model = apply_gelu(model, context).model
+    with declared(model):
+        proto = ir.to_proto(model)
     best, smallest = None, node_count(model)
     for family in _families(model):
-        result = _optimized(ir.to_proto(model), family, *found)
+        result = _optimized(proto, family, *found)
         if result is not None and len(result.graph.node) < smallest:
             best, smallest = result, len(result.graph.node)
     if best is None and not products:
@@ -312,7 +316,9 @@ def apply_transformers(model: "ir.Model", context: PassContext) -> PassResult:
     if left:
         heads, hidden = found
         notes.refuse(f"its patterns for attention ({heads} heads, {hidden} wide) do not fit", *left)
-    return notes.result(ir.from_proto(best))
+    made = ir.from_proto(best)
+    forget_claims(made)
+    return notes.result(made)
 
 
 def _of_scores(softmax: "ir.Node") -> bool:

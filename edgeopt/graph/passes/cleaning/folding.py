@@ -75,7 +75,7 @@ def _put_constant(graph: "ir.Graph", value: "ir.Value", found: Elements) -> bool
     """Lets those who read a value read a weight; not where it is an output or does not fit its type."""
     import numpy as np
 
-    if value.is_graph_output():
+    if value.is_graph_output() or not (found.elements or _are_sizes(value)):
         return False
     kind = np.int64 if value.dtype is None else value.dtype.numpy()
     try:
@@ -210,6 +210,8 @@ PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQu
 SPLIT_BY_INPUT, SPLIT_BY_NUMBER = 13, 18
 """The opsets from which Split takes its sizes as an input, and their number as an attribute."""
 
+READ_SIZES = ("Concat", "ConstantOfShape", "Expand", "Reshape", "Slice", "Squeeze", "Tile", "Unsqueeze")
+
 # onnx's reference, which does the folding, is wrong about them (docs/upstream.md).
 MISCOMPUTED = ("GlobalMaxPool", "LRN", "LogSoftmax", "LpNormalization", "OneHot")
 
@@ -282,6 +284,12 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
                 found = super().process_node(node, is_function)
             except RuntimeError:  # what the folding of one operator raises, whatever the cause
                 return None
+            if (
+                found is not None
+                and any(map(_is_empty_constant, found.new_nodes))
+                and not _are_sizes(node.outputs[0])
+            ):
+                return None
             if found is not None and self._opset_imports.get("", 1) < SPLIT_BY_NUMBER:
                 for made in found.new_nodes:
                     if is_op(made, "Split"):  # into equal parts, which is what one without sizes does there
@@ -289,8 +297,8 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
             return found
 
         def new_initializer(self, node: "ir.Node", array: "np.ndarray[Any, Any]") -> "ir.Value | None":
-            if node.outputs[0].is_graph_output() and not array.size:
-                # OpenVINO loses the dimensions of a weight that is an output and has none in one of them.
+            if not array.size and not _are_sizes(node.outputs[0]):
+                # OpenVINO takes a weight without elements for one of another shape, such as a single number.
                 return None
             return super().new_initializer(node, array)  # type: ignore[no-any-return, unused-ignore]
 
@@ -298,6 +306,17 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
         shape_inference=True, input_size_limit=8192, output_size_limit=limit // 4, should_fold=should_fold
     )
     return bool(sweep(model).modified)
+
+
+def _is_empty_constant(node: "ir.Node") -> bool:
+    array = constant(node.outputs[0]) if is_op(node, "Constant") else None
+    return array is not None and not array.size
+
+
+def _are_sizes(value: "ir.Value") -> bool:
+    """Whether all readers of a value take it for sizes; a list of sizes may be empty."""
+    users = [use.node for use in value.uses()]
+    return not value.is_graph_output() and all(is_op(user, *READ_SIZES) for user in users)
 
 
 def _should_fold(node: "ir.Node", budget: FoldingBudget, notes: Notes) -> bool | None:

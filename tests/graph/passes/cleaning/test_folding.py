@@ -334,6 +334,14 @@ def test_what_is_empty_within_the_graph_is_computed(make_model, kinds):
     assert "Slice" not in kinds(FOLD_CONSTANTS.apply(make_model(text).ir, PassContext()).model)
 
 
+@pytest.mark.parametrize("one", [FOLD_CONSTANTS, FOLD_SHAPES])
+def test_the_sizes_of_a_number_stay_where_something_is_computed_with_them(
+    make_model, shaped, apply_pass, kinds, one
+):
+    model = shaped(make_model("g (float x) => (float[0] y) { s = Shape(x)  y = Cast <to = 1> (s) }"))
+    assert kinds(apply_pass(one, model, x=np.float32(1)).model) == ["Shape", "Cast"]
+
+
 @pytest.mark.parametrize(
     ("text", "weights"),
     [
