@@ -13,7 +13,7 @@ MOST_BELOW = 300
 BUDGETS = {
     SHARED: 1100,
     "edgeopt/hw": 6850,
-    "edgeopt/graph": 15_650,
+    "edgeopt/graph": 15_800,
     "edgeopt/backends": 6150,
     "edgeopt/profiles": 1350,
     "edgeopt/diagram": 2200,
@@ -22,7 +22,7 @@ BUDGETS = {
     "edgeopt/plugins": 400,
     "edgeopt/fleet": 4500,
     "edgeopt/workers": 1050,
-    "edgeopt/measure": 9000,
+    "edgeopt/measure": 9100,
     "edgeopt/quant": 8800,
     "edgeopt/importing": 2750,
     "edgeopt/pipeline": 9200,
@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5550,
     "agent": 18_400,
     "gui": 24_100,
-    "tests": 107_000,
+    "tests": 106_500,
 }
 
 
