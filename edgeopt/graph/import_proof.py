@@ -1,11 +1,25 @@
 """The proof of an import in the metadata of a model; docs/importing.md lists the keys."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 PREFIX = "edgeopt.import."
+
+
+class SizeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The sizes of an axis that a model was proved for; `most` is None where there is no limit."""
+
+    least: int = 1
+    most: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+
+
+InputLimits = dict[str, dict[str, SizeLimits]]
+"""The limits of open dimensions, by input and axis; an axis is a string, as keys of JSON and TOML are."""
 
 
 class ImportProof(msgspec.Struct, frozen=True):
@@ -27,6 +41,7 @@ class ImportProof(msgspec.Struct, frozen=True):
     """Of open dimensions, those of each run beside the samples."""
     outputs: dict[str, float] = {}
     """Agreement of each output in dB."""
+    limits: InputLimits = {}
     pre: str = ""
     """Name of the file beside the model that does what its processor did before it."""
     pre_db: float = 0.0
@@ -34,8 +49,14 @@ class ImportProof(msgspec.Struct, frozen=True):
 
     @property
     def sizes_text(self) -> str:
-        """`batch=2, batch=3`."""
-        return ", ".join(" ".join(f"{name}={size}" for name, size in one.items()) for one in self.sizes)
+        """`batch 1, 2; seq 63, 64; batch=2 seq=64`."""
+        alone: dict[str, list[str]] = {}
+        for one in self.sizes:
+            if len(one) == 1:
+                for name, size in one.items():
+                    alone.setdefault(name, []).append(str(size))
+        together = [" ".join(f"{name}={size}" for name, size in one.items()) for one in self.sizes if len(one) > 1]
+        return "; ".join([f"{name} {', '.join(sizes)}" for name, sizes in alone.items()] + together)
 
 
 def as_metadata(proof: ImportProof) -> dict[str, str]:
@@ -53,6 +74,17 @@ def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
         return msgspec.convert(found, ImportProof, strict=False)
     except msgspec.ValidationError:
         return None
+
+
+def outside(limits: InputLimits, shapes: Mapping[str, Sequence[int]]) -> str:
+    """Which input has a size outside its limits, in a sentence; empty if none has."""
+    for name, axes in limits.items():
+        shape = shapes.get(name, ())
+        for axis, limit in axes.items():
+            size = shape[int(axis)] if int(axis) < len(shape) else limit.least
+            if size < limit.least or (limit.most is not None and size > limit.most):
+                return f"The input '{name}' has the size {size} in dimension {axis}; the model is for {limit}."
+    return ""
 
 
 def _written(value: object) -> str:

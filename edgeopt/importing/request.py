@@ -29,6 +29,7 @@ Dynamic = Annotated[
         metavar="batch,seq",
     ),
 ]
+AllowRandom = Annotated[bool, option("Accept a model that draws random numbers.")]
 PROOF_SAMPLES = 32
 
 
@@ -59,6 +60,7 @@ class ImportRequest(msgspec.Struct, frozen=True):
     python: PythonPath = None
     task: Task = ""
     trust: Trust = False
+    allow_random: AllowRandom = False
     floor_db: Annotated[
         float, option("Least agreement with the original, in dB.", metavar="DB", least=0, most=200)
     ] = FLOOR_DB

@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,6 +36,13 @@ Feeds = dict[str, Any]
 SEED = 20240
 CONVERTERS = ("onnx", "onnxscript", "skl2onnx", "tf2onnx", "jax2onnx")
 """What only an export needs."""
+BORDERS = (7, 8, 9, 15, 16, 17, 24, 63, 64, 65, 127, 128, 129)
+"""Multiples of 8 and 64 and their neighbours, where models often begin to answer otherwise."""
+LARGEST_SIZE, LARGEST_INPUT = 1025, 1 << 20
+"""Sizes and elements beyond which no size is tried at a border."""
+BORDER_SECONDS = 60.0
+"""For the borders of one dimension; what is not tried by then is left out, and the proof lists what was."""
+LOUD = 32
 
 
 class RefusalError(Exception):
@@ -57,6 +66,7 @@ class Job:
         self.name: str = asked["name"]
         self.task: str = asked["task"]
         self.trust: bool = asked["trust"]
+        self.allow_random: bool = asked["allow_random"]
         self.folder = Path(asked["folder"])
         self.samples: int = asked["samples"]
         self.opset: int | None = asked["opset"]
@@ -75,6 +85,9 @@ class Job:
         self.dims: dict[str, dict[int, str]] = {}
         """The open dimensions of each input by axis; a framework may set them itself."""
         self.ranges: dict[str, tuple[int, int]] = {}
+        """The least and the greatest size of open dimensions, where the framework or a run has shown one."""
+        self.borders: dict[str, set[int]] = {}
+        """Sizes at which the exporter has seen the original decide."""
         self.renamed: dict[str, str] = {}
         """What the original calls each output of the ONNX model, if the exporter chooses names itself."""
         self.ranks: dict[str, int] = {}
@@ -179,8 +192,8 @@ def read_data(place: str) -> Feeds:
 def samples_of(job: Job, inputs: list[Input]) -> list[Feeds]:
     if job.data is not None:
         return _given(job, inputs, job.data)
-    random = np.random.default_rng(SEED)
-    drawn = [{each.name: _drawn(each, random) for each in inputs} for _ in range(job.samples)]
+    generator = np.random.default_rng(SEED)
+    drawn = [{each.name: _drawn(each, generator) for each in inputs} for _ in range(job.samples)]
     if all(each.example is not None for each in inputs):
         drawn[0] = {each.name: each.example for each in inputs}
     return drawn
@@ -222,18 +235,18 @@ def _given(job: Job, inputs: list[Input], data: Feeds) -> list[Feeds]:
     return found
 
 
-def _drawn(each: Input, random: Any) -> Any:
+def _drawn(each: Input, generator: Any) -> Any:
     if each.draw is not None:
-        return each.draw(random)
+        return each.draw(generator)
     dtype, example = np.dtype(each.dtype), each.example
     if dtype.kind == "b":
-        return random.integers(0, 2, each.shape).astype(dtype)
+        return generator.integers(0, 2, each.shape).astype(dtype)
     if dtype.kind in "iu":
         # Tokens and classes: no value beyond those of the example, which the model surely takes.
         low, high = (0, 1) if example is None or not example.size else (int(example.min()), int(example.max()))
-        return random.integers(low, high, each.shape, endpoint=True).astype(dtype)
+        return generator.integers(low, high, each.shape, endpoint=True).astype(dtype)
     scale, middle = (1.0, 0.0) if example is None or example.size < 2 else (example.std() or 1.0, example.mean())
-    return (random.standard_normal(each.shape) * scale + middle).astype(dtype)
+    return (generator.standard_normal(each.shape) * scale + middle).astype(dtype)
 
 
 def resized(job: Job, samples: list[Feeds], sizes: dict[str, int]) -> Feeds:
@@ -264,34 +277,51 @@ class Runs(NamedTuple):
     sizes: list[dict[str, int]]
     feeds: list[Feeds]
     outputs: list[Feeds]
+    values: list[str]
+    """What was changed in the values of each run at the end."""
 
 
 def run_all(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds]) -> Runs:
     """Several sizes of each open dimension: alone, and all together; those that the original takes."""
-    done = Runs([{}] * len(samples), list(samples), [run(sample) for sample in samples])
+    done = Runs([{}] * len(samples), list(samples), [run(sample) for sample in samples], [])
     largest: dict[str, int] = {}
+    constants = _constants(job) if job.dims else set()
     for k, (dim, base) in enumerate(base_sizes(job, samples).items()):
         turned = samples[k % len(samples) :] + samples[: k % len(samples)]
-        sizes = [size for size in _tried(base) if size != base and _within(job, dim, size)]
+        usual = {size for size in _tried(base) if size != base and _within(job, dim, size)}
+        more = _borders(job, dim, samples, constants) - usual - {base}
         taken, failed, reason = list[int](), list[int](), ""
-        for place, size in enumerate((*sizes, 2 * base)):
-            # Networks that halve their input often take multiples only.
-            if place == len(sizes) and (taken or not sizes or size in sizes):
-                continue
-            feeds = resized(job, turned, {dim: size})
+
+        def takes(size: int) -> bool:
+            feeds = resized(job, turned, {dim: size})  # noqa: B023 - called in this turn of the loop alone
             try:
                 output = run(feeds)
             except Exception as error:
-                failed, reason = [*failed, size], reason or job.reason(error)
-                continue
-            taken.append(size)
-            _add(done, {dim: size}, feeds, output)
-        if sizes and not taken:
-            _refuse_sizes(job, f"{dim} = {failed[0]}: {reason}")
-        if failed:
-            told = ", ".join(map(str, failed))
-            job.notes.append(f"Not proved for {dim} = {told}: the original fails there ({reason}).")
+                failed.append(size)  # noqa: B023
+                nonlocal reason
+                reason = reason or job.reason(error)
+                return False
+            taken.append(size)  # noqa: B023
+            _add(done, {dim: size}, feeds, output)  # noqa: B023
+            return True
+
+        for size in sorted(usual):
+            takes(size)
         largest[dim] = max([base, *taken])
+        start = time.monotonic()
+        for size in sorted(more):
+            if time.monotonic() - start < BORDER_SECONDS:
+                takes(size)
+        # Networks that halve their input often take multiples only.
+        if usual and not taken and not takes(2 * base):
+            _refuse_sizes(job, f"{dim} = {failed[0]}: {reason}")
+        if not usual & set(taken):
+            largest[dim] = max([base, *taken])
+        if failed:
+            _limit(job, dim, [base, *taken], failed, takes)
+            largest[dim] = min(largest[dim], job.ranges.get(dim, (1, sys.maxsize))[1])
+            told = ", ".join(map(str, sorted(failed)))
+            job.notes.append(f"Not proved for {dim} = {told}: the original fails there ({reason}).")
     if len(largest) > 1:
         feeds = resized(job, samples, largest)
         try:
@@ -299,7 +329,96 @@ def run_all(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds]) -> Ru
         except Exception as error:
             where = ", ".join(f"{dim} = {size}" for dim, size in largest.items())
             _refuse_sizes(job, f"{where}: {job.reason(error)}")
+    _add_values(run, job, samples, done)
     return done
+
+
+def _limit(job: Job, dim: str, taken: list[int], failed: list[int], takes: Callable[[int], bool]) -> None:
+    """Limits a dimension to the sizes between those at which the original fails, if it takes all others."""
+    low, high = job.ranges.get(dim, (1, sys.maxsize))
+    above = [size for size in failed if size > max(taken)]
+    below = [size for size in failed if size < min(taken)]
+    if len(above) + len(below) < len(failed):
+        return  # it takes multiples only, or the like
+    if above:
+        high, beyond = max(taken), min(above)
+        while beyond - high > 1:
+            middle = (high + beyond) // 2
+            high, beyond = (middle, beyond) if takes(middle) else (high, middle)
+    if below:
+        low, beyond = min(taken), max(below)
+        while low - beyond > 1:
+            middle = (low + beyond) // 2
+            low, beyond = (middle, beyond) if takes(middle) else (low, middle)
+    job.ranges[dim] = (low, high)
+
+
+def _borders(job: Job, dim: str, samples: list[Feeds], constants: set[int]) -> set[int]:
+    """Sizes at which models often begin to answer otherwise, as far as they cost little."""
+    low, high = job.ranges.get(dim, (1, sys.maxsize))
+    known = {3, *BORDERS, *job.borders.get(dim, ())}
+    if dim != "batch":  # no weight has as many rows as a batch
+        known |= {size + step for size in constants for step in (-1, 0, 1)}
+    return {
+        size
+        for size in {*known, low, low + 1, high - 1, high}
+        if 0 < size <= LARGEST_SIZE and _within(job, dim, size) and _elements(job, dim, samples[0], size) <= LARGEST_INPUT
+    }
+
+
+def _elements(job: Job, dim: str, sample: Feeds, size: int) -> int:
+    total = 0
+    for name, array in sample.items():
+        shape = list(array.shape)
+        for axis, each in job.dims.get(name, {}).items():
+            shape[axis] = size if each == dim else shape[axis]
+        total += int(np.prod(shape))
+    return total
+
+
+def _constants(job: Job) -> set[int]:
+    """The sizes of weights, and small integers, in the exported model."""
+    import onnx
+
+    try:
+        graph = onnx.load(str(job.folder / "exported.onnx"), load_external_data=False).graph
+    except Exception:
+        return set()  # only fewer sizes are tried
+    found: set[int] = set()
+    tensors = list(graph.initializer)
+    for node in graph.node:
+        tensors += [each.t for each in node.attribute if each.type == onnx.AttributeProto.TENSOR]
+        for each in node.attribute:
+            found |= {each.i, *each.ints}
+    for tensor in tensors:
+        found |= {*tensor.dims}
+        integers = tensor.data_type in {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
+        if integers and np.prod(tensor.dims, dtype=int) <= 16 and not tensor.external_data:
+            found |= {*map(int, onnx.numpy_helper.to_array(tensor).ravel())}
+    return {size for size in found if 2 < size <= LARGEST_SIZE}
+
+
+def _add_values(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds], done: Runs) -> None:
+    """Loud and one-sided values, where the values of the samples are edgeopt's own choice."""
+    if job.data is not None:
+        return
+    changes: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+        (f"{LOUD} times the values", lambda array: array * array.dtype.type(LOUD)),
+        ("negative values only", lambda array: -abs(array)),
+        ("positive values only", abs),
+    )
+    for name, change in changes:
+        feeds = {key: change(array) if array.dtype.kind == "f" else array for key, array in samples[0].items()}
+        if any(array.dtype.kind == "f" for array in feeds.values()):
+            with np.errstate(all="ignore"):
+                try:
+                    output = run(feeds)
+                except Exception:  # noqa: S112 - not all networks take all values
+                    continue
+            if all(np.isfinite(array).all() for array in output.values() if array.dtype.kind == "f"):
+                done.feeds.append(feeds)
+                done.outputs.append(output)
+                done.values.append(name)
 
 
 def _refuse_sizes(job: Job, failure: str) -> NoReturn:
@@ -397,12 +516,21 @@ def export(framework: Any, job: Job) -> None:
                 f"The output '{name}' holds complex numbers, which runtimes of ONNX do not take.",
                 "Return the real and imaginary parts: torch.view_as_real(x).",
             )
+    if hasattr(framework, "impure") and (found := framework.impure(original, samples, job)):
+        job.refuse("bad-model", f"The original is not a function of its inputs: {found[0]}.", found[1])
     job.say(event="progress", phase="export", message=framework.NEEDS[0][1])
     # An exporter takes a size of 1 for a constant, and equal sizes for one dimension.
     grown = {dim: max(2, size) for dim, size in base_sizes(job, samples).items()}
     exporter = framework.export(original, resized(job, samples, grown), list(first), job)
     job.say(event="progress", phase="run", message="original")
+    drawn = _drawn_so_far()
     runs = run_all(lambda feeds: framework.run(original, feeds, job), job, samples)
+    if _drawn_so_far() != drawn and not job.allow_random:
+        job.refuse(
+            "bad-model",
+            "The original draws random numbers of Python or NumPy, which ONNX cannot do.",
+            "Make them an input; --allow-random imports it with those that the exporter has kept.",
+        )
     layers = framework.layers(original, samples[0], job)
     processor, raw, prepared = (
         framework.processor(original, job) if hasattr(framework, "processor") else (None, [], [])
@@ -418,12 +546,32 @@ def export(framework: Any, job: Job) -> None:
         framework=framework.version(),
         base=len(samples),
         sizes=runs.sizes,
+        values=runs.values,
+        limits=_limits(job),
         inputs=list(samples[0]),
         outputs=list(runs.outputs[0]),
         layers=[[name, kind] for name, (kind, _) in layers.items()],
         processor=processor,
         notes=job.notes,
     )
+
+
+def _drawn_so_far() -> tuple[Any, ...]:
+    """The state of the random numbers that every module shares."""
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002 - of those who use it
+    return random.getstate(), name, keys.tobytes(), *rest
+
+
+def _limits(job: Job) -> dict[str, dict[str, dict[str, int]]]:
+    """The least and greatest size of axes, by input."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for name, axes in job.dims.items():
+        for axis, dim in axes.items():
+            low, high = job.ranges.get(dim, (1, sys.maxsize))
+            limit = {**({"least": low} if low > 1 else {}), **({"most": high} if high < sys.maxsize else {})}
+            if limit:
+                found.setdefault(name, {})[str(axis)] = limit
+    return found
 
 
 def open_dimensions(job: Job, samples: list[Feeds]) -> None:
