@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 PREFIX = "edgeopt.import."
+LIMITS_KEY = f"{PREFIX}limits"
 
 
 class SizeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -74,6 +75,14 @@ def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
         return msgspec.convert(found, ImportProof, strict=False)
     except msgspec.ValidationError:
         return None
+
+
+def decoded_limits(text: str) -> InputLimits:
+    """Returns the limits in a value of the metadata; none where the text is of another program."""
+    try:
+        return msgspec.json.decode(text, type=InputLimits) if text else {}
+    except msgspec.MsgspecError:
+        return {}
 
 
 def outside(limits: InputLimits, shapes: Mapping[str, Sequence[int]]) -> str:

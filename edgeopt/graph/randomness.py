@@ -29,7 +29,10 @@ def _is_off(node: "ir.Node") -> bool:
     return any(each is not None and not np.any(each) for each in (ratio, training))
 
 
-def check_not_random(model: "ir.Model") -> None:
+ALLOW = "Export it in eval mode, or without these operators; --allow-random accepts them."
+
+
+def check_not_random(model: "ir.Model", hint: str = ALLOW) -> None:
     """Raises ModelError naming the nodes that draw random numbers."""
     found = random_nodes(model)
     if not found:
@@ -38,5 +41,5 @@ def check_not_random(model: "ir.Model") -> None:
     counts = ", ".join(f"{count} {kind}" for kind, count in Counter(node.op_type for node in found).items())
     raise ModelError(
         f"The model draws random numbers: {counts}; the first is{name or ' without a name'}.",
-        "Export it in eval mode, or without these operators; --allow-random accepts them.",
+        hint,
     )

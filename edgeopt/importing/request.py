@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.options import argument, option, read_shapes
+from edgeopt.options import AllowRandom, argument, option, read_shapes
 
 FLOOR_DB = 90.0
 # What other commands take as well that open a model of a framework.
@@ -29,7 +29,6 @@ Dynamic = Annotated[
         metavar="batch,seq",
     ),
 ]
-AllowRandom = Annotated[bool, option("Accept a model that draws random numbers.")]
 PROOF_SAMPLES = 32
 
 

@@ -362,7 +362,9 @@ def _borders(job: Job, dim: str, samples: list[Feeds], constants: set[int]) -> s
     return {
         size
         for size in {*known, low, low + 1, high - 1, high}
-        if 0 < size <= LARGEST_SIZE and _within(job, dim, size) and _elements(job, dim, samples[0], size) <= LARGEST_INPUT
+        if 0 < size <= LARGEST_SIZE
+        and _within(job, dim, size)
+        and _elements(job, dim, samples[0], size) <= LARGEST_INPUT
     }
 
 
@@ -558,7 +560,7 @@ def export(framework: Any, job: Job) -> None:
 
 def _drawn_so_far() -> tuple[Any, ...]:
     """The state of the random numbers that every module shares."""
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002 - of those who use it
+    name, keys, *rest = np.random.get_state()
     return random.getstate(), name, keys.tobytes(), *rest
 
 
