@@ -50,14 +50,18 @@ class ImportProof(msgspec.Struct, frozen=True):
 
     @property
     def sizes_text(self) -> str:
-        """`batch 1, 2; seq 63, 64; batch=2 seq=64`."""
-        alone: dict[str, list[str]] = {}
-        for one in self.sizes:
-            if len(one) == 1:
-                for name, size in one.items():
-                    alone.setdefault(name, []).append(str(size))
-        together = [" ".join(f"{name}={size}" for name, size in one.items()) for one in self.sizes if len(one) > 1]
-        return "; ".join([f"{name} {', '.join(sizes)}" for name, sizes in alone.items()] + together)
+        return sizes_text(self.sizes)
+
+
+def sizes_text(sizes: Sequence[Mapping[str, int]]) -> str:
+    """Returns the sizes of a proof in words: `batch 1, 2; seq 63, 64; batch=2 seq=64`."""
+    alone: dict[str, list[str]] = {}
+    for one in sizes:
+        if len(one) == 1:
+            for name, size in one.items():
+                alone.setdefault(name, []).append(str(size))
+    together = [" ".join(f"{name}={size}" for name, size in one.items()) for one in sizes if len(one) > 1]
+    return "; ".join([f"{name} {', '.join(each)}" for name, each in alone.items()] + together)
 
 
 def as_metadata(proof: ImportProof) -> dict[str, str]:

@@ -173,7 +173,8 @@ def child_command(
     about = {
         "work": work, "kind": source.source.kind, "place": source.place, "name": source.name,
         "task": options.task, "trust": options.trust, "folder": str(folder), "data": "", "samples": 4096,
-        "opset": None, "shapes": {}, "dynamic": {}, "threads": 0, "compile": False, "outputs": [], "allow_random": False, **job,
+        "opset": None, "shapes": {}, "dynamic": {}, "threads": 0, "compile": False, "outputs": [],
+        "allow_random": False, **job,
     }  # fmt: skip
     path = folder / f"{work}.json"
     path.write_text(json.dumps(about), encoding="utf-8")

@@ -85,7 +85,7 @@ def _fault(output: OutputProof, floor_db: float) -> str:
     return ""
 
 
-def prove(
+def prove(  # noqa: PLR0913, PLR0917 - two tables of runs, each with what differs in them
     path: Path, feeds: Outputs, reference: Outputs, samples: int, sizes: Sequence[dict[str, int]],
     backend: Backend, floor_db: float, values: Sequence[str] = (),
 ) -> Proof:  # fmt: skip

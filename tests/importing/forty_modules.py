@@ -1,8 +1,8 @@
 """Forty PyTorch modules: twenty that ONNX can say, and twenty that are wrong in ONNX, each in a way of its own.
 
 They were written before the proof was read, but for Decaying: it replaces one that computed in NumPy, which
-torch.export translates rightly. RIGHT and WRONG give the options of `edgeopt import`; a wrong module names the shape
-at which it is wrong if others are right.
+torch.export translates rightly. RIGHT and WRONG give the options of `edgeopt import`; a wrong module names the
+shape at which it is wrong if others are right.
 """
 
 import random
@@ -307,7 +307,7 @@ class RareSign(nn.Module):
     """Draws from Python's random numbers, seldom to an effect."""
 
     def forward(self, x):
-        return -x if random.random() < 1e-4 else x
+        return -x if random.random() < 1e-4 else x  # noqa: S311
 
 
 class Exporting(nn.Module):

@@ -227,7 +227,7 @@ def _concurrency_of(deployment: Deployment | None) -> int:
 
 
 def _limits_of(deployment: Deployment | None, model: Path) -> InputLimits:
-    """The sizes that the model was proved for: in the bundle, or in the metadata of a model of `edgeopt import`."""
+    """Returns the sizes that the model is for, by the bundle or by the metadata of `edgeopt import`."""
     if deployment is not None:
         return {each.name: each.limits for each in deployment.inputs if each.limits}
     return decoded_limits(metadata_value(model, LIMITS_KEY))

@@ -239,6 +239,9 @@ def _drawn(each: Input, generator: Any) -> Any:
     if each.draw is not None:
         return each.draw(generator)
     dtype, example = np.dtype(each.dtype), each.example
+    if dtype.kind == "b" and example is not None:
+        # As many as in the example: a mask that hides everything is seldom one that the model takes.
+        return generator.permutation(example.ravel()).reshape(example.shape)
     if dtype.kind == "b":
         return generator.integers(0, 2, each.shape).astype(dtype)
     if dtype.kind in "iu":
@@ -560,8 +563,8 @@ def export(framework: Any, job: Job) -> None:
 
 def _drawn_so_far() -> tuple[Any, ...]:
     """The state of the random numbers that every module shares."""
-    name, keys, *rest = np.random.get_state()
-    return random.getstate(), name, keys.tobytes(), *rest
+    state: Any = np.random.get_state()
+    return random.getstate(), state[1].tobytes(), *state[2:]
 
 
 def _limits(job: Job) -> dict[str, dict[str, dict[str, int]]]:

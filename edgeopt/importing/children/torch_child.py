@@ -180,11 +180,27 @@ def _evaluating(module: Any, job: Job) -> Any:
     kinds = {name: getattr(part, "original_name", type(part).__name__) for name, part in module.named_modules()}
     changed = [f"{name} ({kinds[name]})" for name in training if kinds.get(name, "").startswith(differing)]
     module.eval()
+    if job.exports:
+        _leave_fast_path(module, job)
     if changed:
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
         names = ", ".join(changed[:4]) + more
         job.notes.append(f"The module was in train mode. It is {job.done} in eval mode, which changes {names}.")
     return module
+
+
+def _leave_fast_path(module: Any, job: Job) -> None:
+    """Leaves the path that answers 0 at padding: encoders with nested tensors run as they are exported."""
+    import torch
+
+    nested = [name for name, part in module.named_modules() if getattr(part, "use_nested_tensor", False)]
+    switch = getattr(getattr(torch.backends, "mha", None), "set_fastpath_enabled", None)
+    if nested and switch is not None:
+        switch(False)
+        job.notes.append(
+            f"'{nested[0] or type(module).__name__}' (TransformerEncoder) ran without its fast path, "
+            "which answers 0 at padded positions; the ONNX model does not."
+        )
 
 
 def _parameters(module: Any) -> dict[str, bool]:
@@ -400,17 +416,21 @@ def _plain_module() -> Any:
     return torch.nn.Module()
 
 
+def _digest(array: Any) -> bytes:
+    return hashlib.sha256(np.asarray(array).tobytes()).digest()
+
+
 def _fixed(value: Any, depth: int) -> Any:
     """What can be compared with a later state; objects of other classes count as their class."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return value
     if hasattr(value, "detach") and hasattr(value, "shape"):
         try:
-            return tuple(value.shape), hashlib.sha256(np.ascontiguousarray(_array(value))).digest()
+            return tuple(value.shape), _digest(_array(value))
         except Exception:
             return type(value).__name__  # sparse, nested or without data
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return value.shape, hashlib.sha256(np.ascontiguousarray(value)).digest()
+        return value.shape, _digest(value)
     if depth < 4 and isinstance(value, Mapping):
         return [(repr(key), _fixed(each, depth + 1)) for key, each in list(value.items())[:1000]]
     if depth < 4 and isinstance(value, (list, tuple)):
