@@ -162,4 +162,4 @@ def _option(field: msgspec.structs.FieldInfo) -> Option:
 
 
 AllowRandom = Annotated[bool, option("Accept a model that draws random numbers.")]
-"""For the commands that refuse one: no samples prove anything of it."""
+"""Option of the commands that refuse such a model, because no samples prove anything of it."""

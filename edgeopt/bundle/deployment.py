@@ -59,7 +59,7 @@ class Tensor(_Strict, frozen=True):
     shape: list[int | str]
     """A size, the name of a dynamic dimension, or "?"."""
     limits: dict[str, SizeLimits] = {}
-    """The sizes of open dimensions that the model is for, by axis; all sizes where there is none."""
+    """The sizes of open dimensions that the model is for, by axis; an axis without a limit takes all."""
 
 
 class Run(_Strict, frozen=True):

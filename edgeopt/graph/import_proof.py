@@ -90,7 +90,7 @@ def decoded_limits(text: str) -> InputLimits:
 
 
 def outside(limits: InputLimits, shapes: Mapping[str, Sequence[int]]) -> str:
-    """Which input has a size outside its limits, in a sentence; empty if none has."""
+    """Returns a sentence that names an input with a size outside its limits, or an empty text."""
     for name, axes in limits.items():
         shape = shapes.get(name, ())
         for axis, limit in axes.items():

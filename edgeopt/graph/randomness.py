@@ -22,7 +22,7 @@ def random_nodes(model: "ir.Model") -> "list[ir.Node]":
 
 
 def _is_off(node: "ir.Node") -> bool:
-    """Whether a Dropout is told that it is not in training, or to drop nothing."""
+    """Whether a Dropout has training off or a ratio of 0."""
     if not is_op(node, "Dropout"):
         return False
     ratio, training = (constant(value) for value in node.inputs[1:3])

@@ -67,7 +67,7 @@ class Exported(msgspec.Struct, frozen=True):
     processor: FolderProcessor | None = None
     notes: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    """What was changed in the values of each run after those of the sizes."""
+    """The change of the values in each run after those of the sizes."""
     limits: InputLimits = {}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -28,11 +27,19 @@ NEEDS = (("torch", "torch"), ("onnx", "onnx"), ("onnxscript", "onnxscript"))
 LAYER_BYTES = 256 << 20
 """Outputs of layers beyond this are not kept for the comparison."""
 COPIED_BYTES = 1 << 30
-"""Modules with larger weights are not copied for a second first call."""
-SIZES_OF_GUARDS = 257
-LATER_S = 3600.0
-"""By which the clock is moved to see whether the time of day is an input."""
+LATER_S = 3600.0  # finds answers that change with the clock
 AGAIN = "Save it again with torch.export.save or torch.jit.save."
+
+
+def _beside(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is beside this one
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+torch_facts = _beside("torch_facts")
 
 
 class Original:
@@ -355,15 +362,15 @@ def unsteady(original: Original, feeds: Feeds, job: Job) -> tuple[str, str]:
 
 
 def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str] | None:
-    """What makes an answer depend on more than the inputs of its call, and what to do about it."""
+    """Returns why an answer depends on more than the inputs of its call, and what to do about it."""
     import torch
 
     args, kwargs = _call(original, samples[0])
     given = [*args, *kwargs.values()]
-    before, kept = _state(original.module), [value.clone() for value in given]
+    before, kept = torch_facts.state(original.module), [value.clone() for value in given]
     with torch.no_grad():
         original.module(*args, **kwargs)
-    after = _state(original.module)
+    after = torch_facts.state(original.module)
     for name in before.keys() | after.keys():
         if before.get(name) != after.get(name):
             return f"each call changes the state '{name}' in place", "Make the state an input and an output."
@@ -377,7 +384,7 @@ def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str
     finally:
         time.time = clock
     for name, array in wanted.items():
-        if not _agrees(array, found[name]):
+        if not torch_facts.agrees(array, found[name]):
             return f"its output '{name}' depends on the time of day", "Make the time an input."
     if original.fresh is None:
         return None
@@ -385,57 +392,12 @@ def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str
         wanted = run(original, sample, job)
         found = run(Original(copy.deepcopy(original.fresh)), sample, job)
         for name, array in wanted.items():
-            if not _agrees(array, found[name]):
+            if not torch_facts.agrees(array, found[name]):
                 return (
                     f"its output '{name}' depends on the inputs of the first call",
                     "Do not keep what is computed from the inputs of a call.",
                 )
     return None
-
-
-def _agrees(array: Any, other: Any) -> bool:
-    """Whether two answers to the same inputs are one but for the order of sums."""
-    return array.shape == other.shape and np.allclose(array, other, 1e-3, 1e-4, equal_nan=array.dtype.kind in "fc")
-
-
-def _state(module: Any) -> dict[str, Any]:
-    """All that a module keeps from call to call: buffers, weights and plain attributes."""
-    found: dict[str, Any] = {}
-    for name, value in (*module.named_buffers(), *module.named_parameters()):
-        found[name] = _fixed(value, 0)
-    for name, part in module.named_modules():
-        for key, value in vars(part).items():
-            if not (key.startswith("_") and key in vars(_plain_module())):
-                found[f"{name}.{key}" if name else key] = _fixed(value, 0)
-    return found
-
-
-def _plain_module() -> Any:
-    import torch
-
-    return torch.nn.Module()
-
-
-def _digest(array: Any) -> bytes:
-    return hashlib.sha256(np.asarray(array).tobytes()).digest()
-
-
-def _fixed(value: Any, depth: int) -> Any:
-    """What can be compared with a later state; objects of other classes count as their class."""
-    if value is None or isinstance(value, (bool, int, float, str, bytes)):
-        return value
-    if hasattr(value, "detach") and hasattr(value, "shape"):
-        try:
-            return tuple(value.shape), _digest(_array(value))
-        except Exception:
-            return type(value).__name__  # sparse, nested or without data
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return value.shape, _digest(value)
-    if depth < 4 and isinstance(value, Mapping):
-        return [(repr(key), _fixed(each, depth + 1)) for key, each in list(value.items())[:1000]]
-    if depth < 4 and isinstance(value, (list, tuple)):
-        return len(value), [_fixed(each, depth + 1) for each in value[:1000]]
-    return type(value).__name__
 
 
 def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> str:
@@ -447,7 +409,7 @@ def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> 
     if not isinstance(original.module, torch.jit.ScriptModule):
         dims = {name: dict(job.dims.get(name, {})) for name in example}
         try:
-            with quiet(), _decisions() as decisions:
+            with quiet(), torch_facts.decisions() as decisions:
                 given = (
                     torch.onnx.export(original.program, output_names=outputs, opset_version=job.opset, dynamo=True)
                     if original.program is not None
@@ -468,81 +430,10 @@ def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> 
                 )
             job.notes.append(f"The older exporter wrote the model, because torch.export failed: {said}.")
         else:
-            _constrain(given, list(example), decisions, job)
+            torch_facts.constrain(given, list(example), decisions, job)
             return f"torch.onnx {torch.__version__} (dynamo)"
     _export_traced(original, args or tuple(kwargs.values()), list(example), outputs, path, job)
     return f"torch.onnx {torch.__version__} (TorchScript)"
-
-
-@contextmanager
-def _decisions() -> Iterator[list[tuple[Any, Any]]]:
-    """Collects the conditions on sizes that torch.export decides, each with its answer."""
-    found: list[tuple[Any, Any]] = []
-    try:
-        from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-        evaluate = ShapeEnv.evaluate_expr
-    except (ImportError, AttributeError):
-        yield found  # only fewer borders are known
-        return
-
-    def noted(self: Any, condition: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = evaluate(self, condition, *args, **kwargs)
-        if getattr(condition, "free_symbols", None):
-            found.append((condition, answer))
-        return answer
-
-    ShapeEnv.evaluate_expr = noted
-    try:
-        yield found
-    finally:
-        ShapeEnv.evaluate_expr = evaluate
-
-
-def _constrain(exported: Any, names: list[str], decisions: list[tuple[Any, Any]], job: Job) -> None:
-    """Limits the open dimensions to the sizes that torch.export says the program is for."""
-    program = getattr(exported, "exported_program", None)
-    if program is None:
-        return
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
-    dims: dict[Any, str] = {}
-    for name, inner in zip(names, program.graph_signature.user_inputs):
-        for axis, dim in job.dims.get(name, {}).items():
-            size = values[inner].shape[axis] if hasattr(values.get(inner), "shape") else 0
-            if not isinstance(size, int) and size.node.expr.is_symbol:
-                dims[size.node.expr] = dim
-    for symbol, dim in dims.items():
-        limits = program.range_constraints.get(symbol)
-        if limits is None or dim in job.ranges:
-            continue
-        # torch.export starts at 0 or 2 where nothing is known: whether 1 is right, its own run says.
-        low = int(limits.lower) if limits.lower > 2 else 1
-        high = int(limits.upper) if limits.upper < sys.maxsize // 2 else sys.maxsize
-        if low < high and (low, high) != (1, sys.maxsize):
-            job.ranges[dim] = (low, high)
-            told = f"{low} to {high}" if high < sys.maxsize else f"{low} or more"
-            job.notes.append(f"The dimension {dim} is limited to {told}: torch.export shows another path beyond.")
-    for condition in dict.fromkeys(each for each, _ in decisions):
-        symbols = condition.free_symbols
-        if len(symbols) == 1 and (dim := dims.get(*symbols)) is not None:
-            job.borders.setdefault(dim, set()).update(_turns(condition, *symbols))
-
-
-def _turns(condition: Any, symbol: Any) -> set[int]:
-    """The first sizes at which a condition has another answer than at the size before."""
-    found: set[int] = set()
-    try:
-        before = bool(condition.subs(symbol, 1))
-        for size in range(2, SIZES_OF_GUARDS):
-            now = bool(condition.subs(symbol, size))
-            if now != before:
-                found |= {size - 1, size}
-            if len(found) > 8:
-                break
-            before = now
-    except (TypeError, ValueError, ArithmeticError):
-        pass  # not a condition
-    return found
 
 
 def _export_traced(
