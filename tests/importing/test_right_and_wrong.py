@@ -33,6 +33,8 @@ def rows(*wanted):
 RIGHT, WRONG = rows("RIGHT", "WRONG")
 NAMES = [node.name for node in ast.parse(DOCUMENTED.read_text()).body if isinstance(node, ast.FunctionDef)]
 REFUSED = {
+    # A row whose keys are all hidden: PyTorch answers 0, the exported softmax nan.
+    "causal_encoder": "is not finite where the reference is",
     "packed": "cannot be exported for all inputs",
 }
 """What of the documentation does not come in, with a part of the reason."""

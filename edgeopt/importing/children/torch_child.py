@@ -27,7 +27,6 @@ NEEDS = (("torch", "torch"), ("onnx", "onnx"), ("onnxscript", "onnxscript"))
 LAYER_BYTES = 256 << 20
 """Outputs of layers beyond this are not kept for the comparison."""
 COPIED_BYTES = 1 << 30
-LATER_S = 3600.0  # finds answers that change with the clock
 AGAIN = "Save it again with torch.export.save or torch.jit.save."
 
 
@@ -378,7 +377,7 @@ def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str
         if not np.array_equal(_array(value), _array(was), equal_nan=value.is_floating_point()):
             return f"each call changes its input '{name}' in place", "Work on a copy: x = x.clone()"
     wanted, clock = run(original, samples[0], job), time.time
-    time.time = lambda: clock() + LATER_S
+    time.time = lambda: clock() + 3600
     try:
         found = run(original, samples[0], job)
     finally:
